@@ -28,7 +28,9 @@ def wide(node: Node, count: int = WIDE) -> StateGraph:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_context_variable_set_in_a_task_is_isolated(waits: bool) -> None:
+def test_context_variable_set_in_async_task_is_not_visible_in_siblings_or_caller(
+    waits: bool,
+) -> None:
     seen = contextvars.ContextVar("seen", default=0)
 
     async def count(state: State) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def test_context_variable_set_in_a_task_is_isolated(waits: bool) -> None:
     assert asyncio.run(drive()) == ([12 if waits else 11] * 3, 10)
 
 
-def test_waiting_tasks_all_start_within_few_event_loop_iterations() -> None:
+def test_waiting_async_tasks_of_wide_step_all_start_within_ten_event_loop_iterations() -> None:
     rounds = 0
 
     async def drive() -> list[Any]:
@@ -74,7 +76,7 @@ def test_waiting_tasks_all_start_within_few_event_loop_iterations() -> None:
     assert rounds <= 10
 
 
-def test_timeout_block_in_a_task_affects_no_sibling() -> None:
+def test_asyncio_timeout_in_one_task_does_not_cancel_sibling_tasks() -> None:
     async def drive() -> list[Any]:
         async def patient(state: State) -> dict[str, Any]:
             await asyncio.sleep(0)
@@ -95,7 +97,7 @@ def test_timeout_block_in_a_task_affects_no_sibling() -> None:
     assert asyncio.run(drive()) == ["patient", "short", "brisk", "short", "patient"]
 
 
-def test_error_after_handled_timeout_has_no_context() -> None:
+def test_exception_raised_after_handled_asyncio_timeout_has_no_context() -> None:
     contexts: list[BaseException | None] = []
 
     async def gives_up(state: State) -> None:
@@ -113,7 +115,7 @@ def test_error_after_handled_timeout_has_no_context() -> None:
     assert contexts == [None, None]
 
 
-def test_closed_stream_cancels_running_tasks() -> None:
+def test_closing_async_stream_cancels_its_running_tasks() -> None:
     cancelled: list[str] = []
 
     async def never_ends(state: State) -> None:
@@ -135,7 +137,7 @@ def test_closed_stream_cancels_running_tasks() -> None:
     assert cancelled == ["never_ends"]
 
 
-def test_task_cancelling_itself_and_returning_affects_no_sibling() -> None:
+def test_async_task_that_cancels_itself_and_returns_does_not_cancel_siblings() -> None:
     async def cancels(state: State) -> dict[str, Any]:
         current = asyncio.current_task()
         assert current is not None
@@ -152,7 +154,7 @@ def test_task_cancelling_itself_and_returning_affects_no_sibling() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
-def test_max_concurrency_is_reached_and_not_exceeded(most: int) -> None:
+def test_async_run_starts_exactly_max_concurrency_tasks_simultaneously(most: int) -> None:
     async def drive() -> tuple[list[Any], int]:
         running, highest, full = 0, 0, asyncio.Event()
 
@@ -175,7 +177,7 @@ def test_max_concurrency_is_reached_and_not_exceeded(most: int) -> None:
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="before 3.12 no event loop has eager tasks")
 @pytest.mark.parametrize("most", [4, None])
-def test_eager_task_factory_respects_max_concurrency(
+def test_async_run_with_eager_task_factory_does_not_exceed_max_concurrency(
     most: int | None,
 ) -> None:
     async def drive() -> tuple[list[Any], list[int], int]:
@@ -200,7 +202,7 @@ def test_eager_task_factory_respects_max_concurrency(
     assert order[:4] == [1, 2, 3, 4]
 
 
-def test_failed_task_leaves_no_asyncio_task_running() -> None:
+def test_async_run_with_failed_task_leaves_no_asyncio_task_running() -> None:
     async def drive() -> set[Any]:
         async def fails(state: State) -> None:
             raise ValueError("no")

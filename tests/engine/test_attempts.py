@@ -83,7 +83,7 @@ WAYS = pytest.mark.parametrize("run", [advanced, ainvoked])
 
 @WAYS
 @pytest.mark.promise("P12")
-def test_attempt_count_survives_crash_between_attempts(run: Run) -> None:
+def test_attempt_count_continues_after_crash_between_attempts(run: Run) -> None:
     node, saver = Failing(5), DiesWaiting()
     graph = submitted(trying(node, saver, max_attempts=3))
     for attempt in (1, 2):
@@ -96,7 +96,9 @@ def test_attempt_count_survives_crash_between_attempts(run: Run) -> None:
     assert len(node.began) == 1
 
 
-def test_retry_wait_continues_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retry_after_crash_waits_only_the_rest_of_its_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     waits: list[float] = []
     saver = DiesWaiting()
     graph = submitted(trying(Failing(1), saver, initial_interval=50))
@@ -109,7 +111,7 @@ def test_retry_wait_continues_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> 
     assert 40 < left <= 50
 
 
-def test_failed_run_gets_all_attempts_when_run_again() -> None:
+def test_failed_run_started_again_gets_all_retry_attempts() -> None:
     node = Failing(3)
     graph = submitted(trying(node, max_attempts=2))
     assert graph.advance(CONFIG).status == "failed"
@@ -118,7 +120,7 @@ def test_failed_run_gets_all_attempts_when_run_again() -> None:
     assert node.attempts == [1, 2, 1, 2]
 
 
-def test_interrupt_between_failures_resets_attempt_count() -> None:
+def test_interrupt_between_two_failures_resets_node_attempt_count() -> None:
     calls: list[int] = []
 
     def node(state: State) -> dict[str, Any]:
@@ -135,7 +137,7 @@ def test_interrupt_between_failures_resets_attempt_count() -> None:
     assert calls == [1, 2, 1, 2]
 
 
-def test_drain_request_ends_retry_wait() -> None:
+def test_drain_request_during_retry_wait_ends_advance_as_drained() -> None:
     node, control = Failing(1), RunControl()
     graph = submitted(trying(node, initial_interval=1000))
     left = []
@@ -150,7 +152,7 @@ def test_drain_request_ends_retry_wait() -> None:
     assert node.attempts == [1]
 
 
-def test_drain_request_ends_async_retry_wait() -> None:
+def test_drain_request_during_async_retry_wait_raises_graph_drained() -> None:
     node, control = Failing(1), RunControl()
     graph = submitted(trying(node, initial_interval=1000))
 
@@ -167,7 +169,7 @@ def test_drain_request_ends_async_retry_wait() -> None:
     assert node.attempts == [1]
 
 
-def test_async_wait_returns_whether_drain_was_requested() -> None:
+def test_run_control_async_wait_returns_true_only_after_drain_request() -> None:
     control = RunControl()
     assert asyncio.run(control.await_(0.001)) is False
     control.request_drain()
@@ -175,7 +177,7 @@ def test_async_wait_returns_whether_drain_was_requested() -> None:
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_drain_during_retry_wait_keeps_the_response(durability: str) -> None:
+def test_drain_during_retry_wait_preserves_response_and_once_result(durability: str) -> None:
     control, calls = RunControl(), Counter[str]()
 
     def node(state: State) -> dict[str, Any]:
@@ -198,7 +200,7 @@ def test_drain_during_retry_wait_keeps_the_response(durability: str) -> None:
     assert calls["mail"] == 1
 
 
-def test_replay_counts_attempts_from_one() -> None:
+def test_replay_from_checkpoint_counts_node_attempts_from_one() -> None:
     node, saver = Failing(2), DiesWaiting()
     graph = submitted(trying(node, saver, max_attempts=3))
     with pytest.raises(Crash):
@@ -209,7 +211,7 @@ def test_replay_counts_attempts_from_one() -> None:
     assert node.attempts == [1, 1, 2]
 
 
-def test_attempts_are_not_stored_for_immediate_success() -> None:
+def test_node_succeeding_on_first_attempt_stores_no_attempt_count() -> None:
     graph = submitted(trying(Failing(0)))
     before = graph.get_state(CONFIG).config
     assert graph.advance(CONFIG).status == "finished"

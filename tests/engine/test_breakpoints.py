@@ -15,20 +15,20 @@ def abc() -> Any:
     return line(a=says("a"), b=says("b"), c=says("c"))
 
 
-def test_interrupt_before_stops_run_before_node() -> None:
+def test_interrupt_before_option_stops_run_before_the_named_node() -> None:
     graph = paused(abc(), interrupt_before=["b"])
     assert (log_of(graph), graph.get_state(CONFIG).next) == (["a"], ("b",))
     assert graph.invoke(None, CONFIG)["log"] == ["a", "b", "c"]
 
 
-def test_interrupt_after_stops_run_after_node() -> None:
+def test_interrupt_after_option_stops_run_after_the_named_node() -> None:
     graph = paused(abc(), interrupt_after=["b"])
     assert (log_of(graph), graph.get_state(CONFIG).next) == (["a", "b"], ("c",))
     assert graph.invoke(None, CONFIG)["log"] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("kind", ["interrupt_before", "interrupt_after"])
-def test_star_breakpoint_stops_at_every_node_except_start(kind: str) -> None:
+def test_breakpoint_given_as_star_stops_run_at_every_node_except_start(kind: str) -> None:
     graph = paused(abc(), **{kind: "*"})
     stops = [log_of(graph)]
     while graph.get_state(CONFIG).next:
@@ -39,18 +39,18 @@ def test_star_breakpoint_stops_at_every_node_except_start(kind: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["go", True, 0, {"any": "thing"}])
-def test_any_resume_value_continues_past_a_breakpoint(word: Any) -> None:
+def test_resume_value_of_any_type_continues_run_past_a_breakpoint(word: Any) -> None:
     graph = paused(abc(), interrupt_before=["b"])
     assert graph.invoke(Command(resume=word), CONFIG)["log"] == ["a", "b", "c"]
 
 
-def test_resume_value_at_breakpoint_answers_no_interrupt() -> None:
+def test_resume_value_given_at_breakpoint_does_not_answer_next_interrupt() -> None:
     graph = paused(line(a=asks("q")), interrupt_before=["a"])
     graph.invoke(Command(resume="go"), CONFIG)
     assert (list(open_interrupts(graph)), log_of(graph)) == (["q"], [])
 
 
-def test_breakpoints_can_be_given_per_call() -> None:
+def test_breakpoints_passed_to_invoke_apply_to_that_call() -> None:
     graph = saved(abc())
     graph.invoke({"x": 1}, CONFIG, interrupt_before=["b"])
     assert graph.get_state(CONFIG).next == ("b",)
@@ -59,14 +59,14 @@ def test_breakpoints_can_be_given_per_call() -> None:
     assert graph.invoke(None, CONFIG)["log"] == ["a", "b", "c"]
 
 
-def test_call_with_none_keeps_breakpoints_and_empty_list_disables() -> None:
+def test_invoke_with_breakpoints_none_uses_compiled_ones_and_empty_list_disables_them() -> None:
     for given, left in ((None, ("b",)), ([], ())):
         graph = saved(abc(), interrupt_before=["b"])
         graph.invoke({"x": 1}, CONFIG, interrupt_before=given)
         assert graph.get_state(CONFIG).next == left
 
 
-def test_breakpoint_is_pending_in_outcome_and_hidden_in_state() -> None:
+def test_breakpoint_is_pending_interrupt_in_outcome_but_absent_from_state() -> None:
     graph = saved(abc(), interrupt_before=["b"])
     graph.submit({"x": 1}, CONFIG)
     outcome = graph.advance(CONFIG)
@@ -76,7 +76,7 @@ def test_breakpoint_is_pending_in_outcome_and_hidden_in_state() -> None:
     assert "__interrupt__" not in saved(abc(), interrupt_before=["b"]).invoke({"x": 1}, CONFIG)
 
 
-def test_second_advance_stops_at_the_same_breakpoint() -> None:
+def test_second_advance_at_breakpoint_stops_with_the_same_pending_interrupt() -> None:
     graph = saved(abc(), interrupt_before=["b"])
     graph.submit({"x": 1}, CONFIG)
     first = graph.advance(CONFIG)
@@ -84,7 +84,7 @@ def test_second_advance_stops_at_the_same_breakpoint() -> None:
     assert log_of(graph) == ["a"]
 
 
-def test_passed_breakpoint_does_not_stop_again() -> None:
+def test_breakpoint_with_stored_resume_value_does_not_stop_next_advance() -> None:
     graph = saved(abc(), interrupt_before=["b"])
     graph.submit({"x": 1}, CONFIG)
     [interrupt] = graph.advance(CONFIG).pending_interrupts
@@ -100,7 +100,7 @@ def test_passed_breakpoint_does_not_stop_again() -> None:
     assert log_of(graph) == ["a", "b", "c"]
 
 
-def test_breakpoint_in_loop_stops_each_iteration() -> None:
+def test_breakpoint_on_node_in_loop_stops_run_at_each_iteration() -> None:
     graph = line(a=lambda state: {"x": state["x"] + 1})
     graph.add_conditional_edges("a", lambda state: "a" if state["x"] < 3 else "__end__")
     compiled = saved(graph, interrupt_before=["a"])
@@ -112,20 +112,20 @@ def test_breakpoint_in_loop_stops_each_iteration() -> None:
     assert stops == 3
 
 
-def test_breakpoint_stops_all_tasks_of_the_step() -> None:
+def test_breakpoint_on_one_node_stops_all_tasks_of_its_super_step() -> None:
     graph = paused(side_by_side(a=says("a"), b=says("b")), interrupt_before=["b"])
     assert (log_of(graph), graph.get_state(CONFIG).next) == ([], ("a", "b"))
 
 
-def test_breakpoint_without_saver_ends_the_call() -> None:
+def test_breakpoint_without_checkpointer_ends_invoke_before_the_node() -> None:
     assert abc().compile(interrupt_before=["b"]).invoke({"x": 1})["log"] == ["a"]
 
 
-def test_new_input_at_breakpoint_restarts_the_graph() -> None:
+def test_new_input_at_breakpoint_restarts_graph_from_start() -> None:
     graph = paused(abc(), interrupt_before=["b"])
     assert graph.invoke({"x": 2}, CONFIG) == {"x": 2, "log": ["a", "a"]}
 
 
-def test_breakpoint_is_an_empty_interrupt_in_the_stream() -> None:
+def test_breakpoint_appears_in_stream_as_interrupt_event_without_interrupts() -> None:
     graph = saved(abc(), interrupt_before=["b"])
     assert list(graph.stream({"x": 1}, CONFIG)) == [{"a": {"log": ["a"]}}, {"__interrupt__": ()}]

@@ -38,25 +38,27 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     sys.modules.pop("first_bridge", None)
 
 
-def test_bridge_of_another_distribution_is_imported(install: Install) -> None:
+def test_find_bridge_imports_bridge_installed_by_another_distribution(install: Install) -> None:
     install("first_bridge")
     assert find_bridge(PACKAGE).NAME == "first_bridge"
 
 
-def test_two_bridges_to_one_package_are_an_error(install: Install) -> None:
+def test_find_bridge_with_two_bridges_for_one_package_raises_import_error(install: Install) -> None:
     install("first_bridge")
     install("second_bridge")
     with pytest.raises(ImportError, match="keep one of first_bridge, second_bridge"):
         find_bridge(PACKAGE)
 
 
-def test_package_without_a_bridge_warns_and_is_not_used(install: Install) -> None:
+def test_find_bridge_for_installed_package_without_bridge_warns_and_returns_none(
+    install: Install,
+) -> None:
     install("first_bridge", "another.group")
     with pytest.warns(RuntimeWarning, match="sqlite3 is installed, but no distribution"):
         assert find_bridge(PACKAGE) is None
 
 
-def test_package_not_installed_reads_no_metadata(
+def test_find_bridge_for_missing_package_returns_none_without_reading_metadata(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "importlib.metadata", None)  # an import of it is an error
@@ -65,7 +67,7 @@ def test_package_not_installed_reads_no_metadata(
         find_bridge(PACKAGE)
 
 
-def test_installed_bridges_are_those_of_the_source() -> None:
+def test_installed_bridge_entry_points_include_all_declared_in_pyproject() -> None:
     declared = tomllib.loads(PYPROJECT.read_text())["project"]["entry-points"][bridges.GROUP]
     installed = {each.name: each.value for each in entry_points(group=bridges.GROUP)}
     assert declared.items() <= installed.items(), "Run pip install -e . --no-deps"

@@ -102,7 +102,7 @@ FAULTS: list[tuple[str, Callable[[], Any]]] = [
 
 
 @pytest.mark.parametrize(("message", "build"), FAULTS, ids=lambda v: v if type(v) is str else "")
-def test_invalid_definition_raises_error_with_its_reason(
+def test_invalid_graph_definition_raises_value_error_naming_its_reason(
     message: str, build: Callable[[], Any]
 ) -> None:
     with pytest.raises(ValueError) as raised:
@@ -110,7 +110,7 @@ def test_invalid_definition_raises_error_with_its_reason(
     assert message in str(raised.value)
 
 
-def test_compile_reports_all_faults_together() -> None:
+def test_compile_reports_all_definition_errors_in_one_exception() -> None:
     graph = StateGraph(State).add_node("a", says("a"))
     graph.add_edge("nowhere", "a").add_edge("a", "elsewhere")
     with pytest.raises(GraphDefinitionError) as raised:
@@ -123,7 +123,7 @@ def test_compile_reports_all_faults_together() -> None:
     ]
 
 
-def test_unnamed_node_takes_name_of_function_or_class() -> None:
+def test_node_added_without_name_is_named_after_its_function_or_class() -> None:
     class Caller:
         def __call__(self, state: Any) -> None:
             return None
@@ -132,12 +132,12 @@ def test_unnamed_node_takes_name_of_function_or_class() -> None:
     assert set(graph.nodes) == {"branch", "called"}
 
 
-def test_duplicate_edge_is_one_edge() -> None:
+def test_edge_added_twice_runs_its_target_node_once() -> None:
     graph = one_node().add_node("b", says("b")).add_edge("a", "b").add_edge("a", "b")
     assert graph.compile().invoke({"x": 1})["log"] == ["a", "b"]
 
 
-def test_declared_target_that_does_not_exist_fails_compile() -> None:
+def test_compile_fails_if_command_annotation_names_unknown_node() -> None:
     def jump(state: Any) -> Command[Literal["nowhere"]]:
         return Command(goto="nowhere")
 
@@ -145,7 +145,7 @@ def test_declared_target_that_does_not_exist_fails_compile() -> None:
         StateGraph(State).add_node("a", jump).add_edge(START, "a").compile()
 
 
-def test_graph_changed_after_compile_logs_a_warning(
+def test_node_added_after_compile_logs_warning_and_is_not_in_compiled_graph(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     graph = one_node()
@@ -156,7 +156,7 @@ def test_graph_changed_after_compile_logs_a_warning(
     assert "late" not in compiled.nodes
 
 
-def test_plain_key_and_reducer_key_do_not_conflict() -> None:
+def test_state_key_with_reducer_in_only_one_schema_uses_the_reducer() -> None:
     class Plain(TypedDict):
         x: int
 
@@ -165,14 +165,14 @@ def test_plain_key_and_reducer_key_do_not_conflict() -> None:
         assert isinstance(graph.channels["x"], BinaryOperatorAggregate)
 
 
-def test_equal_reducers_of_two_schemas_share_a_channel() -> None:
+def test_equal_reducers_of_one_key_in_two_schemas_compile_to_one_channel() -> None:
     class Same(TypedDict):
         x: Annotated[int, operator.add]
 
     assert isinstance(StateGraph(Other, input_schema=Same).channels["x"], BinaryOperatorAggregate)
 
 
-def test_last_annotation_of_a_field_selects_its_channel() -> None:
+def test_last_channel_annotation_of_state_field_selects_its_channel_type() -> None:
     class Fields(TypedDict, total=False):
         plain: int
         noted: Annotated[int, "a note"]
@@ -192,7 +192,7 @@ def test_last_annotation_of_a_field_selects_its_channel() -> None:
     }
 
 
-def test_reducer_without_signature_is_accepted() -> None:
+def test_builtin_without_signature_is_accepted_as_reducer() -> None:
     class Folded(TypedDict):
         best: Annotated[int, max]
 
@@ -200,19 +200,19 @@ def test_reducer_without_signature_is_accepted() -> None:
     assert graph.compile().invoke({"best": 7}) == {"best": 7}
 
 
-def test_checkpointer_of_wrong_type_is_rejected() -> None:
+def test_compile_with_invalid_checkpointer_raises_type_or_runtime_error() -> None:
     with pytest.raises(TypeError, match="checkpointer must be"):
         one_node().compile(checkpointer="sqlite")  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="checkpointer=True cannot be used for root graphs"):
         one_node().compile(checkpointer=True).invoke({"x": 1}, {"configurable": {"thread_id": "t"}})
 
 
-def test_graph_with_saver_requires_thread_id() -> None:
+def test_invoke_with_checkpointer_without_thread_id_raises_value_error() -> None:
     with pytest.raises(ValueError, match="thread_id"):
         one_node().compile(InMemorySaver()).invoke({"x": 1})
 
 
-def test_recursion_limit_below_one_is_rejected() -> None:
+def test_invoke_with_recursion_limit_below_one_raises_value_error() -> None:
     with pytest.raises(ValueError, match="recursion_limit must be at least 1"):
         one_node().compile().invoke({"x": 1}, {"recursion_limit": 0})
 
@@ -222,7 +222,7 @@ class Data:
     x: int = 0
 
 
-def test_state_can_be_a_dataclass_or_single_value() -> None:
+def test_graph_state_schema_accepts_dataclass_and_plain_type() -> None:
     graph = StateGraph(Data).add_node("a", lambda state: {"x": state.x + 1}).add_edge(START, "a")
     assert graph.compile().invoke({"x": 1}) == {"x": 2}
     number = StateGraph(int).add_node("a", lambda n: n + 1).add_edge(START, "a")

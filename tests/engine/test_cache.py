@@ -44,7 +44,7 @@ def one(node: Any, policy: CachePolicy | None = SAME, **policies: Any) -> StateG
 # The cache itself.
 
 
-def test_cached_value_is_a_copy() -> None:
+def test_mutating_value_after_cache_set_or_get_does_not_change_cached_value() -> None:
     cache = InMemoryCache()
     value = [("log", ["one"])]
     cache.set({KEY: (value, None)})
@@ -53,7 +53,7 @@ def test_cached_value_is_a_copy() -> None:
     assert cache.get([KEY, OTHER]) == {KEY: [("log", ["one"])]}
 
 
-def test_cached_value_expires_after_its_ttl(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_cache_value_expires_after_its_ttl(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(caching.time, "monotonic", lambda: now[0])
     cache = InMemoryCache()
@@ -64,7 +64,7 @@ def test_cached_value_expires_after_its_ttl(monkeypatch: pytest.MonkeyPatch) -> 
     assert cache.get([KEY, OTHER]) == {OTHER: 2}
 
 
-def test_clear_removes_only_the_given_namespace() -> None:
+def test_cache_clear_with_namespace_removes_only_entries_of_that_namespace() -> None:
     cache = InMemoryCache()
     cache.set({KEY: (1, None), OTHER: (2, None)})
     cache.clear([KEY[0]])
@@ -73,7 +73,7 @@ def test_clear_removes_only_the_given_namespace() -> None:
     assert cache.get([KEY, OTHER]) == {}
 
 
-def test_cache_supports_concurrent_os_threads() -> None:
+def test_memory_cache_used_by_four_os_threads_raises_no_error() -> None:
     cache = InMemoryCache()
     keys = [(("ns", str(n % 7)), str(n)) for n in range(200)]
     failures: list[BaseException] = []
@@ -99,7 +99,7 @@ def test_cache_supports_concurrent_os_threads() -> None:
 
 
 @pytest.mark.process
-def test_cache_key_is_equal_in_every_process() -> None:
+def test_cache_key_is_identical_in_processes_with_different_hash_seeds() -> None:
     said = (
         "from hitl_django.engine.loop.node_cache import make_cache_key\n"
         "from hitl_django.engine.task.nodes import Node\n"
@@ -124,7 +124,9 @@ def test_cache_key_is_equal_in_every_process() -> None:
 @pytest.mark.parametrize(
     ("one_value", "other"), [(1, True), (1, 1.0), (1, "1"), ([1], (1,)), (1, Decimal(1))]
 )
-def test_equal_values_of_different_types_have_different_keys(one_value: Any, other: Any) -> None:
+def test_equal_inputs_of_different_types_have_different_cache_keys(
+    one_value: Any, other: Any
+) -> None:
     node = Counter()
     graph = one(lambda state: node(state), CachePolicy()).compile(cache=InMemoryCache())
     for value in (one_value, other, one_value, other):
@@ -132,7 +134,7 @@ def test_equal_values_of_different_types_have_different_keys(one_value: Any, oth
     assert node.count == 2
 
 
-def test_nodes_with_the_same_function_share_no_results() -> None:
+def test_two_nodes_with_the_same_function_do_not_share_cached_results() -> None:
     node = Counter()
 
     def function(state: State) -> dict[str, Any]:
@@ -142,7 +144,7 @@ def test_nodes_with_the_same_function_share_no_results() -> None:
     assert graph.compile(cache=InMemoryCache()).invoke({})["log"] == ["call 1", "call 2"]
 
 
-def test_other_function_of_same_name_gets_no_cached_result() -> None:
+def test_cached_result_is_not_used_by_another_function_in_node_of_same_name() -> None:
     cache = InMemoryCache()
 
     def first(state: State) -> dict[str, Any]:
@@ -155,14 +157,14 @@ def test_other_function_of_same_name_gets_no_cached_result() -> None:
     assert ends == [["first"], ["second"], ["first"]]
 
 
-def test_cache_key_of_other_type_is_rejected() -> None:
+def test_cache_key_function_returning_int_raises_type_error() -> None:
     graph = saved(one(says("a"), CachePolicy(key_func=lambda state: 5)), cache=InMemoryCache())  # type: ignore[arg-type,return-value]
     with pytest.raises(TypeError, match="cache key of node 'a' must be str or bytes, not int"):
         graph.invoke({"x": 1}, CONFIG)
 
 
 @pytest.mark.parametrize("way", ["advance", "ainvoke"])
-def test_failing_key_function_fails_the_task(way: str) -> None:
+def test_exception_in_cache_key_function_fails_the_task_until_fixed(way: str) -> None:
     broken = [True]
 
     def key(state: State) -> str:
@@ -183,7 +185,7 @@ def test_failing_key_function_fails_the_task(way: str) -> None:
     assert log_of(graph) == ["a"]
 
 
-def test_input_without_key_raises_error_naming_key_func() -> None:
+def test_node_input_without_default_cache_key_raises_type_error_naming_key_func() -> None:
     graph = one(says("a"), CachePolicy()).compile(cache=InMemoryCache())
     with pytest.raises(TypeError, match="key_func") as raised:
         graph.invoke({"x": threading.Lock()})  # type: ignore[typeddict-item]
@@ -193,7 +195,7 @@ def test_input_without_key_raises_error_naming_key_func() -> None:
 # What is cached.
 
 
-def test_cached_result_is_stored_in_history() -> None:
+def test_cached_node_result_is_stored_in_thread_history() -> None:
     node = Counter()
     graph = saved(one(node).add_node("b", says("b")).add_edge("a", "b"), cache=InMemoryCache())
     for thread in ("one", "two"):
@@ -206,7 +208,7 @@ def test_cached_result_is_stored_in_history() -> None:
     assert node.count == 1
 
 
-def test_task_with_interrupt_is_not_cached() -> None:
+def test_response_dependent_result_is_not_returned_from_cache() -> None:
     def node(state: State) -> dict[str, Any]:
         return {"log": [interrupt("q")]} if state["x"] else {"log": ["nobody was asked"]}
 
@@ -219,7 +221,9 @@ def test_task_with_interrupt_is_not_cached() -> None:
     assert graph.advance(CONFIG).status == "interrupted"
 
 
-def test_uncacheable_result_is_logged_and_run_finishes(caplog: pytest.LogCaptureFixture) -> None:
+def test_result_that_cannot_be_cached_is_logged_and_run_finishes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     lock = threading.Lock()
     graph = one(lambda state: {"log": [lock]}).compile(cache=InMemoryCache())
     with caplog.at_level(logging.WARNING, "hitl_django"):
@@ -227,7 +231,7 @@ def test_uncacheable_result_is_logged_and_run_finishes(caplog: pytest.LogCapture
     assert "could not cache the result of node a: Can't store" in caplog.text
 
 
-def test_step_combines_cached_and_executed_tasks() -> None:
+def test_step_with_cached_and_uncached_nodes_runs_only_the_uncached_nodes() -> None:
     nodes = {name: Counter() for name in "abc"}
     graph = StateGraph(State)
     for name, node in nodes.items():
@@ -238,7 +242,7 @@ def test_step_combines_cached_and_executed_tasks() -> None:
         assert compiled.invoke({})["log"] == ["call 1", f"call {run}", "call 1"]
 
 
-def test_failed_attempt_and_handler_result_are_not_cached() -> None:
+def test_error_handler_result_of_failed_node_is_not_cached() -> None:
     def bad(state: State) -> None:
         raise ValueError("no")
 
@@ -275,7 +279,7 @@ class Recording(BaseCache):
         return self.get(keys)
 
 
-def test_async_run_uses_async_cache_methods() -> None:
+def test_async_run_calls_async_methods_of_the_cache() -> None:
     cache = Recording()
     graph = one(Counter()).compile(cache=cache)
     assert asyncio.run(graph.ainvoke({}))["log"] == ["call 1"]
@@ -283,13 +287,13 @@ def test_async_run_uses_async_cache_methods() -> None:
     assert cache.calls == ["a", "get", "set", "a", "get"]
 
 
-def test_node_without_policy_does_not_read_the_cache() -> None:
+def test_node_without_cache_policy_does_not_read_the_cache() -> None:
     cache = Recording()
     one(Counter(), None).compile(cache=cache).invoke({})
     assert cache.calls == []
 
 
-def test_clear_cache_clears_named_nodes_or_all() -> None:
+def test_clear_cache_with_names_clears_named_nodes_and_without_names_all() -> None:
     cache = Recording()
     graph = one(says("a")).add_node("b", says("b")).compile(cache=cache)
     graph.clear_cache(["b", "unknown"])
@@ -298,7 +302,7 @@ def test_clear_cache_clears_named_nodes_or_all() -> None:
     assert cache.calls == ["clear ['b']", "clear ['a']", "clear ['__start__', 'a', 'b']"]
 
 
-def test_clear_cache_without_cache_raises_value_error() -> None:
+def test_clear_cache_of_graph_without_cache_raises_value_error() -> None:
     graph = one(says("a")).compile()
     said = "No cache is set for this graph. Cannot clear cache."
     with pytest.raises(ValueError) as raised:

@@ -36,7 +36,7 @@ def listening(*handlers: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_interrupt_and_resume_are_each_reported_once(is_async: bool) -> None:
+def test_callback_handler_receives_one_interrupt_event_and_one_resume_event(is_async: bool) -> None:
     graph, listener = saved(line(a=asks("q"))), Listener()
 
     def call(value: Any) -> None:
@@ -54,13 +54,13 @@ def test_interrupt_and_resume_are_each_reported_once(is_async: bool) -> None:
     ]
 
 
-def test_breakpoint_is_reported_with_its_kind() -> None:
+def test_callback_handler_receives_breakpoint_event_with_kind_interrupt_before() -> None:
     listener = Listener()
     saved(line(a=says("a")), interrupt_before=["a"]).invoke({"x": 1}, listening(listener))
     assert listener.heard == [("interrupt", "interrupt_before", "run", [])]
 
 
-def test_failing_callback_is_logged_unless_raise_error_is_set(
+def test_exception_in_callback_handler_is_logged_or_with_raise_error_raised(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     broken = Broken()

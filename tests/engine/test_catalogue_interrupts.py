@@ -25,7 +25,7 @@ in_each_place = pytest.mark.parametrize("place", PLACES)
 
 
 @in_each_place
-def test_interrupt_in_try_except_pauses_the_node(place: str) -> None:
+def test_interrupt_inside_try_except_exception_pauses_the_run(place: str) -> None:
     def node(state: Any) -> dict[str, Any]:
         try:
             given = interrupt("may I?")
@@ -41,7 +41,7 @@ def test_interrupt_in_try_except_pauses_the_node(place: str) -> None:
 
 
 @in_each_place
-def test_interrupt_in_bare_except_pauses_with_a_warning(
+def test_interrupt_inside_except_base_exception_pauses_run_and_logs_warning(
     place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def node(state: Any) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def test_interrupt_in_bare_except_pauses_with_a_warning(
 
 
 @in_each_place
-def test_interrupt_from_os_thread_without_context_raises_error(place: str) -> None:
+def test_interrupt_in_os_thread_without_copied_context_raises_runtime_error(place: str) -> None:
     heard: list[BaseException] = []
 
     def node(state: Any) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def test_interrupt_from_os_thread_without_context_raises_error(place: str) -> No
 
 
 @in_each_place
-def test_interrupt_from_os_thread_with_context_pauses_node(place: str) -> None:
+def test_interrupt_in_os_thread_with_copied_context_pauses_the_run(place: str) -> None:
     def node(state: Any) -> dict[str, Any]:
         with ThreadPoolExecutor(1) as pool:
             return {"log": [pool.submit(copy_context().run, interrupt, "from a thread?").result(5)]}
@@ -93,7 +93,7 @@ def test_interrupt_from_os_thread_with_context_pauses_node(place: str) -> None:
 
 
 @in_each_place
-def test_interrupts_in_comprehension_are_asked_sequentially(place: str) -> None:
+def test_interrupts_in_list_comprehension_become_pending_sequentially(place: str) -> None:
     trial = Trial(lambda state: {"log": [[interrupt(each) for each in "abc"]]}, place)
     assert trial.advance().status == "interrupted"
     for payload in "abc":
@@ -103,7 +103,7 @@ def test_interrupts_in_comprehension_are_asked_sequentially(place: str) -> None:
     assert trial.graph.get_state(CONFIG).next == ()
 
 
-def test_101_interrupts_are_each_asked_once() -> None:
+def test_node_with_101_interrupts_has_each_interrupt_pending_once() -> None:
     graph = paused(line(a=lambda state: {"log": [interrupt(number) for number in range(101)]}))
     for number in range(101):
         assert list(open_interrupts(graph)) == [number]
@@ -112,7 +112,9 @@ def test_101_interrupts_are_each_asked_once() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_loop_with_changed_number_of_interrupts_finishes(count: int) -> None:
+def test_node_finishes_if_number_of_interrupts_in_its_loop_changes_between_resumes(
+    count: int,
+) -> None:
     counts = [2]
 
     def node(state: Any) -> dict[str, Any]:
@@ -130,7 +132,7 @@ def test_loop_with_changed_number_of_interrupts_finishes(count: int) -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_changed_interrupt_after_response_is_logged_or_fails(
+def test_interrupt_changed_after_response_logs_warning_or_fails_in_strict_mode(
     strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     words = ["pay 5?"]
@@ -156,7 +158,7 @@ def test_interrupt_outside_a_graph_raises_runtime_error() -> None:
         interrupt("is there anybody?")
 
 
-def test_interrupt_without_checkpointer_names_the_node() -> None:
+def test_interrupt_in_graph_without_checkpointer_raises_no_saver_error_naming_node() -> None:
     graph = line(a=lambda state: {"log": [interrupt("who?")]}).compile()
     with pytest.raises(
         NoSaverError, match=r"Node 'a' called interrupt\(\), but the graph has no checkpointer"
@@ -176,7 +178,7 @@ def test_interrupt_without_checkpointer_names_the_node() -> None:
     ],
     ids=["object", "deep", "NaN", "key", "NUL"],
 )
-def test_interrupt_with_non_json_payload_fails_its_node(
+def test_interrupt_with_non_json_payload_fails_its_node_and_names_the_path(
     payload: Any, path: str, place: str
 ) -> None:
     trial = Trial(lambda state: interrupt(payload), place)
@@ -188,7 +190,7 @@ def test_interrupt_with_non_json_payload_fails_its_node(
     trial.assert_goes_on()
 
 
-def test_interrupt_with_recursive_payload_fails_its_node() -> None:
+def test_interrupt_with_self_referencing_payload_fails_its_node() -> None:
     loop: list[Any] = []
     loop.append(loop)
     trial = Trial(lambda state: interrupt(loop))
@@ -201,7 +203,7 @@ def test_interrupt_with_recursive_payload_fails_its_node() -> None:
 
 
 @pytest.mark.parametrize("given", [None, 5, [], "", "text", {"unexpected": True}, False], ids=repr)
-def test_response_failing_the_node_can_be_retried_after_fix(given: Any) -> None:
+def test_response_that_makes_node_fail_is_reused_when_fixed_node_runs_again(given: Any) -> None:
     strict = [True]
 
     def node(state: Any) -> dict[str, Any]:
@@ -221,7 +223,7 @@ def test_response_failing_the_node_can_be_retried_after_fix(given: Any) -> None:
     assert log_of(graph) == [given, "b"]
 
 
-def test_unstorable_response_leaves_the_interrupt_pending() -> None:
+def test_unstorable_response_raises_unserializable_error_and_leaves_interrupt_pending() -> None:
     graph = paused(line(a=lambda state: {"log": [interrupt("who?")]}))
     with pytest.raises(UnserializableError):
         answer(graph, threading.Lock())
@@ -230,7 +232,7 @@ def test_unstorable_response_leaves_the_interrupt_pending() -> None:
     assert log_of(graph) == ["me"]
 
 
-def test_repeated_response_is_rejected() -> None:
+def test_second_response_to_answered_interrupt_raises_nothing_pending_error() -> None:
     graph = paused(line(a=lambda state: {"log": [interrupt("who?")]}))
     answer(graph, "me")
     with pytest.raises(NothingPendingError):
@@ -241,14 +243,14 @@ def test_repeated_response_is_rejected() -> None:
 # The same input twice.
 
 
-def test_repeated_input_runs_graph_again_on_the_same_state() -> None:
+def test_same_input_given_twice_runs_graph_twice_on_accumulated_state() -> None:
     graph = saved(line(a=says("a")))
     for _ in range(2):
         graph.invoke({"x": 1, "log": ["in"]}, CONFIG)
     assert log_of(graph) == ["in", "a", "in", "a"]
 
 
-def test_repeated_input_keeps_the_pending_interrupt() -> None:
+def test_input_given_while_interrupt_is_pending_raises_pending_interrupts_error() -> None:
     graph = paused(line(a=lambda state: {"log": [interrupt("who?")]}))
     with pytest.raises(PendingInterruptsError):
         graph.invoke({"x": 1}, CONFIG)

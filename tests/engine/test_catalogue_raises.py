@@ -61,7 +61,7 @@ FAILURES: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
 
 @in_each_place
 @pytest.mark.parametrize("name", FAILURES)
-def test_node_failure_is_stored_and_thread_continues_after_fix(name: str, place: str) -> None:
+def test_failed_node_names_node_in_error_and_run_continues_after_fix(name: str, place: str) -> None:
     fault, kind = FAILURES[name]
     trial = Trial(fault, place)
     error = trial.failure()
@@ -72,7 +72,9 @@ def test_node_failure_is_stored_and_thread_continues_after_fix(name: str, place:
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_async_node_failure_is_stored_like_sync(name: str) -> None:
+def test_failed_node_in_async_run_raises_original_error_and_run_continues_after_fix(
+    name: str,
+) -> None:
     fault, kind = FAILURES[name]
     trial = Trial(fault, "beside")
     assert type(asyncio.run(trial.afailure())) is kind
@@ -80,14 +82,14 @@ def test_async_node_failure_is_stored_like_sync(name: str) -> None:
     trial.assert_goes_on()
 
 
-def test_unprintable_failure_is_stored_with_its_type() -> None:
+def test_exception_without_printable_text_is_stored_with_its_type_name() -> None:
     trial = Trial(raising(Unprintable))
     trial.failure()
     [task] = trial.graph.get_state(CONFIG).tasks
     assert "Unprintable" in str(task.error)
 
 
-def test_long_failure_message_is_truncated() -> None:
+def test_stored_error_of_node_failing_with_huge_message_is_truncated() -> None:
     trial = Trial(raising(lambda: ValueError("begins " + "x" * 20_000_000)))
     trial.failure()
     [task] = trial.graph.get_state(CONFIG).tasks
@@ -95,7 +97,7 @@ def test_long_failure_message_is_truncated() -> None:
     assert len(str(task.error)) < 100_000
 
 
-def test_failure_with_unstorable_repr_keeps_its_type() -> None:
+def test_node_exception_with_null_character_in_repr_fails_run_with_its_own_type() -> None:
     class Odd(Exception):
         def __repr__(self) -> str:
             return "a\0b"
@@ -111,7 +113,9 @@ CRASHES = [KeyboardInterrupt, GeneratorExit]
 
 @in_each_place
 @pytest.mark.parametrize("kind", CRASHES)
-def test_crash_is_raised_and_not_stored_as_failure(kind: Any, place: str) -> None:
+def test_crash_exception_in_node_is_raised_and_not_stored_as_task_error(
+    kind: Any, place: str
+) -> None:
     trial = Trial(raising(kind), place)
     with pytest.raises(kind):
         trial.advance()
@@ -127,7 +131,7 @@ def test_crash_is_raised_and_not_stored_as_failure(kind: Any, place: str) -> Non
 
 
 @in_each_place
-def test_os_thread_outliving_its_node_changes_no_state(place: str) -> None:
+def test_os_thread_writing_after_its_node_ended_gets_runtime_error(place: str) -> None:
     leave = threading.Event()
     left: list[threading.Thread] = []
     raised: list[BaseException] = []
@@ -155,7 +159,7 @@ def test_os_thread_outliving_its_node_changes_no_state(place: str) -> None:
 
 
 @in_each_place
-def test_changed_directory_and_locale_do_not_affect_the_run(place: str) -> None:
+def test_run_finishes_if_node_changes_locale_and_removes_working_directory(place: str) -> None:
     folder, rules = Path.cwd(), locale.setlocale(locale.LC_ALL)
     try:
         with tempfile.TemporaryDirectory() as gone:
@@ -176,7 +180,7 @@ def test_changed_directory_and_locale_do_not_affect_the_run(place: str) -> None:
         locale.setlocale(locale.LC_ALL, rules)
 
 
-def test_failure_after_response_keeps_the_response() -> None:
+def test_node_failing_after_its_response_reuses_response_when_run_again() -> None:
     broken = [True]
 
     def node(state: Any) -> dict[str, Any]:
@@ -196,7 +200,7 @@ def test_failure_after_response_keeps_the_response() -> None:
 
 
 @pytest.mark.parametrize("kind", CRASHES)
-def test_crash_keeps_writes_of_finished_sibling(kind: Any) -> None:
+def test_crash_in_parallel_node_preserves_writes_of_finished_sibling(kind: Any) -> None:
     trial = Trial(raising(kind), "beside")
     with pytest.raises(kind):
         trial.advance()
@@ -206,7 +210,7 @@ def test_crash_keeps_writes_of_finished_sibling(kind: Any) -> None:
 
 
 @in_each_place
-def test_error_rejecting_notes_is_stored(place: str) -> None:
+def test_node_exception_that_rejects_notes_fails_run_with_its_own_type(place: str) -> None:
     class Deaf(Exception):
         def add_note(self, note: str) -> None:
             raise TypeError("no notes")

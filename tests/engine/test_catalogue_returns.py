@@ -86,7 +86,9 @@ NO_UPDATE: dict[str, tuple[Make, str]] = {
 
 @in_each_place
 @pytest.mark.parametrize("name", NO_UPDATE)
-def test_invalid_update_names_node_and_thread_continues_after_fix(name: str, place: str) -> None:
+def test_node_returning_invalid_update_fails_naming_node_and_continues_after_fix(
+    name: str, place: str
+) -> None:
     make, words = NO_UPDATE[name]
     trial = Trial(lambda state: make(), place)
     error = trial.failure()
@@ -99,7 +101,9 @@ def test_invalid_update_names_node_and_thread_continues_after_fix(name: str, pla
 
 
 @in_each_place
-def test_unawaited_coroutine_error_suggests_async_def(place: str) -> None:
+def test_node_returning_unawaited_coroutine_fails_with_error_suggesting_async_def(
+    place: str,
+) -> None:
     trial = Trial(lambda state: unawaited(), place)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -111,7 +115,9 @@ def test_unawaited_coroutine_error_suggests_async_def(place: str) -> None:
 
 
 @in_each_place
-def test_unprintable_update_is_named_by_its_type(place: str) -> None:
+def test_node_returning_value_with_failing_repr_fails_with_error_naming_its_type(
+    place: str,
+) -> None:
     trial = Trial(lambda state: Unspeakable(), place)
     error = trial.failure()
     assert isinstance(error, InvalidUpdateError)
@@ -119,7 +125,7 @@ def test_unprintable_update_is_named_by_its_type(place: str) -> None:
     trial.assert_goes_on()
 
 
-def test_invalid_update_error_message_is_short() -> None:
+def test_node_returning_huge_string_fails_with_error_below_thousand_characters() -> None:
     error = Trial(lambda state: "x" * 50_000_000).failure()
     assert isinstance(error, InvalidUpdateError)
     assert len(str(error)) < 1_000
@@ -130,7 +136,9 @@ def test_invalid_update_error_message_is_short() -> None:
 
 @in_each_place
 @pytest.mark.parametrize("goto", [None, 5, [None], ["after", 5], object()], ids=shown)
-def test_goto_of_wrong_type_explains_goto(goto: Any, place: str) -> None:
+def test_command_with_goto_of_invalid_type_raises_invalid_update_error_naming_goto(
+    goto: Any, place: str
+) -> None:
     trial = Trial(lambda state: Command(goto=goto), place)
     error = trial.failure()
     assert isinstance(error, InvalidUpdateError)
@@ -141,7 +149,9 @@ def test_goto_of_wrong_type_explains_goto(goto: Any, place: str) -> None:
 
 @in_each_place
 @pytest.mark.parametrize("goto", ["nowhere", "__start__", Send("nowhere", 1)], ids=str)
-def test_goto_to_unknown_node_names_node_and_target(goto: Any, place: str) -> None:
+def test_command_with_goto_to_unknown_node_fails_naming_node_and_target(
+    goto: Any, place: str
+) -> None:
     trial = Trial(lambda state: Command(goto=goto), place)
     said = str(trial.failure())
     assert "'bad'" in said
@@ -151,7 +161,7 @@ def test_goto_to_unknown_node_names_node_and_target(goto: Any, place: str) -> No
 
 
 @in_each_place
-def test_send_to_end_fails_and_thread_stays_at_sender(place: str) -> None:
+def test_command_with_send_to_end_fails_and_run_continues_after_fix(place: str) -> None:
     trial = Trial(lambda state: Command(goto=Send(END, 1)), place)
     assert "END" in str(trial.failure())
     trial.assert_waits_at_the_fault()
@@ -185,7 +195,9 @@ UNSTORABLE: dict[str, tuple[Make, str]] = {
 
 @in_each_place
 @pytest.mark.parametrize("name", UNSTORABLE)
-def test_unstorable_value_error_names_node_key_and_type(name: str, place: str) -> None:
+def test_unserializable_error_names_node_path_and_type_of_unstorable_value(
+    name: str, place: str
+) -> None:
     make, words = UNSTORABLE[name]
     trial = Trial(lambda state: {"x": make()}, place)
     error = trial.failure()
@@ -199,7 +211,7 @@ def test_unstorable_value_error_names_node_key_and_type(name: str, place: str) -
 
 
 @in_each_place
-def test_coroutine_in_state_is_rejected_as_unstorable(place: str) -> None:
+def test_coroutine_returned_as_state_value_fails_the_node(place: str) -> None:
     made: list[Any] = []
 
     def node(state: Any) -> dict[str, Any]:
@@ -215,7 +227,7 @@ def test_coroutine_in_state_is_rejected_as_unstorable(place: str) -> None:
 
 
 @in_each_place
-def test_unstorable_send_argument_names_its_sender(place: str) -> None:
+def test_send_with_unstorable_argument_fails_naming_the_sending_node(place: str) -> None:
     trial = Trial(lambda state: Command(goto=Send("after", threading.Lock())), place)
     said = str(trial.failure())
     assert "'bad'" in said
@@ -225,7 +237,9 @@ def test_unstorable_send_argument_names_its_sender(place: str) -> None:
 
 
 @in_each_place
-def test_oversized_value_error_names_node_and_limit(place: str) -> None:
+def test_node_returning_oversized_value_fails_with_payload_limit_error_naming_node(
+    place: str,
+) -> None:
     trial = Trial(lambda state: {"x": "x" * 50_000_000}, place)
     error = trial.failure()
     assert isinstance(error, PayloadLimitError)
@@ -252,7 +266,7 @@ ODD: dict[str, Make] = {
 
 @in_each_place
 @pytest.mark.parametrize("name", ODD)
-def test_unusual_values_round_trip_unchanged(name: str, place: str) -> None:
+def test_unusual_state_value_is_restored_with_equal_type_and_repr(name: str, place: str) -> None:
     trial = Trial(lambda state: {"x": ODD[name](), "log": ["odd"]}, place)
     assert trial.advance().status == "finished"
     found = trial.graph.get_state(CONFIG).values["x"]
@@ -272,7 +286,9 @@ PLAIN: dict[str, tuple[Make, Any]] = {
 
 @in_each_place
 @pytest.mark.parametrize("name", PLAIN)
-def test_subclass_is_restored_as_its_base_type(name: str, place: str) -> None:
+def test_state_value_of_builtin_subclass_is_restored_as_its_base_type(
+    name: str, place: str
+) -> None:
     make, plain = PLAIN[name]
     trial = Trial(lambda state: {"x": make()}, place)
     assert trial.advance().status == "finished"
@@ -281,14 +297,14 @@ def test_subclass_is_restored_as_its_base_type(name: str, place: str) -> None:
 
 
 @in_each_place
-def test_enum_of_node_module_is_restored_unchanged(place: str) -> None:
+def test_enum_defined_in_module_of_node_is_restored_as_equal_enum_member(place: str) -> None:
     trial = Trial(lambda state: {"x": [Colour.RED]}, place)
     assert trial.advance().status == "finished"
     assert trial.graph.get_state(CONFIG).values["x"] == [Colour.RED]
 
 
 @in_each_place
-def test_huge_integer_is_restored_unchanged(place: str) -> None:
+def test_integer_of_50000_bits_is_restored_unchanged(place: str) -> None:
     trial = Trial(lambda state: {"x": 7**20_000}, place)
     assert trial.advance().status == "finished"
     assert trial.graph.get_state(CONFIG).values["x"] == 7**20_000
@@ -296,14 +312,14 @@ def test_huge_integer_is_restored_unchanged(place: str) -> None:
 
 @in_each_place
 @pytest.mark.parametrize("update", [None, {}, {"unknown": 1}, {1: 2}, {None: 1}], ids=shown)
-def test_update_with_only_unknown_keys_changes_nothing(update: Any, place: str) -> None:
+def test_node_update_without_known_keys_leaves_state_unchanged(update: Any, place: str) -> None:
     trial = Trial(lambda state: update, place)
     assert trial.advance().status == "finished"
     assert trial.graph.get_state(CONFIG).values == {"x": 1, "log": ["able", "after"]}
 
 
 @in_each_place
-def test_mutated_input_does_not_reach_other_nodes(place: str) -> None:
+def test_node_mutating_its_input_does_not_change_graph_state(place: str) -> None:
     def node(state: Any) -> dict[str, Any]:
         state["x"] = 99
         state["more"] = 1
@@ -317,7 +333,9 @@ def test_mutated_input_does_not_reach_other_nodes(place: str) -> None:
 
 
 @in_each_place
-def test_async_unstorable_value_error_names_the_node(place: str) -> None:
+def test_unstorable_value_in_async_run_raises_unserializable_error_naming_the_node(
+    place: str,
+) -> None:
     trial = Trial(lambda state: {"x": threading.Lock()}, place)
     error = asyncio.run(trial.afailure())
     assert isinstance(error, UnserializableError)

@@ -41,7 +41,7 @@ def two_writers(schema: type, *values: Any) -> StateGraph:
 # Reducers.
 
 
-def test_two_writes_to_plain_key_fail_until_reducer_is_added() -> None:
+def test_parallel_writes_to_key_without_reducer_fail_run_until_reducer_is_added() -> None:
     saver = InMemorySaver()
     graph = saved(two_writers(State, 2, 3), saver)
     graph.submit({"x": 1}, CONFIG)
@@ -61,7 +61,7 @@ def refuses(old: Any, new: Any) -> Any:
     raise ZeroDivisionError("in the reducer")
 
 
-def test_failing_reducer_names_key_and_keeps_writes() -> None:
+def test_exception_in_reducer_names_key_and_fixed_graph_does_not_rerun_node() -> None:
     saver, ran = InMemorySaver(), []
 
     def graph_with(reducer: Any) -> Any:
@@ -84,7 +84,7 @@ def test_failing_reducer_names_key_and_keeps_writes() -> None:
     assert ran == ["a"]
 
 
-def test_write_rejected_by_reducer_can_be_replaced_by_update() -> None:
+def test_node_write_rejected_by_reducer_can_be_replaced_with_update_state() -> None:
     graph = saved(line(a=lambda state: {"log": 5}, b=says("b")))
     graph.submit({"x": 1, "log": ["in"]}, CONFIG)
     outcome = graph.advance(CONFIG)
@@ -97,7 +97,7 @@ def test_write_rejected_by_reducer_can_be_replaced_by_update() -> None:
     assert log_of(graph) == ["in", "edited", "b"]
 
 
-def test_impure_reducer_is_not_called_by_get_state() -> None:
+def test_get_state_does_not_call_reducer_again() -> None:
     numbers = count(1)
     graph = saved(two_writers(folding(lambda old, new: (old or 0) + next(numbers)), 0, 0, 0))
     graph.invoke({"log": []}, CONFIG)
@@ -115,7 +115,7 @@ class Mutated(TypedDict):
     log: Annotated[list, extend]
 
 
-def test_mutating_reducer_does_not_change_older_checkpoints() -> None:
+def test_reducer_mutating_its_argument_does_not_change_older_checkpoints() -> None:
     graph = StateGraph(Mutated).add_node("a", says("a")).add_node("b", says("b"))
     compiled = saved(graph.add_edge(START, "a").add_edge("a", "b"))
     assert compiled.invoke({"log": ["in"]}, CONFIG) == {"log": ["in", "a", "b"]}
@@ -123,20 +123,20 @@ def test_mutating_reducer_does_not_change_older_checkpoints() -> None:
     assert history == [["in", "a", "b"], ["in", "a"], ["in"], []]
 
 
-def test_reducer_can_return_nan() -> None:
+def test_reducer_result_nan_is_stored_and_restored() -> None:
     graph = saved(two_writers(folding(lambda old, new: math.nan), 1, 2))
     graph.invoke({"log": []}, CONFIG)
     assert math.isnan(graph.get_state(CONFIG).values["x"])
 
 
-def test_reducer_receives_writes_in_order_of_node_names() -> None:
+def test_reducer_receives_parallel_writes_in_order_of_node_names() -> None:
     schema = folding(lambda old, new: f"{old or ''}{new}")
     for _ in range(20):
         graph = two_writers(schema, *"123456").compile()
         assert graph.invoke({"log": []})["x"] == "123456"
 
 
-def test_unstorable_reducer_result_fails_run_until_fixed() -> None:
+def test_unstorable_reducer_result_fails_run_until_reducer_is_fixed() -> None:
     saver = InMemorySaver()
 
     def graph_with(reducer: Any) -> Any:
@@ -158,7 +158,7 @@ def test_unstorable_reducer_result_fails_run_until_fixed() -> None:
 
 
 @pytest.mark.parametrize("edges", [[("a", "a")], [("a", "b"), ("b", "a")]], ids=["self", "two"])
-def test_endless_cycle_stops_at_recursion_limit_with_readable_state(edges: Any) -> None:
+def test_endless_cycle_stops_at_recursion_limit_with_last_state_readable(edges: Any) -> None:
     graph = StateGraph(State).add_edge(START, "a")
     for name in "ab":
         graph.add_node(name, says(name))
@@ -174,24 +174,24 @@ def test_endless_cycle_stops_at_recursion_limit_with_readable_state(edges: Any) 
     assert len(log_of(compiled)) > 7  # it goes on by as many steps again, and stops again
 
 
-def test_conditional_self_loop_ends_when_branch_returns_end() -> None:
+def test_node_with_conditional_edge_to_itself_repeats_until_branch_returns_end() -> None:
     graph = line(a=says("a"))
     graph.add_conditional_edges("a", lambda state: "a" if len(state["log"]) < 5 else END)
     assert saved(graph).invoke({"x": 1}, CONFIG)["log"] == ["a"] * 5
 
 
-def test_empty_graph_is_rejected_at_compile() -> None:
+def test_compile_of_graph_without_nodes_raises_graph_definition_error() -> None:
     with pytest.raises(GraphDefinitionError, match="must have an entrypoint"):
         StateGraph(State).compile()
 
 
-def test_graph_from_start_to_end_returns_its_input() -> None:
+def test_graph_with_only_edge_from_start_to_end_returns_its_input() -> None:
     graph = saved(StateGraph(State).add_edge(START, END))
     assert graph.invoke({"x": 1, "log": ["in"]}, CONFIG) == {"x": 1, "log": ["in"]}
     assert graph.get_state(CONFIG).next == ()
 
 
-def test_endlessly_recursive_graph_raises_error_with_readable_state() -> None:
+def test_graph_calling_itself_endlessly_raises_recursion_error_with_state_readable() -> None:
     holder: list[Any] = []
     graph = saved(line(a=says("a"), b=lambda state: holder[0].invoke({"x": 1})))
     holder.append(graph)
@@ -201,7 +201,7 @@ def test_endlessly_recursive_graph_raises_error_with_readable_state() -> None:
     assert (seen.values["log"], seen.next) == (["a"], ("b",))
 
 
-def test_recursive_graph_with_exit_finishes() -> None:
+def test_graph_calling_itself_until_a_condition_returns_all_results() -> None:
     holder: list[Any] = []
 
     def again(state: Any) -> dict[str, Any]:
@@ -216,19 +216,19 @@ def test_recursive_graph_with_exit_finishes() -> None:
 # Sizes.
 
 
-def test_thousand_parallel_nodes_keep_their_order() -> None:
+def test_writes_of_thousand_parallel_nodes_are_applied_in_node_order() -> None:
     names = [f"n{number:04}" for number in range(1_000)]
     graph = saved(side_by_side(**{name: says(name) for name in names}))
     assert graph.invoke({"x": 1}, CONFIG)["log"] == names
 
 
-def test_thousand_sequential_nodes_run_in_order() -> None:
+def test_graph_of_thousand_sequential_nodes_runs_nodes_in_order() -> None:
     names = [f"n{number:04}" for number in range(1_000)]
     graph = line(**{name: says(name) for name in names}).compile()
     assert graph.invoke({"x": 1}, {"recursion_limit": 1_100})["log"] == names
 
 
-def test_ten_thousand_sends_arrive_in_order() -> None:
+def test_results_of_ten_thousand_sends_are_applied_in_send_order() -> None:
     graph = StateGraph(State).add_node("w", lambda arg: {"log": [arg]})
     graph.add_conditional_edges(START, lambda state: [Send("w", n) for n in range(10_000)], ["w"])
     compiled = saved(graph)
@@ -236,7 +236,7 @@ def test_ten_thousand_sends_arrive_in_order() -> None:
     assert len(log_of(compiled)) == 10_000
 
 
-def test_failing_send_keeps_results_of_other_sends() -> None:
+def test_failed_send_task_runs_again_without_rerunning_finished_sends() -> None:
     ran: list[int] = []
     broken = [True]
 
@@ -266,7 +266,7 @@ LONG = "n" * 300
 @pytest.mark.parametrize(
     "name", ["a|b", "a:b", "__start__", "__end__", "", "a\0b", "\ud800"], ids=ascii
 )
-def test_reserved_node_name_is_rejected(name: str) -> None:
+def test_add_node_with_reserved_name_raises_value_error(name: str) -> None:
     with pytest.raises(ValueError, match=r"^Node |reserved character"):
         StateGraph(State).add_node(name, says("a")).add_edge(START, name).compile()
 
@@ -274,7 +274,7 @@ def test_reserved_node_name_is_rejected(name: str) -> None:
 @pytest.mark.parametrize(
     "name", [LONG, "a\nb", " ", "ünï ✓", "a/b", "a'b\"c", "{0}%s", "branch"], ids=ascii
 )
-def test_unusual_node_name_is_accepted(name: str) -> None:
+def test_node_with_unusual_name_interrupts_and_resumes(name: str) -> None:
     graph = StateGraph(State).add_edge(START, name).add_edge(name, "b").add_node("b", says("b"))
     graph.add_node(name, lambda state: {"log": [interrupt("who?")]})
     compiled = saved(graph)
@@ -285,7 +285,7 @@ def test_unusual_node_name_is_accepted(name: str) -> None:
 
 
 @pytest.mark.parametrize("thread", ["a|b", "a:b", "a\0b", LONG, "", "__start__", "\n"], ids=ascii)
-def test_unusual_thread_id_is_accepted(thread: str) -> None:
+def test_thread_with_unusual_id_interrupts_and_resumes(thread: str) -> None:
     config = {"configurable": {"thread_id": thread}}
     graph = saved(line(a=lambda state: {"log": [interrupt("who?")]}))
     graph.invoke({"x": 1}, config)
@@ -293,7 +293,7 @@ def test_unusual_thread_id_is_accepted(thread: str) -> None:
     assert graph.get_state(config).values["log"] == ["me"]
 
 
-def test_nested_unusual_names_stay_distinct() -> None:
+def test_interrupt_in_subgraph_with_very_long_node_name_receives_its_response() -> None:
     child = line(**{LONG: lambda state: {"log": [interrupt("deep?")]}}).compile()
     graph = saved(line(**{"a b": child, "c d": says("end")}))
     graph.invoke({"x": 1}, CONFIG)
@@ -301,13 +301,13 @@ def test_nested_unusual_names_stay_distinct() -> None:
     assert log_of(graph) == ["yes", "end"]
 
 
-def test_node_from_partial_is_named_after_its_class() -> None:
+def test_unnamed_node_from_functools_partial_is_named_partial() -> None:
     node = functools.partial(lambda extra, state: {"log": [extra]}, "given")
     assert list(StateGraph(State).add_node(node).nodes) == ["partial"]
     assert line(a=node).compile().invoke({"x": 1})["log"] == ["given"]
 
 
-def test_object_with_only_invoke_can_be_a_node() -> None:
+def test_object_with_invoke_method_is_accepted_as_node_and_plain_object_is_not() -> None:
     class Invoked:
         def invoke(self, state: Any) -> Any:
             return {"log": ["invoked"]}
@@ -326,7 +326,7 @@ def test_object_with_only_invoke_can_be_a_node() -> None:
 
 
 @pytest.mark.parametrize("chosen", [5, object()], ids=["number", "object"])
-def test_branch_returning_no_name_raises_value_error(chosen: Any) -> None:
+def test_branch_returning_value_other_than_node_name_raises_value_error(chosen: Any) -> None:
     graph = saved(line(a=says("a")).add_conditional_edges("a", lambda state: chosen))
     with pytest.raises(ValueError, match="Branch did not return a valid destination"):
         graph.invoke({"x": 1}, CONFIG)

@@ -72,7 +72,7 @@ def held_after(channel: BaseChannel, *steps: Sequence[Any]) -> Any:
         (NamedBarrierValue(str, {"a", "b"}), [["a"], ["b"]], {"a", "b"}),
     ],
 )
-def test_channel_has_expected_value_after_writes(
+def test_channel_folds_series_of_writes_to_the_value_defined_by_its_class(
     channel: BaseChannel, steps: Any, held: Any
 ) -> None:
     assert held_after(channel, *steps) == held
@@ -96,12 +96,14 @@ def test_channel_has_expected_value_after_writes(
         (NamedBarrierValue(str, {"a"}, "k"), ["b"], r"At key 'k': Value b not in \['a'\]"),
     ],
 )
-def test_channel_rejects_invalid_writes(channel: BaseChannel, writes: Any, message: str) -> None:
+def test_channel_fold_with_invalid_writes_raises_invalid_update_error(
+    channel: BaseChannel, writes: Any, message: str
+) -> None:
     with pytest.raises(InvalidUpdateError, match=message):
         channel.fold(channel.initial(), writes)
 
 
-def test_rejected_write_leaves_barrier_unchanged() -> None:
+def test_barrier_fold_with_unknown_writer_leaves_stored_writers_unchanged() -> None:
     barrier = NamedBarrierValue(str, {"a", "b"})
     held = barrier.fold(MISSING, ["a"])
     with pytest.raises(InvalidUpdateError):
@@ -109,7 +111,7 @@ def test_rejected_write_leaves_barrier_unchanged() -> None:
     assert held == {"a"}
 
 
-def test_fold_does_not_mutate_previous_value() -> None:
+def test_channel_fold_does_not_mutate_its_previous_value() -> None:
     for channel, writes in [
         (Topic(int, accumulate=True), [2]),
         (NamedBarrierValue(str, {"a", "b"}), ["b"]),
@@ -133,11 +135,13 @@ def test_fold_does_not_mutate_previous_value() -> None:
         (dict[str, int], {}),
     ],
 )
-def test_reducer_starts_with_empty_value_of_its_type(typ: Any, initial: Any) -> None:
+def test_reducer_channel_starts_with_empty_value_of_its_annotated_type(
+    typ: Any, initial: Any
+) -> None:
     assert BinaryOperatorAggregate(typ, operator.add).initial() == initial
 
 
-def test_reducer_type_without_default_starts_with_first_write() -> None:
+def test_reducer_channel_of_type_without_default_starts_with_first_write() -> None:
     class Amount:
         def __init__(self, cents: int) -> None:
             self.cents = cents
@@ -153,12 +157,12 @@ def test_reducer_type_without_default_starts_with_first_write() -> None:
     "overwrite",
     [Overwrite([9]), {"__overwrite__": [9]}, {"type": "__overwrite__", "value": [9]}],
 )
-def test_overwrite_bypasses_the_reducer(overwrite: Any) -> None:
+def test_overwrite_replaces_channel_value_without_calling_the_reducer(overwrite: Any) -> None:
     channel = BinaryOperatorAggregate(list, operator.add)
     assert channel.fold([1], [[2], overwrite]) == [9]
 
 
-def test_write_after_overwrite_in_a_step_is_ignored() -> None:
+def test_channel_write_after_overwrite_in_same_step_is_ignored() -> None:
     channel = BinaryOperatorAggregate(list, operator.add)
     assert channel.fold([1], [Overwrite([9]), [2]]) == [9]
 
@@ -167,12 +171,12 @@ def test_write_after_overwrite_in_a_step_is_ignored() -> None:
     "plain",
     [{"__overwrite__": 1, "more": 2}, {"type": "other", "value": 1}, {"type": "__overwrite__"}],
 )
-def test_dict_resembling_overwrite_is_a_plain_value(plain: Any) -> None:
+def test_dict_with_incomplete_overwrite_keys_is_folded_as_plain_value(plain: Any) -> None:
     channel = BinaryOperatorAggregate(dict, operator.or_)
     assert channel.fold({}, [plain]) == plain
 
 
-def test_barrier_is_set_by_all_writers_and_reset_by_consume() -> None:
+def test_barrier_is_set_after_all_writers_and_unset_after_consume() -> None:
     barrier = NamedBarrierValue(str, {"a", "b"})
     partly = barrier.fold(MISSING, ["a"])
     assert not barrier.is_set(partly)
@@ -192,7 +196,9 @@ def test_barrier_is_set_by_all_writers_and_reset_by_consume() -> None:
         (NamedBarrierValueAfterFinish(str, {"a", "b"}), ["a", "b"]),
     ],
 )
-def test_after_finish_channel_is_set_until_consumed(channel: BaseChannel, writes: Any) -> None:
+def test_after_finish_channel_is_set_between_finish_and_consume(
+    channel: BaseChannel, writes: Any
+) -> None:
     written = channel.fold(MISSING, writes)
     assert not channel.is_set(written)
     assert channel.consume_value(written) is SAME
@@ -202,18 +208,18 @@ def test_after_finish_channel_is_set_until_consumed(channel: BaseChannel, writes
     assert not channel.is_set(channel.consume_value(finished))
 
 
-def test_after_finish_barrier_stays_unset_until_all_have_written() -> None:
+def test_after_finish_barrier_with_missing_writer_is_not_set_by_finish() -> None:
     channel = NamedBarrierValueAfterFinish(str, {"a", "b"})
     assert channel.finish_value(channel.fold(MISSING, ["a"])) is SAME
 
 
-def test_plain_channels_ignore_finish_and_consume() -> None:
+def test_finish_and_consume_leave_values_of_plain_channels_unchanged() -> None:
     for channel in (LastValue(int), Topic(int), EphemeralValue(int), AnyValue(int)):
         assert channel.finish_value(1) is SAME
         assert channel.consume_value(1) is SAME
 
 
-def test_channels_are_equal_by_type_and_parameters() -> None:
+def test_channels_compare_equal_by_class_and_relevant_parameters() -> None:
     assert LastValue(int) == LastValue(str)
     assert LastValue(int) != AnyValue(int)
     assert EphemeralValue(int) != EphemeralValue(int, guard=False)
@@ -224,17 +230,17 @@ def test_channels_are_equal_by_type_and_parameters() -> None:
     assert BinaryOperatorAggregate(int, operator.add) != BinaryOperatorAggregate(int, operator.mul)
 
 
-def test_channels_with_lambda_reducers_are_equal() -> None:
+def test_reducer_channels_with_different_lambdas_compare_equal() -> None:
     one = BinaryOperatorAggregate(int, lambda old, new: old)
     assert one == BinaryOperatorAggregate(int, lambda old, new: new)
 
 
-def test_only_untracked_value_is_not_durable() -> None:
+def test_untracked_value_is_the_only_channel_that_is_not_durable() -> None:
     assert not UntrackedValue(int).durable
     assert all(channel(int).durable for channel in (LastValue, AnyValue, Topic, EphemeralValue))
 
 
-def test_missing_value_is_falsy_and_survives_pickling() -> None:
+def test_missing_sentinel_is_falsy_and_unpickles_to_the_same_object() -> None:
     assert repr(MISSING) == "MISSING"
     assert not MISSING
     assert pickle.loads(pickle.dumps(MISSING)) is MISSING
@@ -266,7 +272,7 @@ class Highest(BaseChannel):
         return self.value
 
 
-def test_custom_channel_keeps_its_value() -> None:
+def test_custom_channel_subclass_folds_higher_values_and_ignores_lower_values() -> None:
     channel = Highest()
     assert channel.read(MISSING) is MISSING
     held = channel.fold(MISSING, [3, 5])
@@ -279,7 +285,7 @@ class Scored(TypedDict, total=False):
     best: Annotated[int, Highest()]
 
 
-def test_custom_channel_works_in_a_graph() -> None:
+def test_graph_with_custom_highest_value_channel_returns_highest_write() -> None:
     graph = StateGraph(Scored)
     for name, best in (("a", 3), ("b", 7)):
         graph.add_node(name, lambda state, best=best: {"best": best}).add_edge(START, name)
@@ -311,7 +317,7 @@ class Once(EphemeralValue):
         return changed
 
 
-def test_overridden_channel_methods_are_used() -> None:
+def test_channel_subclass_uses_its_overridden_update_get_and_consume() -> None:
     assert Doubled(int).fold(MISSING, [3]) == 6
     assert Doubled(int).fold(6, []) is SAME
     assert Counted(int).read(3) == ("read", 3)
@@ -327,12 +333,12 @@ class Parts(TypedDict, total=False):
     doubled: Annotated[int, Doubled]
 
 
-def test_overridden_channel_methods_are_used_in_a_graph() -> None:
+def test_graph_with_overridden_channel_update_returns_value_computed_by_update() -> None:
     graph = StateGraph(Parts).add_node("a", lambda state: {"doubled": 4}).add_edge(START, "a")
     assert saved(graph).invoke({"doubled": 1}, CONFIG) == {"doubled": 8}
 
 
-def test_restored_channel_copies_are_independent() -> None:
+def test_copy_of_restored_channel_does_not_change_when_original_is_updated() -> None:
     rule = LastValue(int)
     kept = rule.from_checkpoint(3)
     twin = kept.copy()
@@ -341,7 +347,7 @@ def test_restored_channel_copies_are_independent() -> None:
     assert UntrackedValue(int).from_checkpoint(3).checkpoint() is MISSING
 
 
-def test_channel_without_fold_or_update_raises_not_implemented() -> None:
+def test_channel_class_without_fold_and_update_raises_not_implemented_error() -> None:
     class Nothing(BaseChannel):
         """A class with neither form."""
 
@@ -362,7 +368,9 @@ class Added(TypedDict, total=False):
 
 
 @pytest.mark.parametrize(("first", "then"), [(Grows, Added), (Added, Grows)])
-def test_key_can_change_between_reducer_and_delta_channel(first: Any, then: Any) -> None:
+def test_state_key_changed_between_reducer_and_delta_channel_preserves_stored_values(
+    first: Any, then: Any
+) -> None:
     def build(schema: Any) -> Any:
         one: Any = 1 if schema is Grows else [1]
         graph = StateGraph(schema).add_edge(START, "a")
@@ -376,12 +384,12 @@ def test_key_can_change_between_reducer_and_delta_channel(first: Any, then: Any)
     assert after.get_state(CONFIG).values == found
 
 
-def test_delta_channel_with_zero_snapshot_frequency_is_rejected() -> None:
+def test_delta_channel_with_snapshot_frequency_zero_raises_value_error() -> None:
     with pytest.raises(ValueError, match="snapshot_frequency has to be positive, not 0"):
         DeltaChannel(extend, list, snapshot_frequency=0)
 
 
-def test_delta_channel_reducer_error_names_its_key() -> None:
+def test_exception_in_delta_channel_reducer_has_note_naming_its_key() -> None:
     def fail(value: Any, writes: Any) -> Any:
         raise ZeroDivisionError
 

@@ -19,7 +19,7 @@ from hitl_django.engine.types import ErrorCode
 from .graphs import CONFIG, line, paused, side_by_side
 
 
-def test_two_writes_to_one_key_have_concurrent_update_code() -> None:
+def test_error_of_two_writes_to_one_key_has_code_invalid_concurrent_graph_update() -> None:
     graph = side_by_side(a=lambda state: {"x": 1}, b=lambda state: {"x": 2}).compile()
     with pytest.raises(InvalidUpdateError, match="At key 'x'") as raised:
         graph.invoke({"x": 0})
@@ -29,20 +29,20 @@ def test_two_writes_to_one_key_have_concurrent_update_code() -> None:
     assert raised.value.code is ErrorCode.INVALID_CONCURRENT_GRAPH_UPDATE
 
 
-def test_invalid_node_result_has_return_value_code() -> None:
+def test_error_of_node_returning_number_has_code_invalid_graph_node_return_value() -> None:
     with pytest.raises(InvalidUpdateError, match="Expected dict") as raised:
         line(a=lambda state: 5).compile().invoke({"x": 1})
     assert raised.value.code is ErrorCode.INVALID_GRAPH_NODE_RETURN_VALUE
 
 
-def test_recursion_limit_error_has_its_code() -> None:
+def test_recursion_limit_error_has_code_graph_recursion_limit() -> None:
     graph = line(a=lambda state: {"x": 1}).add_edge("a", "a").compile()
     with pytest.raises(GraphRecursionError) as raised:
         graph.invoke({"x": 1}, {"recursion_limit": 3})
     assert raised.value.code is ErrorCode.GRAPH_RECURSION_LIMIT
 
 
-def test_invalid_response_is_recognized_as_invalid_resume() -> None:
+def test_is_invalid_resume_returns_true_for_response_failing_its_schema() -> None:
     def node(state: Any) -> dict[str, Any]:
         return {"log": [interrupt("q", response_schema=int)]}
 

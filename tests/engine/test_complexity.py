@@ -85,7 +85,9 @@ def described(annotation: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("levels", range(1, 7))
 @pytest.mark.parametrize("kind", ["not", "all"])
-def test_call_count_grows_like_pydantic_validation(levels: int, kind: str) -> None:
+def test_counted_validator_calls_are_within_twenty_times_pydantics_calls(
+    levels: int, kind: str
+) -> None:
     def counted(depth: int) -> int:
         return complexity._Count(described(Condition)).calls(
             described(Condition), nested(depth, kind)
@@ -105,7 +107,9 @@ def test_call_count_grows_like_pydantic_validation(levels: int, kind: str) -> No
 
 
 @pytest.mark.parametrize("last", [{"name": "paid"}, {"nam": 1}])
-def test_complex_nested_value_is_rejected_before_validation(last: Any) -> None:
+def test_too_complex_nested_value_raises_validation_error_before_pydantic_validates(
+    last: Any,
+) -> None:
     seen.clear()
     with pytest.raises(ValidationError, match="too complex"):
         coerce(Condition, nested(60, last=last))
@@ -115,7 +119,7 @@ def test_complex_nested_value_is_rejected_before_validation(last: Any) -> None:
     assert coerce(Condition, nested(60, "not")).of.type == "not"
 
 
-def test_discriminated_union_accepts_many_levels() -> None:
+def test_discriminated_union_nested_sixty_levels_is_validated() -> None:
     value = nested(60, last={"type": "is"})
     assert coerce(Tagged, value).model_dump() == value
     assert not is_too_complex(described(Tagged), value)
@@ -124,7 +128,7 @@ def test_discriminated_union_accepts_many_levels() -> None:
 @pytest.mark.parametrize(
     "value", [{"type": "none", "of": {}}, {"type": 1}, {"type": "all", "of": 3}, "text", None, []]
 )
-def test_value_without_discriminator_is_validated_by_pydantic(value: Any) -> None:
+def test_value_with_unknown_discriminator_gets_pydantics_own_validation_error(value: Any) -> None:
     assert not is_too_complex(described(Tagged), value)
     with pytest.raises(ValidationError, match=r"(?!too complex)"):
         coerce(Tagged, value)
@@ -134,30 +138,32 @@ def test_value_without_discriminator_is_validated_by_pydantic(value: Any) -> Non
     ("annotation", "expected"),
     [(Condition, True), (list[Condition], True), (Tagged, True), (Plain, False), (int, False)],
 )
-def test_contains_itself_detects_recursive_types(annotation: Any, expected: bool) -> None:
+def test_contains_itself_returns_true_only_for_recursive_types(
+    annotation: Any, expected: bool
+) -> None:
     assert contains_itself(described(annotation)) is expected
 
 
-def test_recursive_value_is_rejected_in_finite_time() -> None:
+def test_coerce_of_self_referencing_value_raises_validation_error() -> None:
     round_: dict[str, Any] = {"type": "not"}
     round_["of"] = round_
     with pytest.raises(ValidationError):
         coerce(Condition, round_)
 
 
-def test_value_deeper_than_the_stack_is_too_complex() -> None:
+def test_value_nested_100000_levels_is_reported_as_too_complex() -> None:
     assert is_too_complex(described(Tagged), nested(100_000, last={"type": "is"}))
 
 
 @pytest.mark.parametrize("schema", [State, dict])
-def test_too_complex_input_is_rejected_with_one_fault(schema: Any) -> None:
+def test_check_input_of_too_complex_value_reports_exactly_one_fault(schema: Any) -> None:
     fields = {"condition": Condition}
     with pytest.raises(InvalidInputError, match="too complex") as refused:
         check_input(fields, schema, {"condition": nested(60)})
     assert len(refused.value.faults) == 1
 
 
-def test_too_complex_tool_arguments_are_rejected() -> None:
+def test_tool_call_with_too_complex_arguments_raises_tool_invocation_error() -> None:
     def find(condition: Condition) -> str:
         return "found"
 
@@ -166,7 +172,7 @@ def test_too_complex_tool_arguments_are_rejected() -> None:
         tool.arguments({"condition": nested(60)}, {})
 
 
-def test_number_of_reported_input_faults_is_limited() -> None:
+def test_check_input_reports_at_most_max_faults() -> None:
     with pytest.raises(InvalidInputError) as refused:
         check_input({"names": list[str]}, dict, {"names": list(range(1_000))})
     assert len(refused.value.faults) == MAX_FAULTS

@@ -67,7 +67,7 @@ ORDERS = st.sampled_from(["all", "first", "last"])
 
 @PROFILE
 @given(spec=graphs(depth=1), order=ORDERS, place=st.integers(0, 999), after=st.booleans())
-def test_crash_at_any_commit_gives_the_same_result(
+def test_random_graph_crashed_at_any_commit_ends_with_same_state_as_uncrashed_run(
     spec: GraphSpec, order: str, place: int, after: bool
 ) -> None:
     calm = Frail()
@@ -82,7 +82,9 @@ def test_crash_at_any_commit_gives_the_same_result(
 
 @PROFILE
 @given(spec=graphs(depth=0), order=ORDERS)
-def test_order_of_responses_gives_the_same_result(spec: GraphSpec, order: str) -> None:
+def test_random_graph_answered_in_different_orders_ends_with_same_state(
+    spec: GraphSpec, order: str
+) -> None:
     # Every question of a step is open before the step is taken, whatever is answered first.
     one, other = Frail(), Frail()
     assert played(saved(build(OURS, spec), one), one, order) == played(

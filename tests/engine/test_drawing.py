@@ -48,7 +48,7 @@ def inner() -> Any:
 # Nodes and edges.
 
 
-def test_conditional_edge_is_drawn_for_each_path() -> None:
+def test_drawing_has_one_labelled_edge_per_path_of_conditional_edge() -> None:
     graph = graph_of("a b", (START, "a"))
     graph.add_conditional_edges("a", lambda state: "yes", {"yes": "b", "no": END, "b": "b"})
 
@@ -59,7 +59,7 @@ def test_conditional_edge_is_drawn_for_each_path() -> None:
     }
 
 
-def test_command_destinations_are_drawn_with_their_labels() -> None:
+def test_drawing_has_edges_for_command_destinations_with_their_labels() -> None:
     def jumps(state: State) -> Command[Literal["a", "c"]]:
         return Command(goto="a")
 
@@ -75,7 +75,7 @@ def test_command_destinations_are_drawn_with_their_labels() -> None:
     }
 
 
-def test_xray_expands_the_given_number_of_levels() -> None:
+def test_drawing_with_xray_expands_the_given_number_of_subgraph_levels() -> None:
     middle = graph_of("first", (START, "first"), ("first", "low")).add_node("low", inner())
     graph = graph_of("p", (START, "p"), ("p", "mid")).add_node("mid", middle.compile()).compile()
 
@@ -85,7 +85,7 @@ def test_xray_expands_the_given_number_of_levels() -> None:
     assert ("mid:low:two", END, None, False) in edges_of(graph, xray=2)
 
 
-def test_recursive_graph_is_drawn_once() -> None:
+def test_drawing_of_graph_calling_itself_contains_its_nodes_once() -> None:
     graph = graph_of("a", (START, "a"), ("a", "again"))
     graph.add_node("again", lambda state: compiled.invoke(state))
     compiled = graph.compile()
@@ -94,7 +94,7 @@ def test_recursive_graph_is_drawn_once() -> None:
     assert len(lay_out_graph(compiled).nodes) == 4
 
 
-def test_expanded_subgraph_with_two_entries_keeps_its_start() -> None:
+def test_drawing_of_expanded_subgraph_with_two_entries_includes_its_start_node() -> None:
     inside = graph_of("l r", (START, "l"), (START, "r")).compile()
     graph = graph_of("a", (START, "a"), ("a", "sub")).add_node("sub", inside).compile()
 
@@ -104,7 +104,7 @@ def test_expanded_subgraph_with_two_entries_keeps_its_start() -> None:
     assert ("sub:__end__", END, None, False) in edges
 
 
-def test_channel_nodes_are_connected_by_their_writes() -> None:
+def test_drawing_connects_channel_nodes_by_channels_written_and_read() -> None:
     first = NodeBuilder().subscribe_only("a").do(lambda value: value).write_to("b")
     second = NodeBuilder().subscribe_only("b").do(lambda value: value).write_to("c")
     graph = Pregel(
@@ -121,7 +121,7 @@ def test_channel_nodes_are_connected_by_their_writes() -> None:
     }
 
 
-def test_node_metadata_includes_breakpoints_and_defer() -> None:
+def test_drawing_node_metadata_includes_breakpoints_and_defer_flag() -> None:
     graph = graph_of("a", (START, "a"), ("a", "b"))
     graph.add_node("b", nothing, defer=True, metadata={"owner": "shop"})
 
@@ -131,7 +131,7 @@ def test_node_metadata_includes_breakpoints_and_defer() -> None:
     assert nodes["a"].metadata == {"__interrupt": "after"}
 
 
-def test_drawing_is_available_as_json() -> None:
+def test_drawing_to_json_lists_nodes_and_conditional_edges() -> None:
     graph = graph_of("a", (START, "a"))
     graph.add_conditional_edges("a", lambda state: "no", {"no": END})
 
@@ -144,7 +144,7 @@ def test_drawing_is_available_as_json() -> None:
 # Mermaid.
 
 
-def test_mermaid_draws_subgraphs_as_boxes() -> None:
+def test_mermaid_text_of_graph_with_subgraph_contains_subgraph_block() -> None:
     graph = graph_of("a", (START, "a"), ("a", "sub")).add_node("sub", inner())
     graph.add_conditional_edges("sub", lambda state: 1, {1: "a", 2: END})
 
@@ -167,7 +167,7 @@ def test_mermaid_draws_subgraphs_as_boxes() -> None:
 @pytest.mark.parametrize(
     "name", ['"]; click a "javascript"', "<b>b</b>", "end", "a\nb", "x`$$y$$`", "%%{init}%%"]
 )
-def test_mermaid_escapes_node_names(name: str) -> None:
+def test_mermaid_text_escapes_special_characters_in_node_names(name: str) -> None:
     graph = StateGraph(State).add_node("a", nothing).add_node(name, nothing)
     graph.add_edge(START, "a").add_conditional_edges("a", lambda state: name, {name + "!": name})
 
@@ -181,7 +181,7 @@ def test_mermaid_escapes_node_names(name: str) -> None:
     assert not any(line.strip() == "end" or line.lstrip().startswith("end[") for line in lines)
 
 
-def test_mermaid_without_styles_has_no_classes() -> None:
+def test_mermaid_text_without_styles_contains_no_class_definitions() -> None:
     graph = graph_of("a", (START, "a")).compile()
 
     text = graph.get_graph().draw_mermaid(with_styles=False)
@@ -246,11 +246,11 @@ def assert_tidy(drawn: Picture) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_layout_has_no_overlaps(seed: int) -> None:
+def test_layout_of_random_graph_has_no_overlapping_nodes(seed: int) -> None:
     assert_tidy(lay_out_graph(random_graph(seed).compile()))
 
 
-def test_called_subgraph_is_laid_out_inside_its_node() -> None:
+def test_layout_places_nodes_of_called_subgraph_inside_its_node() -> None:
     middle = graph_of("first", (START, "first"), ("first", "low")).add_node("low", inner())
     graph = graph_of("p q", (START, "p"), ("p", "mid"), ("mid", "q"), ("q", "p"))
     drawn = lay_out_graph(graph.add_node("mid", middle.compile()).compile())
@@ -260,11 +260,11 @@ def test_called_subgraph_is_laid_out_inside_its_node() -> None:
     assert "mid:low:two" in {node.id for node in drawn.nodes}
 
 
-def test_layout_of_a_graph_is_deterministic() -> None:
+def test_layout_computed_twice_for_the_same_graph_is_identical() -> None:
     assert lay_out_graph(random_graph(3).compile()) == lay_out_graph(random_graph(3).compile())
 
 
-def test_layout_edges_lead_down_except_back_edges() -> None:
+def test_layout_places_target_below_source_except_for_back_edges() -> None:
     graph = graph_of("a b c", (START, "a"), ("a", "b"), ("b", "c"), ("c", "a"), ("b", "b"))
     drawn = lay_out_graph(graph.compile())
     tops = {node.id: node.y for node in drawn.nodes}
@@ -275,7 +275,7 @@ def test_layout_edges_lead_down_except_back_edges() -> None:
     assert tops[START] < tops["a"] < tops["b"] < tops["c"]
 
 
-def test_layout_avoids_unnecessary_crossings() -> None:
+def test_layout_orders_nodes_so_that_avoidable_edges_do_not_cross() -> None:
     # Each of three leads to one of three, which were added the other way round.
     graph = graph_of(
         "a b c z y x",
@@ -292,13 +292,13 @@ def test_layout_avoids_unnecessary_crossings() -> None:
     ]
 
 
-def test_count_crossings_counts_pairs_of_edges() -> None:
+def test_count_crossings_counts_each_crossing_pair_of_edges_once() -> None:
     assert count_crossings([[0, 1], [2, 3]], [[3], [2], [], []]) == 1
     assert count_crossings([[0, 1], [2, 3]], [[2, 3], [2, 3], [], []]) == 1
     assert count_crossings([[0, 1], [2, 3]], [[2], [2, 3], [], []]) == 0
 
 
-def test_edge_labels_do_not_overlap() -> None:
+def test_layout_places_labels_of_neighbouring_edges_without_overlap() -> None:
     graph = graph_of("a b c", (START, "a"))
     graph.add_conditional_edges("a", lambda state: 1, {"left of it": "b", "right of it": "c"})
     drawn = lay_out_graph(graph.compile())
@@ -310,7 +310,7 @@ def test_edge_labels_do_not_overlap() -> None:
     assert all(node.y > one.label_at[1] for node in drawn.nodes if node.id in "bc")  # type: ignore[index]
 
 
-def test_paths_to_the_same_node_share_an_edge() -> None:
+def test_layout_merges_paths_to_the_same_node_into_one_edge_with_joined_labels() -> None:
     graph = graph_of("a b", (START, "a"))
     graph.add_conditional_edges("a", lambda state: 1, {"yes": "b", "surely": "b", "no": END})
 
@@ -319,7 +319,7 @@ def test_paths_to_the_same_node_share_an_edge() -> None:
     assert labels == {"", "yes / surely", "no"}
 
 
-def test_undeclared_branch_targets_are_guessed_in_layout() -> None:
+def test_layout_marks_edges_of_branch_without_path_map_as_guessed() -> None:
     graph = graph_of("a b c", (START, "a"), ("b", "c"))
     graph.add_conditional_edges("a", lambda state: "b")
     drawn = lay_out_graph(graph.compile())
@@ -328,7 +328,7 @@ def test_undeclared_branch_targets_are_guessed_in_layout() -> None:
     assert ("a", "b", None, True) not in edges_of(graph.compile())
 
 
-def test_error_handler_edge_starts_at_its_node() -> None:
+def test_layout_draws_error_handler_edge_from_the_handled_node() -> None:
     graph = graph_of("", (START, "a")).add_node("a", nothing, error_handler=nothing)
 
     drawn = lay_out_graph(graph.compile())
@@ -336,7 +336,7 @@ def test_error_handler_edge_starts_at_its_node() -> None:
     assert [e.source for e in drawn.edges if e.leads == "on_error"] == ["a"]
 
 
-def test_node_width_follows_its_name_up_to_a_limit() -> None:
+def test_layout_node_width_grows_with_its_name_up_to_320_pixels() -> None:
     names = ["short", "a_name_that_is_longer", "長い名前のノード" * 4, "word " * 60]
     graph = graph_of("", (START, names[0]))
     for name in names:
@@ -351,7 +351,7 @@ def test_node_width_follows_its_name_up_to_a_limit() -> None:
     assert max(node.width for node in nodes.values()) < 320
 
 
-def test_long_name_is_wrapped_between_words() -> None:
+def test_break_lines_wraps_long_node_name_between_words() -> None:
     assert break_lines("check_the_customer_and_the_order_of_today") == (
         "check_the_customer_and_the_",
         "order_of_today",
@@ -360,7 +360,7 @@ def test_long_name_is_wrapped_between_words() -> None:
     assert break_lines("") == ("",)
 
 
-def test_layout_measures_the_displayed_name() -> None:
+def test_layout_width_is_computed_from_translated_node_names() -> None:
     graph = graph_of("a", (START, "a")).compile()
 
     by_default, said = (
@@ -372,7 +372,7 @@ def test_layout_measures_the_displayed_name() -> None:
     assert {node.name for node in said.nodes} == {node.name for node in by_default.nodes}
 
 
-def test_layout_of_a_thousand_nodes_stays_within_its_width() -> None:
+def test_layout_edges_of_thousand_node_graph_stay_within_drawing_width() -> None:
     graph = graph_of(" ".join(f"n{number}" for number in range(1000)), (START, "n0"))
     for number in range(999):
         ends = {"on": f"n{number + 1}", "stop": END, "over": f"n{(number * 7) % 1000}"}
@@ -386,7 +386,9 @@ def test_layout_of_a_thousand_nodes_stays_within_its_width() -> None:
     assert all(x <= drawn.width for edge in drawn.edges for x, _ in edge.points)
 
 
-def test_ascii_drawing_matches_expected_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ascii_drawing_of_graph_with_conditional_edges_equals_recorded_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     graph = graph_of("ask act", (START, "ask"), ("act", "ask"))
     graph.add_conditional_edges("ask", lambda state: "go", {"go": "act", "stop": END})
     drawing = graph.compile().get_graph()
@@ -413,7 +415,7 @@ def test_ascii_drawing_matches_expected_text(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == drawing.draw_ascii() + "\n"
 
 
-def test_ascii_drawing_boxes_an_expanded_subgraph() -> None:
+def test_ascii_drawing_with_xray_draws_expanded_subgraph_as_box() -> None:
     graph = graph_of("before", (START, "before"), ("before", "sub"))
     text = graph.add_node("sub", inner()).compile().get_graph(xray=True).draw_ascii()
     assert text.index("|   before") < text.index("sub") < text.index("__end__")
@@ -421,7 +423,7 @@ def test_ascii_drawing_boxes_an_expanded_subgraph() -> None:
 
 
 @pytest.mark.parametrize("draw", ["draw_png", "draw_mermaid_png"])
-def test_png_drawing_is_returned_and_written_to_file(tmp_path: Path, draw: str) -> None:
+def test_draw_png_returns_png_and_writes_it_to_file(tmp_path: Path, draw: str) -> None:
     drawing = graph_of("a", (START, "a")).compile().get_graph()
     file = tmp_path / "graph.png"
     image = getattr(drawing, draw)(output_file_path=str(file))
@@ -430,12 +432,14 @@ def test_png_drawing_is_returned_and_written_to_file(tmp_path: Path, draw: str) 
     assert getattr(drawing, draw)(background_color=None) != image
 
 
-def test_png_without_cairosvg_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draw_png_without_cairosvg_raises_import_error_with_install_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "cairosvg", None)
     with pytest.raises(ImportError, match=r"pip install 'hitl-django\[draw\]'"):
         graph_of("a", (START, "a")).compile().get_graph().draw_png()
 
 
-def test_empty_drawing_raises_error_naming_get_graph() -> None:
+def test_draw_ascii_of_empty_drawing_raises_value_error_naming_get_graph() -> None:
     with pytest.raises(ValueError, match="get_graph"):
         Drawing().draw_ascii()

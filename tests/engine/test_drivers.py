@@ -35,7 +35,7 @@ Run = Callable[..., Any]
 
 
 @WAYS
-def test_tasks_of_one_step_run_concurrently(run: Run) -> None:
+def test_sync_tasks_of_one_super_step_run_concurrently(run: Run) -> None:
     meeting = threading.Barrier(3, timeout=60)
 
     def meet(state: State) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def test_tasks_of_one_step_run_concurrently(run: Run) -> None:
     assert run(graph, {"x": 1})["log"] == ["met"] * 3
 
 
-def test_async_tasks_of_one_step_run_concurrently() -> None:
+def test_async_tasks_of_one_super_step_run_concurrently() -> None:
     async def drive() -> Any:
         meeting = asyncio.Barrier(3)
 
@@ -59,7 +59,7 @@ def test_async_tasks_of_one_step_run_concurrently() -> None:
     assert asyncio.run(drive())["log"] == ["met"] * 3
 
 
-def test_busy_task_does_not_block_its_sibling() -> None:
+def test_cpu_bound_sync_task_does_not_block_its_sibling() -> None:
     ran = threading.Event()
 
     def computes(state: State) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def test_busy_task_does_not_block_its_sibling() -> None:
 
 
 @WAYS
-def test_single_task_runs_on_the_calling_thread(run: Run) -> None:
+def test_step_with_single_task_runs_on_the_calling_os_thread(run: Run) -> None:
     seen = []
 
     async def anode(state: State) -> None:
@@ -87,7 +87,7 @@ def test_single_task_runs_on_the_calling_thread(run: Run) -> None:
 
 
 @WAYS
-def test_max_concurrency_limits_parallel_tasks(run: Run) -> None:
+def test_max_concurrency_two_runs_at_most_two_of_six_tasks_simultaneously(run: Run) -> None:
     lock = threading.Lock()
     in_pairs, third = threading.Barrier(2, timeout=60), threading.Event()
     running: list[int] = []
@@ -112,13 +112,13 @@ def test_max_concurrency_limits_parallel_tasks(run: Run) -> None:
 
 @WAYS
 @pytest.mark.parametrize("limit", [0, None])
-def test_unlimited_max_concurrency_runs_all_tasks(run: Run, limit: int | None) -> None:
+def test_max_concurrency_zero_or_none_runs_all_tasks(run: Run, limit: int | None) -> None:
     graph = saved(side_by_side(a=says("a"), b=says("b"), c=says("c")))
     assert run(graph, {"x": 1}, {**CONFIG, "max_concurrency": limit})["log"] == ["a", "b", "c"]
 
 
 @WAYS
-def test_negative_max_concurrency_is_rejected_before_storing(run: Run) -> None:
+def test_negative_max_concurrency_raises_value_error_before_input_is_stored(run: Run) -> None:
     graph = saved(side_by_side(a=says("a"), b=says("b")))
     with pytest.raises(ValueError, match="max_concurrency"):
         run(graph, {"x": 1}, {**CONFIG, "max_concurrency": -1})
@@ -141,7 +141,7 @@ class Watched(InMemorySaver):
         super().commit(commit)
 
 
-def test_thread_bound_saver_is_called_only_by_the_driver_thread() -> None:
+def test_thread_bound_saver_is_called_only_from_the_calling_os_thread() -> None:
     child = line(c1=says("c1"), c2=asks("q")).compile()
     saver = Watched()
     graph = saved(side_by_side(a=child, b=child, c=says("c")), saver)
@@ -151,7 +151,7 @@ def test_thread_bound_saver_is_called_only_by_the_driver_thread() -> None:
     assert saver.threads == {threading.get_ident()}
 
 
-def test_os_thread_left_by_node_fails_after_the_run() -> None:
+def test_once_in_os_thread_outliving_its_run_raises_error_naming_the_ended_run() -> None:
     over = threading.Event()
     said: list[str] = []
     left: list[threading.Thread] = []
@@ -177,7 +177,9 @@ def test_os_thread_left_by_node_fails_after_the_run() -> None:
 
 @WAYS
 @pytest.mark.parametrize("bound", [True, False])
-def test_writes_of_finished_task_are_stored_while_sibling_runs(run: Run, bound: bool) -> None:
+def test_writes_of_finished_task_are_stored_while_its_sibling_is_running(
+    run: Run, bound: bool
+) -> None:
     saver = Watched()
     saver.thread_bound = bound
     seen: list[bool] = []
@@ -199,7 +201,7 @@ def test_writes_of_finished_task_are_stored_while_sibling_runs(run: Run, bound: 
 
 
 @WAYS
-def test_finished_sibling_of_failed_task_does_not_run_again(run: Run) -> None:
+def test_finished_sibling_of_failed_task_does_not_run_again_on_retry(run: Run) -> None:
     calls = []
     stored = threading.Event()
 
@@ -228,7 +230,7 @@ def test_finished_sibling_of_failed_task_does_not_run_again(run: Run) -> None:
     assert calls.count("fine") == 1
 
 
-def test_running_sibling_of_failed_task_completes() -> None:
+def test_running_sync_sibling_of_failed_task_completes_and_is_stored() -> None:
     begun = threading.Event()
 
     def slow(state: State) -> dict[str, Any]:
@@ -246,7 +248,7 @@ def test_running_sibling_of_failed_task_completes() -> None:
     assert log_of(graph) == ["slow"]
 
 
-def test_async_siblings_of_failed_task_are_cancelled() -> None:
+def test_running_async_sibling_of_failed_task_is_cancelled() -> None:
     begun, ended = threading.Event(), []
 
     async def slow(state: State) -> None:
@@ -267,7 +269,7 @@ def test_async_siblings_of_failed_task_are_cancelled() -> None:
     assert ended == ["cancelled"]
 
 
-def test_interrupt_does_not_cancel_async_siblings() -> None:
+def test_interrupt_in_one_async_task_does_not_cancel_its_siblings() -> None:
     async def slow(state: State) -> dict[str, Any]:
         await asyncio.sleep(0.01)
         return {"log": ["slow"]}
@@ -278,7 +280,9 @@ def test_interrupt_does_not_cancel_async_siblings() -> None:
 
 @WAYS
 @pytest.mark.parametrize("alone", [True, False])
-def test_keyboard_interrupt_is_raised_and_not_stored_as_failure(run: Run, alone: bool) -> None:
+def test_keyboard_interrupt_in_node_is_raised_and_not_stored_as_task_error(
+    run: Run, alone: bool
+) -> None:
     def leave(state: State) -> None:
         raise KeyboardInterrupt
 
@@ -289,7 +293,7 @@ def test_keyboard_interrupt_is_raised_and_not_stored_as_failure(run: Run, alone:
     assert "a" in graph.get_state(CONFIG).next
 
 
-def test_async_node_in_sync_run_gets_its_own_event_loop() -> None:
+def test_async_nodes_interrupt_and_resume_in_sync_run() -> None:
     async def node(state: State) -> dict[str, Any]:
         await asyncio.sleep(0)
         return {"log": [interrupt("q")]}
@@ -300,7 +304,7 @@ def test_async_node_in_sync_run_gets_its_own_event_loop() -> None:
     assert invoked(graph, Command(resume=ids))["log"] == ["yes", "yes"]
 
 
-def test_async_node_in_sync_run_works_inside_event_loop() -> None:
+def test_async_node_in_sync_run_called_inside_event_loop_finishes() -> None:
     async def node(state: State) -> dict[str, Any]:
         await asyncio.sleep(0)
         return {"log": ["a"]}
@@ -311,7 +315,7 @@ def test_async_node_in_sync_run_works_inside_event_loop() -> None:
     assert asyncio.run(inside())["log"] == ["a"]
 
 
-def test_async_run_executes_sync_and_async_nodes() -> None:
+def test_async_run_executes_sync_nodes_async_nodes_and_async_branches() -> None:
     async def later(state: State) -> dict[str, Any]:
         await asyncio.sleep(0)
         return {"log": ["async"]}
@@ -324,7 +328,7 @@ def test_async_run_executes_sync_and_async_nodes() -> None:
     assert ainvoked(graph, {"x": 1})["log"] == ["a", "async", "c"]
 
 
-def test_thread_can_resume_with_the_other_driver() -> None:
+def test_thread_interrupted_in_sync_run_resumes_in_async_run_and_vice_versa() -> None:
     graph = saved(line(a=asks("one", "two"), b=says("b")))
     invoked(graph, {"x": 1})
     ainvoked(graph, Command(resume="1"))
@@ -332,7 +336,7 @@ def test_thread_can_resume_with_the_other_driver() -> None:
 
 
 @WAYS
-def test_interrupt_in_os_thread_of_node_reaches_its_task(run: Run) -> None:
+def test_interrupt_in_thread_pool_of_node_receives_its_response(run: Run) -> None:
     from concurrent.futures import ThreadPoolExecutor
     from contextvars import copy_context
 
@@ -346,7 +350,7 @@ def test_interrupt_in_os_thread_of_node_reaches_its_task(run: Run) -> None:
 
 
 @WAYS
-def test_concurrent_tasks_each_get_their_own_config(run: Run) -> None:
+def test_get_config_in_concurrent_tasks_returns_config_of_the_calling_task(run: Run) -> None:
     from hitl_django.engine.task.node_api import get_config
 
     def node(state: State) -> dict[str, Any]:
@@ -359,7 +363,7 @@ def test_concurrent_tasks_each_get_their_own_config(run: Run) -> None:
     assert run(graph, {"x": 1})["log"] == names
 
 
-def test_thread_of_dropped_stream_can_continue() -> None:
+def test_thread_continues_with_invoke_after_stream_is_abandoned() -> None:
     graph = saved(line(a=says("a"), b=says("b"), c=says("c")))
     for _ in graph.stream({"x": 1}, CONFIG):
         break
@@ -367,7 +371,7 @@ def test_thread_of_dropped_stream_can_continue() -> None:
     assert graph.invoke(None, CONFIG)["log"] == ["a", "b", "c"]
 
 
-def test_thread_of_cancelled_run_can_continue() -> None:
+def test_thread_continues_with_ainvoke_after_async_run_is_cancelled() -> None:
     started = threading.Event()
 
     async def slow(state: State) -> dict[str, Any]:
@@ -392,7 +396,7 @@ def test_thread_of_cancelled_run_can_continue() -> None:
     assert ainvoked(graph, None)["log"] == ["a", "b"]
 
 
-def test_immediate_saver_creates_no_asyncio_task() -> None:
+def test_async_run_with_nonblocking_saver_creates_no_asyncio_task() -> None:
     started: list[Any] = []
 
     def note(loop: asyncio.AbstractEventLoop, coroutine: Any, **kwargs: Any) -> Any:
@@ -411,7 +415,7 @@ def test_immediate_saver_creates_no_asyncio_task() -> None:
 
 
 @pytest.mark.parametrize("form", ["acommit", "aput"])
-def test_async_saver_methods_are_awaited(form: str) -> None:
+def test_async_run_awaits_overridden_async_saver_method(form: str) -> None:
     awaited: list[str] = []
 
     async def note(self: Any, *args: Any) -> Any:
@@ -429,7 +433,7 @@ def test_async_saver_methods_are_awaited(form: str) -> None:
     assert set(awaited) == {form}
 
 
-def test_concurrent_threads_of_one_graph_stay_separate() -> None:
+def test_concurrent_threads_of_one_graph_receive_their_own_responses() -> None:
     graph = saved(StateGraph(State).add_node("a", asks("q")).add_edge("__start__", "a"))
     places = [{"configurable": {"thread_id": f"t{i}"}} for i in range(6)]
 
@@ -446,7 +450,7 @@ def test_concurrent_threads_of_one_graph_stay_separate() -> None:
         assert graph.get_state(place).values == {"x": number, "log": [f"answer {number}"]}
 
 
-def test_finished_run_leaves_no_worker_threads() -> None:
+def test_finished_run_leaves_no_task_os_threads() -> None:
     def sleeps(state: State) -> dict[str, Any]:
         time.sleep(0.005)
         return {"log": ["b"]}
@@ -456,7 +460,7 @@ def test_finished_run_leaves_no_worker_threads() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("hitl-task")]
 
 
-def test_long_run_keeps_no_futures_of_earlier_steps() -> None:
+def test_long_run_retains_no_futures_of_earlier_super_steps() -> None:
     kept: list[int] = []
 
     def node(state: State) -> dict[str, Any]:

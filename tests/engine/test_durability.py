@@ -35,14 +35,14 @@ def checkpoints(saver: InMemorySaver) -> int:
 
 
 @pytest.mark.parametrize("durability", ["sync", "async"])
-def test_each_step_is_stored_in_one_commit(durability: str) -> None:
+def test_super_step_with_sync_or_async_durability_is_stored_in_one_commit(durability: str) -> None:
     saver = Counting()
     graph = saved(line(a=says("a"), b=says("b")), saver)
     graph.invoke({"x": 1}, CONFIG, durability=durability)
     assert (saver.count, checkpoints(saver)) == (4, 4)
 
 
-def test_exit_durability_stores_only_the_last_checkpoint() -> None:
+def test_exit_durability_run_stores_only_its_last_checkpoint() -> None:
     saver = Counting()
     graph = saved(line(a=says("a"), b=says("b")), saver)
     assert graph.invoke({"x": 1}, CONFIG, durability="exit")["log"] == ["a", "b"]
@@ -51,7 +51,7 @@ def test_exit_durability_stores_only_the_last_checkpoint() -> None:
     assert graph.get_state(CONFIG).metadata["step"] == 2
 
 
-def test_exit_durability_run_resumes_from_an_interrupt() -> None:
+def test_exit_durability_run_pausing_at_interrupt_resumes_with_response() -> None:
     saver = Counting()
     graph = saved(line(a=says("a"), b=asks("q"), c=says("c")), saver)
     graph.invoke({"x": 1}, CONFIG, durability="exit")
@@ -64,7 +64,7 @@ def test_exit_durability_run_resumes_from_an_interrupt() -> None:
     assert checkpoints(saver) == 2
 
 
-def test_exit_durability_stores_finished_sibling_of_an_interrupt() -> None:
+def test_exit_durability_run_does_not_rerun_finished_sibling_of_interrupt() -> None:
     calls = []
 
     def node(state: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def test_exit_durability_stores_finished_sibling_of_an_interrupt() -> None:
     assert (log_of(graph), len(calls)) == (["yes", "b"], 1)
 
 
-def test_exit_durability_stores_a_failure() -> None:
+def test_exit_durability_run_stores_task_error_and_continues_on_next_invoke() -> None:
     calls = []
 
     def flaky(state: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def test_exit_durability_stores_a_failure() -> None:
     assert graph.invoke(None, CONFIG)["log"] == ["a", "b"]
 
 
-def test_exit_durability_stores_interrupt_of_a_subgraph() -> None:
+def test_exit_durability_run_resumes_interrupt_of_a_subgraph() -> None:
     child = line(ca=says("ca"), cb=asks("child?")).compile()
     graph = saved(line(p=says("p"), sub=lambda s: {"log": child.invoke({"log": []})["log"]}))
     graph.invoke({"x": 1}, CONFIG, durability="exit")
@@ -104,7 +104,7 @@ def test_exit_durability_stores_interrupt_of_a_subgraph() -> None:
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_async_run_stores_the_same_as_sync(durability: str) -> None:
+def test_async_run_stores_the_same_history_as_sync_run(durability: str) -> None:
     def stored(run: Any) -> Any:
         saver = InMemorySaver()
         graph = saved(line(a=says("a"), b=asks("q"), c=says("c")), saver)
@@ -121,12 +121,12 @@ def test_async_run_stores_the_same_as_sync(durability: str) -> None:
     assert stored(sync_run) == stored(async_run)
 
 
-def test_run_without_saver_returns_the_same_result() -> None:
+def test_invoke_without_checkpointer_returns_same_result_as_with_checkpointer() -> None:
     graph = line(a=says("a"), b=says("b"))
     assert graph.compile().invoke({"x": 1}) == saved(graph).invoke({"x": 1}, CONFIG)
 
 
-def test_stored_values_are_independent_of_later_mutation() -> None:
+def test_mutating_returned_value_after_run_does_not_change_stored_state() -> None:
     kept = {"list": [1]}
 
     def node(state: Any) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def test_stored_values_are_independent_of_later_mutation() -> None:
     assert graph.get_state(CONFIG).values["x"] == {"list": [1]}
 
 
-def test_deleted_thread_is_empty_and_can_start_again() -> None:
+def test_deleted_thread_has_empty_state_and_accepts_new_input() -> None:
     saver = InMemorySaver()
     graph = saved(line(a=asks("q")), saver)
     graph.invoke({"x": 1}, CONFIG)
@@ -150,7 +150,7 @@ def test_deleted_thread_is_empty_and_can_start_again() -> None:
     assert "__interrupt__" in graph.invoke({"x": 1}, CONFIG)
 
 
-def test_overridden_put_of_saver_subclass_is_called() -> None:
+def test_overridden_put_of_saver_subclass_is_called_for_each_checkpoint() -> None:
     put: list[str] = []
 
     class Watched(InMemorySaver):
@@ -163,7 +163,7 @@ def test_overridden_put_of_saver_subclass_is_called() -> None:
     assert put == ["input", "loop", "loop"]
 
 
-def test_unstorable_input_stores_nothing() -> None:
+def test_unstorable_input_raises_payload_error_and_stores_no_checkpoint() -> None:
     saver = Counting()
     graph = saved(line(a=says("a")), saver)
     with pytest.raises(PayloadError):
@@ -194,13 +194,13 @@ class Awaited(InMemorySaver):
         self.put_writes(config, writes, task_id)
 
 
-def test_saver_with_put_writes_without_task_path_is_supported() -> None:
+def test_saver_with_put_writes_without_task_path_stores_and_resumes_interrupt() -> None:
     graph = saved(line(a=says("a"), b=asks("q")), Elder())
     graph.invoke({"x": 1}, CONFIG)
     assert asyncio.run(graph.ainvoke(Command(resume="yes"), CONFIG))["log"] == ["a", "yes"]
 
 
-def test_async_run_uses_async_saver_methods() -> None:
+def test_async_run_calls_aput_and_aput_writes_of_saver() -> None:
     saver = Awaited()
     graph = saved(line(a=says("a"), b=asks("q")), saver)
     asyncio.run(graph.ainvoke({"x": 1}, CONFIG))
@@ -226,7 +226,7 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 @pytest.mark.promise("P6")
 @pytest.mark.parametrize("act", [once, transact])
-def test_exit_durability_stores_earlier_steps_before_once_runs(
+def test_exit_durability_run_stores_earlier_steps_before_once_or_transact_runs(
     act: Any, run: Callable[..., Any]
 ) -> None:
     saver, calls = InMemorySaver(), []
@@ -253,7 +253,7 @@ def test_exit_durability_stores_earlier_steps_before_once_runs(
     assert calls == ["first", "['first']", "then", "then"]
 
 
-def test_exit_durability_stores_parent_state_before_subgraph_once(
+def test_exit_durability_run_stores_parent_state_before_once_in_subgraph_runs(
     run: Callable[..., Any],
 ) -> None:
     saver, seen = InMemorySaver(), []
@@ -271,7 +271,7 @@ def test_exit_durability_stores_parent_state_before_subgraph_once(
     assert sorted(seen) == [("", 1), ("below", 1)]
 
 
-def test_exit_durability_parallel_once_calls_store_prior_state_once(
+def test_exit_durability_run_with_parallel_once_calls_stores_prior_state_only_once(
     run: Callable[..., Any],
 ) -> None:
     saver, meet = Counting(), threading.Barrier(2, timeout=10)
@@ -289,7 +289,9 @@ def test_exit_durability_parallel_once_calls_store_prior_state_once(
     assert (checkpoints(saver), saver.count) == (2, 4)
 
 
-def test_exit_durability_unstorable_state_fails_and_stores_nothing() -> None:
+def test_exit_durability_run_with_unstorable_state_stores_no_checkpoint_and_raises_its_error() -> (
+    None
+):
     saver = InMemorySaver()
     graph = saved(line(a=says("a"), b=says("b", x=object()), c=says("c"), d=asks("q")), saver)
     with pytest.raises(UnserializableError):
@@ -297,7 +299,7 @@ def test_exit_durability_unstorable_state_fails_and_stores_nothing() -> None:
     assert checkpoints(saver) == 0
 
 
-def test_exit_durability_unstorable_write_does_not_affect_siblings() -> None:
+def test_exit_durability_run_with_unstorable_write_leaves_sibling_interrupt_pending() -> None:
     def bad(state: Any) -> Any:
         return {"x": object()}
 
@@ -346,7 +348,9 @@ def stored_steps(saver: InMemorySaver) -> list[int]:
     return sorted(found.metadata["step"] for found in saver.list(CONFIG))
 
 
-def test_async_durability_stores_step_while_next_runs(slow: Slow, run: Callable[..., Any]) -> None:
+def test_async_durability_run_stores_super_step_while_next_one_runs(
+    slow: Slow, run: Callable[..., Any]
+) -> None:
     seen: list[Any] = []
 
     def b(state: Any) -> Any:
@@ -361,7 +365,9 @@ def test_async_durability_stores_step_while_next_runs(slow: Slow, run: Callable[
     assert stored_steps(slow) == [-1, 0, 1, 2]
 
 
-def test_async_durability_store_failure_stops_the_run(slow: Slow, run: Callable[..., Any]) -> None:
+def test_async_durability_run_stops_with_error_if_storing_a_super_step_fails(
+    slow: Slow, run: Callable[..., Any]
+) -> None:
     calls = []
 
     def node(state: Any) -> Any:
@@ -378,7 +384,7 @@ def test_async_durability_store_failure_stops_the_run(slow: Slow, run: Callable[
 
 @pytest.mark.promise("P6")
 @pytest.mark.parametrize("act", [once, transact])
-def test_async_durability_call_of_once_waits_for_the_previous_step(
+def test_once_or_transact_with_async_durability_waits_until_previous_step_is_stored(
     slow: Slow, run: Callable[..., Any], act: Any
 ) -> None:
     order = []
@@ -399,7 +405,7 @@ def test_async_durability_call_of_once_waits_for_the_previous_step(
     assert order == ["b", "stored", "paid"]
 
 
-def test_async_durability_pause_is_stored_after_previous_step(
+def test_interrupt_with_async_durability_is_stored_after_the_previous_step(
     slow: Slow, run: Callable[..., Any]
 ) -> None:
     def asking(state: Any) -> Any:
@@ -413,7 +419,7 @@ def test_async_durability_pause_is_stored_after_previous_step(
     assert run(graph, Command(resume="yes"), "async")["log"] == ["a", "yes"]
 
 
-def test_async_durability_stream_yields_step_before_storing(slow: Slow) -> None:
+def test_stream_with_async_durability_yields_update_before_its_step_is_stored(slow: Slow) -> None:
     graph = saved(line(a=says("a"), b=says("b")), slow)
     slow.held = 1
     stream = graph.stream({"x": 1}, CONFIG, stream_mode="updates", durability="async")
@@ -424,7 +430,7 @@ def test_async_durability_stream_yields_step_before_storing(slow: Slow) -> None:
     assert log_of(graph) == ["a", "b"]
 
 
-def test_async_durability_closed_stream_waits_for_storing(slow: Slow) -> None:
+def test_closing_stream_with_async_durability_waits_until_last_step_is_stored(slow: Slow) -> None:
     slow.held = 1
     graph = saved(line(a=says("a"), b=says("b"), c=says("c")), slow)
     stream = graph.stream({"x": 1}, CONFIG, stream_mode="updates", durability="async")
@@ -434,7 +440,7 @@ def test_async_durability_closed_stream_waits_for_storing(slow: Slow) -> None:
     assert log_of(graph) == ["a"]
 
 
-def test_async_durability_store_failure_after_close_is_logged(
+def test_async_durability_storage_error_after_stream_close_is_logged(
     slow: Slow, caplog: pytest.LogCaptureFixture
 ) -> None:
     slow.held, slow.error = 1, OSError("gone")

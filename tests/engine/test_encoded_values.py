@@ -21,7 +21,7 @@ register_classes()
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("name", STORED)
-def test_recorded_bytes_are_decoded_to_their_value(name: str) -> None:
+def test_codec_decodes_recorded_bytes_to_the_recorded_value(name: str) -> None:
     codec, stored, value = Codec(), STORED[name], VALUES[name]
     data = codec.encode(value)
     if stored["zlib"] is not None:
@@ -31,11 +31,11 @@ def test_recorded_bytes_are_decoded_to_their_value(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_value_is_encoded_to_the_recorded_bytes(name: str) -> None:
+def test_codec_encodes_value_to_the_recorded_bytes(name: str) -> None:
     assert digest(Codec().encode(VALUES[name])) == STORED[name]["digest"]
 
 
-def test_recorded_values_cover_every_extension_code() -> None:
+def test_recorded_codec_values_contain_every_extension_code() -> None:
     seen: set[int] = set()
 
     def note(code: int, data: bytes) -> None:

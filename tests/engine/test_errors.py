@@ -34,7 +34,7 @@ def refused(kind: type[Exception], call: Callable[[], Any]) -> dict[str, Any]:
     return {key: value for key, value in vars(raised.value).items() if key != "__notes__"}
 
 
-def test_rejected_call_error_has_thread_and_interrupt_ids() -> None:
+def test_rejected_call_error_has_attributes_thread_id_and_interrupt_ids() -> None:
     graph = paused(line(a=asks("q")))
     open_ids = tuple(open_interrupts(graph).values())
     for call in (
@@ -51,7 +51,7 @@ def test_rejected_call_error_has_thread_and_interrupt_ids() -> None:
     assert told == {"thread_id": "thread"}
 
 
-def test_missing_thread_or_checkpoint_error_has_its_id() -> None:
+def test_thread_not_found_error_has_attributes_thread_id_and_checkpoint_id() -> None:
     graph = paused(line(a=asks("q")))
     there = {"configurable": {**CONFIG["configurable"], "checkpoint_id": LOST}}
     for call in (
@@ -64,13 +64,13 @@ def test_missing_thread_or_checkpoint_error_has_its_id() -> None:
     assert told == {"thread_id": "thread", "checkpoint_id": LOST}
 
 
-def test_recursion_limit_error_has_limit_and_next_nodes() -> None:
+def test_recursion_limit_error_has_attributes_limit_and_next_nodes() -> None:
     graph = saved(line(a=says("a")).add_edge("a", "a"))
     told = refused(GraphRecursionError, lambda: graph.invoke({}, {**CONFIG, "recursion_limit": 2}))
     assert told == {"limit": 2, "next": ("a",)}
 
 
-def test_invalid_step_error_notes_the_writing_nodes() -> None:
+def test_error_of_conflicting_parallel_writes_has_note_naming_the_writing_nodes() -> None:
     graph = saved(side_by_side(a=says("a", x=1), b=says("b", x=2)))
     with pytest.raises(InvalidUpdateError, match="At key 'x'") as raised:
         graph.invoke({"x": 0}, CONFIG)
@@ -92,7 +92,7 @@ class Refusing(TypedDict):
     x: Annotated[Any, refuse]
 
 
-def test_reducer_error_rejecting_notes_is_raised_unchanged() -> None:
+def test_reducer_exception_that_rejects_notes_is_raised_unchanged() -> None:
     graph = StateGraph(Refusing).add_node("a", lambda state: {"x": 1}).add_edge(START, "a")
     with pytest.raises(Terse, match="not that"):
         saved(graph).invoke({"x": 0}, CONFIG)
@@ -119,7 +119,7 @@ def calling(x: int) -> int:
     return kept(x).result()
 
 
-def test_input_or_cache_key_error_rejecting_notes_fails_task() -> None:
+def test_input_or_cache_key_exception_that_rejects_notes_fails_its_task_unchanged() -> None:
     def picky(state: Picky) -> dict[str, Any]:
         return {"x": state.x}
 

@@ -195,7 +195,7 @@ EDITS: dict[str, tuple[Edit, str | None]] = {
 
 @pytest.mark.promise("P15")
 @pytest.mark.parametrize("name", EDITS)
-def test_edit_of_graph_with_paused_thread_is_safe_or_reported(name: str) -> None:
+def test_edited_graph_resumes_paused_thread_or_reports_the_incompatible_change(name: str) -> None:
     edit, fault = EDITS[name]
     paused = Plan().build()
     paused.invoke({"amount": 5}, CONFIG)
@@ -228,7 +228,7 @@ def test_edit_of_graph_with_paused_thread_is_safe_or_reported(name: str) -> None
 
 @pytest.mark.promise("P15")
 @pytest.mark.parametrize("name", [name for name, (_, fault) in EDITS.items() if fault])
-def test_edit_of_graph_with_finished_thread_reports_only_state_changes(name: str) -> None:
+def test_list_changes_for_finished_thread_reports_only_edits_of_state_keys(name: str) -> None:
     edit, fault = EDITS[name]
     ended = Plan().build()
     ended.invoke({"amount": 5}, CONFIG)
@@ -246,14 +246,14 @@ def test_edit_of_graph_with_finished_thread_reports_only_state_changes(name: str
     assert found == ([fault] if holds else [])
 
 
-def test_node_bodies_and_edge_order_do_not_change_fingerprint() -> None:
+def test_graph_fingerprint_does_not_depend_on_node_bodies_or_edge_order() -> None:
     plan = Plan()
     plan.nodes["review"] = asks("something else?")
     plan.edges.reverse()
     assert hash_shape(describe_shape(plan.build())) == hash_shape(describe_shape(Plan().build()))
 
 
-def test_structural_edits_change_the_fingerprint() -> None:
+def test_graph_fingerprint_changes_with_every_structural_edit() -> None:
     bodies = {name for name in EDITS if "body" in name or "question" in name or "order" in name}
     same = {*bodies, "nothing", "a breakpoint", "a reducer of the same name elsewhere"}
     same.add("another edge from the payload node")  # END starts nothing
@@ -265,7 +265,7 @@ def test_structural_edits_change_the_fingerprint() -> None:
         )
 
 
-def test_recursive_graph_has_a_description() -> None:
+def test_describe_shape_of_graph_calling_itself_omits_the_recursive_call() -> None:
     graph: Any = None
 
     def again(state: Any) -> Any:

@@ -84,7 +84,9 @@ WHOLE = driven(CALM, Counter(), CONFIG)
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("number", range(1, CALM.count + 1))
-def test_crash_at_any_commit_keeps_result_and_finished_tasks(number: int, after: bool) -> None:
+def test_workflow_crashed_at_any_commit_ends_with_same_result_as_uncrashed_workflow(
+    number: int, after: bool
+) -> None:
     saver, ran = Frail(), Counter[str]()
     saver.crash_at, saver.crash_after = number, after
     assert driven(saver, ran, {**CONFIG, "max_concurrency": 4}) == WHOLE
@@ -96,14 +98,16 @@ def test_crash_at_any_commit_keeps_result_and_finished_tasks(number: int, after:
 
 
 @pytest.mark.parametrize("number", range(1, CALM.count + 1))
-def test_crash_with_single_concurrency_repeats_at_most_one_task(number: int) -> None:
+def test_workflow_with_max_concurrency_one_repeats_at_most_one_task_after_crash(
+    number: int,
+) -> None:
     saver, ran = Frail(), Counter[str]()
     saver.crash_at = number
     assert driven(saver, ran, {**CONFIG, "max_concurrency": 1}) == WHOLE
     assert sum(count > 1 for name, count in ran.items() if not name.startswith("ask")) <= 1
 
 
-def test_crash_in_workflow_keeps_results_of_its_tasks() -> None:
+def test_workflow_crashing_after_its_tasks_reuses_their_stored_results() -> None:
     ran: list[int] = []
 
     @task
@@ -125,7 +129,7 @@ def test_crash_in_workflow_keeps_results_of_its_tasks() -> None:
     assert ran == [1, 2, 0]
 
 
-def test_renamed_task_function_keeps_calls_under_old_name() -> None:
+def test_task_function_renamed_with_old_name_parameter_reuses_stored_result() -> None:
     saver, calls = InMemorySaver(), list[str]()
 
     def charge(amount: int) -> int:
@@ -150,7 +154,7 @@ def test_renamed_task_function_keeps_calls_under_old_name() -> None:
     assert calls == ["charge"]
 
 
-def test_crash_in_task_is_raised_and_task_runs_again() -> None:
+def test_keyboard_interrupt_in_task_is_raised_and_task_runs_again_on_next_invoke() -> None:
     calls: list[int] = []
 
     @task
@@ -171,7 +175,7 @@ def test_crash_in_task_is_raised_and_task_runs_again() -> None:
     assert flow.invoke(None, CONFIG) == 1
 
 
-def test_crash_in_unawaited_task_is_raised() -> None:
+def test_keyboard_interrupt_in_task_without_awaited_result_is_raised() -> None:
     @task
     def step() -> None:
         raise KeyboardInterrupt
@@ -189,7 +193,7 @@ def test_crash_in_unawaited_task_is_raised() -> None:
 # Retries.
 
 
-def test_retried_workflow_keeps_results_of_its_tasks() -> None:
+def test_retried_workflow_does_not_run_its_finished_tasks_again() -> None:
     ran: list[str] = []
 
     @task
@@ -217,7 +221,7 @@ def tried_again(function: Callable[..., Any], **policies: Any) -> Pregel:
     return saved(graph.add_edge(START, "a"))
 
 
-def test_retried_node_keeps_response_and_once_of_failed_task() -> None:
+def test_retried_node_reuses_response_and_once_result_of_its_failed_task() -> None:
     sent: list[int] = []
     failing = [2]
 
@@ -236,7 +240,7 @@ def test_retried_node_keeps_response_and_once_of_failed_task() -> None:
     assert sent == [1]
 
 
-def test_retried_node_keeps_results_called_by_failed_task() -> None:
+def test_retried_node_reuses_results_of_tasks_called_by_its_failed_task() -> None:
     ran: list[str] = []
 
     @task
@@ -259,7 +263,7 @@ def test_retried_node_keeps_results_called_by_failed_task() -> None:
 
 @pytest.mark.usefixtures("leaping")
 @pytest.mark.parametrize("timeout", [None, 60], ids=["of its caller", "of its own, too"])
-def test_timed_out_task_keeps_its_once_result(timeout: float | None) -> None:
+def test_task_retried_after_timeout_reuses_its_once_result(timeout: float | None) -> None:
     sent: list[int] = []
     began: list[int] = []
 
@@ -282,7 +286,7 @@ def test_timed_out_task_keeps_its_once_result(timeout: float | None) -> None:
 # Questions.
 
 
-def test_parallel_task_interrupts_can_be_answered_in_any_order() -> None:
+def test_interrupts_of_parallel_tasks_can_be_answered_in_any_order() -> None:
     @task
     def ask(name: str) -> str:
         return f"{name} {interrupt(name)}"
@@ -302,7 +306,7 @@ def test_parallel_task_interrupts_can_be_answered_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("swallow", [True, False], ids=["a bare except", "no result wanted"])
-def test_workflow_ignoring_task_interrupt_still_pauses(swallow: bool) -> None:
+def test_workflow_that_ignores_interrupt_of_its_task_pauses_until_response(swallow: bool) -> None:
     @task
     def ask() -> Any:
         return interrupt("q")
@@ -321,7 +325,7 @@ def test_workflow_ignoring_task_interrupt_still_pauses(swallow: bool) -> None:
     assert flow.invoke(Command(resume="yes"), CONFIG) == "went on"
 
 
-def test_failed_workflow_leaves_no_pending_interrupt() -> None:
+def test_failed_workflow_leaves_no_pending_interrupt_of_its_task() -> None:
     failing = [True]
 
     @task
@@ -346,7 +350,7 @@ def test_failed_workflow_leaves_no_pending_interrupt() -> None:
 # Where tasks may be called.
 
 
-def test_once_key_is_scoped_to_its_task() -> None:
+def test_once_with_same_key_in_two_task_calls_runs_once_per_call() -> None:
     sent: list[int] = []
 
     @task
@@ -363,7 +367,7 @@ def test_once_key_is_scoped_to_its_task() -> None:
     assert (result, sent) == (["a", "b"], [1, 2])
 
 
-def test_tasks_called_by_tools_do_not_depend_on_order() -> None:
+def test_task_results_in_parallel_tools_do_not_depend_on_completion_order() -> None:
     ran: list[str] = []
     slow = threading.Event()
 
@@ -395,7 +399,7 @@ def test_tasks_called_by_tools_do_not_depend_on_order() -> None:
     assert sorted(ran) == ["end", "first", "second"]
 
 
-def test_task_futures_work_with_as_completed() -> None:
+def test_task_futures_are_accepted_by_concurrent_futures_as_completed() -> None:
     @task
     def double(x: int) -> int:
         return 2 * x
@@ -407,7 +411,7 @@ def test_task_futures_work_with_as_completed() -> None:
     assert flow.invoke(3, CONFIG) == [0, 2, 4]
 
 
-def test_task_functions_run_in_parallel() -> None:
+def test_task_functions_called_without_waiting_run_in_parallel() -> None:
     together = threading.Barrier(3, timeout=60)
 
     @task
@@ -426,7 +430,7 @@ def test_task_functions_run_in_parallel() -> None:
     assert saved(line(a=node)).invoke({"x": 1}, CONFIG)["log"] == [0, 1, 2]
 
 
-def test_nested_tasks_finish_with_two_worker_threads() -> None:
+def test_recursively_nested_tasks_finish_with_max_concurrency_two() -> None:
     @task
     def deep(level: int) -> int:
         if not level:
@@ -440,7 +444,7 @@ def test_nested_tasks_finish_with_two_worker_threads() -> None:
     assert flow.invoke(4, {**CONFIG, "max_concurrency": 2}) == 31
 
 
-def test_single_concurrency_runs_tasks_on_calling_thread() -> None:
+def test_max_concurrency_one_runs_tasks_on_the_calling_os_thread() -> None:
     threads: list[str] = []
 
     @task
@@ -457,7 +461,7 @@ def test_single_concurrency_runs_tasks_on_calling_thread() -> None:
     assert set(threads) == {threading.current_thread().name}
 
 
-def test_node_can_call_tasks_from_a_dict() -> None:
+def test_node_calling_task_functions_from_a_dict_resumes_with_their_results() -> None:
     @task
     def double(x: int) -> int:
         return 2 * x
@@ -473,7 +477,7 @@ def test_node_can_call_tasks_from_a_dict() -> None:
     assert graph.invoke(Command(resume="yes"), CONFIG)["log"] == [2, 4, "yes"]
 
 
-def test_async_workflow_runs_under_sync_invoke() -> None:
+def test_async_workflow_interrupts_and_resumes_under_sync_invoke() -> None:
     ran: list[int] = []
 
     @task
@@ -497,7 +501,7 @@ def test_async_workflow_runs_under_sync_invoke() -> None:
 
 
 @pytest.mark.usefixtures("leaping")
-def test_async_task_beyond_wait_for_is_cancelled() -> None:
+def test_async_task_exceeding_wait_for_timeout_is_cancelled() -> None:
     ended: list[str] = []
 
     @task
@@ -520,7 +524,7 @@ def test_async_task_beyond_wait_for_is_cancelled() -> None:
     assert ended == ["cancelled"]
 
 
-def test_cancelled_run_cancels_its_tasks() -> None:
+def test_cancelling_async_workflow_cancels_its_running_tasks() -> None:
     ended: list[str] = []
 
     async def main() -> None:
@@ -551,7 +555,7 @@ def test_cancelled_run_cancels_its_tasks() -> None:
 # What they are given, and what they may return.
 
 
-def test_unstorable_task_result_fails_the_task() -> None:
+def test_unstorable_task_result_raises_unserializable_error_naming_the_task() -> None:
     @task
     def bad() -> Any:
         return {"f": lambda: None}
@@ -567,7 +571,7 @@ def test_unstorable_task_result_fails_the_task() -> None:
     assert flow.invoke(1, CONFIG) == "Node 'bad' returned a value that can't be stored"
 
 
-def test_store_is_injected_into_workflow_and_tasks() -> None:
+def test_store_is_injected_into_workflow_and_its_tasks() -> None:
     @task
     def note(text: str, *, store: Any, runtime: Runtime[Any]) -> Any:
         store.put(("notes",), "last", {"text": text})
@@ -580,7 +584,7 @@ def test_store_is_injected_into_workflow_and_tasks() -> None:
     assert flow.invoke(1, CONFIG) == [[True, True, True], {"text": "hi"}]
 
 
-def test_arguments_given_by_caller_are_not_replaced() -> None:
+def test_config_and_store_arguments_passed_to_task_are_not_overridden() -> None:
     @task
     def step(x: int, config: Any = None, *, store: Any = None) -> Any:
         return [config, store]
@@ -592,7 +596,7 @@ def test_arguments_given_by_caller_are_not_replaced() -> None:
     assert flow.invoke(1) == [["mine", None], ["named", "own"]]
 
 
-def test_context_dict_is_converted_to_context_schema() -> None:
+def test_workflow_context_given_as_dict_is_converted_to_context_schema() -> None:
     from dataclasses import dataclass
 
     @dataclass
@@ -606,7 +610,7 @@ def test_context_dict_is_converted_to_context_schema() -> None:
     assert flow.invoke(3, context={"unit": "kg"}) == "3 kg"
 
 
-def test_workflow_schemas_follow_its_annotations() -> None:
+def test_workflow_input_and_output_schemas_follow_its_annotations() -> None:
     @entrypoint()
     def flow(x: int) -> int:
         return x
@@ -617,7 +621,7 @@ def test_workflow_schemas_follow_its_annotations() -> None:
         flow.validate_input("many")
 
 
-def test_generator_or_function_without_parameters_is_rejected() -> None:
+def test_entrypoint_rejects_generator_and_function_without_parameters() -> None:
     def yields(x: int) -> Any:
         yield x
 
@@ -631,6 +635,6 @@ def test_generator_or_function_without_parameters_is_rejected() -> None:
         entrypoint()(lambda: None)
 
 
-def test_task_called_outside_a_run_raises_runtime_error() -> None:
+def test_task_function_called_outside_a_run_raises_runtime_error() -> None:
     with pytest.raises(RuntimeError, match="Called get_config outside of a runnable context"):
         task(lambda: None)()

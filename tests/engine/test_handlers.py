@@ -59,7 +59,7 @@ class Fault:
 
 
 @WAYS
-def test_run_with_handled_failure_finishes(run: Run) -> None:
+def test_run_whose_node_failure_is_handled_finishes_with_handler_update(run: Run) -> None:
     fault = Fault()
     saver = Frail()
     graph = saved(fault.graph(), saver)
@@ -69,7 +69,7 @@ def test_run_with_handled_failure_finishes(run: Run) -> None:
     assert graph.get_state(CONFIG).next == ()
 
 
-def test_failure_is_stored_with_source_before_handler_starts() -> None:
+def test_node_failure_is_stored_with_node_name_before_its_error_handler_starts() -> None:
     graph: Any = None
     found: list[Any] = []
 
@@ -99,33 +99,33 @@ def crashed_at(number: int, after: bool) -> tuple[Fault, list[str], Any]:
     return fault, before, graph.get_state(CONFIG).values
 
 
-def test_crash_after_stored_failure_repeats_only_the_handler() -> None:
+def test_crash_after_node_failure_is_stored_runs_only_error_handler_again() -> None:
     # 1: the input, 2: what START wrote, 3: the failure, 4: what the handler wrote.
     fault, before, values = crashed_at(3, after=True)
     assert (before, fault.calls) == (["node"], ["handler"])
     assert values["log"] == ["a: no"]
 
 
-def test_crash_before_storing_handler_result_repeats_only_the_handler() -> None:
+def test_crash_before_handler_result_is_stored_runs_only_error_handler_again() -> None:
     fault, before, values = crashed_at(4, after=False)
     assert (before, fault.calls) == (["node", "handler"], ["handler"])
     assert values["log"] == ["a: no"]
 
 
-def test_crash_before_storing_failure_repeats_the_node() -> None:
+def test_crash_before_node_failure_is_stored_runs_node_and_handler_again() -> None:
     fault, before, values = crashed_at(3, after=False)
     assert (before, fault.calls) == (["node"], ["node", "handler"])
     assert values["log"] == ["a: no"]
 
 
-def test_crash_after_storing_handler_result_repeats_nothing() -> None:
+def test_crash_after_handler_result_is_stored_runs_neither_node_nor_handler_again() -> None:
     fault, before, values = crashed_at(4, after=True)
     assert (before, fault.calls) == (["node", "handler"], [])
     assert values["log"] == ["a: no"]
 
 
 @WAYS
-def test_failed_handler_fails_run_and_runs_alone_on_retry(run: Run) -> None:
+def test_failed_error_handler_fails_run_and_retry_runs_only_the_handler(run: Run) -> None:
     fault = Fault()
     fault.handler_fails = 2
     graph = saved(fault.graph())
@@ -140,7 +140,7 @@ def test_failed_handler_fails_run_and_runs_alone_on_retry(run: Run) -> None:
     assert fault.calls == ["node", *["handler"] * 3]
 
 
-def test_failure_stored_by_langgraph_is_handled() -> None:
+def test_node_failure_stored_in_langgraph_format_is_passed_to_error_handler() -> None:
     fault = Fault()
     graph = saved(fault.graph(), interrupt_before=["a"])
     graph.invoke({"x": 1}, CONFIG)
@@ -151,7 +151,7 @@ def test_failure_stored_by_langgraph_is_handled() -> None:
     assert fault.calls == ["handler"]
 
 
-def test_failed_node_runs_again_when_handler_was_removed() -> None:
+def test_failed_node_runs_again_if_its_error_handler_was_removed() -> None:
     fault = Fault()
     fault.handler_fails = 1
     graph = saved(fault.graph())
@@ -162,7 +162,7 @@ def test_failed_node_runs_again_when_handler_was_removed() -> None:
     assert saved(mended, graph.checkpointer).invoke(None, CONFIG)["log"] == ["mended", "b"]
 
 
-def test_repeated_node_stores_writes_beside_old_failure() -> None:
+def test_node_rerun_after_handler_removal_is_not_run_again_on_resume() -> None:
     fault = Fault()
     fault.handler_fails = 1
     saver = Frail()
@@ -193,7 +193,7 @@ def test_repeated_node_stores_writes_beside_old_failure() -> None:
 
 
 @WAYS
-def test_handler_starts_while_siblings_run(run: Run) -> None:
+def test_error_handler_starts_while_sibling_nodes_are_still_running(run: Run) -> None:
     handled = threading.Event()
 
     def sibling(state: State) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def test_handler_starts_while_siblings_run(run: Run) -> None:
     assert run(saved(graph), {"x": 1})["log"] == ["handled", "b"]
 
 
-def test_handler_does_not_start_after_run_failed() -> None:
+def test_error_handler_does_not_start_after_unhandled_failure_of_sibling() -> None:
     failed, fault = threading.Event(), Fault()
 
     class Tells(InMemorySaver):
@@ -236,7 +236,7 @@ def test_handler_does_not_start_after_run_failed() -> None:
 
 
 @WAYS
-def test_unhandled_failure_fails_run_despite_handled_sibling(run: Run) -> None:
+def test_unhandled_node_failure_fails_run_although_sibling_failure_is_handled(run: Run) -> None:
     fault = Fault()
 
     def bad(state: State) -> None:
@@ -251,7 +251,7 @@ def test_unhandled_failure_fails_run_despite_handled_sibling(run: Run) -> None:
 
 
 @WAYS
-def test_interrupt_beside_handled_failure_is_the_only_pending_task(run: Run) -> None:
+def test_interrupt_of_sibling_is_only_pending_task_after_handled_node_failure(run: Run) -> None:
     fault = Fault()
     asking = fault.graph().add_node("b", lambda state: {"log": [interrupt("q")]})
     graph = saved(asking.add_edge(START, "b"))
@@ -262,7 +262,7 @@ def test_interrupt_beside_handled_failure_is_the_only_pending_task(run: Run) -> 
     assert fault.calls == ["node", "handler"]
 
 
-def test_update_during_pause_keeps_handler_writes() -> None:
+def test_update_state_while_sibling_is_interrupted_preserves_error_handler_writes() -> None:
     fault = Fault()
     asking = fault.graph().add_node("b", lambda state: {"log": [interrupt("q")]})
     graph = saved(asking.add_edge(START, "b"))
@@ -274,7 +274,7 @@ def test_update_during_pause_keeps_handler_writes() -> None:
 
 
 @WAYS
-def test_parallel_failures_are_all_handled(run: Run) -> None:
+def test_eight_parallel_node_failures_are_each_handled_by_their_handler(run: Run) -> None:
     graph = StateGraph(State)
     for name in "abcdefgh":
         fault = Fault()
@@ -294,7 +294,7 @@ def handled_by_a_person() -> StateGraph:
     return graph.add_edge(START, "a")
 
 
-def test_interrupt_of_handler_is_pending_until_answered() -> None:
+def test_interrupt_raised_by_error_handler_is_pending_until_answered() -> None:
     graph = saved(handled_by_a_person())
     graph.invoke({"x": 1}, CONFIG)
     assert list(open_interrupts(graph)) == ["a failed: no ValueError('no')"]
@@ -304,7 +304,7 @@ def test_interrupt_of_handler_is_pending_until_answered() -> None:
     assert open_interrupts(graph) == {}
 
 
-def test_answered_interrupt_of_failed_node_is_not_pending_again() -> None:
+def test_answered_interrupt_of_failed_node_is_not_pending_beside_handler_interrupt() -> None:
     def node(state: State) -> None:
         raise ValueError(interrupt("why?"))
 
@@ -316,7 +316,7 @@ def test_answered_interrupt_of_failed_node_is_not_pending_again() -> None:
     assert compiled.invoke(Command(resume="ignore it"), CONFIG)["log"] == ["ignore it"]
 
 
-def test_externally_stored_response_reaches_the_handler() -> None:
+def test_response_stored_for_interrupt_of_error_handler_resumes_the_handler() -> None:
     graph = saved(handled_by_a_person())
     graph.submit({"x": 1}, CONFIG)
     outcome: Outcome = graph.advance(CONFIG)
@@ -328,7 +328,7 @@ def test_externally_stored_response_reaches_the_handler() -> None:
     assert log_of(graph) == ["go on"]
 
 
-def test_once_in_handler_runs_once() -> None:
+def test_once_in_error_handler_runs_once_across_its_interrupt() -> None:
     done: list[str] = []
 
     def handler(state: State) -> dict[str, Any]:
@@ -342,7 +342,7 @@ def test_once_in_handler_runs_once() -> None:
     assert done == ["told"]
 
 
-def test_unprintable_failure_is_shown_to_handler_by_type() -> None:
+def test_error_handler_receives_unprintable_exception_as_text_with_its_type() -> None:
     class Unprintable(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no words")
@@ -361,7 +361,7 @@ def test_unprintable_failure_is_shown_to_handler_by_type() -> None:
     assert log == ["go on", "Unprintable(), which can't be displayed"]
 
 
-def test_drain_in_subgraph_is_not_handled_as_failure() -> None:
+def test_drain_request_in_subgraph_does_not_call_error_handler() -> None:
     control = RunControl()
 
     def drains(state: State) -> None:
@@ -378,7 +378,7 @@ def test_drain_in_subgraph_is_not_handled_as_failure() -> None:
     assert fault.calls == []
 
 
-def test_failing_branch_is_handled_as_failure_of_its_node() -> None:
+def test_exception_in_conditional_branch_is_passed_to_error_handler_of_its_node() -> None:
     def choose(state: State) -> str:
         raise ZeroDivisionError("by the branch")
 
@@ -391,12 +391,12 @@ def test_failing_branch_is_handled_as_failure_of_its_node() -> None:
 
 
 @WAYS
-def test_handler_works_without_saver(run: Run) -> None:
+def test_node_failure_without_checkpointer_is_passed_to_error_handler(run: Run) -> None:
     assert run(Fault().graph().compile(), {"x": 1})["log"] == ["a: no"]
 
 
 @WAYS
-def test_exit_durability_failure_is_handled(run: Run) -> None:
+def test_node_failure_with_exit_durability_is_passed_to_error_handler_on_retry(run: Run) -> None:
     fault = Fault()
     fault.handler_fails = 1
     graph = saved(fault.graph())
@@ -409,7 +409,7 @@ def test_exit_durability_failure_is_handled(run: Run) -> None:
 # Names and defaults.
 
 
-def test_reserved_handler_name_is_rejected_for_nodes() -> None:
+def test_node_named_like_generated_error_handler_raises_value_error() -> None:
     graph = StateGraph(State).add_node("a", says("a"), error_handler=says("h"))
     with pytest.raises(ValueError, match="Node `__error_handler__a` already present"):
         graph.add_node("__error_handler__a", says("mine"))
@@ -424,7 +424,7 @@ def test_reserved_handler_name_is_rejected_for_nodes() -> None:
         default.compile()
 
 
-def test_handler_with_unknown_target_fails_compile() -> None:
+def test_compile_fails_if_error_handler_command_names_unknown_node() -> None:
     def handler(state: State) -> Command[Literal["nowhere"]]:
         return Command(goto="nowhere")
 
@@ -434,14 +434,14 @@ def test_handler_with_unknown_target_fails_compile() -> None:
         graph.compile()
 
 
-def test_omitted_node_defaults_keep_their_values() -> None:
+def test_set_node_defaults_with_none_leaves_previous_defaults_unchanged() -> None:
     graph = StateGraph(State).add_node("a", Fault().node).add_edge(START, "a")
     graph.set_node_defaults(error_handler=says("handled"), retry_policy=RetryPolicy(max_attempts=7))
     node = graph.set_node_defaults(retry_policy=None).compile().nodes["a"]
     assert (node.handler, node.retry[0].max_attempts) == ("__default_error_handler__", 7)
 
 
-def test_failing_retry_policy_fails_the_task() -> None:
+def test_exception_in_retry_on_predicate_fails_the_task() -> None:
     def undecided(error: Exception) -> bool:
         raise KeyError("undecided")
 

@@ -51,7 +51,7 @@ TASKS = [
 @pytest.mark.parametrize(
     ("checkpoint", "ns", "step", "name", "place", "task", "asked", "interrupt"), TASKS
 )
-def test_task_and_interrupt_ids_equal_langgraphs(
+def test_task_and_interrupt_ids_equal_ids_computed_by_langgraph(
     checkpoint: str,
     ns: str,
     step: int,
@@ -73,13 +73,13 @@ def test_checkpoint_id_is_a_version_6_uuid() -> None:
     assert made.variant == uuid.RFC_4122
 
 
-def test_checkpoint_ids_sort_by_creation() -> None:
+def test_two_thousand_checkpoint_ids_sort_in_creation_order() -> None:
     made = [ids.new_uuid6() for _ in range(2000)]
     assert made == sorted(made)
     assert len(set(made)) == len(made)
 
 
-def test_checkpoint_ids_sort_when_clock_is_set_back(
+def test_checkpoint_id_created_after_clock_is_set_back_sorts_after_previous_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first = ids.new_uuid6()
@@ -101,7 +101,7 @@ def test_concurrent_os_threads_create_unique_checkpoint_ids() -> None:
     assert len(set(made)) == 1200
 
 
-def test_task_id_depends_on_every_part() -> None:
+def test_task_id_changes_with_checkpoint_namespace_step_and_path() -> None:
     checkpoint = ids.encode_checkpoint_id(ids.new_uuid6())
     places = [
         (checkpoint, "a", "1", "a", "__pregel_pull", "x"),
@@ -113,23 +113,23 @@ def test_task_id_depends_on_every_part() -> None:
     assert len({ids.make_task_id(*place) for place in places}) == len(places)
 
 
-def test_interrupt_ids_of_one_task_are_unique() -> None:
+def test_interrupt_ids_of_fifty_positions_in_one_task_are_unique() -> None:
     assert len({ids.make_interrupt_id("a:1", index) for index in range(50)}) == 50
 
 
-def test_keyed_interrupt_id_is_independent_of_position() -> None:
+def test_keyed_interrupt_id_depends_only_on_task_and_key() -> None:
     assert ids.make_keyed_id("a:1", "k") == ids.make_keyed_id("a:1", "k")
     positions = {ids.make_interrupt_id("a:1", index) for index in range(20)}
     assert ids.make_keyed_id("a:1", "1") not in positions
 
 
-def test_path_keys_sort_like_their_paths() -> None:
+def test_task_path_keys_sort_in_the_order_of_their_paths() -> None:
     paths = [("__pregel_pull", "b"), ("__pregel_pull", "a"), ("__pregel_push", 10, False),
              ("__pregel_push", 9, False)]  # fmt: skip
     assert sorted(paths, key=ids.make_path_key) == sorted(paths)
 
 
-def test_new_id_sorts_after_id_from_faster_clock() -> None:
+def test_new_checkpoint_id_sorts_after_stored_id_from_faster_clock() -> None:
     before = ids.new_uuid6()
     ahead = f"{int(before[:8], 16) + 1:08x}{before[8:]}"
     assert ids.new_uuid6() < ahead

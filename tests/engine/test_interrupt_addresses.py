@@ -34,7 +34,7 @@ from .graphs import (
 @pytest.mark.parametrize(
     "payload", [None, True, 0, 1.5, "text", [], {}, {"a": [1, {"b": None}]}, "é\u2028😀"]
 )
-def test_json_payload_is_accepted(payload: Any) -> None:
+def test_interrupt_with_json_payload_returns_equal_value_to_caller(payload: Any) -> None:
     stopped = saved(line(a=asks(payload))).invoke({"x": 1}, CONFIG)
     assert [asked.value for asked in stopped["__interrupt__"]] == [payload]
 
@@ -55,7 +55,9 @@ def test_json_payload_is_accepted(payload: Any) -> None:
         (pydantic.BaseModel, "$"),
     ],
 )
-def test_non_json_payload_is_rejected_with_its_path(payload: Any, path: str) -> None:
+def test_interrupt_with_non_json_payload_raises_unserializable_error_with_path_of_value(
+    payload: Any, path: str
+) -> None:
     graph = saved(line(a=asks(payload)))
     with pytest.raises(UnserializableError) as raised:
         graph.invoke({"x": 1}, CONFIG)
@@ -63,7 +65,7 @@ def test_non_json_payload_is_rejected_with_its_path(payload: Any, path: str) -> 
     assert graph.get_state(CONFIG).next == ("a",)
 
 
-def test_deeply_nested_payload_is_rejected() -> None:
+def test_interrupt_with_payload_nested_200_levels_raises_payload_limit_error() -> None:
     payload: Any = []
     for _ in range(200):
         payload = [payload]
@@ -71,7 +73,7 @@ def test_deeply_nested_payload_is_rejected() -> None:
         saved(line(a=asks(payload))).invoke({"x": 1}, CONFIG)
 
 
-def test_payload_with_oversized_integer_is_rejected() -> None:
+def test_interrupt_with_oversized_integer_raises_payload_limit_error_with_path() -> None:
     graph = saved(line(a=asks({"amounts": [1, -(2**20_000)]})))
     with pytest.raises(PayloadLimitError, match=r"20,001 bits at \$\.amounts\[1\]"):
         graph.invoke({"x": 1}, CONFIG)
@@ -91,14 +93,16 @@ def order(state: State) -> dict[str, Any]:
     return {"log": [given.amount, given.currency]}
 
 
-def test_response_is_validated_and_converted_by_schema() -> None:
+def test_response_is_validated_and_converted_by_response_schema_model() -> None:
     graph = paused(line(a=order))
     [asked] = graph.get_state(CONFIG).interrupts
     assert asked.response_schema["properties"]["amount"]["type"] == "integer"
     assert answer(graph, {"amount": "12"})["log"] == [12, "EUR"]
 
 
-def test_invalid_response_is_rejected_and_can_be_corrected() -> None:
+def test_response_failing_its_schema_raises_invalid_answer_error_and_leaves_interrupt_pending() -> (
+    None
+):
     graph = paused(side_by_side(a=order, b=says("b")))
     with pytest.raises(InvalidAnswerError) as raised:
         answer(graph, {"amount": "much"})
@@ -108,7 +112,7 @@ def test_invalid_response_is_rejected_and_can_be_corrected() -> None:
     assert answer(graph, {"amount": 1})["log"] == [1, "EUR", "b"]
 
 
-def test_invalid_response_is_not_retried() -> None:
+def test_response_failing_its_schema_is_not_retried_by_retry_policy() -> None:
     policy = RetryPolicy(0.0001, jitter=False, retry_on=Exception)
     graph = StateGraph(State).add_node("a", order, retry_policy=policy).add_edge("__start__", "a")
     with pytest.raises(InvalidAnswerError):
@@ -117,7 +121,9 @@ def test_invalid_response_is_not_retried() -> None:
 
 @pytest.mark.promise("P5")
 @pytest.mark.parametrize("key", [None, "k"])
-def test_stored_invalid_response_reopens_the_interrupt(key: str | None) -> None:
+def test_stored_response_failing_its_schema_makes_interrupt_pending_with_refusal(
+    key: str | None,
+) -> None:
     def ask(state: State) -> State:
         before = interrupt("name?", key=key and f"{key}0")
         given = interrupt("amount?", response_schema=Order, key=key)
@@ -141,7 +147,7 @@ def test_stored_invalid_response_reopens_the_interrupt(key: str | None) -> None:
     assert log_of(graph) == ["Ada", 7]
 
 
-def test_siblings_of_invalid_response_finish() -> None:
+def test_invalid_response_to_one_node_does_not_stop_sibling_with_valid_response() -> None:
     graph = paused(side_by_side(a=order, b=asks("qb")))
     ids = open_interrupts(graph)
     with pytest.raises(InvalidAnswerError):
@@ -150,7 +156,7 @@ def test_siblings_of_invalid_response_finish() -> None:
     assert answer(graph, {"amount": 3})["log"] == [3, "EUR", "B"]
 
 
-def test_dict_response_schema_is_shown_and_not_validated() -> None:
+def test_response_schema_given_as_dict_is_exposed_but_not_validated() -> None:
     schema = {"type": "integer"}
     graph = paused(line(a=lambda s: {"log": [interrupt("q", response_schema=schema)]}))
     assert graph.get_state(CONFIG).interrupts[0].response_schema == schema

@@ -69,7 +69,9 @@ def payer() -> Callable[[], Any]:
 @pytest.mark.parametrize(
     "act", [call_once, call_once_async, call_task, payer()], ids=["sync", "async", "task", "graph"]
 )
-def test_once_after_attempt_timeout_is_rejected(run: Run, act: Any) -> None:
+def test_once_called_after_its_attempt_timed_out_raises_attempt_timed_out_error(
+    run: Run, act: Any
+) -> None:
     begun, refused = [], []
 
     async def node(state: State) -> dict[str, Any]:
@@ -92,7 +94,7 @@ def test_once_after_attempt_timeout_is_rejected(run: Run, act: Any) -> None:
 
 
 @WAYS
-def test_once_result_arriving_after_timeout_is_discarded(run: Run) -> None:
+def test_once_result_arriving_after_attempt_timeout_is_not_stored(run: Run) -> None:
     begun, refused = [], []
 
     async def slow() -> str:
@@ -119,7 +121,7 @@ def test_once_result_arriving_after_timeout_is_discarded(run: Run) -> None:
     assert refused == [1]
 
 
-def test_late_once_call_does_not_replace_result_of_next_attempt() -> None:
+def test_late_once_call_of_timed_out_attempt_does_not_replace_next_attempts_result() -> None:
     begun: list[int] = []
 
     async def drive() -> None:
@@ -154,7 +156,7 @@ def test_late_once_call_does_not_replace_result_of_next_attempt() -> None:
     assert len(begun) == 3
 
 
-def test_once_results_of_background_task_and_retry_are_kept() -> None:
+def test_once_results_of_background_task_and_retry_are_both_stored() -> None:
     begun: list[int] = []
 
     async def drive() -> None:
@@ -189,7 +191,7 @@ def test_once_results_of_background_task_and_retry_are_kept() -> None:
     assert done == ["paid", "left"]
 
 
-def test_once_result_before_timeout_is_kept_for_next_attempt() -> None:
+def test_once_result_stored_before_attempt_timeout_is_reused_by_next_attempt() -> None:
     begun: list[int] = []
 
     async def node(state: State) -> dict[str, Any]:

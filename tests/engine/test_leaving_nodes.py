@@ -55,7 +55,7 @@ def in_raised_group(state: State) -> dict[str, Any]:
 
 @WAYS
 @pytest.mark.parametrize("node", [in_asyncio_group, in_anyio_session, in_raised_group])
-def test_interrupts_in_task_group_pause_the_run(run: Run, node: Any) -> None:
+def test_interrupts_raised_in_task_group_pause_the_run_until_answered(run: Run, node: Any) -> None:
     graph = saved(line(a=node))
     run(graph, {"x": 1})
     asked = {one.value["title"]: one.id for one in graph.get_state(CONFIG).interrupts}
@@ -67,7 +67,9 @@ def test_interrupts_in_task_group_pause_the_run(run: Run, node: Any) -> None:
 
 
 @WAYS
-def test_interrupt_and_failure_in_task_group_fail_the_node(run: Run) -> None:
+def test_task_group_with_interrupt_and_failure_fails_node_without_pending_interrupt(
+    run: Run,
+) -> None:
     async def node(state: State) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(ask("a"))
@@ -83,7 +85,7 @@ def test_interrupt_and_failure_in_task_group_fail_the_node(run: Run) -> None:
 
 
 @WAYS
-def test_group_with_interrupt_and_failure_follows_retry_policy(run: Run) -> None:
+def test_task_group_with_interrupt_and_failure_is_retried_by_retry_policy(run: Run) -> None:
     attempts: list[int] = []
 
     async def node(state: State) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def test_group_with_interrupt_and_failure_follows_retry_policy(run: Run) -> None
 
 
 @WAYS
-def test_group_of_cancellations_raises_node_cancelled(run: Run) -> None:
+def test_exception_group_of_cancelled_errors_raises_node_cancelled_error(run: Run) -> None:
     def node(state: State) -> None:
         raise BaseExceptionGroup("", [asyncio.CancelledError(), asyncio.CancelledError()])
 
@@ -114,7 +116,7 @@ def test_group_of_cancellations_raises_node_cancelled(run: Run) -> None:
 
 @WAYS
 @pytest.mark.parametrize("count", [1, 2])
-def test_single_parent_command_in_group_applies_and_several_fail(run: Run, count: int) -> None:
+def test_exception_group_applies_one_parent_command_and_rejects_two(run: Run, count: int) -> None:
     async def node(state: State) -> None:
         raise BaseExceptionGroup(
             "", [ParentCommand(Command(graph=Command.PARENT, update={"log": ["up"]}))] * count
@@ -138,7 +140,7 @@ class OddError(BaseException):
     "error", [SystemExit("bye"), OddError("odd"), BaseExceptionGroup("", [OddError("odd")])]
 )
 @pytest.mark.parametrize("alone", [True, False])
-def test_base_exception_is_stored_as_node_failure(
+def test_base_exception_raised_by_node_is_stored_as_task_error(
     run: Run, error: BaseException, alone: bool
 ) -> None:
     def leave(state: State) -> None:
@@ -154,7 +156,7 @@ def test_base_exception_is_stored_as_node_failure(
     assert stored["a"] == repr(error)
 
 
-def test_sync_advance_returns_failed_outcome_for_exit() -> None:
+def test_advance_of_node_raising_system_exit_returns_failed_outcome() -> None:
     async def leave(state: State) -> None:
         raise SystemExit(3)
 
@@ -165,7 +167,7 @@ def test_sync_advance_returns_failed_outcome_for_exit() -> None:
 
 
 @WAYS
-def test_interrupt_of_task_function_in_task_group_pauses(run: Run) -> None:
+def test_interrupts_of_task_functions_in_task_group_pause_until_answered(run: Run) -> None:
     @task
     async def review(key: str) -> Any:
         async with asyncio.TaskGroup() as group:
@@ -189,7 +191,7 @@ async def _awaited(future: Any) -> Any:
 
 
 @WAYS
-def test_interrupt_of_tool_in_task_group_lets_siblings_finish(run: Run) -> None:
+def test_tool_interrupting_in_task_group_does_not_rerun_finished_sibling_tool(run: Run) -> None:
     def look_up(word: str) -> str:
         return word
 
@@ -211,7 +213,7 @@ def test_interrupt_of_tool_in_task_group_lets_siblings_finish(run: Run) -> None:
 
 
 @WAYS
-def test_failure_beside_interrupt_in_tool_is_a_tool_error(run: Run) -> None:
+def test_tool_failing_beside_its_interrupt_in_task_group_returns_error_message(run: Run) -> None:
     async def buy(item: str) -> str:
         async with asyncio.TaskGroup() as group:
             group.create_task(ask("a"))
@@ -235,7 +237,9 @@ class SoftTimeout(Exception):
 
 @pytest.mark.parametrize("kind", [Timeout, SoftTimeout])
 @pytest.mark.parametrize("form", ["sync", "async", "group", "handled", "subgraph", "beside"])
-def test_external_stop_is_noted_and_not_stored_as_failure(kind: Any, form: str) -> None:
+def test_configured_stop_error_calls_on_stop_and_is_not_stored_as_task_error(
+    kind: Any, form: str
+) -> None:
     stop = kind("time is up")
 
     def sync(state: State) -> None:

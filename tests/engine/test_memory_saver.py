@@ -23,7 +23,7 @@ class Count(TypedDict):
     n: int
 
 
-def test_history_page_decodes_only_its_rows() -> None:
+def test_memory_saver_history_page_decodes_only_the_returned_checkpoints() -> None:
     taken = []
     for steps in (20, 200):
         codec = Counting()

@@ -36,7 +36,9 @@ def without_langchain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("several", SEVERAL)
 @pytest.mark.parametrize("kind", WRITTEN)
-def test_each_message_form_becomes_a_human_message(kind: str, several: str) -> None:
+def test_add_messages_with_langchain_converts_each_form_to_human_message(
+    kind: str, several: str
+) -> None:
     (message,) = add_messages([], SEVERAL[several](WRITTEN[kind]))
     assert (type(message), message.content) == (HumanMessage, "hi")
     assert message.id is not None
@@ -45,18 +47,18 @@ def test_each_message_form_becomes_a_human_message(kind: str, several: str) -> N
 @pytest.mark.usefixtures("without_langchain")
 @pytest.mark.parametrize("several", SEVERAL)
 @pytest.mark.parametrize("kind", ["text", "dict", "pair"])
-def test_each_message_form_becomes_a_dict_without_langchain(kind: str, several: str) -> None:
+def test_add_messages_without_langchain_converts_each_form_to_dict(kind: str, several: str) -> None:
     (message,) = add_messages([], SEVERAL[several](WRITTEN[kind]))
     assert {**message, "id": ""} == {"role": "user", "content": "hi", "id": ""}
     assert message["id"]
 
 
-def test_message_chunk_becomes_a_message() -> None:
+def test_add_messages_converts_message_chunk_to_message() -> None:
     (message,) = add_messages([], AIMessageChunk("whole", id="1"))
     assert type(message) is AIMessage
 
 
-def test_stored_dicts_become_messages_when_merged() -> None:
+def test_add_messages_merges_stored_dicts_by_id_and_converts_them_to_messages() -> None:
     left = [{"role": "user", "content": "a", "id": "1"}]
     merged = add_messages(left, [("ai", "b"), {"role": "user", "content": "c", "id": "1"}])
     assert [(type(m).__name__, m.content) for m in merged] == [
@@ -66,7 +68,7 @@ def test_stored_dicts_become_messages_when_merged() -> None:
     assert add_messages(left, RemoveMessage("1")) == []
 
 
-def test_openai_format_converts_image_blocks() -> None:
+def test_add_messages_with_openai_format_converts_image_blocks() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "a"}}
     (message,) = add_messages([], HumanMessage([image]), format="langchain-openai")
     assert message.content == [
@@ -77,13 +79,13 @@ def test_openai_format_converts_image_blocks() -> None:
 
 
 @pytest.mark.usefixtures("without_langchain")
-def test_openai_format_without_langchain_is_rejected() -> None:
+def test_add_messages_with_openai_format_without_langchain_raises_value_error() -> None:
     with pytest.raises(ValueError, match="needs langchain-core"):
         add_messages([], "hi", format="langchain-openai")
 
 
 @pytest.mark.parametrize("value", [5, None, [None], object()])
-def test_invalid_message_raises_type_error(value: Any) -> None:
+def test_add_messages_with_invalid_message_raises_type_error(value: Any) -> None:
     with pytest.raises(TypeError, match="A message must be an object with an id"):
         add_messages([], [value] if value is None else value)
 
@@ -106,7 +108,7 @@ print([(m.type, m.content) for m in compiled.get_state(config).values["messages"
 """
 
 
-def test_messages_are_stored_without_loading_langchain() -> None:
+def test_messages_graph_restores_stored_messages_without_importing_langchain_first() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
     )
@@ -118,7 +120,7 @@ class Chat(TypedDict):
 
 
 @pytest.mark.parametrize("schema", [MessagesState, Chat])
-def test_input_accepts_every_message_form(schema: Any) -> None:
+def test_validate_input_accepts_valid_message_forms_and_rejects_unknown_role(schema: Any) -> None:
     graph = StateGraph(schema).add_node("a", lambda state: None).add_edge("__start__", "a")
     compiled = graph.compile()
     for value in ("hi", {"role": "user", "content": "hi"}, [["user", "hi"], HumanMessage("x")]):

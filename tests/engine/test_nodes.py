@@ -28,7 +28,7 @@ def ran(node: Any, **options: Any) -> Any:
 # What a node is handed.
 
 
-def test_node_receives_config_by_parameter_name() -> None:
+def test_node_with_config_parameter_receives_the_run_config() -> None:
     def node(state: State, config: Any) -> dict[str, Any]:
         told = config["metadata"]
         return {"log": [told["langgraph_node"], told["langgraph_step"], config["tags"]]}
@@ -36,7 +36,7 @@ def test_node_receives_config_by_parameter_name() -> None:
     assert ran(node, config={"tags": ["t"]})["log"] == ["a", 1, ["t"]]
 
 
-def test_node_receives_runtime_writer_and_store() -> None:
+def test_node_with_runtime_writer_and_store_parameters_receives_objects_of_its_run() -> None:
     heard = []
 
     def node(state: State, runtime: Runtime[Any], writer: Any, store: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def test_node_receives_runtime_writer_and_store() -> None:
     assert heard == [("custom", {"told": "c"}), ("updates", {"a": {"log": ["the store"]}})]
 
 
-def test_node_finds_config_runtime_and_writer_by_function() -> None:
+def test_get_config_get_runtime_and_get_stream_writer_return_objects_of_running_node() -> None:
     def node(state: State) -> dict[str, Any]:
         get_stream_writer()("told")
         return {"log": [get_config()["metadata"]["langgraph_node"], get_runtime().context]}
@@ -59,13 +59,13 @@ def test_node_finds_config_runtime_and_writer_by_function() -> None:
     assert heard[-1][1]["log"] == ["a", "c"]
 
 
-def test_context_functions_outside_a_graph_raise_runtime_error() -> None:
+def test_get_config_and_related_functions_outside_a_graph_raise_runtime_error() -> None:
     for find in (get_config, get_runtime, get_stream_writer):
         with pytest.raises(RuntimeError, match="outside of a runnable context"):
             find()
 
 
-def test_execution_info_has_task_namespace_thread_and_attempt() -> None:
+def test_execution_info_in_node_has_task_id_namespace_thread_id_and_attempt() -> None:
     seen = []
 
     def node(state: State, runtime: Runtime[Any]) -> None:
@@ -85,7 +85,7 @@ class Context:
     limit: int = 3
 
 
-def test_context_dict_becomes_its_schema() -> None:
+def test_context_given_as_dict_reaches_node_as_context_schema_instance() -> None:
     seen = []
 
     def node(state: State, runtime: Runtime[Context]) -> None:
@@ -96,7 +96,7 @@ def test_context_dict_becomes_its_schema() -> None:
     assert seen == [Context("u", 3)]
 
 
-def test_node_receives_only_keys_of_its_input_schema() -> None:
+def test_node_with_input_schema_receives_only_keys_of_that_schema() -> None:
     class Narrow(TypedDict):
         x: int
 
@@ -107,13 +107,13 @@ def test_node_receives_only_keys_of_its_input_schema() -> None:
     assert graph.compile().invoke({"x": 1, "log": []})["log"] == [["x"]]
 
 
-def test_unset_keys_are_missing_from_node_input() -> None:
+def test_node_input_omits_state_keys_without_value() -> None:
     assert ran(lambda state: {"log": [sorted(state)]})["log"] == [["log", "x"]]
     graph = line(a=lambda state: {"log": [sorted(state)]}).compile()
     assert graph.invoke({})["log"] == [["log"]]
 
 
-def test_mutated_node_input_does_not_change_state() -> None:
+def test_mutating_node_input_does_not_change_graph_state() -> None:
     def node(state: State) -> dict[str, Any]:
         state["x"] = 99
         return {"log": ["a"]}
@@ -134,13 +134,13 @@ class Data:
 
 
 @pytest.mark.parametrize("schema", [Model, Data])
-def test_node_receives_instance_of_the_state_class(schema: Any) -> None:
+def test_node_of_graph_with_class_schema_receives_instance_of_that_class(schema: Any) -> None:
     graph = StateGraph(schema).add_edge(START, "a")
     graph.add_node("a", lambda state: {"log": [type(state).__name__, state.x]})
     assert graph.compile().invoke({"x": 1})["log"] == [schema.__name__, 1]
 
 
-def test_invalid_model_state_fails_run_and_names_the_node() -> None:
+def test_invalid_pydantic_state_raises_validation_error_naming_the_node() -> None:
     graph = StateGraph(Model).add_edge(START, "a").add_node("a", lambda state: {})
     with pytest.raises(pydantic.ValidationError) as raised:
         graph.compile().invoke({"x": "no number"})
@@ -151,64 +151,64 @@ def test_invalid_model_state_fails_run_and_names_the_node() -> None:
 
 
 @pytest.mark.parametrize("returned", [None, {}, Command(), [], {"unknown": 1}])
-def test_node_can_return_an_empty_update(returned: Any) -> None:
+def test_node_returning_empty_update_leaves_state_unchanged(returned: Any) -> None:
     assert ran(lambda state: returned) == {"x": 1, "log": []}
 
 
 @pytest.mark.parametrize("returned", [5, "text", ["text"], object])
-def test_invalid_node_result_raises_invalid_update(returned: Any) -> None:
+def test_node_returning_value_other_than_dict_raises_invalid_update_error(returned: Any) -> None:
     with pytest.raises(InvalidUpdateError, match="Expected dict, got"):
         ran(lambda state: returned)
 
 
-def test_model_result_updates_only_its_set_fields() -> None:
+def test_node_returning_pydantic_model_updates_only_explicitly_set_fields() -> None:
     graph = StateGraph(Model).add_edge(START, "a").add_node("a", lambda state: Model(x=2))
     assert graph.compile().invoke({"x": 1, "log": ["kept"]})["log"] == ["kept"]
     assert graph.compile().invoke({"x": 1})["x"] == 2
 
 
-def test_command_updates_state_and_jumps_to_node() -> None:
+def test_command_with_update_and_goto_changes_state_and_runs_target_node() -> None:
     graph = line(a=lambda state: Command(update={"x": 5}, goto="c"), b=says("b"))
     graph.add_node("c", says("c"))
     assert graph.compile().invoke({"x": 1}) == {"x": 5, "log": ["b", "c"]}
 
 
-def test_command_to_end_starts_no_node() -> None:
+def test_command_with_goto_end_updates_state_and_finishes_run() -> None:
     assert ran(lambda state: Command(update={"x": 5}, goto=END)) == {"x": 5, "log": []}
 
 
-def test_list_can_mix_commands_and_dicts() -> None:
+def test_node_returning_list_of_command_and_dict_applies_both_in_order() -> None:
     graph = line(a=lambda state: [Command(update={"log": ["1"]}, goto="b"), {"log": ["2"]}])
     graph.add_node("b", says("b"))
     assert graph.compile().invoke({"x": 1})["log"] == ["1", "2", "b"]
 
 
-def test_send_arguments_arrive_unchanged() -> None:
+def test_send_passes_its_argument_unchanged_to_the_target_node() -> None:
     graph = line(a=lambda state: Command(goto=[Send("w", {"any": 1}), Send("w", [2])]))
     graph.add_node("w", lambda arg: {"log": [arg]})
     assert graph.compile().invoke({"x": 1})["log"] == [{"any": 1}, [2]]
 
 
 @pytest.mark.parametrize("goto", ["nowhere", Send("nowhere", 1), ["b", "nowhere"]])
-def test_command_to_unknown_node_raises_value_error(goto: Any) -> None:
+def test_command_with_goto_to_unknown_node_raises_value_error_listing_nodes(goto: Any) -> None:
     graph = line(a=lambda state: Command(goto=goto), b=says("b"))
     with pytest.raises(ValueError, match=r"Node 'a' goes to unknown node 'nowhere'\. Nodes: a, b"):
         graph.compile().invoke({"x": 1})
 
 
-def test_send_to_end_raises_invalid_update() -> None:
+def test_command_with_send_to_end_raises_invalid_update_error() -> None:
     with pytest.raises(InvalidUpdateError, match="Cannot send a packet to the END node"):
         ran(lambda state: Command(goto=Send(END, 1)))
 
 
 @pytest.mark.parametrize("chosen", [None, START, [None]])
-def test_branch_without_destination_raises_value_error(chosen: Any) -> None:
+def test_conditional_branch_returning_no_destination_raises_value_error(chosen: Any) -> None:
     graph = line(a=says("a")).add_conditional_edges("a", lambda state: chosen)
     with pytest.raises(ValueError, match="Branch did not return a valid destination"):
         graph.compile().invoke({"x": 1})
 
 
-def test_branch_sees_writes_of_its_node() -> None:
+def test_conditional_branch_receives_state_with_writes_of_its_node() -> None:
     seen = []
 
     def route(state: State) -> str:
@@ -219,7 +219,7 @@ def test_branch_sees_writes_of_its_node() -> None:
     assert seen == [(5, ["a"])]
 
 
-def test_branch_does_not_see_writes_of_a_sibling() -> None:
+def test_conditional_branch_does_not_receive_writes_of_parallel_sibling() -> None:
     seen = []
 
     def route(state: State) -> str:
@@ -234,26 +234,26 @@ def test_branch_does_not_see_writes_of_a_sibling() -> None:
 # What a caller gives.
 
 
-def test_missing_input_raises_empty_input() -> None:
+def test_invoke_of_new_run_without_input_raises_empty_input_error() -> None:
     with pytest.raises(EmptyInputError, match="Received no input"):
         line(a=says("a")).compile().invoke(None)
 
 
 @pytest.mark.parametrize("wrong", [5, "text", [1]])
-def test_input_of_wrong_type_raises_invalid_update(wrong: Any) -> None:
+def test_invoke_with_input_of_wrong_type_raises_invalid_update_error(wrong: Any) -> None:
     graph = line(a=says("a")).compile()
     with pytest.raises(InvalidUpdateError, match="Expected dict, got"):
         graph.invoke(wrong)
 
 
-def test_unknown_input_key_is_dropped_and_fails_validation() -> None:
+def test_invoke_drops_unknown_input_key_and_validate_input_rejects_it() -> None:
     graph = line(a=says("a")).compile()
     assert graph.invoke({"x": 1, "y": 2}) == {"x": 1, "log": ["a"]}
     with pytest.raises(ValueError, match=r"\$\.y: unknown field"):
         graph.validate_input({"x": 1, "y": 2})
 
 
-def test_validate_input_reports_every_fault() -> None:
+def test_validate_input_reports_all_invalid_fields_in_one_error() -> None:
     graph = line(a=says("a")).compile()
     with pytest.raises(ValueError) as raised:
         graph.validate_input({"x": "no", "log": 5, "z": 1})
@@ -288,11 +288,11 @@ def retried(node: Any, *policies: RetryPolicy) -> Any:
     return graph.compile().invoke({"x": 1})["log"]
 
 
-def test_retry_policy_repeats_a_failed_node() -> None:
+def test_retry_policy_runs_failed_node_again_until_it_succeeds() -> None:
     assert retried(Flaky(ConnectionError(), ConnectionError()), quick()) == ["call 3"]
 
 
-def test_last_attempt_raises_the_error_of_the_node() -> None:
+def test_node_failing_all_retry_attempts_raises_error_of_last_attempt() -> None:
     flaky = Flaky(*(ConnectionError(str(i)) for i in range(9)))
     with pytest.raises(ConnectionError, match=r"^2"):
         retried(flaky, quick(max_attempts=3))
@@ -300,7 +300,7 @@ def test_last_attempt_raises_the_error_of_the_node() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError(), TypeError(), KeyError(), OSError(), NameError()])
-def test_error_outside_default_retry_on_is_not_retried(error: Exception) -> None:
+def test_default_retry_policy_does_not_retry_programming_errors(error: Exception) -> None:
     flaky = Flaky(error)
     with pytest.raises(type(error)):
         retried(flaky, quick())
@@ -310,11 +310,11 @@ def test_error_outside_default_retry_on_is_not_retried(error: Exception) -> None
 @pytest.mark.parametrize(
     "retry_on", [KeyError, (ValueError, KeyError), lambda error: "k" in str(error)]
 )
-def test_retry_on_selects_the_retried_errors(retry_on: Any) -> None:
+def test_retry_on_accepts_exception_class_tuple_and_predicate(retry_on: Any) -> None:
     assert retried(Flaky(KeyError("k")), quick(retry_on=retry_on)) == ["call 2"]
 
 
-def test_first_matching_retry_policy_is_used() -> None:
+def test_node_failure_uses_first_retry_policy_that_matches_the_exception() -> None:
     flaky = Flaky(*(KeyError("k") for _ in range(9)))
     policies = [
         quick(retry_on=ValueError, max_attempts=9),
@@ -326,7 +326,7 @@ def test_first_matching_retry_policy_is_used() -> None:
     assert flaky.calls == 2
 
 
-def test_retry_interval_grows_to_its_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retry_wait_doubles_up_to_max_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr("time.sleep", waits.append)
     flaky = Flaky(*(ConnectionError() for _ in range(5)))
@@ -334,7 +334,7 @@ def test_retry_interval_grows_to_its_maximum(monkeypatch: pytest.MonkeyPatch) ->
     assert waits == [1.0, 2.0, 4.0, 5.0, 5.0]
 
 
-def test_failed_attempt_leaves_no_writes() -> None:
+def test_writes_of_failed_node_attempt_are_not_applied() -> None:
     def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         assert runtime.execution_info is not None
         if runtime.execution_info.node_attempt == 1:
@@ -344,14 +344,14 @@ def test_failed_attempt_leaves_no_writes() -> None:
     assert retried(node, quick()) == [2]
 
 
-def test_node_error_note_names_its_task() -> None:
+def test_node_exception_has_note_with_its_task_name_and_id() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         ran(lambda state: 1 / 0)
     [note] = raised.value.__notes__
     assert note.startswith("During task with name 'a' and id '")
 
 
-def test_default_retry_policy_applies_only_to_nodes_without_policy() -> None:
+def test_default_retry_policy_of_graph_applies_only_to_nodes_without_own_policy() -> None:
     default, own = Flaky(KeyError("k")), Flaky(KeyError("k"), KeyError("k"))
     graph = StateGraph(State).add_node("default", default)
     graph.add_node("own", own, retry_policy=quick(retry_on=KeyError, max_attempts=1))
@@ -392,7 +392,9 @@ def _cancels(state: State) -> Any:
     ],
 )
 @pytest.mark.parametrize("is_async", [False, True])
-def test_node_has_same_result_with_and_without_policy(node: Any, is_async: bool) -> None:
+def test_node_result_and_stored_writes_are_equal_with_and_without_retry_policy(
+    node: Any, is_async: bool
+) -> None:
     async def awaited(state: State) -> Any:
         return node(state) if callable(node) else await node.ainvoke(state)
 

@@ -16,7 +16,7 @@ from hitl_django.engine.types import RetryPolicy
 from .graphs import CONFIG, State, answer, line, log_of, open_interrupts, paused, saved, says
 
 
-def test_once_before_an_interrupt_runs_once() -> None:
+def test_once_called_before_interrupts_runs_once_across_resumes() -> None:
     sent = []
 
     def send(text: str, *, to: str) -> int:
@@ -33,7 +33,7 @@ def test_once_before_an_interrupt_runs_once() -> None:
     assert (sent, log_of(graph)) == ([("hello", "me")], [1, "1", "2"])
 
 
-def test_once_runs_once_across_failures_and_retries() -> None:
+def test_once_runs_once_across_retries_and_rerun_of_failed_run() -> None:
     sent, calls = [], []
 
     def node(state: State) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def test_once_runs_once_across_failures_and_retries() -> None:
     assert (sent, len(calls)) == (["hello"], 4)
 
 
-def test_transact_without_transactions_equals_once() -> None:
+def test_transact_on_saver_without_transactions_runs_function_once() -> None:
     sent = []
 
     def node(state: State) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def test_transact_without_transactions_equals_once() -> None:
     assert (sent, log_of(graph)) == (["hello"], [None, None, "1"])
 
 
-def test_failed_once_call_runs_again() -> None:
+def test_once_whose_function_failed_runs_function_again_in_next_run() -> None:
     calls = []
 
     def flaky() -> str:
@@ -78,7 +78,7 @@ def test_failed_once_call_runs_again() -> None:
     assert graph.invoke(None, CONFIG)["log"] == ["sent"]
 
 
-def test_once_is_keyed_per_task() -> None:
+def test_once_with_same_key_in_two_tasks_runs_once_per_task() -> None:
     calls = []
 
     def node(state: State) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_once_is_keyed_per_task() -> None:
     assert calls == ["a", "b", "a", "b"]
 
 
-def test_async_once_runs_once() -> None:
+def test_async_once_called_before_interrupt_runs_once_across_resume() -> None:
     sent = []
 
     async def send(text: str) -> str:
@@ -108,7 +108,7 @@ def test_async_once_runs_once() -> None:
     assert (sent, log_of(graph)) == (["hello"], ["sent", "yes"])
 
 
-def test_once_result_survives_a_later_crash() -> None:
+def test_once_result_stored_before_node_crash_is_reused_when_node_runs_again() -> None:
     sent, calls = [], []
 
     def node(state: State) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def test_once_result_survives_a_later_crash() -> None:
 # Questions with keys.
 
 
-def test_keyed_interrupts_are_answered_by_key_in_any_order() -> None:
+def test_keyed_interrupts_keep_their_responses_when_their_order_changes() -> None:
     order = ["x", "y"]
 
     def node(state: State) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def test_keyed_interrupts_are_answered_by_key_in_any_order() -> None:
     assert log_of(graph) == ["X", "Y"]
 
 
-def test_parallel_keyed_interrupts_can_be_answered_in_any_order() -> None:
+def test_keyed_interrupts_in_asyncio_gather_can_be_answered_in_any_order() -> None:
     async def ask(key: str) -> Any:
         return interrupt(f"{key}?", key=key)
 
@@ -174,7 +174,7 @@ def changing() -> tuple[Any, list[str]]:
     return node, asked
 
 
-def test_changed_interrupt_after_response_is_logged(
+def test_interrupt_payload_changed_after_response_logs_warning_and_run_finishes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     node, asked = changing()
@@ -185,7 +185,7 @@ def test_changed_interrupt_after_response_is_logged(
     assert "Node 'a' asked something different after it was answered" in caplog.text
 
 
-def test_changed_interrupt_can_fail_until_restored() -> None:
+def test_interrupt_changed_after_response_raises_interrupt_changed_error_until_restored() -> None:
     node, asked = changing()
     graph = paused(line(a=node))
     strict = {"configurable": {**CONFIG["configurable"], "on_interrupt_change": "error"}}
@@ -197,7 +197,9 @@ def test_changed_interrupt_can_fail_until_restored() -> None:
     assert graph.invoke(None, strict)["log"] == ["yes"]
 
 
-def test_unchanged_interrupt_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_interrupt_with_unchanged_payload_logs_no_change_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     node, _ = changing()
     with caplog.at_level(logging.WARNING, "hitl_django"):
         answer(paused(line(a=node)), "yes")
@@ -206,7 +208,7 @@ def test_unchanged_interrupt_is_not_logged(caplog: pytest.LogCaptureFixture) -> 
 
 @pytest.mark.parametrize("key", [None, "k"])
 @pytest.mark.parametrize("again", ["second", "first"])
-def test_response_belongs_to_the_last_version_of_its_interrupt(
+def test_interrupt_change_warning_compares_payload_with_the_payload_shown_at_response(
     again: str, key: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     texts = ["first", "second", again, again]
@@ -225,7 +227,7 @@ def test_response_belongs_to_the_last_version_of_its_interrupt(
 
 
 @pytest.mark.parametrize("key", [None, "k"])
-def test_interrupt_repeated_after_invalid_response_is_compared(
+def test_changed_interrupt_is_logged_only_if_its_response_was_valid(
     key: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An attempt that has failed has noted what the same answer was given to before."""
@@ -251,7 +253,7 @@ def test_interrupt_repeated_after_invalid_response_is_compared(
 
 
 @pytest.mark.parametrize("key", [None, "k"])
-def test_run_from_named_checkpoint_reopens_its_answered_interrupt(key: Any) -> None:
+def test_run_from_named_checkpoint_makes_its_answered_interrupt_pending_again(key: Any) -> None:
     def node(state: State) -> dict[str, Any]:
         raise ValueError(interrupt("q", key=key))
 

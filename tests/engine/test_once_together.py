@@ -41,7 +41,7 @@ class Slow(InMemorySaver):
         super().commit(commit)
 
 
-def test_once_results_of_concurrent_os_threads_are_stored() -> None:
+def test_once_results_of_concurrent_os_threads_in_one_node_are_all_stored() -> None:
     saver, calls, tried = Slow(), list[str](), list[int]()
 
     def second() -> None:
@@ -65,7 +65,7 @@ def test_once_results_of_concurrent_os_threads_are_stored() -> None:
     assert calls == ["first", "second"]
 
 
-def test_concurrent_once_with_same_key_raises_error() -> None:
+def test_once_called_while_same_key_is_running_raises_concurrent_once_error() -> None:
     calls, told = list[str](), list[str]()
 
     def node(state: State) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def test_concurrent_once_with_same_key_raises_error() -> None:
     assert told == [message]
 
 
-def test_gathered_once_calls_with_same_key_raise_error() -> None:
+def test_once_calls_with_same_key_in_asyncio_gather_raise_concurrent_once_error() -> None:
     calls: list[str] = []
 
     async def send(name: str) -> str:
@@ -109,7 +109,7 @@ def test_gathered_once_calls_with_same_key_raise_error() -> None:
     assert calls == ["one", "three"]
 
 
-def test_once_can_run_after_its_failure() -> None:
+def test_once_called_again_after_its_function_failed_returns_new_result() -> None:
     def fails() -> None:
         raise ConnectionError
 

@@ -36,7 +36,7 @@ from .graphs import (
 UNKNOWN = "0" * 32
 
 
-def test_interrupt_pauses_and_response_resumes_the_run() -> None:
+def test_interrupt_pauses_run_before_next_node_and_response_resumes_run() -> None:
     graph = saved(line(a=asks("q"), b=says("b")))
     stopped = graph.invoke({"x": 1}, CONFIG)
     assert [asked.value for asked in stopped["__interrupt__"]] == ["q"]
@@ -45,7 +45,7 @@ def test_interrupt_pauses_and_response_resumes_the_run() -> None:
     assert graph.get_state(CONFIG).next == ()
 
 
-def test_resumed_node_runs_again_from_its_start() -> None:
+def test_node_resumed_after_interrupt_runs_again_from_its_first_line() -> None:
     calls = []
 
     def node(state: State) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def test_resumed_node_runs_again_from_its_start() -> None:
     assert calls == ["before", "before", "after"]
 
 
-def test_each_interrupt_of_a_node_gets_its_own_response() -> None:
+def test_sequential_interrupts_of_one_node_each_receive_their_own_response() -> None:
     graph = paused(line(a=asks("one", "two", "three")))
     for payload, given in (("one", "1"), ("two", "2"), ("three", "3")):
         assert list(open_interrupts(graph)) == [payload]
@@ -66,7 +66,7 @@ def test_each_interrupt_of_a_node_gets_its_own_response() -> None:
     assert log_of(graph) == ["1", "2", "3"]
 
 
-def test_interrupt_can_be_repeated_until_response_is_valid() -> None:
+def test_node_can_interrupt_repeatedly_until_response_is_valid() -> None:
     def node(state: State) -> dict[str, Any]:
         payload = "age?"
         while not isinstance(given := interrupt(payload), int):
@@ -81,16 +81,16 @@ def test_interrupt_can_be_repeated_until_response_is_valid() -> None:
 
 
 @pytest.mark.parametrize("value", [False, 0, "", [], {"a": 1}, {"k" * 32: 1}, 1.5, "yes"])
-def test_any_value_except_none_is_a_response(value: Any) -> None:
+def test_resume_value_other_than_none_is_returned_by_interrupt(value: Any) -> None:
     assert answer(paused(line(a=asks("q"))), value)["log"] == [value]
 
 
-def test_none_is_a_response_by_interrupt_id() -> None:
+def test_none_given_by_interrupt_id_is_returned_by_interrupt() -> None:
     graph = paused(line(a=asks("q")))
     assert answer(graph, {open_interrupts(graph)["q"]: None})["log"] == [None]
 
 
-def test_parallel_interrupts_are_answered_together_or_separately() -> None:
+def test_parallel_interrupts_can_be_answered_together_or_separately() -> None:
     for together in (True, False):
         graph = paused(side_by_side(a=asks("qa"), b=asks("qb"), c=says("c")))
         ids = open_interrupts(graph)
@@ -104,14 +104,14 @@ def test_parallel_interrupts_are_answered_together_or_separately() -> None:
         assert log_of(graph) == ["A", "B", "c"]
 
 
-def test_interrupts_are_in_order_of_their_tasks() -> None:
+def test_interrupts_of_twelve_sends_are_returned_in_send_order() -> None:
     graph = line(a=lambda state: Command(goto=[Send("w", i) for i in range(12)]))
     graph.add_node("w", lambda arg: {"log": [interrupt(arg)]})
     stopped = saved(graph).invoke({"x": 1}, CONFIG)
     assert [asked.value for asked in stopped["__interrupt__"]] == list(range(12))
 
 
-def test_finished_sibling_of_an_interrupt_does_not_run_again() -> None:
+def test_node_finished_beside_an_interrupt_does_not_run_again_on_resume() -> None:
     calls = []
 
     def node(state: State) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def test_finished_sibling_of_an_interrupt_does_not_run_again() -> None:
     assert (log_of(graph), len(calls)) == (["A", "b"], 1)
 
 
-def test_parallel_nodes_keep_their_own_responses() -> None:
+def test_sequential_interrupts_of_two_parallel_nodes_receive_their_own_responses() -> None:
     graph = paused(side_by_side(a=asks("a1", "a2"), b=asks("b1", "b2")))
     answer(graph, {open_interrupts(graph)["a1"]: "A1"})
     assert set(open_interrupts(graph)) == {"a2", "b1"}
@@ -133,14 +133,14 @@ def test_parallel_nodes_keep_their_own_responses() -> None:
     assert log_of(graph) == ["A1", "a2!", "b1!", "B2"]
 
 
-def test_invoke_without_response_keeps_the_interrupt() -> None:
+def test_invoke_with_none_at_interrupt_leaves_the_same_interrupt_pending() -> None:
     graph = paused(line(a=asks("q")))
     before = open_interrupts(graph)
     assert "__interrupt__" in graph.invoke(None, CONFIG)
     assert open_interrupts(graph) == before
 
 
-def test_interrupt_of_later_run_has_new_id() -> None:
+def test_interrupt_of_same_node_in_later_run_has_new_id() -> None:
     graph = paused(line(a=asks("q")))
     first = open_interrupts(graph)["q"]
     answer(graph, "yes")
@@ -151,7 +151,7 @@ def test_interrupt_of_later_run_has_new_id() -> None:
 # What can't be answered, and how it is said.
 
 
-def test_response_to_unknown_interrupt_is_rejected_and_stores_nothing() -> None:
+def test_response_to_unknown_interrupt_id_raises_unknown_interrupt_error() -> None:
     graph = paused(line(a=asks("q")))
     before = list(graph.checkpointer.list(CONFIG))
     with pytest.raises(UnknownInterruptError, match="Unknown or already-consumed interrupt"):
@@ -160,7 +160,7 @@ def test_response_to_unknown_interrupt_is_rejected_and_stores_nothing() -> None:
     assert answer(graph, "yes")["log"] == ["yes"]
 
 
-def test_answered_interrupt_id_is_rejected() -> None:
+def test_response_to_answered_interrupt_id_raises_unknown_interrupt_error() -> None:
     graph = paused(line(a=asks("one", "two")))
     first = open_interrupts(graph)["one"]
     answer(graph, {first: "1"})
@@ -170,7 +170,7 @@ def test_answered_interrupt_id_is_rejected() -> None:
     assert answer(graph, "2")["log"] == ["1", "2"]
 
 
-def test_single_response_to_two_interrupts_is_ambiguous() -> None:
+def test_response_without_id_to_two_pending_interrupts_raises_ambiguous_error() -> None:
     graph = paused(side_by_side(a=asks("qa"), b=asks("qb")))
     with pytest.raises(UnknownInterruptError) as raised:
         answer(graph, "yes")
@@ -179,7 +179,7 @@ def test_single_response_to_two_interrupts_is_ambiguous() -> None:
     assert log_of(graph) == []
 
 
-def test_response_to_finished_thread_is_rejected() -> None:
+def test_response_to_finished_thread_raises_nothing_pending_error() -> None:
     graph = paused(line(a=asks("q")))
     answer(graph, "yes")
     with pytest.raises(NothingPendingError, match="has no pending interrupt"):
@@ -189,7 +189,7 @@ def test_response_to_finished_thread_is_rejected() -> None:
     assert log_of(graph) == ["yes"]
 
 
-def test_late_response_does_not_reach_the_next_run() -> None:
+def test_second_response_to_finished_run_is_not_used_by_next_run() -> None:
     graph = paused(line(a=asks("q")))
     answer(graph, "first")
     with pytest.raises(NothingPendingError):
@@ -198,7 +198,7 @@ def test_late_response_does_not_reach_the_next_run() -> None:
     assert list(open_interrupts(graph)) == ["q"]
 
 
-def test_response_to_unknown_thread_is_rejected() -> None:
+def test_response_to_thread_without_checkpoint_raises_thread_not_found() -> None:
     graph = saved(line(a=asks("q")))
     with pytest.raises(ThreadNotFound, match="'thread'"):
         answer(graph, "yes")
@@ -206,14 +206,18 @@ def test_response_to_unknown_thread_is_rejected() -> None:
 
 
 @pytest.mark.parametrize("empty", [Command(), Command(resume=None), Command(update={}, goto=())])
-def test_empty_command_is_rejected_and_keeps_the_interrupt(empty: Command[Any]) -> None:
+def test_empty_command_at_interrupt_raises_empty_input_error_and_leaves_interrupt_pending(
+    empty: Command[Any],
+) -> None:
     graph = paused(line(a=asks("q")))
     with pytest.raises(EmptyInputError):
         graph.invoke(empty, CONFIG)
     assert list(open_interrupts(graph)) == ["q"]
 
 
-def test_new_input_is_rejected_while_interrupt_is_pending() -> None:
+def test_new_input_at_interrupt_raises_pending_interrupts_error_unless_discard_pending_is_set() -> (
+    None
+):
     graph = paused(line(a=asks("q")))
     with pytest.raises(PendingInterruptsError) as raised:
         graph.invoke({"x": 2}, CONFIG)
@@ -222,7 +226,7 @@ def test_new_input_is_rejected_while_interrupt_is_pending() -> None:
     assert graph.invoke({"x": 2}, discarding)["x"] == 2
 
 
-def test_update_of_any_checkpoint_is_rejected_while_interrupt_is_pending() -> None:
+def test_update_state_at_pending_interrupt_raises_pending_interrupts_error() -> None:
     graph = paused(line(a=asks("q")))
     named = graph.get_state(CONFIG).config
     for place in (CONFIG, named):
@@ -234,7 +238,7 @@ def test_update_of_any_checkpoint_is_rejected_while_interrupt_is_pending() -> No
     assert graph.get_state(CONFIG).values == {"x": 2, "log": []}
 
 
-def test_bulk_updates_of_one_step_are_stored_separately() -> None:
+def test_bulk_update_state_stores_separate_writes_for_updates_of_same_node() -> None:
     graph = saved(line(a=says("a")))
     newest = graph.bulk_update_state(CONFIG, [[StateUpdate({"x": 1}, "a")]])
     twice = [StateUpdate({"log": ["one"]}, "a"), StateUpdate({"log": ["two"]}, "a")]
@@ -244,14 +248,14 @@ def test_bulk_updates_of_one_step_are_stored_separately() -> None:
     assert sorted(stored) == [["one"], ["two"]]
 
 
-def test_response_without_saver_is_rejected() -> None:
+def test_command_resume_without_checkpointer_raises_no_saver_error() -> None:
     with pytest.raises(
         NoSaverError, match=r"Cannot use Command\(resume=...\) without checkpointer"
     ):
         line(a=asks("q")).compile().invoke(Command(resume=1))
 
 
-def test_interrupt_without_saver_names_the_node() -> None:
+def test_interrupt_without_checkpointer_raises_no_saver_error_naming_the_node() -> None:
     with pytest.raises(
         NoSaverError, match=r"Node 'a' called interrupt\(\), but the graph has no checkpointer"
     ):
@@ -266,7 +270,7 @@ def test_interrupt_outside_a_graph_raises_runtime_error() -> None:
 # Failures around questions.
 
 
-def test_response_survives_a_later_failure() -> None:
+def test_response_is_reused_when_node_failing_after_interrupt_runs_again() -> None:
     calls = []
 
     def node(state: State) -> dict[str, Any]:
@@ -285,7 +289,7 @@ def test_response_survives_a_later_failure() -> None:
     assert calls == ["yes", "yes"]
 
 
-def test_corrected_response_replaces_the_failing_response() -> None:
+def test_new_response_replaces_response_that_made_node_fail() -> None:
     graph = paused(line(a=lambda state: {"log": [10 // interrupt("q")]}))
     with pytest.raises(ZeroDivisionError):
         answer(graph, 0)
@@ -293,7 +297,7 @@ def test_corrected_response_replaces_the_failing_response() -> None:
     assert answer(graph, 5)["log"] == [2]
 
 
-def test_only_the_last_response_can_be_corrected() -> None:
+def test_only_last_response_of_failed_node_can_be_replaced() -> None:
     def node(state: State) -> dict[str, Any]:
         first = interrupt("one")
         second = interrupt(f"after {first}")
@@ -311,7 +315,7 @@ def test_only_the_last_response_can_be_corrected() -> None:
     assert answer(graph, "good")["log"] == ["A", "good"]
 
 
-def test_interrupt_is_not_retried_as_failure() -> None:
+def test_interrupt_is_not_retried_by_policy_matching_all_exceptions() -> None:
     calls = []
 
     def node(state: State) -> dict[str, Any]:
@@ -324,7 +328,7 @@ def test_interrupt_is_not_retried_as_failure() -> None:
     assert len(calls) == 2
 
 
-def test_retried_node_receives_its_responses_again() -> None:
+def test_node_retried_after_failure_receives_its_stored_responses_again() -> None:
     calls = []
 
     def node(state: State) -> dict[str, Any]:
@@ -342,7 +346,7 @@ def test_retried_node_receives_its_responses_again() -> None:
     assert calls == [["1", "2"]] * 3
 
 
-def test_interrupt_beside_a_failure_stays_pending() -> None:
+def test_node_interrupting_beside_failed_sibling_is_still_next() -> None:
     graph = saved(side_by_side(a=asks("qa"), b=lambda state: 1 / 0))
     with pytest.raises(ZeroDivisionError):
         graph.invoke({"x": 1}, CONFIG)
@@ -363,7 +367,7 @@ def swallowing(caught: type[BaseException]) -> Any:
 
 
 @pytest.mark.parametrize("caught", [Exception, BaseException, GraphInterrupt])
-def test_node_catching_its_interrupt_still_pauses(
+def test_node_that_catches_its_interrupt_pauses_until_response(
     caught: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     graph = paused(line(a=swallowing(caught)))
@@ -372,7 +376,7 @@ def test_node_catching_its_interrupt_still_pauses(
     assert answer(graph, "yes")["log"] == ["yes"]
 
 
-def test_node_failing_during_its_interrupt_fails() -> None:
+def test_node_raising_error_in_finally_of_interrupt_fails_the_run() -> None:
     def node(state: State) -> None:
         try:
             interrupt("q")
@@ -385,7 +389,7 @@ def test_node_failing_during_its_interrupt_fails() -> None:
     assert graph.get_state(CONFIG).next == ("a",)
 
 
-def test_gathered_interrupts_can_be_answered_in_any_order() -> None:
+def test_interrupts_in_asyncio_gather_can_be_answered_in_any_order() -> None:
     async def ask(payload: str) -> Any:
         return interrupt(payload)
 

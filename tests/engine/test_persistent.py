@@ -16,7 +16,7 @@ from hitl_django.engine.serde import JsonPlusSerializer
 from .graphs import CONFIG, asks, line, saved
 
 
-def test_persistent_dict_is_restored_from_its_file(tmp_path: Path) -> None:
+def test_persistent_dict_loads_values_synced_to_its_file(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     with PersistentDict(dict, filename=path) as kept:
         kept.load()
@@ -28,7 +28,7 @@ def test_persistent_dict_is_restored_from_its_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_unstorable_value_leaves_file_of_dict_unchanged(tmp_path: Path) -> None:
+def test_persistent_dict_sync_of_unstorable_value_leaves_its_file_unchanged(tmp_path: Path) -> None:
     kept = PersistentDict(filename=tmp_path / "kept")
     kept["a"] = 1
     kept.sync()
@@ -49,7 +49,7 @@ def test_unstorable_value_leaves_file_of_dict_unchanged(tmp_path: Path) -> None:
         ("text", "msgpack"),
     ],
 )
-def test_serializer_restores_value_and_type(value: Any, kind: str) -> None:
+def test_json_plus_serializer_restores_value_with_its_type(value: Any, kind: str) -> None:
     serde = JsonPlusSerializer()
     stored = serde.dumps_typed(value)
     assert stored[0] == kind
@@ -58,12 +58,12 @@ def test_serializer_restores_value_and_type(value: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pickle", "json", "yaml"])
-def test_serializer_rejects_unsupported_formats(kind: str) -> None:
+def test_json_plus_serializer_rejects_pickle_json_and_yaml_formats(kind: str) -> None:
     with pytest.raises(CorruptPayloadError, match=kind):
         JsonPlusSerializer().loads_typed((kind, b"\x80\x04."))
 
 
-def test_saver_accepts_serializer_as_codec() -> None:
+def test_memory_saver_with_json_plus_serializer_restores_tuple_response() -> None:
     graph = saved(line(a=asks("q")), InMemorySaver(serde=JsonPlusSerializer()))
     graph.invoke({"x": 1}, CONFIG)
     assert graph.invoke(Command(resume=("a", 1)), CONFIG)["log"] == [("a", 1)]

@@ -84,20 +84,20 @@ def diamond(**options: Any) -> StateGraph:
     return graph.add_edge(["a", "b"], "join")
 
 
-def test_input_starts_start_node_and_then_first_nodes() -> None:
+def test_planner_starts_entry_nodes_after_input_is_applied() -> None:
     run = stepper(diamond())
     assert run.begin({"x": 1}) == ["a", "b"]
     assert run.state.values["x"] == 1
 
 
-def test_join_runs_once_after_all_writers() -> None:
+def test_planner_runs_join_node_once_after_all_its_source_nodes() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     assert run.take({}) == ["join"]
     assert run.take({}) == []
 
 
-def test_join_waits_for_its_last_writer() -> None:
+def test_planner_runs_join_node_only_after_its_slowest_source_node() -> None:
     graph = diamond()
     graph.add_node("late", nothing).add_edge("a", "late").add_node("join2", nothing)
     graph.add_edge(["b", "late"], "join2")
@@ -107,7 +107,7 @@ def test_join_waits_for_its_last_writer() -> None:
     assert run.take({}) == ["join2"]
 
 
-def test_deferred_node_runs_after_all_other_nodes() -> None:
+def test_planner_runs_deferred_node_after_all_other_nodes() -> None:
     graph = StateGraph(Values)
     for name in ("a", "b", "c"):
         graph.add_node(name, nothing)
@@ -119,7 +119,7 @@ def test_deferred_node_runs_after_all_other_nodes() -> None:
     assert run.take({}) == []
 
 
-def test_deferred_join_runs_after_all_other_nodes() -> None:
+def test_planner_runs_deferred_join_node_after_all_other_nodes() -> None:
     graph = diamond(defer=True)
     graph.add_node("other", nothing).add_edge("a", "other")
     run = stepper(graph)
@@ -129,7 +129,7 @@ def test_deferred_join_runs_after_all_other_nodes() -> None:
     assert run.take({}) == []
 
 
-def test_sends_are_planned_before_triggered_nodes_in_order() -> None:
+def test_planner_places_sends_in_order_before_triggered_nodes() -> None:
     graph = diamond().add_node("w", nothing)
     run = stepper(graph)
     run.begin({"x": 1})
@@ -143,14 +143,14 @@ def test_sends_are_planned_before_triggered_nodes_in_order() -> None:
     ]
 
 
-def test_sends_are_consumed_by_their_step() -> None:
+def test_planner_runs_each_send_in_only_one_super_step() -> None:
     run = stepper(diamond().add_node("w", nothing))
     run.begin({"x": 1})
     run.take({"a": [("__pregel_tasks", Send("w", 1))]})
     assert run.take({}) == []
 
 
-def test_channels_written_in_a_step_share_one_new_version() -> None:
+def test_channels_written_in_one_super_step_share_one_new_version() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     before = run.state.clock
@@ -159,7 +159,7 @@ def test_channels_written_in_a_step_share_one_new_version() -> None:
     assert run.state.versions["x"] == run.state.versions["log"] == before + 1
 
 
-def test_node_records_versions_of_its_triggers() -> None:
+def test_channel_versions_that_triggered_a_node_are_recorded_as_seen() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     version = run.state.versions["branch:to:a"]
@@ -167,7 +167,7 @@ def test_node_records_versions_of_its_triggers() -> None:
     assert run.state.seen["a"] == {"branch:to:a": version}
 
 
-def test_unwritten_trigger_is_cleared_after_the_step() -> None:
+def test_branch_channel_not_written_in_super_step_is_cleared() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     assert "branch:to:a" in run.state.values
@@ -175,7 +175,7 @@ def test_unwritten_trigger_is_cleared_after_the_step() -> None:
     assert "branch:to:a" not in run.state.values
 
 
-def test_write_to_unknown_channel_is_ignored_with_warning(
+def test_write_to_unknown_channel_logs_warning_and_is_ignored(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     run = stepper(diamond())
@@ -186,14 +186,14 @@ def test_write_to_unknown_channel_is_ignored_with_warning(
     assert "nowhere" not in run.state.values
 
 
-def test_two_writes_to_plain_key_are_rejected() -> None:
+def test_two_writes_to_key_without_reducer_in_one_step_raise_invalid_update_error() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     with pytest.raises(InvalidUpdateError, match="At key 'x'"):
         run.take({"a": [("x", 1)], "b": [("x", 2)]})
 
 
-def test_input_writes_do_not_end_a_super_step() -> None:
+def test_applying_input_writes_does_not_clear_branch_channels() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     apply_writes(run.spec, run.state, [InputWrites("__input__", [("x", 5)])], count_version)
@@ -202,7 +202,7 @@ def test_input_writes_do_not_end_a_super_step() -> None:
     assert "branch:to:a" in run.state.values
 
 
-def test_copied_channel_state_is_independent() -> None:
+def test_channel_state_copy_does_not_change_with_its_original() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     copy = run.state.copy()
@@ -224,7 +224,7 @@ WRITES = st.lists(
 
 @settings(max_examples=80, deadline=None, database=None, derandomize=True)
 @given(a=WRITES, b=WRITES, sent=st.lists(WRITES, max_size=3), data=st.data())
-def test_state_does_not_depend_on_task_completion_order(
+def test_channel_state_does_not_depend_on_task_completion_order(
     a: Any, b: Any, sent: Any, data: st.DataObject
 ) -> None:
     graph = StateGraph(Values).add_node("w", nothing)
@@ -252,7 +252,7 @@ def test_state_does_not_depend_on_task_completion_order(
     assert after(order) == after(None)
 
 
-def test_twelve_sends_keep_order_in_sampled_permutations() -> None:
+def test_writes_of_twelve_sends_are_applied_in_send_order_for_any_completion_order() -> None:
     graph = StateGraph(Values).add_node("a", nothing).add_edge(START, "a").add_node("w", nothing)
     spec = graph.compile().spec
     for order in itertools.islice(itertools.permutations(range(12)), 0, 5000, 997):
@@ -265,7 +265,7 @@ def test_twelve_sends_keep_order_in_sampled_permutations() -> None:
         assert run.state.values["log"] == list(range(12))
 
 
-def test_repeated_planning_gives_the_same_tasks() -> None:
+def test_planning_same_channel_state_twice_gives_equal_task_ids() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     once = [task.id for task in run.tasks]
@@ -273,7 +273,7 @@ def test_repeated_planning_gives_the_same_tasks() -> None:
     assert [task.id for task in run.tasks] == once
 
 
-def test_breakpoint_applies_only_after_new_writes() -> None:
+def test_find_breakpoints_returns_no_tasks_if_channels_did_not_change_since_last_stop() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     assert [task.name for task in find_breakpoints(run.state, ["a"], run.tasks)] == ["a"]
@@ -284,7 +284,7 @@ def test_breakpoint_applies_only_after_new_writes() -> None:
     assert find_breakpoints(run.state, "*", run.tasks) == []
 
 
-def test_channel_state_is_restored_from_checkpoint() -> None:
+def test_channels_restored_from_checkpoint_plan_the_same_tasks() -> None:
     run = stepper(diamond())
     run.begin({"x": 1})
     checkpoint: Any = {
@@ -300,13 +300,13 @@ def test_channel_state_is_restored_from_checkpoint() -> None:
     assert twin.take({}) == run.take({})
 
 
-def test_empty_state_plans_no_tasks() -> None:
+def test_planner_with_empty_channel_state_plans_no_tasks() -> None:
     run = stepper(diamond())
     assert run.plan() == []
     assert isinstance(run.state, ChannelState)
 
 
-def test_saver_versions_increase_and_differ_between_branches() -> None:
+def test_saver_get_next_version_increases_and_differs_between_branches() -> None:
     saver = BaseCheckpointSaver()
     versions = list(itertools.accumulate(range(50), lambda v, _: saver.get_next_version(v, None),
                                          initial=None))[1:]  # fmt: skip
@@ -314,7 +314,7 @@ def test_saver_versions_increase_and_differ_between_branches() -> None:
     assert len({saver.get_next_version(versions[0], None) for _ in range(20)}) > 1
 
 
-def test_self_loop_triggers_its_node_again() -> None:
+def test_planner_runs_node_with_edge_to_itself_until_it_writes_no_trigger() -> None:
     graph = StateGraph(Values).add_node("a", nothing).add_edge(START, "a").add_edge("a", "a")
     run = stepper(graph)
     assert run.begin({"x": 1}) == ["a"]

@@ -97,7 +97,9 @@ def played(graph: Pregel, saver: Frail) -> int:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-def test_run_has_the_same_result_after_crash_at_any_commit(shape: Any, after: bool) -> None:
+def test_run_crashed_at_any_commit_ends_with_same_state_as_uncrashed_run(
+    shape: Any, after: bool
+) -> None:
     calm, calm_counted = Frail(), Counted()
     whole = saved(shape(calm_counted), calm)
     played(whole, calm)
@@ -118,7 +120,7 @@ def test_run_has_the_same_result_after_crash_at_any_commit(shape: Any, after: bo
             assert len(twice) <= 1
 
 
-def test_task_with_stored_writes_does_not_run_again() -> None:
+def test_task_with_writes_stored_before_crash_does_not_run_again() -> None:
     saver, counted = Frail(), Counted()
     other_done = threading.Event()
 
@@ -146,7 +148,7 @@ def test_task_with_stored_writes_does_not_run_again() -> None:
     assert (log_of(graph), counted.ended) == (["fast", "slow"], ["fast"])
 
 
-def test_submit_stores_input_and_state_and_runs_nothing() -> None:
+def test_submit_stores_input_and_first_checkpoint_without_running_a_node() -> None:
     saver, counted = Frail(), Counted()
     graph = saved(shape_line(counted), saver)
     checkpoint_id = graph.submit({"x": 1}, CONFIG)
@@ -167,7 +169,7 @@ class Refusing(TypedDict):
     log: Annotated[list[str], refuse_bad]
 
 
-def test_submit_leaves_first_step_failure_to_the_run() -> None:
+def test_submit_with_input_failing_in_reducer_succeeds_and_advance_fails() -> None:
     graph = saved(StateGraph(Refusing).add_node("a", says("a")).add_edge("__start__", "a"))
     graph.submit({"log": ["bad"]}, CONFIG)
     assert graph.get_state(CONFIG).next == ("__start__",)
@@ -175,7 +177,7 @@ def test_submit_leaves_first_step_failure_to_the_run() -> None:
     assert (outcome.status, str(outcome.error)) == ("failed", "refused")
 
 
-def test_submit_leaves_entry_branch_to_the_run() -> None:
+def test_submit_does_not_call_conditional_branch_from_start() -> None:
     def choose(state: Any) -> str:
         raise AssertionError("asked too early")
 
@@ -185,14 +187,16 @@ def test_submit_leaves_entry_branch_to_the_run() -> None:
     assert app.get_state(CONFIG).next == ("__start__",)
 
 
-def test_submit_without_input_stores_nothing() -> None:
+def test_submit_without_input_raises_empty_input_error_and_stores_no_checkpoint() -> None:
     saver = Frail()
     with pytest.raises(EmptyInputError):
         saved(shape_line(Counted()), saver).submit(None, CONFIG)
     assert saver.count == 0
 
 
-def test_submit_is_rejected_while_interrupt_is_pending() -> None:
+def test_submit_at_interrupt_raises_pending_interrupts_error_unless_discard_pending_is_set() -> (
+    None
+):
     graph = saved(line(a=asks("q")))
     graph.submit({"x": 1}, CONFIG)
     graph.advance(CONFIG)
@@ -204,12 +208,12 @@ def test_submit_is_rejected_while_interrupt_is_pending() -> None:
     assert graph.get_state(CONFIG).values["x"] == 2
 
 
-def test_advance_of_empty_thread_raises_thread_not_found() -> None:
+def test_advance_of_thread_without_checkpoint_raises_thread_not_found() -> None:
     with pytest.raises(ThreadNotFound, match="'thread' has no checkpoint"):
         saved(line(a=says("a"))).advance(CONFIG)
 
 
-def test_advance_of_finished_thread_changes_nothing() -> None:
+def test_advance_of_finished_thread_stores_no_checkpoint_and_runs_no_node() -> None:
     counted = Counted()
     graph = saved(shape_line(counted))
     graph.submit({"x": 1}, CONFIG)
@@ -220,7 +224,7 @@ def test_advance_of_finished_thread_changes_nothing() -> None:
     assert counted.ended == ["a", "b", "c"]
 
 
-def test_advance_without_response_keeps_the_interrupt() -> None:
+def test_advance_without_response_returns_the_same_pending_interrupt() -> None:
     graph = saved(line(a=asks("q")))
     graph.submit({"x": 1}, CONFIG)
     first, second = graph.advance(CONFIG), graph.advance(CONFIG)
@@ -228,7 +232,7 @@ def test_advance_without_response_keeps_the_interrupt() -> None:
     assert [interrupt.interrupt.value for interrupt in first.pending_interrupts] == ["q"]
 
 
-def test_pending_interrupt_has_address_for_its_response() -> None:
+def test_pending_interrupt_has_task_checkpoint_and_index_for_storing_its_response() -> None:
     graph = saved(line(a=says("a"), b=asks("one", "two")))
     graph.submit({"x": 1}, CONFIG)
     [interrupt] = graph.advance(CONFIG).pending_interrupts
@@ -242,7 +246,7 @@ def test_pending_interrupt_has_address_for_its_response() -> None:
     assert [interrupt.index for interrupt in graph.advance(CONFIG).pending_interrupts] == [1]
 
 
-def test_stored_response_is_used_while_other_interrupts_are_pending() -> None:
+def test_advance_uses_stored_response_while_another_interrupt_is_pending() -> None:
     graph = saved(side_by_side(a=asks("qa"), b=asks("qb")))
     graph.submit({"x": 1}, CONFIG)
     outcome = graph.advance(CONFIG)
@@ -254,7 +258,7 @@ def test_stored_response_is_used_while_other_interrupts_are_pending() -> None:
     assert log_of(graph) == ["A", "B"]
 
 
-def test_subgraph_interrupt_is_answered_in_its_namespace() -> None:
+def test_response_stored_in_subgraph_namespace_resumes_its_interrupt() -> None:
     child = line(c=asks("child?")).compile()
     graph = saved(line(a=says("a"), sub=lambda s: {"log": child.invoke({"log": []})["log"]}))
     graph.submit({"x": 1}, CONFIG)
@@ -265,7 +269,7 @@ def test_subgraph_interrupt_is_answered_in_its_namespace() -> None:
     assert log_of(graph) == ["a", "yes"]
 
 
-def test_failure_is_an_outcome_and_can_be_retried() -> None:
+def test_advance_of_failing_node_returns_failed_outcome_and_next_advance_retries_node() -> None:
     calls = []
 
     def flaky(state: State) -> dict[str, Any]:
@@ -283,7 +287,7 @@ def test_failure_is_an_outcome_and_can_be_retried() -> None:
     assert log_of(graph) == ["a", "b"]
 
 
-def test_recursion_limit_is_an_outcome() -> None:
+def test_advance_at_recursion_limit_returns_out_of_steps_outcome() -> None:
     graph = saved(line(a=says("a")).add_edge("a", "a"))
     graph.submit({"x": 1}, CONFIG)
     outcome = graph.advance({**CONFIG, "recursion_limit": 3})
@@ -291,7 +295,7 @@ def test_recursion_limit_is_an_outcome() -> None:
     assert "Recursion limit of 3 reached" in str(outcome.error)
 
 
-def test_drained_run_stops_between_steps_and_continues_later() -> None:
+def test_drain_request_stops_run_between_steps_and_next_advance_finishes_run() -> None:
     control = RunControl()
     counted = Counted()
 
@@ -307,7 +311,7 @@ def test_drained_run_stops_between_steps_and_continues_later() -> None:
     assert log_of(graph) == ["a", "b"]
 
 
-def test_only_the_last_commit_carries_the_outcome() -> None:
+def test_advance_stores_its_outcome_only_in_the_last_commit() -> None:
     for shape in SHAPES:
         saver = Frail()
         graph = saved(shape(Counted()), saver)
@@ -346,7 +350,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_failure_between_steps_is_an_outcome(name: str) -> None:
+def test_exception_between_super_steps_returns_failed_outcome_without_rerunning_tasks(
+    name: str,
+) -> None:
     build, message = FAULTS[name]
     counted = Counted()
     graph = saved(build(counted))
@@ -360,7 +366,7 @@ def test_failure_between_steps_is_an_outcome(name: str) -> None:
     assert len(counted.ended) == len(set(counted.ended))
 
 
-def test_stored_response_is_compatible_with_command_resume() -> None:
+def test_run_answered_by_stored_response_accepts_command_resume_for_next_interrupt() -> None:
     graph = saved(line(a=asks("one", "two")))
     graph.submit({"x": 1}, CONFIG)
     store_answer(graph, graph.advance(CONFIG), "1")
@@ -374,7 +380,7 @@ def calling(child: Any) -> Any:
     return lambda state: {"log": child.invoke({"log": []})["log"]}
 
 
-def test_drain_in_subgraph_stops_run_without_failure() -> None:
+def test_drain_request_in_subgraph_returns_drained_outcome_without_task_error() -> None:
     control = RunControl()
 
     def leaving(state: State) -> dict[str, Any]:
@@ -392,7 +398,7 @@ def test_drain_in_subgraph_stops_run_without_failure() -> None:
 
 
 @pytest.mark.parametrize("build", [line, side_by_side])
-def test_saver_error_in_subgraph_is_not_a_node_failure(build: Any) -> None:
+def test_saver_exception_in_subgraph_is_raised_and_not_stored_as_task_error(build: Any) -> None:
     class Gone(InMemorySaver):
         armed = False
 
@@ -414,7 +420,7 @@ def test_saver_error_in_subgraph_is_not_a_node_failure(build: Any) -> None:
     assert log_of(graph) == ["c1", "c2", "b"]
 
 
-def test_unstorable_value_keeps_finished_siblings_and_pending_step() -> None:
+def test_unstorable_task_value_fails_run_but_finished_sibling_writes_are_stored() -> None:
     tried = threading.Event()
 
     class Telling(InMemorySaver):

@@ -48,7 +48,7 @@ WAYS: list[Callable[[Any, Any], Any]] = [
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("before", "after", "gone"), BEFORE_AND_AFTER)
-def test_removed_pending_node_is_rejected_and_continues_when_restored(
+def test_resume_after_removal_of_pending_node_raises_graph_changed_error(
     before: StateGraph, after: StateGraph, gone: str, way: Any
 ) -> None:
     graph = paused(before)
@@ -63,7 +63,7 @@ def test_removed_pending_node_is_rejected_and_continues_when_restored(
 
 
 @pytest.mark.parametrize(("before", "after", "gone"), BEFORE_AND_AFTER)
-def test_thread_with_removed_node_continues_after_clear_or_discard(
+def test_thread_stopped_at_removed_node_continues_after_clear_or_discard_pending(
     before: StateGraph, after: StateGraph, gone: str
 ) -> None:
     cleared, discarded = paused(before), paused(before)
@@ -78,7 +78,7 @@ def test_thread_with_removed_node_continues_after_clear_or_discard(
     assert log_of(graph)
 
 
-def test_removed_finished_sibling_of_interrupt_is_rejected() -> None:
+def test_resume_after_removal_of_finished_parallel_node_raises_graph_changed_error() -> None:
     graph = StateGraph(State).add_node("a", says("a")).add_node("q", asks("q"))
     graph = paused(graph.add_edge("__start__", "a").add_edge("__start__", "q"))
     changed = saved(line(q=asks("q")), graph.checkpointer)

@@ -197,7 +197,7 @@ def run_to_the_end(calls: Calls, graphs: list[Any], answered_first: int) -> Any:
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("answered", [1, 10], ids=["one by one", "all at once"])
 @pytest.mark.parametrize("build", KINDS)
-def test_paused_thread_continues_unchanged_under_new_names(
+def test_paused_thread_of_renamed_graph_ends_with_same_result_as_unrenamed_graph(
     build: Build, answered: int, is_async: bool
 ) -> None:
     plain = Calls(is_async)
@@ -218,7 +218,7 @@ def test_paused_thread_continues_unchanged_under_new_names(
         assert run_to_the_end(fresh, graphs, answered) == expected
 
 
-def test_undeclared_rename_changes_interrupts_of_paused_thread() -> None:
+def test_renaming_nodes_without_declaration_changes_interrupt_ids_of_paused_thread() -> None:
     """What the tests above rely on: the names do matter."""
     for build in KINDS:
         calls = Calls(False)
@@ -229,7 +229,7 @@ def test_undeclared_rename_changes_interrupts_of_paused_thread() -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_breakpoint_is_passed_under_the_new_name(when: str) -> None:
+def test_run_stopped_at_breakpoint_continues_under_new_node_name(when: str) -> None:
     calls = Calls(False)
     first = calls.compiled(in_a_row, old, **{f"interrupt_{when}": ["plan"]})
     calls.invoke(first, {"log": []})
@@ -240,7 +240,7 @@ def test_breakpoint_is_passed_under_the_new_name(when: str) -> None:
     assert renamed.get_state(CONFIG).values == {"notes": ["plan"], "amount": 1}
 
 
-def test_once_before_rename_does_not_run_again() -> None:
+def test_once_result_stored_before_node_rename_is_reused_after_rename() -> None:
     done = []
 
     def build(name: Callable[[str], str], fails: bool) -> StateGraph:
@@ -260,7 +260,7 @@ def test_once_before_rename_does_not_run_again() -> None:
     assert done == ["paid"]
 
 
-def test_finished_sibling_of_crashed_task_keeps_result_after_rename() -> None:
+def test_result_of_finished_node_beside_crashed_node_is_reused_after_both_are_renamed() -> None:
     ran = []
 
     def build(name: Callable[[str], str], crashes: bool) -> StateGraph:
@@ -286,7 +286,7 @@ def test_finished_sibling_of_crashed_task_keeps_result_after_rename() -> None:
     assert ran == ["left"]
 
 
-def test_chain_of_renames_applies_from_any_version() -> None:
+def test_thread_paused_under_any_older_name_resumes_through_chain_of_renames() -> None:
     def build(node: str, saver: Any, renamed: Any = None) -> Any:
         graph = graph_of(old).add_node(node, asks(old, "Well?")).add_edge(START, node)
         graph.add_node("end", asks(old, "End?")).add_edge(node, "end")
@@ -309,7 +309,7 @@ def test_chain_of_renames_applies_from_any_version() -> None:
             assert graphs[-1].get_state(CONFIG).values["log"] == ["yes", 0, "done", 0]
 
 
-def test_rename_declared_later_keeps_pending_interrupts() -> None:
+def test_renames_declared_after_pause_preserve_the_pending_interrupts() -> None:
     saver = InMemorySaver()
     silent = in_a_row(new, None).compile(saver)
     silent.invoke({"notes": []}, CONFIG)
@@ -332,13 +332,15 @@ def test_rename_declared_later_keeps_pending_interrupts() -> None:
         ({"log": "total"}, "'log' as an old name, but the graph still has it"),
     ],
 )
-def test_invalid_renames_are_rejected(renamed: Any, message: str) -> None:
+def test_compile_with_invalid_renames_raises_graph_definition_error(
+    renamed: Any, message: str
+) -> None:
     with pytest.raises(GraphDefinitionError) as caught:
         in_a_row(old, None).compile(renamed=renamed)
     assert message in str(caught.value)
 
 
-def test_two_names_renamed_to_one_are_a_change() -> None:
+def test_list_changes_reports_two_nodes_renamed_to_the_same_name() -> None:
     saver = InMemorySaver()
     first = side_by_side(old, None).compile(saver)
     first.invoke({"log": []}, CONFIG)
@@ -348,7 +350,7 @@ def test_two_names_renamed_to_one_are_a_change() -> None:
     assert found == ["nodes 'left', 'right' were renamed to the same name, 'one'"]
 
 
-def test_channels_of_plain_pregel_are_renamed() -> None:
+def test_interrupt_in_pregel_graph_resumes_after_rename_of_its_channels() -> None:
     from hitl_django.engine.graph.node_builder import NodeBuilder
     from hitl_django.engine.graph.pregel import Pregel
 

@@ -41,11 +41,11 @@ def answer_all() -> list[object]:
     return found
 
 
-def test_response_is_stored_as_its_class() -> None:
+def test_response_converted_by_schema_class_is_restored_as_instance_of_that_class() -> None:
     assert answer_all() == [Verdict(Grade.GOOD), Note(text="because")]
 
 
-def test_response_class_is_decoded_only_after_graph_was_built() -> None:
+def test_stored_response_class_is_decodable_only_after_its_graph_is_built() -> None:
     stored = Codec().encode(answer_all())
     found = subprocess.run(
         [sys.executable, "-c", READ, stored.hex()], capture_output=True, text=True, check=True
@@ -59,7 +59,7 @@ class Appointment(pydantic.BaseModel):
     at: datetime
 
 
-def test_response_datetime_is_stored_with_its_offset() -> None:
+def test_datetime_in_response_model_is_restored_with_its_utc_offset() -> None:
     def ask(state: dict[str, Any]) -> dict[str, Any]:
         return {"at": interrupt("When?", response_schema=Appointment).at}
 

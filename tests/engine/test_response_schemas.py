@@ -69,7 +69,9 @@ class Secretive(BaseModel):
         ),
     ],
 )
-def test_invalid_schema_is_rejected_with_its_path(schema: Any, path: str) -> None:
+def test_make_response_schema_with_invalid_schema_raises_graph_definition_error_naming_path(
+    schema: Any, path: str
+) -> None:
     with pytest.raises(GraphDefinitionError) as refusal:
         make_response_schema(schema)
     assert f"can't be applied at {path}: " in str(refusal.value)
@@ -94,30 +96,30 @@ def test_invalid_schema_is_rejected_with_its_path(schema: Any, path: str) -> Non
     ],
     ids=str,
 )
-def test_valid_schema_is_kept_unchanged(schema: Any) -> None:
+def test_make_response_schema_returns_valid_json_schema_unchanged(schema: Any) -> None:
     assert make_response_schema(schema) == schema
 
 
-def test_schema_of_class_omits_unsupported_patterns() -> None:
+def test_make_response_schema_of_model_class_omits_unsupported_regex_patterns() -> None:
     made = make_response_schema(Secretive)
     assert "pattern" not in made["properties"]["name"]
     assert make_response_schema(Tree)["$defs"]["Tree"]["properties"]["below"]
 
 
-def test_non_json_schema_is_rejected() -> None:
+def test_make_response_schema_with_decimal_raises_payload_error_naming_path() -> None:
     fault = r"The response schema contains a value of type Decimal at \$\.minimum"
     with pytest.raises(PayloadError, match=fault):
         make_response_schema({"minimum": Decimal(1)})
 
 
-def test_interrupt_with_invalid_schema_fails_before_asking() -> None:
+def test_interrupt_with_invalid_response_schema_fails_node_without_pending_interrupt() -> None:
     graph = saved(line(a=lambda state: interrupt("q", response_schema={"type": "date"})))
     with pytest.raises(GraphDefinitionError, match="at /type: it must be one of array, boolean"):
         graph.invoke({"x": 1}, CONFIG)
     assert graph.get_state(CONFIG).interrupts == ()
 
 
-def test_recursive_schema_is_checked_within_a_second() -> None:
+def test_make_response_schema_checks_recursive_schema_within_one_second() -> None:
     names = [f"a{n}" for n in range(60)]
     every = [{"$ref": f"#/$defs/{name}"} for name in names]
     schema = {"$defs": {name: {"items": {"anyOf": every}} for name in names}}

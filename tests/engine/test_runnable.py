@@ -46,7 +46,7 @@ def get_x(results: Any) -> list[Any]:
 # Several inputs.
 
 
-def test_batch_inputs_run_concurrently() -> None:
+def test_graph_batch_runs_its_inputs_concurrently() -> None:
     together = threading.Barrier(3)
 
     def meet(state: State) -> State:
@@ -56,7 +56,7 @@ def test_batch_inputs_run_concurrently() -> None:
     assert get_x(graph_of(meet).batch(INPUTS)) == [2, 3, 4]
 
 
-def test_batch_respects_max_concurrency() -> None:
+def test_graph_batch_with_max_concurrency_one_runs_one_input_at_a_time() -> None:
     running, most = [], []
 
     def count(state: State) -> State:
@@ -71,7 +71,7 @@ def test_batch_respects_max_concurrency() -> None:
     assert most == [1] * 6
 
 
-def test_batch_as_completed_yields_results_by_completion() -> None:
+def test_batch_as_completed_yields_results_in_completion_order() -> None:
     first = threading.Event()
 
     def last(state: State) -> State:
@@ -86,7 +86,7 @@ def test_batch_as_completed_yields_results_by_completion() -> None:
     assert ended == [(1, 3), (0, 2)]
 
 
-def test_abatch_as_completed_yields_results_by_completion() -> None:
+def test_abatch_as_completed_yields_results_in_completion_order() -> None:
     async def collect() -> list[Any]:
         first = asyncio.Event()
 
@@ -111,7 +111,7 @@ def refuse_two(state: State) -> State:
 
 
 @pytest.mark.parametrize("way", ["batch", "abatch"])
-def test_batch_failure_is_raised_or_returned(way: str) -> None:
+def test_graph_batch_raises_input_failure_or_returns_it_with_return_exceptions(way: str) -> None:
     graph = graph_of(refuse_two)
 
     def run(**how: Any) -> list[Any]:
@@ -126,7 +126,7 @@ def test_batch_failure_is_raised_or_returned(way: str) -> None:
     assert get_x(results[::2]) == [2, 4]
 
 
-def test_abatch_failure_cancels_running_inputs() -> None:
+def test_abatch_with_failing_input_cancels_its_other_running_inputs() -> None:
     async def run() -> list[str]:
         stopped, waiting = [], asyncio.Event()
 
@@ -148,7 +148,7 @@ def test_abatch_failure_cancels_running_inputs() -> None:
     assert asyncio.run(run()) == ["stopped"]
 
 
-def test_batch_accepts_one_config_per_input() -> None:
+def test_graph_batch_uses_one_config_per_input_and_rejects_wrong_number_of_configs() -> None:
     graph = graph_of(add_one, InMemorySaver())
     configs = [{"configurable": {"thread_id": str(n)}} for n in range(3)]
     graph.batch(INPUTS, configs)
@@ -159,7 +159,7 @@ def test_batch_accepts_one_config_per_input() -> None:
     assert asyncio.run(graph.abatch([])) == []
 
 
-def test_batch_inside_a_node_runs_sequentially() -> None:
+def test_graph_batch_called_inside_a_node_runs_inputs_sequentially_in_one_os_thread() -> None:
     threads = set()
 
     def note(state: State) -> State:
@@ -173,7 +173,7 @@ def test_batch_inside_a_node_runs_sequentially() -> None:
     assert len(threads) == 1
 
 
-def test_batch_worker_threads_release_their_connections() -> None:
+def test_graph_batch_calls_leave_thread_of_saver_in_each_worker_thread() -> None:
     left: list[int] = []
 
     class Saver(InMemorySaver):
@@ -191,7 +191,7 @@ def test_batch_worker_threads_release_their_connections() -> None:
 # Variants.
 
 
-def test_bound_graph_passes_arguments_to_each_call() -> None:
+def test_bound_graph_passes_bound_context_to_each_call_unless_overridden() -> None:
     seen = []
 
     def look(state: State, runtime: Any) -> State:
@@ -210,14 +210,14 @@ def test_bound_graph_passes_arguments_to_each_call() -> None:
         _ = bound.nonsense
 
 
-def test_mapped_graph_takes_a_list() -> None:
+def test_mapped_graph_runs_once_per_item_of_its_input_list() -> None:
     mapped = graph_of(add_one).map().with_config(tags=["t"])
     assert get_x(mapped.invoke(INPUTS)) == [2, 3, 4]
     assert get_x(asyncio.run(mapped.ainvoke(INPUTS))) == [2, 3, 4]
     assert [get_x(chunk) for chunk in mapped.stream(INPUTS)] == [[2, 3, 4]]
 
 
-def test_graph_with_config_uses_the_config() -> None:
+def test_graph_with_config_uses_bound_thread_id_in_invoke_and_get_state() -> None:
     graph = graph_of(add_one, InMemorySaver())
     bound = graph.with_config({"configurable": {"thread_id": "bound"}}, recursion_limit=2)
     assert bound.invoke({"x": 1})["x"] == 2
@@ -227,7 +227,7 @@ def test_graph_with_config_uses_the_config() -> None:
         graph.invoke({"x": 1})
 
 
-def test_configs_are_merged_by_key() -> None:
+def test_merge_configs_joins_tags_and_callbacks_and_merges_metadata_by_key() -> None:
     first = {"tags": ["a"], "metadata": {"m": 1, "n": 1}, "callbacks": [1], "run_name": "one"}
     last = {"tags": ["b", "a"], "metadata": {"n": 2}, "callbacks": [1, 2], "run_name": None}
     assert merge_configs(first, None, last, {"configurable": {"a": 1}}) == {
@@ -239,7 +239,7 @@ def test_configs_are_merged_by_key() -> None:
     }
 
 
-def test_copied_graph_has_the_given_attributes() -> None:
+def test_graph_copy_has_given_attributes_and_rejects_changed_nodes() -> None:
     graph = graph_of(add_one)
     twin = graph.copy({"name": "twin", "interrupt_before_nodes": "*", "checkpointer": None})
     assert (twin.name, twin.interrupt_before, graph.name) == ("twin", "*", "LangGraph")
@@ -261,14 +261,14 @@ NEEDS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("what", NEEDS)
-def test_langchain_operators_without_langchain_raise_import_error(what: str) -> None:
+def test_langchain_operator_without_langchain_core_raises_import_error(what: str) -> None:
     with pytest.raises(
         ImportError, match="on a graph requires langchain-core, which isn't installed"
     ):
         NEEDS[what](graph_of(add_one))
 
 
-def test_graph_without_context_has_no_context_schema() -> None:
+def test_graph_without_context_schema_returns_no_context_jsonschema() -> None:
     graph = graph_of(add_one)
     assert graph.get_context_jsonschema() is None
     assert graph.config_schema().model_json_schema()["properties"] == {}

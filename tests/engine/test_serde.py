@@ -264,45 +264,47 @@ EXACT = [
 @pytest.mark.parametrize(
     "value", EXACT, ids=[f"{type(value).__name__}-{at}" for at, value in enumerate(EXACT)]
 )
-def test_value_is_restored_unchanged(value: Any) -> None:
+def test_codec_restores_every_supported_value_with_equal_type(value: Any) -> None:
     assert same(there_and_back(value), value)
     assert same(there_and_back({"x": [value, (value,)]}), {"x": [value, (value,)]})
 
 
-def test_large_integer_is_restored_unchanged() -> None:
+def test_codec_restores_integer_with_5000_digits() -> None:
     assert there_and_back([10**5000]) == [10**5000]
 
 
-def test_decimal_nan_keeps_its_payload() -> None:
+def test_codec_restores_decimal_nan_with_its_sign_and_payload() -> None:
     assert str(there_and_back(Decimal("-sNaN123"))) == "-sNaN123"
 
 
-def test_send_keeps_its_timeout() -> None:
+def test_codec_restores_send_with_its_timeout_policy() -> None:
     policy = TimeoutPolicy(idle_timeout=0.5, refresh_on="heartbeat")
     assert there_and_back(Send("n", 1, timeout=policy)).timeout == policy
     assert there_and_back(Send("n", 1, timeout=2.5)).timeout == TimeoutPolicy(run_timeout=2.5)
 
 
 @pytest.mark.parametrize(("stored", "limit"), [(None, None), (2, 2.0), (0.25, 0.25)])
-def test_old_send_without_timeout_is_decoded(stored: Any, limit: float | None) -> None:
+def test_codec_decodes_send_stored_in_older_timeout_format(
+    stored: Any, limit: float | None
+) -> None:
     old = ormsgpack.packb(ormsgpack.Ext(SEND, ormsgpack.packb(["n", {"x": 1}, stored])))
     loaded = Codec().decode(old)
     assert (loaded.node, loaded.arg) == ("n", {"x": 1})
     assert loaded.timeout == (limit and TimeoutPolicy(run_timeout=limit))
 
 
-def test_dict_keeps_its_order() -> None:
+def test_codec_restores_dict_in_insertion_order() -> None:
     keys = ["z", "a", "m", "b"]
     assert list(there_and_back(dict.fromkeys(keys, 1))) == keys
 
 
-def test_equal_sets_have_equal_bytes() -> None:
+def test_codec_encodes_equal_sets_to_equal_bytes() -> None:
     words = [f"word{n}" for n in range(50)]
     backwards = words[::-1]
     assert codec.encode(set(words)) == codec.encode(set(backwards))
 
 
-def test_datetime_keeps_its_time_zone() -> None:
+def test_codec_restores_datetime_with_its_named_time_zone() -> None:
     before = datetime(2026, 10, 25, 1, 0, tzinfo=BERLIN)
     after = there_and_back(before)
     assert after.tzinfo.key == "Europe/Berlin"
@@ -310,13 +312,13 @@ def test_datetime_keeps_its_time_zone() -> None:
 
 
 @pytest.mark.parametrize("zone", [None, BERLIN, UTC])
-def test_ambiguous_time_keeps_its_fold(zone: Any) -> None:
+def test_codec_restores_fold_of_ambiguous_local_time(zone: Any) -> None:
     moment = datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=zone)
     assert there_and_back(moment).fold == 1
     assert there_and_back(moment.timetz()).fold == 1
 
 
-def test_named_offset_keeps_its_name() -> None:
+def test_codec_restores_name_of_fixed_utc_offset() -> None:
     zone = timezone(timedelta(hours=-3), "ART")
     assert there_and_back(datetime(2026, 1, 1, tzinfo=zone)).tzname() == "ART"
 
@@ -337,7 +339,7 @@ IMITATIONS = [
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("value", IMITATIONS, ids=repr)
-def test_value_resembling_a_tag_is_restored_unchanged(value: Any) -> None:
+def test_codec_restores_value_that_resembles_a_type_tag_unchanged(value: Any) -> None:
     assert same(there_and_back(value), value)
     assert same(there_and_back({"deep": [(value,)]}), {"deep": [(value,)]})
 
@@ -364,12 +366,12 @@ def test_value_resembling_a_tag_is_restored_unchanged(value: Any) -> None:
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_registered_class_is_restored_unchanged(value: Any) -> None:
+def test_codec_restores_instance_of_registered_class_unchanged(value: Any) -> None:
     assert same(there_and_back(value), value)
 
 
 @pytest.mark.usefixtures("registered")
-def test_pydantic_model_keeps_unvalidated_values_and_private_fields() -> None:
+def test_codec_restores_pydantic_model_with_unvalidated_values_and_private_fields() -> None:
     order = Order.model_construct(id="not an int", lines=(1, 2), _fields_set={"id"})
     order._seen = 3
     again = there_and_back(order)
@@ -380,7 +382,7 @@ def test_pydantic_model_keeps_unvalidated_values_and_private_fields() -> None:
 
 
 @pytest.mark.usefixtures("registered")
-def test_field_added_later_gets_its_default() -> None:
+def test_codec_decodes_record_stored_before_field_was_added_with_field_default() -> None:
     old = ormsgpack.packb(ormsgpack.Ext(32, ormsgpack.packb(["Money", {"amount": 5}])))
     assert codec.decode(old) == Money(5, "EUR", [])  # type: ignore[arg-type]
     old = ormsgpack.packb(
@@ -391,7 +393,9 @@ def test_field_added_later_gets_its_default() -> None:
 
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("body", [["Money", {}], ["Order", [{}, [], None, None]], ["Point", {}]])
-def test_missing_required_field_is_corrupt(body: Any) -> None:
+def test_codec_decoding_record_without_required_field_raises_corrupt_payload_error(
+    body: Any,
+) -> None:
     stored = ormsgpack.packb(ormsgpack.Ext(32, ormsgpack.packb(body)))
     with pytest.raises(CorruptPayloadError):
         codec.decode(stored)
@@ -404,7 +408,7 @@ class Ratio(NamedTuple):
     under: int
 
 
-def test_type_of_one_codec_is_unknown_to_other_codecs() -> None:
+def test_codec_decoding_type_registered_only_in_another_codec_raises_unknown_tag_error() -> None:
     special = Codec(types=[TypeCodec("ratio", Ratio, list, lambda stored: Ratio(*stored))])
     stored = special.encode({"x": Ratio(1, 3)})
     assert special.decode(stored) == {"x": Ratio(1, 3)}
@@ -414,7 +418,7 @@ def test_type_of_one_codec_is_unknown_to_other_codecs() -> None:
         codec.encode({"x": Ratio(1, 3)})
 
 
-def test_custom_codec_of_native_type_reads_both_forms() -> None:
+def test_codec_with_custom_type_for_fraction_decodes_custom_and_builtin_form() -> None:
     special = Codec(types=[TypeCodec("fraction", Fraction, _parts, _fraction)])
     stored = special.encode([Fraction(1, 3)])
     assert b"fraction" in stored
@@ -430,7 +434,7 @@ def _fraction(stored: list[int]) -> Fraction:
     return Fraction(*stored)
 
 
-def test_duplicate_short_name_or_class_is_rejected() -> None:
+def test_type_table_add_with_used_short_name_or_class_raises_value_error() -> None:
     table = TypeTable()
     entry = TypeCodec("f", Fraction, str, Fraction)
     table.add(entry)
@@ -441,18 +445,18 @@ def test_duplicate_short_name_or_class_is_rejected() -> None:
 
 
 @pytest.mark.parametrize("tag", ["", "1st", "os system", "a/b", "x" * 65, "naïve"])
-def test_invalid_short_name_is_rejected(tag: str) -> None:
+def test_type_table_add_with_invalid_short_name_raises_value_error(tag: str) -> None:
     with pytest.raises(ValueError, match="is not a valid short name"):
         TypeTable().add(TypeCodec(tag, Fraction, str, Fraction))
 
 
 @pytest.mark.parametrize("cls", [str, dict, tuple, datetime, Send])
-def test_native_type_cannot_be_registered(cls: type) -> None:
+def test_type_table_add_of_natively_stored_type_raises_value_error(cls: type) -> None:
     with pytest.raises(ValueError, match="stored natively and can't be registered"):
         TypeTable().add(TypeCodec("x", cls, str, cls))
 
 
-def test_register_model_rejects_other_classes() -> None:
+def test_register_model_with_unsupported_class_raises_type_error() -> None:
     with pytest.raises(TypeError, match="use register_type"):
         register_model(SimpleNamespace)
 
@@ -476,12 +480,14 @@ PLAIN: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("value", "plain"), PLAIN, ids=[repr(plain) for _, plain in PLAIN])
-def test_plain_subclass_is_restored_as_base_type(value: Any, plain: Any) -> None:
+def test_codec_restores_instance_of_builtin_subclass_as_builtin_type(
+    value: Any, plain: Any
+) -> None:
     assert same(there_and_back(value), plain)
     assert same(there_and_back([{"x": value, "nul": b"\0"}]), [{"x": plain, "nul": b"\0"}])
 
 
-def test_str_subclass_is_stored_without_calling_str() -> None:
+def test_codec_encodes_str_subclass_without_calling_its_str_method() -> None:
     class Loud(str):
         __slots__ = ()
 
@@ -491,13 +497,13 @@ def test_str_subclass_is_stored_without_calling_str() -> None:
     assert there_and_back(Loud("quiet")) == "quiet"
 
 
-def test_ordered_dict_keeps_its_changed_order() -> None:
+def test_codec_restores_ordered_dict_in_its_reordered_key_order() -> None:
     value = OrderedDict(a=1, b=2)
     value.move_to_end("a")
     assert list(there_and_back(value)) == ["b", "a"]
 
 
-def test_path_of_other_system_is_restored_as_pure_path() -> None:
+def test_codec_decodes_windows_path_as_pure_windows_path() -> None:
     stored = ormsgpack.packb([ormsgpack.Ext(32, ormsgpack.packb(["@WindowsPath", "c:\\x"]))])
     assert codec.decode(stored) == [PureWindowsPath("c:/x")]
 
@@ -505,19 +511,25 @@ def test_path_of_other_system_is_restored_as_pure_path() -> None:
 # Classes that the code of a graph names.
 
 
-def test_class_of_node_module_needs_no_registration() -> None:
-    graph_classes.add_code_of(test_class_of_node_module_needs_no_registration)
+def test_codec_restores_instances_of_module_level_class_of_node_module_without_registration() -> (
+    None
+):
+    graph_classes.add_code_of(
+        test_codec_restores_instances_of_module_level_class_of_node_module_without_registration
+    )
     for value in (Color.BLUE, Level.LOW, Mode.FAST, Money(Decimal(1)), Order(id=1), Pair(1, 2)):
         assert same(there_and_back([value]), [value])
     assert b"tests.engine.test_serde.Money" in codec.encode(Money(Decimal(1)))
 
 
-def test_local_class_is_rejected_with_register_hint() -> None:
+def test_codec_encoding_local_class_raises_unserializable_error_naming_register_model() -> None:
     @dataclass
     class Local:
         x: int
 
-    graph_classes.add_code_of(test_class_of_node_module_needs_no_registration)
+    graph_classes.add_code_of(
+        test_codec_restores_instances_of_module_level_class_of_node_module_without_registration
+    )
     with pytest.raises(UnserializableError, match=r"\$\.x: .*register_model\(Local\)") as refusal:
         codec.encode({"x": Local(1)})
     assert refusal.value.path == "$.x"
@@ -540,8 +552,12 @@ def test_local_class_is_rejected_with_register_hint() -> None:
         "@",
     ],
 )
-def test_unknown_class_name_is_rejected_without_import(tag: str) -> None:
-    graph_classes.add_code_of(test_unknown_class_name_is_rejected_without_import)
+def test_codec_decoding_unknown_class_name_raises_unknown_tag_error_and_imports_no_module(
+    tag: str,
+) -> None:
+    graph_classes.add_code_of(
+        test_codec_decoding_unknown_class_name_raises_unknown_tag_error_and_imports_no_module
+    )
     before = set(sys.modules)
     with pytest.raises(UnknownTagError):
         codec.decode(ormsgpack.packb(ormsgpack.Ext(32, ormsgpack.packb([tag, {}]))))
@@ -596,21 +612,23 @@ REFUSED: list[tuple[Any, str]] = [
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize(("value", "path"), REFUSED, ids=[path for _, path in REFUSED])
-def test_unstorable_value_is_rejected_with_its_path(value: Any, path: str) -> None:
+def test_codec_encoding_unstorable_value_raises_unserializable_error_naming_its_path(
+    value: Any, path: str
+) -> None:
     with pytest.raises(UnserializableError) as refusal:
         codec.encode(value)
     assert refusal.value.path == path
     assert path in str(refusal.value)
 
 
-def test_unstorable_value_error_suggests_a_solution() -> None:
+def test_unserializable_error_message_suggests_registration_or_conversion() -> None:
     with pytest.raises(UnserializableError, match=r"register_model\(Money\)"):
         codec.encode({"price": Money(Decimal(1))})
     with pytest.raises(UnserializableError, match=r"Store str\(value\)"):
         codec.encode({"name": with_mark(Marked("x"))})
 
 
-def test_failing_dump_raises_unserializable_error() -> None:
+def test_exception_in_dump_function_of_type_raises_unserializable_error() -> None:
     def dump(value: Any) -> Any:
         raise LookupError("secret")
 
@@ -622,7 +640,7 @@ def test_failing_dump_raises_unserializable_error() -> None:
     assert isinstance(refusal.value.__cause__, LookupError)
 
 
-def test_system_exit_during_encoding_is_raised() -> None:
+def test_system_exit_in_dump_function_of_type_is_raised_unchanged() -> None:
     def dump(value: Any) -> Any:
         raise SystemExit(3)
 
@@ -632,7 +650,7 @@ def test_system_exit_during_encoding_is_raised() -> None:
     assert special.encode([1]) == b"\x91\x01"
 
 
-def test_system_exit_during_decoding_is_raised() -> None:
+def test_system_exit_in_load_function_of_type_is_raised_unchanged() -> None:
     def load(value: Any) -> Any:
         raise SystemExit(3)
 
@@ -643,7 +661,7 @@ def test_system_exit_during_decoding_is_raised() -> None:
     assert special.decode(b"\x91\x01") == [1]
 
 
-def test_recursive_value_is_rejected() -> None:
+def test_codec_encoding_self_referencing_value_raises_unserializable_error() -> None:
     loop: list[Any] = []
     loop.append({"again": (loop,)})
     with pytest.raises(UnserializableError, match="contains itself"):
@@ -683,7 +701,9 @@ MAKERS = {
         *((kind, 100_000) for kind in MAKERS if kind != "frozenset"),
     ],
 )
-def test_value_beyond_max_depth_is_rejected(kind: str, depth: int) -> None:
+def test_codec_encoding_value_nested_beyond_max_depth_raises_payload_limit_error(
+    kind: str, depth: int
+) -> None:
     value = nested(MAKERS[kind], depth)
     with pytest.raises(PayloadLimitError, match="deeper than 255"):
         codec.encode(value)
@@ -696,14 +716,14 @@ def _inside(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_value_at_max_depth_is_stored(kind: str) -> None:
+def test_codec_restores_value_nested_to_exactly_max_depth(kind: str) -> None:
     levels = MAX_DEPTH if kind in ("list", "dict") else MAX_DEPTH // 2
     value = nested(MAKERS[kind], levels)
     assert there_and_back(value) == value
 
 
 @pytest.mark.parametrize("depth", [31, 32, 33])
-def test_lower_depth_limit_is_exact(depth: int) -> None:
+def test_codec_with_max_depth_32_accepts_depth_32_and_rejects_depth_33(depth: int) -> None:
     small = Codec(max_depth=32)
     value = nested(MAKERS["list"], depth - 1)
     stored = codec.encode({"pad": "x" * 40, "value": value})
@@ -719,7 +739,7 @@ def test_lower_depth_limit_is_exact(depth: int) -> None:
 
 
 @pytest.mark.parametrize("extra", [-1, 0, 1])
-def test_byte_limit_is_exact(extra: int) -> None:
+def test_codec_with_max_bytes_1000_accepts_1000_bytes_and_rejects_1001(extra: int) -> None:
     small = Codec(max_bytes=1000)
     text = "x" * (997 + extra)
     stored = codec.encode(text)
@@ -735,7 +755,9 @@ def test_byte_limit_is_exact(extra: int) -> None:
 
 @pytest.mark.parametrize("make", [list, dict, tuple], ids=["list", "dict", "tuple"])
 @pytest.mark.parametrize("extra", [-1, 0, 1])
-def test_container_limit_is_exact(make: Any, extra: int) -> None:
+def test_codec_with_max_containers_100_accepts_100_containers_and_rejects_101(
+    make: Any, extra: int
+) -> None:
     small = Codec(max_containers=100)
     each = 2 if make is tuple else 1  # an extension, and the list in it
     value = [make() for _ in range((99 + extra) // each)]
@@ -752,7 +774,9 @@ def test_container_limit_is_exact(make: Any, extra: int) -> None:
         small.decode(stored)
 
 
-def test_nested_extensions_do_not_exhaust_the_stack() -> None:
+def test_codec_decoding_deeply_nested_extensions_raises_payload_limit_error_within_1_mb_stack() -> (
+    None
+):
     stored = b"\x01"
     for _ in range(200):
         for _ in range(250):
@@ -780,12 +804,12 @@ def test_nested_extensions_do_not_exhaust_the_stack() -> None:
 
 
 @pytest.mark.parametrize("code", [0, 8, 31, 33, 63, 73, 127])
-def test_unknown_extension_code_is_rejected(code: int) -> None:
+def test_codec_decoding_unknown_extension_code_raises_unknown_tag_error(code: int) -> None:
     with pytest.raises(UnknownTagError, match=f"extension code in stored bytes: {code}"):
         codec.decode(ormsgpack.packb([ormsgpack.Ext(code, b"\x01")]))
 
 
-def test_unknown_short_name_is_rejected_without_import() -> None:
+def test_codec_decoding_unknown_short_name_raises_unknown_tag_error_and_imports_no_module() -> None:
     body = ormsgpack.packb(["this.module", {}])
     assert "this" not in sys.modules
     with pytest.raises(UnknownTagError, match=r"'this\.module'"):
@@ -827,12 +851,12 @@ DAMAGED = [
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("stored", DAMAGED, ids=repr)
-def test_damaged_bytes_raise_corrupt_payload(stored: bytes) -> None:
+def test_codec_decoding_damaged_bytes_raises_corrupt_payload_error(stored: bytes) -> None:
     with pytest.raises(CorruptPayloadError):
         codec.decode(stored)
 
 
-def test_encode_record_gives_the_same_bytes_as_encode() -> None:
+def test_encode_record_returns_same_bytes_and_raises_same_errors_as_encode() -> None:
     record = {"id": "1f", "versions": {f"channel{n}": n << 32 for n in range(20)}, "v": (4, 0)}
     assert codec.encode_record(record) == codec.encode(record)
     with pytest.raises(UnserializableError, match=r"Can't store \$\.x: "):
@@ -851,7 +875,7 @@ class Buffered(NamedTuple):
 
 
 @pytest.mark.parametrize("last", [bytearray(b"\xc4"), Buffered(bytearray(b"\xc4"))], ids=repr)
-def test_bytes_value_after_numbers_keeps_its_type(last: Any) -> None:
+def test_codec_restores_bytes_like_value_after_many_numbers_with_its_type(last: Any) -> None:
     numbers = Codec(types=[TypeCodec("buffered", Buffered, list, lambda held: Buffered(*held))])
     value = [[[*(at * 1.7 for at in range(500)), last]]]
     found = numbers.decode(numbers.encode(value))
@@ -862,7 +886,7 @@ def test_bytes_value_after_numbers_keeps_its_type(last: Any) -> None:
 @pytest.mark.parametrize(
     "value", [[], [{"n": 1}, "a", None] * 40, {f"key {n}": [n] for n in range(99)}], ids=repr
 )
-def test_entries_encoded_in_chunks_equal_the_whole(
+def test_encode_entries_in_chunks_returns_same_bytes_as_encode(
     value: list[Any] | dict[str, Any], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(codec_module, "AT_A_TIME", 50)
@@ -870,18 +894,18 @@ def test_entries_encoded_in_chunks_equal_the_whole(
     assert b"".join(codec.encode_entries(value, size)) == data[head_length(data) :]
 
 
-def test_bytearray_and_memoryview_are_decoded() -> None:
+def test_codec_decodes_bytearray_and_memoryview() -> None:
     stored = codec.encode({"a": (1,)})
     assert codec.decode(bytearray(stored)) == codec.decode(memoryview(stored)) == {"a": (1,)}
 
 
 @pytest.mark.parametrize("stored", ["text", None, 5])
-def test_non_bytes_input_raises_corrupt_payload(stored: Any) -> None:
+def test_codec_decoding_text_none_or_number_raises_corrupt_payload_error(stored: Any) -> None:
     with pytest.raises(CorruptPayloadError):
         codec.decode(stored)
 
 
-def test_stored_format_is_unchanged() -> None:
+def test_codec_encodes_sample_value_to_bytes_with_the_recorded_digest() -> None:
     """A thread saved today has to be readable for good: these bytes are promised."""
     value = {
         "t": (1, "a"),
@@ -897,6 +921,6 @@ def test_stored_format_is_unchanged() -> None:
     assert digest(codec.encode(value)) == "03069e92968241b404b7916d05fe3a50"
 
 
-def test_digest_has_32_hex_digits_and_detects_change() -> None:
+def test_digest_has_32_hex_digits_and_differs_for_different_bytes() -> None:
     assert len(digest(b"abc")) == 32
     assert digest(b"abc") != digest(b"abd")

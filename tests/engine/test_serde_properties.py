@@ -89,7 +89,7 @@ values = st.recursive(st.one_of(hashable_leaves, bytearrays), containers, max_le
 @pytest.mark.promise("P14")
 @settings(max_examples=400, deadline=None)
 @given(values)
-def test_every_storable_value_is_restored_unchanged(value: Any) -> None:
+def test_codec_restores_any_generated_storable_value_unchanged(value: Any) -> None:
     stored = codec.encode(value)
     again = codec.decode(stored)
     assert same_deep(again, value)
@@ -99,7 +99,9 @@ def test_every_storable_value_is_restored_unchanged(value: Any) -> None:
 @pytest.mark.promise("P14")
 @settings(max_examples=400, deadline=None)
 @given(st.lists(values, max_size=3))
-def test_fast_encoder_equals_slow_encoder(value: Any) -> None:
+def test_fast_encoder_returns_same_bytes_as_slow_encoder_for_any_generated_value(
+    value: Any,
+) -> None:
     assert codec.encode(value) == codec._encode_slowly(value)
 
 
@@ -125,7 +127,7 @@ def same_deep(left: Any, right: Any) -> bool:
 @pytest.mark.promise("P14")
 @settings(max_examples=200, deadline=None)
 @given(st.recursive(st.one_of(st.text(max_size=5), st.integers()), containers, max_leaves=6))
-def test_any_text_is_restored_or_rejected(value: Any) -> None:
+def test_codec_restores_any_text_or_rejects_it_for_surrogates(value: Any) -> None:
     try:
         stored = codec.encode(value)
     except UnserializableError as refusal:
@@ -137,7 +139,7 @@ def test_any_text_is_restored_or_rejected(value: Any) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(values)
-def test_measured_depth_and_containers_match_the_limits(value: Any) -> None:
+def test_measured_depth_and_container_count_equal_the_lowest_accepted_limits(value: Any) -> None:
     stored = codec.encode(value)
     depth, containers = measure(stored)
     assert containers <= count_possible_containers(stored)
@@ -159,7 +161,7 @@ def decodes_or_refuses(stored: bytes) -> None:
 
 
 @pytest.mark.promise("P14")
-def test_flipped_or_truncated_bytes_are_handled_without_import() -> None:
+def test_codec_decodes_or_rejects_every_flipped_or_truncated_byte_without_import() -> None:
     codec.decode(codec.encode(EXACT[38:]))  # whatever is imported lazily, before
     before = set(sys.modules)
     payloads = [codec.encode(value) for value in [*EXACT, *IMITATIONS]]
@@ -173,7 +175,7 @@ def test_flipped_or_truncated_bytes_are_handled_without_import() -> None:
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(values, st.data())
-def test_randomly_damaged_bytes_are_decoded_or_rejected(value: Any, data: st.DataObject) -> None:
+def test_codec_decodes_or_rejects_randomly_damaged_bytes(value: Any, data: st.DataObject) -> None:
     stored = bytearray(codec.encode(value))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(stored) - 1))
@@ -183,11 +185,11 @@ def test_randomly_damaged_bytes_are_decoded_or_rejected(value: Any, data: st.Dat
 
 @settings(max_examples=500, deadline=None)
 @given(st.binary(max_size=64))
-def test_random_bytes_are_decoded_or_rejected(stored: bytes) -> None:
+def test_codec_decodes_or_rejects_random_bytes(stored: bytes) -> None:
     decodes_or_refuses(stored)
 
 
 @settings(max_examples=500, deadline=None)
 @given(st.sampled_from(sorted({*LOAD_LEAF, *LOAD_BRANCH, 32})), st.binary(max_size=24))
-def test_random_extension_bytes_are_decoded_or_rejected(code: int, body: bytes) -> None:
+def test_codec_decodes_or_rejects_random_extension_body(code: int, body: bytes) -> None:
     decodes_or_refuses(bytes([0xC7, len(body), code]) + body)

@@ -14,7 +14,7 @@ from hitl_django.engine.types import Interrupt
 from .graphs import CONFIG, State, asks, line, open_interrupts, paused, saved
 
 
-def test_rerun_unanswered_false_skips_unanswered_nodes() -> None:
+def test_resume_with_rerun_unanswered_false_runs_only_the_answered_node() -> None:
     ran: list[str] = []
 
     def counted(name: str) -> Any:
@@ -35,7 +35,7 @@ def test_rerun_unanswered_false_skips_unanswered_nodes() -> None:
     assert list(open_interrupts(stopped)) == ["b"]
 
 
-def test_step_timeout_fails_the_step() -> None:
+def test_node_exceeding_step_timeout_fails_async_run_with_timeout_error() -> None:
     async def never_ends(state: State) -> None:
         await asyncio.Event().wait()
 
@@ -46,11 +46,11 @@ def test_step_timeout_fails_the_step() -> None:
     assert graph.get_state(CONFIG).next == ("a",)
 
 
-def test_merged_runtime_prefers_set_values_of_the_argument() -> None:
+def test_runtime_merge_returns_context_of_argument_if_it_is_set() -> None:
     base, other = Runtime(context="base"), Runtime(context="other")
     assert base.merge(other).context == "other"
     assert base.merge(Runtime()).context == "base"
 
 
-def test_interrupt_without_id_has_placeholder_id() -> None:
+def test_interrupt_constructed_without_id_has_placeholder_id() -> None:
     assert Interrupt("q").id == "placeholder-id"

@@ -38,7 +38,9 @@ def commit_of(writes: list[tuple[str, Any]], **options: Any) -> Commit:
 
 @pytest.mark.promise("P14")
 @given(st.lists(st.tuples(st.sampled_from(NAMES), written), max_size=5))
-def test_shared_encoding_equals_separate_encoding(writes: list[tuple[str, Any]]) -> None:
+def test_shared_values_encode_writes_and_channels_to_same_bytes_as_codec(
+    writes: list[tuple[str, Any]],
+) -> None:
     codec, commit = Codec(), commit_of(writes)
     shared = SharedValues(codec, commit)
     pairs = [[name, value] for name, value in writes]
@@ -48,14 +50,14 @@ def test_shared_encoding_equals_separate_encoding(writes: list[tuple[str, Any]])
         assert shared.encode(value) == codec.encode(value)
 
 
-def test_channel_value_shares_encoded_bytes_with_its_write() -> None:
+def test_shared_values_encode_channel_value_and_its_write_only_once() -> None:
     value = ["text"] * 100
     shared = SharedValues(Codec(), commit_of([("x", 1), ("a", value), ("y", 2)]))
     parts = shared.encode_writes([["x", 1], ["a", value], ["y", 2]])
     assert any(part is shared.encode(value) for part in parts)
 
 
-def test_added_entries_share_encoded_bytes_with_their_write() -> None:
+def test_shared_values_encode_added_channel_entries_and_their_write_only_once() -> None:
     added, whole = [{"x": 1}, "text"], Codec().encode(["before"] * 100)
     commit = commit_of([("a", added)], added={"a": AddedEntries(1, added)})
     shared = SharedValues(Codec(), commit)
@@ -67,7 +69,7 @@ def test_added_entries_share_encoded_bytes_with_their_write() -> None:
     assert encoded[1][:3] == find_extent(Codec().encode(["before"] * 100 + added))[:3]
 
 
-def test_writes_beyond_byte_limit_together_are_rejected() -> None:
+def test_shared_values_whose_writes_together_exceed_max_bytes_raise_payload_limit_error() -> None:
     codec = Codec(max_bytes=4000)
     writes: list[tuple[str, Any]] = [("a", ["x" * 100] * 20), ("b", ["y" * 100] * 20)]
     shared = SharedValues(codec, commit_of(writes))
@@ -76,7 +78,7 @@ def test_writes_beyond_byte_limit_together_are_rejected() -> None:
         shared.encode_writes([[name, value] for name, value in writes])
 
 
-def test_unstorable_write_is_rejected_with_its_path() -> None:
+def test_shared_values_with_unstorable_write_raise_unserializable_error_naming_its_path() -> None:
     added = ["fine", {"deep": object()}]
     commit = commit_of([("a", added)], added={"a": AddedEntries(1, added)})
     shared = SharedValues(Codec(), commit)

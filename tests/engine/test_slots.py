@@ -44,7 +44,7 @@ A, B, C = ("a" * 32, "b" * 32, "c" * 32)
         ("go on", [], {}),
     ],
 )
-def test_resume_value_becomes_responses_by_id(
+def test_plan_resume_assigns_resume_value_to_interrupt_ids(
     resume: Any, open_ids: list[str], answers: Any
 ) -> None:
     assert plan_resume(resume, open_ids) == answers
@@ -62,7 +62,7 @@ def test_resume_value_becomes_responses_by_id(
         ({C: 1, B: 2}, [A], "not_pending", (B, C)),
     ],
 )
-def test_unmatched_resume_value_is_rejected_with_its_reason(
+def test_plan_resume_with_unmatched_value_raises_unknown_interrupt_error_with_reason(
     resume: Any, open_ids: list[str], reason: str, named: tuple[str, ...]
 ) -> None:
     with pytest.raises(UnknownInterruptError) as raised:
@@ -73,7 +73,7 @@ def test_unmatched_resume_value_is_rejected_with_its_reason(
     assert isinstance(raised.value, (LookupError, RuntimeError))
 
 
-def test_resume_error_messages_suggest_a_correction() -> None:
+def test_plan_resume_error_messages_name_pending_interrupts_and_correction() -> None:
     with pytest.raises(UnknownInterruptError, match=f"you must specify the interrupt id.*{A}, {B}"):
         plan_resume(1, [A, B])
     with pytest.raises(UnknownInterruptError, match=f"already-consumed interrupt: {C}. Open: {A}"):
@@ -99,22 +99,24 @@ def test_resume_error_messages_suggest_a_correction() -> None:
         (A, False),
     ],
 )
-def test_resume_map_is_a_dict_of_interrupt_ids(resume: Any, is_map: bool) -> None:
+def test_is_resume_map_returns_true_only_for_dict_with_interrupt_ids_as_keys(
+    resume: Any, is_map: bool
+) -> None:
     assert is_resume_map(resume) is is_map
 
 
-def test_response_is_recorded_at_its_position() -> None:
+def test_record_answer_adds_response_at_its_position() -> None:
     assert record_answer([], 0, "a") == ["a"]
     assert record_answer(["a"], 1, "b") == ["a", "b"]
     assert record_answer(["a"], 1, None) == ["a", None]
 
 
-def test_corrected_response_drops_later_responses() -> None:
+def test_record_answer_replacing_a_response_removes_later_responses() -> None:
     assert record_answer(["a", "b", "c"], 1, "x") == ["a", "x"]
     assert record_answer(["a"], 0, "x") == ["x"]
 
 
-def test_parallel_responses_are_recorded_in_any_order() -> None:
+def test_record_answer_of_later_position_fills_gaps_with_missing_marker() -> None:
     gap = MissingResume()
     later = record_answer([], 2, "c")
     assert later == [gap, gap, "c"]
@@ -122,7 +124,7 @@ def test_parallel_responses_are_recorded_in_any_order() -> None:
     assert record_answer(record_answer(later, 1, "b"), 0, "a") == ["a", "b", "c"]
 
 
-def test_recording_a_response_does_not_mutate_the_list() -> None:
+def test_record_answer_does_not_mutate_its_input_list() -> None:
     stored = ["a", "b"]
     record_answer(stored, 0, "x")
     assert stored == ["a", "b"]
@@ -139,26 +141,26 @@ def given(**at: Any) -> dict[str, Any]:
     return {ids.make_interrupt_id("a:1", int(place[1:])): value for place, value in at.items()}
 
 
-def test_task_receives_response_to_its_pending_interrupt() -> None:
+def test_collect_answers_returns_response_to_pending_interrupt_of_the_task() -> None:
     assert collect_answers("a:1", status([], 0), given(p0="x")) == ["x"]
     assert collect_answers("a:1", status(["x"], 1), given(p1="y")) == ["x", "y"]
 
 
-def test_task_receives_no_response_of_another_task() -> None:
+def test_collect_answers_returns_empty_list_for_responses_to_another_task() -> None:
     assert list(collect_answers("b:2", status([], 0), given(p0="x"))) == []
     assert list(collect_answers("a:1", None, given(p1="x"))) == []
 
 
-def test_resume_map_can_answer_several_interrupts_of_a_task() -> None:
+def test_collect_answers_returns_responses_to_several_interrupts_of_one_task() -> None:
     assert collect_answers("a:1", status([], 0, 1), given(p0="x", p1="y")) == ["x", "y"]
     assert collect_answers("a:1", status([], 0, 1), given(p1="y")) == [MissingResume(), "y"]
 
 
-def test_new_response_replaces_the_stored_response() -> None:
+def test_collect_answers_replaces_stored_response_by_new_response() -> None:
     assert collect_answers("a:1", status(["x"], 0), given(p0="y")) == ["y"]
 
 
-def test_task_status_is_read_from_stored_writes() -> None:
+def test_read_task_statuses_returns_interrupts_responses_output_and_error_per_task() -> None:
     asked = Interrupt("q", A)
     statuses = read_task_statuses(
         [
@@ -179,7 +181,7 @@ def test_task_status_is_read_from_stored_writes() -> None:
     assert statuses["t4"].finished
 
 
-def test_finished_task_has_no_pending_interrupt() -> None:
+def test_read_task_statuses_lists_no_open_interrupt_for_finished_task() -> None:
     statuses = read_task_statuses([("t", INTERRUPT, (Interrupt("q", A),)), ("t", "key", 1)])
     assert statuses["t"].open == ()
     assert statuses["t"].interrupts != ()

@@ -35,21 +35,23 @@ def held_up_until(event: threading.Event) -> Any:
     return node
 
 
-def test_short_tasks_run_on_the_calling_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parallel_short_tasks_all_run_on_the_calling_os_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # On a busy machine a short task may take long, too; here nobody looks how long.
     monkeypatch.setattr(SyncDriver, "monitor", lambda driver: None)
     graph = side_by_side(a=here, b=here, c=here).compile()
     assert graph.invoke({"x": 1})["log"] == [threading.get_ident()] * 3
 
 
-def test_thread_bound_saver_keeps_tasks_off_the_calling_thread() -> None:
+def test_parallel_tasks_with_thread_bound_saver_do_not_run_on_calling_os_thread() -> None:
     saver = InMemorySaver()
     saver.thread_bound = True
     log = saved(side_by_side(a=here, b=here), saver).invoke({"x": 1}, CONFIG)["log"]
     assert threading.get_ident() not in log
 
 
-def test_queued_tasks_run_elsewhere_while_calling_thread_is_blocked() -> None:
+def test_queued_task_runs_on_another_os_thread_while_calling_thread_is_blocked() -> None:
     ran = threading.Event()
     graph = side_by_side(a=held_up_until(ran), b=lambda state: ran.set() or {"log": ["b"]})
     for _ in range(20):
@@ -57,7 +59,7 @@ def test_queued_tasks_run_elsewhere_while_calling_thread_is_blocked() -> None:
         assert graph.compile().invoke({"x": 1})["log"] == [True, "b"]
 
 
-def test_handler_runs_while_calling_thread_is_blocked() -> None:
+def test_error_handler_runs_on_another_os_thread_while_calling_thread_is_blocked() -> None:
     handled = threading.Event()
 
     def fails(state: State) -> None:
@@ -73,7 +75,7 @@ def test_handler_runs_while_calling_thread_is_blocked() -> None:
     assert sorted(map(str, saved(graph).invoke({"x": 1}, CONFIG)["log"])) == ["True", "handled"]
 
 
-def test_deputy_starting_before_its_registration_waits(
+def test_run_finishes_if_watchdog_registers_its_started_thread_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spawn = TaskThreads.spawn
@@ -85,13 +87,16 @@ def test_deputy_starting_before_its_registration_waits(
         return deputy
 
     monkeypatch.setattr(TaskThreads, "spawn", slow)
-    call = threading.Thread(target=test_handler_runs_while_calling_thread_is_blocked, daemon=True)
+    call = threading.Thread(
+        target=test_error_handler_runs_on_another_os_thread_while_calling_thread_is_blocked,
+        daemon=True,
+    )
     call.start()
     call.join(60)
     assert not call.is_alive()
 
 
-def test_handler_runs_for_task_that_blocked_calling_thread() -> None:
+def test_error_handler_runs_for_failed_task_that_blocked_the_calling_os_thread() -> None:
     ran = threading.Event()
 
     def fails(state: State) -> None:
@@ -107,7 +112,7 @@ def test_handler_runs_for_task_that_blocked_calling_thread() -> None:
     assert sorted(graph.invoke({"x": 1}, CONFIG)["log"]) == ["b", "handled"]
 
 
-def test_saver_failure_while_calling_thread_is_blocked_fails_run(
+def test_saver_failure_on_another_os_thread_fails_run_of_blocked_calling_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # However long the first task takes: its writes wait until the second one holds up the thread.
@@ -126,7 +131,7 @@ def test_saver_failure_while_calling_thread_is_blocked_fails_run(
         graph.invoke({"x": 1}, CONFIG)
 
 
-def test_exit_on_other_thread_ends_run_after_blocking_task() -> None:
+def test_system_exit_on_another_os_thread_is_raised_after_blocking_task_is_stored() -> None:
     left = threading.Event()
 
     def leaves(state: State) -> None:
@@ -139,7 +144,7 @@ def test_exit_on_other_thread_ends_run_after_blocking_task() -> None:
     assert [task.name for task in graph.get_state(CONFIG).tasks if task.result] == ["a"]
 
 
-def test_failure_behind_blocking_task_fails_run_and_keeps_results() -> None:
+def test_task_failure_on_another_os_thread_fails_run_and_stores_blocking_task_result() -> None:
     failed = threading.Event()
 
     def fails(state: State) -> None:
@@ -164,7 +169,7 @@ class Looked:
         self.seen.set()
 
 
-def test_idle_watchdog_thread_ends_and_restarts_on_demand(
+def test_watchdog_os_thread_ends_when_idle_and_restarts_for_next_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_REST", 0.01)
@@ -181,7 +186,7 @@ def test_idle_watchdog_thread_ends_and_restarts_on_demand(
         assert standby._thread is None
 
 
-def test_sleeping_watchdog_is_woken_by_new_worker() -> None:
+def test_sleeping_watchdog_wakes_up_when_a_worker_is_added() -> None:
     standby = Watchdog()
     for _ in range(3):
         hasty = Looked()
@@ -196,7 +201,7 @@ def test_sleeping_watchdog_is_woken_by_new_worker() -> None:
             time.sleep(0.001)
 
 
-def test_watchdog_woken_without_work_checks_the_next_worker(
+def test_watchdog_woken_by_removed_worker_still_checks_the_next_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_LOOKS", 1)
@@ -213,7 +218,7 @@ def test_watchdog_woken_without_work_checks_the_next_worker(
         standby.remove(worker)
 
 
-def test_forked_process_starts_its_own_watchdog() -> None:
+def test_graph_run_in_forked_process_starts_a_new_watchdog() -> None:
     graph = side_by_side(a=here, b=here).compile()
     graph.invoke({"x": 1})
     with warnings.catch_warnings():

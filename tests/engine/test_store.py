@@ -38,7 +38,7 @@ def keys(found: Iterable[Item]) -> list[str]:
     return [item.key for item in found]
 
 
-def test_stored_item_has_value_key_and_timestamps() -> None:
+def test_memory_store_item_has_value_key_namespace_and_timestamps() -> None:
     store = InMemoryStore()
     before = datetime.now(UTC)
     store.put(("users", "ann"), "name", {"first": "Ann"})
@@ -57,7 +57,7 @@ def test_stored_item_has_value_key_and_timestamps() -> None:
     assert Item(**item.dict()) == item
 
 
-def test_item_can_be_replaced_and_deleted() -> None:
+def test_memory_store_put_replaces_item_and_delete_removes_it() -> None:
     store = InMemoryStore()
     store.put(("a",), "k", {"v": 1})
     first = store.get(("a",), "k")
@@ -73,7 +73,7 @@ def test_item_can_be_replaced_and_deleted() -> None:
     assert store.list_namespaces() == []
 
 
-def test_stored_value_is_independent_of_callers_dict() -> None:
+def test_mutating_dict_after_store_put_or_get_does_not_change_stored_value() -> None:
     store, value = InMemoryStore(), {"list": [1]}
     store.put(("a",), "k", value)
     value["list"].append(2)
@@ -101,11 +101,13 @@ def test_stored_value_is_independent_of_callers_dict() -> None:
         ({"none": 1}, []),
     ],
 )
-def test_search_filter_compares_fields(wanted: dict[str, Any], found: list[str]) -> None:
+def test_store_search_filter_compares_value_fields_with_operators(
+    wanted: dict[str, Any], found: list[str]
+) -> None:
     assert keys(filled().search(("numbers",), filter=wanted)) == found
 
 
-def test_search_includes_child_namespaces_and_is_paginated() -> None:
+def test_store_search_includes_child_namespaces_and_applies_limit_and_offset() -> None:
     store = filled()
     assert keys(store.search(("numbers", "1"))) == ["k1", "k4", "k7", "k10"]
     assert keys(store.search(("num",))) == []
@@ -118,12 +120,12 @@ def test_search_includes_child_namespaces_and_is_paginated() -> None:
     assert first[0].dict()["score"] is None
 
 
-def test_unknown_filter_operator_raises_value_error() -> None:
+def test_store_search_with_unknown_filter_operator_raises_value_error() -> None:
     with pytest.raises(ValueError, match=r"Unsupported operator: \$near"):
         filled().search(("numbers",), filter={"n": {"$near": 1}})
 
 
-def test_namespaces_are_listed_by_prefix_suffix_and_depth() -> None:
+def test_list_namespaces_filters_by_prefix_suffix_and_max_depth() -> None:
     store = InMemoryStore()
     for namespace in [("a", "b", "c"), ("a", "b", "d"), ("x", "b", "d"), ("a",)]:
         store.put(namespace, "k", {})
@@ -139,17 +141,17 @@ def test_namespaces_are_listed_by_prefix_suffix_and_depth() -> None:
 @pytest.mark.parametrize(
     "namespace", [(), ("",), ("a.b",), ("langgraph", "x"), (1,), "abc", None], ids=repr
 )
-def test_invalid_namespace_is_rejected(namespace: Any) -> None:
+def test_store_put_with_invalid_namespace_raises_invalid_namespace_error(namespace: Any) -> None:
     with pytest.raises(InvalidNamespaceError):
         InMemoryStore().put(namespace, "k", {})
 
 
-def test_value_that_is_not_a_dict_is_rejected() -> None:
+def test_store_put_with_value_other_than_dict_raises_type_error() -> None:
     with pytest.raises(TypeError, match="Store values must be dicts, not str"):
         InMemoryStore().put(("a",), "k", "text")  # type: ignore[arg-type]
 
 
-def test_batch_reads_before_writes_and_keeps_last_value() -> None:
+def test_store_batch_reads_before_its_writes_and_stores_last_value_of_a_key() -> None:
     store = InMemoryStore()
     store.put(("a",), "k", {"v": 0})
     results = store.batch(
@@ -179,7 +181,7 @@ class Clock:
         self.now += timedelta(minutes=minutes)
 
 
-def test_item_expires_after_ttl_unless_read() -> None:
+def test_store_item_expires_after_its_ttl_and_each_read_restarts_the_ttl() -> None:
     clock = Clock()
     store = InMemoryStore(clock=clock)
     store.put(("a",), "k", {}, ttl=10)
@@ -203,7 +205,9 @@ class Plain(BaseStore):
 
 
 @pytest.mark.parametrize("make", [InMemoryStore, Plain])
-def test_async_store_methods_match_sync_methods(make: Callable[[], BaseStore]) -> None:
+def test_async_store_methods_return_same_results_as_sync_methods(
+    make: Callable[[], BaseStore],
+) -> None:
     async def main() -> None:
         store = make()
         await store.aput(("a",), "k", {"v": 1})
@@ -218,12 +222,12 @@ def test_async_store_methods_match_sync_methods(make: Callable[[], BaseStore]) -
     asyncio.run(main())
 
 
-def test_store_without_ttl_support_raises_not_implemented() -> None:
+def test_put_with_ttl_in_store_without_ttl_support_raises_not_implemented_error() -> None:
     with pytest.raises(NotImplementedError, match="TTL is not supported by Plain"):
         Plain().put(("a",), "k", {}, ttl=1)
 
 
-def test_graph_and_subgraph_nodes_share_the_store() -> None:
+def test_nodes_of_graph_and_subgraph_receive_the_same_store() -> None:
     def inner(state: Any, store: BaseStore) -> dict[str, Any]:
         store.put(("a",), "inner", {"same": store is get_store()})
         return {"log": ["inner"]}

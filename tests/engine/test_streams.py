@@ -31,13 +31,13 @@ def two() -> Any:
     return saved(line(a=says("a"), b=says("b", x=2)))
 
 
-def test_default_stream_mode_is_updates() -> None:
+def test_stream_without_mode_yields_updates() -> None:
     updates = [{"a": {"log": ["a"]}}, {"b": {"log": ["b"], "x": 2}}]
     assert told(two(), {"x": 1}) == updates
     assert told(two(), {"x": 1}, stream_mode="updates") == updates
 
 
-def test_values_are_streamed_after_input_and_each_step() -> None:
+def test_stream_mode_values_yields_state_after_input_and_each_super_step() -> None:
     assert told(two(), {"x": 1}, stream_mode="values") == [
         {"x": 1, "log": []},
         {"x": 1, "log": ["a"]},
@@ -45,21 +45,21 @@ def test_values_are_streamed_after_input_and_each_step() -> None:
     ]
 
 
-def test_several_stream_modes_are_labelled() -> None:
+def test_stream_with_several_modes_yields_pairs_of_mode_and_chunk() -> None:
     chunks = told(two(), {"x": 1}, stream_mode=["values", "updates"])
     assert [mode for mode, _ in chunks] == ["values", "updates", "values", "updates", "values"]
 
 
-def test_node_without_writes_streams_none() -> None:
+def test_stream_of_node_without_writes_yields_none_as_its_update() -> None:
     assert told(saved(line(a=lambda state: None)), {"x": 1}) == [{"a": None}]
 
 
-def test_several_updates_of_a_node_are_streamed_as_list() -> None:
+def test_stream_of_node_with_several_updates_yields_them_as_list() -> None:
     graph = saved(line(a=lambda state: [Command(update={"log": ["1"]}), {"log": ["2"]}]))
     assert told(graph, {"x": 1}) == [{"a": [{"log": ["1"]}, {"log": ["2"]}]}]
 
 
-def test_custom_chunks_are_streamed_before_the_update() -> None:
+def test_custom_stream_chunks_of_node_precede_its_update() -> None:
     def node(state: Any) -> dict[str, Any]:
         write = get_stream_writer()
         write("one")
@@ -74,14 +74,14 @@ def test_custom_chunks_are_streamed_before_the_update() -> None:
     ]
 
 
-def test_custom_chunks_without_custom_mode_are_discarded() -> None:
+def test_custom_stream_chunks_are_not_yielded_in_updates_mode() -> None:
     def node(state: Any) -> None:
         get_stream_writer()("unheard")
 
     assert told(saved(line(a=node)), {"x": 1}, stream_mode="updates") == [{"a": None}]
 
 
-def test_interrupt_is_streamed_in_updates_and_values() -> None:
+def test_interrupt_is_yielded_in_stream_modes_updates_and_values() -> None:
     chunks = list(
         saved(line(a=asks("q"))).stream({"x": 1}, CONFIG, stream_mode=["updates", "values"])
     )
@@ -92,13 +92,13 @@ def test_interrupt_is_streamed_in_updates_and_values() -> None:
     assert [asked.value for asked in last["__interrupt__"]] == ["q"]
 
 
-def test_resumed_run_streams_its_initial_values() -> None:
+def test_stream_of_resumed_run_yields_state_before_the_first_new_step() -> None:
     graph = paused(line(a=asks("q"), b=says("b")))
     chunks = list(graph.stream(Command(resume="yes"), CONFIG, stream_mode="values"))
     assert [chunk["log"] for chunk in chunks] == [[], ["yes"], ["yes", "b"]]
 
 
-def test_finished_tasks_are_streamed_as_cached_on_resume() -> None:
+def test_stream_of_resumed_run_marks_already_finished_tasks_as_cached() -> None:
     graph = paused(side_by_side(a=asks("q"), b=says("b")))
     chunks = list(graph.stream(Command(resume="yes"), CONFIG))
     assert chunks == [
@@ -107,7 +107,7 @@ def test_finished_tasks_are_streamed_as_cached_on_resume() -> None:
     ]
 
 
-def test_failed_task_is_streamed_before_error_is_raised() -> None:
+def test_stream_mode_tasks_yields_failed_task_before_raising_its_error() -> None:
     heard: list[Any] = []
     chunks = saved(line(a=lambda state: 1 / 0)).stream({"x": 1}, CONFIG, stream_mode="tasks")
     with pytest.raises(ZeroDivisionError):
@@ -118,7 +118,7 @@ def test_failed_task_is_streamed_before_error_is_raised() -> None:
     ]
 
 
-def test_tasks_are_streamed_at_start_and_end() -> None:
+def test_stream_mode_tasks_yields_each_task_at_its_start_and_end() -> None:
     chunks = list(two().stream({"x": 1}, CONFIG, stream_mode="tasks"))
     assert [(chunk["name"], "triggers" in chunk) for chunk in chunks] == [
         *(("a", True), ("a", False), ("b", True), ("b", False))
@@ -127,7 +127,7 @@ def test_tasks_are_streamed_at_start_and_end() -> None:
     assert chunks[1]["result"] == {"log": ["a"]}
 
 
-def test_checkpoints_are_streamed_as_stored() -> None:
+def test_stream_mode_checkpoints_yields_each_stored_checkpoint() -> None:
     graph = two()
     chunks = list(graph.stream({"x": 1}, CONFIG, stream_mode="checkpoints"))
     history = list(graph.get_state_history(CONFIG))[::-1]
@@ -135,7 +135,7 @@ def test_checkpoints_are_streamed_as_stored() -> None:
     assert [tuple(chunk["next"]) for chunk in chunks] == [record.next for record in history]
 
 
-def test_debug_mode_streams_tasks_and_checkpoints() -> None:
+def test_stream_mode_debug_yields_tasks_task_results_and_checkpoints() -> None:
     chunks = list(two().stream({"x": 1}, CONFIG, stream_mode="debug"))
     kinds = [(chunk["step"], chunk["type"]) for chunk in chunks]
     assert kinds == [
@@ -145,7 +145,7 @@ def test_debug_mode_streams_tasks_and_checkpoints() -> None:
     ]
 
 
-def test_subgraph_chunks_are_streamed_only_with_subgraphs() -> None:
+def test_stream_yields_subgraph_chunks_only_with_subgraphs_true() -> None:
     child = line(c=says("c")).compile()
     graph = saved(line(a=says("a"), sub=child))
     quiet = list(graph.stream({"x": 1}, CONFIG))
@@ -157,14 +157,14 @@ def test_subgraph_chunks_are_streamed_only_with_subgraphs() -> None:
     ]
 
 
-def test_invoke_with_stream_mode_returns_all_chunks() -> None:
+def test_invoke_with_stream_mode_updates_returns_list_of_all_updates() -> None:
     assert two().invoke({"x": 1}, CONFIG, stream_mode="updates") == [
         {"a": {"log": ["a"]}},
         {"b": {"log": ["b"], "x": 2}},
     ]
 
 
-def test_invoke_collects_custom_chunks_after_parallel_step() -> None:
+def test_invoke_with_stream_mode_custom_returns_chunks_written_after_parallel_step() -> None:
     def writes(name: str) -> Any:
         return lambda state: get_stream_writer()(name) or {"log": [name]}
 
@@ -173,7 +173,7 @@ def test_invoke_collects_custom_chunks_after_parallel_step() -> None:
     assert found.invoke({"x": 1}, CONFIG, stream_mode="custom") == ["a", "b", "c"]
 
 
-def test_custom_chunks_after_parallel_step_do_not_fill_inbox(
+def test_custom_stream_chunks_written_after_parallel_step_do_not_accumulate_in_thread_inbox(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[TaskThreads] = []

@@ -40,14 +40,14 @@ def counting(counts: dict[str, int], name: str, ask: bool = False) -> Any:
     return node
 
 
-def test_graph_can_be_a_node() -> None:
+def test_compiled_graph_used_as_node_runs_its_nodes_in_parent_run() -> None:
     child = line(ca=says("ca"), cb=says("cb")).compile()
     assert saved(line(p=says("p"), sub=child)).invoke({"x": 1}, CONFIG)["log"] == [
         *("p", "p", "ca", "cb")
     ]
 
 
-def test_interrupt_of_subgraph_pauses_the_parent() -> None:
+def test_interrupt_in_subgraph_pauses_parent_before_its_next_node() -> None:
     graph = paused(line(p=says("p"), sub=calling(line(c=asks("child?")).compile()), q=says("q")))
     assert graph.get_state(CONFIG).next == ("sub",)
     assert list(open_interrupts(graph)) == ["child?"]
@@ -55,7 +55,7 @@ def test_interrupt_of_subgraph_pauses_the_parent() -> None:
     assert log_of(graph) == ["p", "yes", "q"]
 
 
-def test_resume_repeats_parent_node_and_not_finished_subgraph_nodes() -> None:
+def test_resume_runs_parent_node_again_but_not_finished_nodes_of_its_subgraph() -> None:
     counts: dict[str, int] = {}
     child = line(before=counting(counts, "before"), ask=counting(counts, "ask", ask=True)).compile()
 
@@ -70,7 +70,7 @@ def test_resume_repeats_parent_node_and_not_finished_subgraph_nodes() -> None:
 
 
 @pytest.mark.parametrize("levels", [2, 3, 4])
-def test_interrupt_is_raised_through_any_number_of_levels(levels: int) -> None:
+def test_interrupt_in_subgraph_nested_up_to_four_levels_receives_its_response(levels: int) -> None:
     graph = line(c=asks("deep?"), after=says("after"))
     for level in range(levels):
         graph = line(**{f"p{level}": says(f"p{level}"), "sub": calling(graph.compile())})
@@ -82,7 +82,7 @@ def test_interrupt_is_raised_through_any_number_of_levels(levels: int) -> None:
     assert len(log_of(compiled)) == levels + 2
 
 
-def test_parallel_subgraphs_can_be_answered_in_any_order() -> None:
+def test_interrupts_of_parallel_subgraphs_can_be_answered_in_any_order() -> None:
     children = {name: calling(line(c=asks(f"{name}?"), d=says(name)).compile()) for name in "abc"}
     graph = paused(side_by_side(**children))
     for name in "cab":
@@ -90,7 +90,7 @@ def test_parallel_subgraphs_can_be_answered_in_any_order() -> None:
     assert log_of(graph) == ["a!", "a", "b!", "b", "c!", "c"]
 
 
-def test_several_interrupts_of_a_subgraph_are_all_pending() -> None:
+def test_parallel_interrupts_in_one_subgraph_are_all_pending() -> None:
     graph = paused(line(sub=calling(side_by_side(a=asks("qa"), b=asks("qb")).compile())))
     ids = open_interrupts(graph)
     assert set(ids) == {"qa", "qb"}
@@ -100,7 +100,7 @@ def test_several_interrupts_of_a_subgraph_are_all_pending() -> None:
     assert log_of(graph) == ["A", "B"]
 
 
-def test_node_can_interrupt_before_and_after_its_subgraph() -> None:
+def test_node_interrupts_before_inside_and_after_its_subgraph_in_order() -> None:
     child = line(c=asks("child?")).compile()
 
     def node(state: State) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def test_node_can_interrupt_before_and_after_its_subgraph() -> None:
     assert log_of(graph) == ["FIRST?", "CHILD?", "LAST?"]
 
 
-def test_node_can_call_several_subgraphs_with_interrupts() -> None:
+def test_node_calling_two_subgraphs_with_interrupts_receives_both_responses() -> None:
     one, two = line(c=asks("one?")).compile(), line(c=asks("two?")).compile()
 
     def node(state: State) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def test_node_can_call_several_subgraphs_with_interrupts() -> None:
     assert log_of(graph) == ["1", "2"]
 
 
-def test_interrupts_of_async_subgraphs_are_answered() -> None:
+def test_interrupts_of_async_subgraphs_receive_their_responses() -> None:
     child = line(c=asks("child?")).compile()
 
     async def node(state: State) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def test_interrupts_of_async_subgraphs_are_answered() -> None:
     assert log_of(graph) == ["yes", "yes"]
 
 
-def test_subgraph_restarts_in_each_run_of_its_parent() -> None:
+def test_subgraph_starts_with_empty_state_in_each_run_of_its_parent() -> None:
     child = line(c=lambda state: {"log": [len(state["log"])]}).compile()
     graph = saved(line(a=calling(child)))
     graph.invoke({"x": 1}, CONFIG)
@@ -149,7 +149,7 @@ def test_subgraph_restarts_in_each_run_of_its_parent() -> None:
     assert log_of(graph) == [0, 0]
 
 
-def test_subgraph_with_own_checkpoints_keeps_its_state() -> None:
+def test_subgraph_compiled_with_checkpointer_true_continues_its_state_in_next_run() -> None:
     child = line(c=lambda state: {"log": [len(state["log"])]}).compile(checkpointer=True)
     graph = saved(line(a=calling(child)))
     graph.invoke({"x": 1}, CONFIG)
@@ -157,7 +157,7 @@ def test_subgraph_with_own_checkpoints_keeps_its_state() -> None:
     assert log_of(graph) == [0, 0, 1]
 
 
-def test_subgraph_without_checkpoints_restarts_on_resume() -> None:
+def test_subgraph_compiled_with_checkpointer_false_runs_again_on_resume_of_parent() -> None:
     counts: dict[str, int] = {}
     child = line(before=counting(counts, "before")).compile(checkpointer=False)
 
@@ -169,7 +169,7 @@ def test_subgraph_without_checkpoints_restarts_on_resume() -> None:
     assert counts == {"before": 2}
 
 
-def test_parent_saver_replaces_saver_of_subgraph() -> None:
+def test_subgraph_with_own_checkpointer_stores_in_checkpointer_of_its_parent() -> None:
     own = InMemorySaver()
     child = line(c=asks("child?")).compile(own)
     graph = paused(line(a=calling(child)))
@@ -178,7 +178,7 @@ def test_parent_saver_replaces_saver_of_subgraph() -> None:
     assert list(own.list(None)) == []
 
 
-def test_subgraph_with_own_thread_is_a_separate_run() -> None:
+def test_subgraph_invoked_with_own_thread_id_stores_in_its_own_checkpointer() -> None:
     own = InMemorySaver()
     child = line(c=says("c")).compile(own)
 
@@ -190,7 +190,7 @@ def test_subgraph_with_own_thread_is_a_separate_run() -> None:
     assert len(list(own.list({"configurable": {"thread_id": "other"}}))) == 3
 
 
-def test_subgraph_command_can_direct_its_parent() -> None:
+def test_command_parent_from_subgraph_updates_and_directs_its_parent_graph() -> None:
     child = StateGraph(State).add_edge(START, "c")
     child.add_node(
         "c", lambda s: Command(graph=Command.PARENT, goto="z", update={"log": ["from below"]})
@@ -202,7 +202,7 @@ def test_subgraph_command_can_direct_its_parent() -> None:
     ]
 
 
-def test_failed_subgraph_fails_parent_and_continues_at_failed_node() -> None:
+def test_run_failed_in_subgraph_continues_at_failed_node_of_the_subgraph() -> None:
     counts: dict[str, int] = {}
 
     def flaky(state: State) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def test_failed_subgraph_fails_parent_and_continues_at_failed_node() -> None:
     assert counts == {"before": 1, "flaky": 2}
 
 
-def test_parent_state_includes_state_of_subgraph() -> None:
+def test_get_state_with_subgraphs_includes_state_of_interrupted_subgraph() -> None:
     child = line(ca=says("ca"), cb=asks("child?")).compile()
     graph = paused(line(p=says("p"), sub=child))
     [task] = graph.get_state(CONFIG, subgraphs=True).tasks
@@ -228,13 +228,13 @@ def test_parent_state_includes_state_of_subgraph() -> None:
     assert [asked.value for asked in task.state.interrupts] == ["child?"]
 
 
-def test_recursion_limit_applies_to_subgraph_separately() -> None:
+def test_recursion_limit_counts_steps_of_subgraph_separately_from_parent() -> None:
     child = line(c=says("c"), d=says("d")).compile()
     graph = saved(line(a=calling(child)))
     assert graph.invoke({"x": 1}, {**CONFIG, "recursion_limit": 3})["log"] == ["c", "d"]
 
 
-def test_subgraph_in_a_loop_interrupts_each_iteration() -> None:
+def test_interrupt_of_subgraph_in_loop_is_pending_in_each_iteration() -> None:
     child = StateGraph(State).add_edge(START, "c")
     child.add_node("c", lambda s: {"x": s["x"] + 1, "log": [interrupt(f"round {s['x']}")]})
     graph = StateGraph(State).add_node("sub", child.compile()).add_edge(START, "sub")
@@ -246,7 +246,7 @@ def test_subgraph_in_a_loop_interrupts_each_iteration() -> None:
     assert compiled.get_state(CONFIG).next == ()
 
 
-def test_sent_subgraphs_each_have_a_pending_interrupt() -> None:
+def test_subgraphs_started_by_three_sends_each_have_a_pending_interrupt() -> None:
     child = StateGraph(State).add_edge(START, "c")
     child.add_node("c", lambda s: {"log": [interrupt(f"child {s['x']}?")]})
     inner = child.compile()
@@ -320,7 +320,7 @@ NODES = [
 
 
 @pytest.mark.parametrize("node", NODES, ids=lambda node: node.__name__)
-def test_graph_read_from_attribute_is_subgraph_of_its_node(node: Any) -> None:
+def test_graph_read_from_object_attribute_in_node_is_listed_as_its_subgraph(node: Any) -> None:
     compiled = paused(line(n=node))
     assert list(compiled.get_subgraphs(recurse=True)) == [("n", agent.graph)]
     state = compiled.get_state(CONFIG, subgraphs=True).tasks[0].state
@@ -333,12 +333,12 @@ def test_graph_read_from_attribute_is_subgraph_of_its_node(node: Any) -> None:
     assert answer(compiled, "yes")["log"] == ["pre", "edited", "yes"]
 
 
-def test_node_reading_its_own_graph_has_no_subgraph() -> None:
+def test_get_subgraphs_omits_graph_whose_node_reads_the_graph_itself() -> None:
     compiled = saved(line(n=lambda state: {"log": [compiled.name]}))
     assert list(compiled.get_subgraphs(recurse=True)) == []
 
 
-def test_mutually_recursive_graphs_are_listed_once() -> None:
+def test_get_subgraphs_lists_mutually_recursive_graphs_once() -> None:
     one = line(to=lambda state: other.invoke(state)).compile()
     other = line(back=lambda state: one.invoke(state)).compile()
     listed = [("to", other), ("to|back", one)]

@@ -49,7 +49,7 @@ def limited(node: Any, timeout: Any, **policies: Any) -> StateGraph:
 
 @WAYS
 @pytest.mark.promise("P12")
-def test_attempt_beyond_run_timeout_fails_its_node(run: Run) -> None:
+def test_node_exceeding_run_timeout_fails_with_node_timeout_error(run: Run) -> None:
     with pytest.raises(NodeTimeoutError, match="Node 'a' reached its run timeout") as raised:
         run(saved(limited(for_ever, timedelta(milliseconds=10))), {"x": 1})
     error = raised.value
@@ -60,7 +60,7 @@ def test_attempt_beyond_run_timeout_fails_its_node(run: Run) -> None:
 
 
 @WAYS
-def test_earlier_of_two_timeouts_applies(run: Run) -> None:
+def test_node_with_run_and_idle_timeout_fails_at_the_shorter_timeout(run: Run) -> None:
     policy = TimeoutPolicy(run_timeout=60, idle_timeout=0.01)
     with pytest.raises(NodeTimeoutError, match="idle timeout") as raised:
         run(saved(limited(for_ever, policy)), {"x": 1})
@@ -69,7 +69,7 @@ def test_earlier_of_two_timeouts_applies(run: Run) -> None:
 
 @WAYS
 @LEAPS
-def test_each_attempt_has_the_full_timeout(run: Run) -> None:
+def test_each_node_attempt_gets_the_full_run_timeout(run: Run) -> None:
     attempts: list[int] = []
 
     async def node(state: State, runtime: Runtime) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def test_each_attempt_has_the_full_timeout(run: Run) -> None:
     assert attempts == [1, 2, 3]
 
 
-def test_timeout_must_be_positive() -> None:
+def test_timeout_of_zero_negative_or_nan_raises_value_error() -> None:
     for timeout in (0, -1, timedelta(0), float("nan"), TimeoutPolicy(run_timeout=0)):
         with pytest.raises(ValueError, match="run_timeout must be greater than 0"):
             limited(for_ever, timeout)
@@ -104,7 +104,7 @@ SYNC = (
 )
 
 
-def test_sync_node_with_timeout_fails_compile() -> None:
+def test_compile_of_sync_node_with_timeout_raises_value_error() -> None:
     with pytest.raises(ValueError) as raised:
         limited(says("a"), 1).compile()
     assert str(raised.value) == SYNC.format("a")
@@ -115,7 +115,7 @@ def test_sync_node_with_timeout_fails_compile() -> None:
 
 
 @WAYS
-def test_send_with_timeout_to_sync_node_is_rejected(run: Run) -> None:
+def test_send_with_timeout_to_sync_node_raises_value_error(run: Run) -> None:
     graph = StateGraph(State).add_node("a", says("a"))
     graph.add_conditional_edges(START, lambda state: [Send("a", state, timeout=1)], ["a"])
     with pytest.raises(ValueError) as raised:
@@ -125,7 +125,9 @@ def test_send_with_timeout_to_sync_node_is_rejected(run: Run) -> None:
 
 @WAYS
 @pytest.mark.parametrize(("own", "sent"), [(60, 0.01), (None, 0.01), (0.01, None)])
-def test_shorter_send_timeout_overrides_node_timeout(run: Run, own: Any, sent: Any) -> None:
+def test_send_timeout_shorter_than_node_timeout_fails_the_node(
+    run: Run, own: Any, sent: Any
+) -> None:
     graph = StateGraph(State).add_node("a", for_ever, timeout=own)
     graph.add_conditional_edges(START, lambda state: [Send("a", state, timeout=sent)], ["a"])
     with pytest.raises(NodeTimeoutError):
@@ -133,7 +135,7 @@ def test_shorter_send_timeout_overrides_node_timeout(run: Run, own: Any, sent: A
 
 
 @LEAPS
-def test_longer_send_timeout_overrides_node_timeout() -> None:
+def test_send_timeout_longer_than_node_timeout_replaces_the_node_timeout() -> None:
     async def node(state: State) -> dict[str, Any]:
         await asyncio.sleep(50)
         return {"log": ["in time"]}
@@ -143,7 +145,7 @@ def test_longer_send_timeout_overrides_node_timeout() -> None:
     assert ainvoked(saved(graph), {"x": 1})["log"] == ["in time"]
 
 
-def test_sends_with_different_timeouts_are_not_equal() -> None:
+def test_sends_with_different_timeouts_compare_unequal() -> None:
     one, other = Send("a", 1, timeout=1), Send("a", 1)
     assert one != other
     assert hash(one) != hash(other)
@@ -211,7 +213,7 @@ def do_nothing(runtime: Runtime) -> None:
         (do_nothing, False, False),
     ],
 )
-def test_progress_resets_idle_timeout_by_refresh_policy(
+def test_node_progress_restarts_idle_timeout_according_to_refresh_on(
     run: Run, step: Any, auto: bool, heartbeat: bool, noted: list[str]
 ) -> None:
     for how, counts in (("auto", auto), ("heartbeat", heartbeat)):
@@ -223,7 +225,7 @@ def test_progress_resets_idle_timeout_by_refresh_policy(
 
 @WAYS
 @pytest.mark.parametrize(("how", "each"), [("auto", 2), ("heartbeat", 0)])
-def test_start_and_end_of_called_tasks_count_as_progress(
+def test_start_and_end_of_called_tasks_restart_idle_timeout_of_calling_node(
     run: Run, how: Any, each: int, noted: list[str]
 ) -> None:
     @task
@@ -248,7 +250,9 @@ def test_start_and_end_of_called_tasks_count_as_progress(
 
 
 @WAYS
-def test_steps_of_subgraph_count_as_progress(run: Run, noted: list[str]) -> None:
+def test_super_steps_of_subgraph_restart_idle_timeout_of_parent_node(
+    run: Run, noted: list[str]
+) -> None:
     child = line(one=says("one"), two=says("two")).compile()
     above = line(middle=child).compile()
 
@@ -266,7 +270,7 @@ def test_steps_of_subgraph_count_as_progress(run: Run, noted: list[str]) -> None
         assert noted == []
 
 
-def test_heartbeat_in_subgraph_reaches_all_parent_nodes(noted: list[str]) -> None:
+def test_heartbeat_in_subgraph_restarts_idle_timeout_of_all_parent_nodes(noted: list[str]) -> None:
     asked = TimeoutPolicy(idle_timeout=60, refresh_on="heartbeat")
     below = StateGraph(State).add_node("b", doing(beat), timeout=asked).add_edge(START, "b")
     plain = line(middle=below.compile()).compile()
@@ -274,7 +278,9 @@ def test_heartbeat_in_subgraph_reaches_all_parent_nodes(noted: list[str]) -> Non
     assert noted == ["b", "a"]
 
 
-def test_subgraph_with_own_context_keeps_the_heartbeat(noted: list[str]) -> None:
+def test_heartbeat_in_subgraph_with_own_context_restarts_idle_timeout_of_parent(
+    noted: list[str],
+) -> None:
     below = line(b=doing(beat)).compile()
 
     async def calls(state: State) -> Any:
@@ -285,14 +291,16 @@ def test_subgraph_with_own_context_keeps_the_heartbeat(noted: list[str]) -> None
     assert noted == ["a"]
 
 
-def test_heartbeat_without_timeout_does_nothing(noted: list[str]) -> None:
+def test_node_without_timeout_calling_heartbeat_finishes_without_noted_progress(
+    noted: list[str],
+) -> None:
     assert ainvoked(saved(line(a=doing(beat))), {"x": 1})["log"] == ["done"]
     assert noted == []
 
 
 @WAYS
 @LEAPS
-def test_node_sending_heartbeats_can_exceed_its_idle_timeout(run: Run) -> None:
+def test_node_calling_heartbeat_runs_longer_than_its_idle_timeout(run: Run) -> None:
     async def node(state: State, runtime: Runtime) -> dict[str, Any]:
         for _ in range(3):
             await asyncio.sleep(0.9)
@@ -307,7 +315,7 @@ def test_node_sending_heartbeats_can_exceed_its_idle_timeout(run: Run) -> None:
 
 
 @LEAPS
-def test_late_attempt_writes_no_stream_state_or_interrupt() -> None:
+def test_timed_out_node_attempt_adds_no_stream_chunk_state_or_interrupt() -> None:
     async def drive() -> tuple[list[Any], list[str]]:
         go_on, tried = asyncio.Event(), asyncio.Event()
         calls: list[int] = []
@@ -351,7 +359,7 @@ def test_late_attempt_writes_no_stream_state_or_interrupt() -> None:
 
 
 @WAYS
-def test_node_swallowing_cancellation_still_times_out(run: Run) -> None:
+def test_node_catching_cancellation_at_timeout_fails_with_node_timeout_error(run: Run) -> None:
     async def node(state: State) -> dict[str, Any]:
         try:
             return await for_ever(state)
@@ -365,7 +373,7 @@ def test_node_swallowing_cancellation_still_times_out(run: Run) -> None:
 
 
 @WAYS
-def test_error_during_cleanup_does_not_hide_the_timeout(run: Run) -> None:
+def test_exception_in_cleanup_after_timeout_does_not_replace_node_timeout_error(run: Run) -> None:
     async def node(state: State) -> dict[str, Any]:
         try:
             return await for_ever(state)
@@ -377,7 +385,7 @@ def test_error_during_cleanup_does_not_hide_the_timeout(run: Run) -> None:
 
 
 @LEAPS
-def test_next_attempt_waits_for_cleanup_of_previous() -> None:
+def test_next_node_attempt_starts_after_cleanup_of_timed_out_attempt() -> None:
     told: list[str] = []
 
     async def node(state: State) -> dict[str, Any]:
@@ -399,7 +407,7 @@ def test_next_attempt_waits_for_cleanup_of_previous() -> None:
 
 @WAYS
 @LEAPS
-def test_response_and_once_result_survive_a_timeout(run: Run) -> None:
+def test_response_and_once_result_are_reused_after_node_timeout(run: Run) -> None:
     done: list[str] = []
     slow = [True]
 
@@ -417,7 +425,7 @@ def test_response_and_once_result_survive_a_timeout(run: Run) -> None:
     assert done == ["paid"]
 
 
-def test_cancelled_run_is_cancelled_after_node_cleanup() -> None:
+def test_cancelling_run_waits_for_node_cleanup_and_raises_cancelled_error() -> None:
     async def drive() -> list[str]:
         begun, told = asyncio.Event(), []
 
@@ -440,7 +448,7 @@ def test_cancelled_run_is_cancelled_after_node_cleanup() -> None:
     assert asyncio.run(drive()) == ["cleaned up"]
 
 
-def test_cancelled_run_without_timeout_is_not_handled_as_failure() -> None:
+def test_cancelling_run_of_node_without_timeout_does_not_call_error_handler() -> None:
     async def drive() -> None:
         graph = limited(for_ever, None, error_handler=says("handled")).compile()
         with pytest.raises(TimeoutError):
@@ -451,7 +459,9 @@ def test_cancelled_run_without_timeout_is_not_handled_as_failure() -> None:
 
 @WAYS
 @pytest.mark.parametrize("timeout", [None, 60])
-def test_awaiting_cancelled_task_fails_the_node(run: Run, timeout: Any) -> None:
+def test_node_awaiting_cancelled_asyncio_task_fails_with_node_cancelled_error(
+    run: Run, timeout: Any
+) -> None:
     async def node(state: State) -> None:
         other = asyncio.create_task(asyncio.sleep(60))
         other.cancel()
@@ -465,7 +475,7 @@ def test_awaiting_cancelled_task_fails_the_node(run: Run, timeout: Any) -> None:
     assert "NodeCancelledError" in graph.get_state(CONFIG).tasks[0].error
 
 
-def test_cancelled_sibling_of_failed_node_has_no_error() -> None:
+def test_async_sibling_cancelled_by_node_failure_has_no_stored_error() -> None:
     async def bad(state: State) -> None:
         raise ValueError("no")
 

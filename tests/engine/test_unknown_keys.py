@@ -28,7 +28,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", UNKNOWN)
-def test_unknown_key_is_dropped_and_logged_once(
+def test_unknown_key_in_node_update_is_dropped_and_logged_once(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     graph = line(a=lambda state: UNKNOWN[kind]).compile()
@@ -48,7 +48,9 @@ def ainvoke(graph: Any, *args: Any) -> Any:
 
 @pytest.mark.parametrize("call", [invoke, ainvoke])
 @pytest.mark.parametrize("kind", UNKNOWN)
-def test_unknown_key_fails_node_with_on_unknown_key_error(kind: str, call: Any) -> None:
+def test_unknown_key_in_node_update_with_on_unknown_key_error_fails_the_node(
+    kind: str, call: Any
+) -> None:
     graph = line(a=lambda state: UNKNOWN[kind]).compile()
     config: Any = {"configurable": {"on_unknown_key": "error"}}
     with pytest.raises(
@@ -57,7 +59,7 @@ def test_unknown_key_fails_node_with_on_unknown_key_error(kind: str, call: Any) 
         call(graph, {"x": 1}, config)
 
 
-def test_unknown_input_key_is_dropped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_key_in_graph_input_is_dropped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert line(a=says("a")).compile().invoke({"x": 1, "z": 2}) == {"x": 1, "log": ["a"]}
     assert logged(caplog) == [
         "The input contains the unknown key 'z'; it is dropped. Keys: log, x."
@@ -70,7 +72,7 @@ class Child(TypedDict, total=False):
 
 
 @pytest.mark.parametrize("branches", [False, True])
-def test_subgraph_sharing_some_keys_logs_nothing(
+def test_subgraph_sharing_only_some_state_keys_logs_no_unknown_key_warning(
     branches: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     child = StateGraph(Child).add_node("c", lambda state: {"x": state["x"] + 1, "own": 1})
