@@ -40,7 +40,7 @@ def recorded(verb: str) -> AuditEntry:
     return AuditEntry.objects.get(verb=verb)
 
 
-def test_assign_to_user_and_group_is_logged(
+def test_assign_stores_user_and_group_on_interrupt_and_writes_audit_entry(
     interrupt: Interrupt, boss: User, reviewer: User
 ) -> None:
     crew = Group.objects.create(name="Crew")
@@ -53,7 +53,7 @@ def test_assign_to_user_and_group_is_logged(
     assert (entry.detail["to"], entry.detail["group"]) == ("rita", "Crew")
 
 
-def test_assign_without_user_or_group_clears_the_assignment(
+def test_assign_without_user_and_group_clears_assignment_of_interrupt(
     interrupt: Interrupt, boss: User, reviewer: User
 ) -> None:
     services.assign(interrupt.pk, to=reviewer, group=Group.objects.create(name="Crew"), by=boss)
@@ -62,7 +62,7 @@ def test_assign_without_user_or_group_clears_the_assignment(
     assert (row.assignee, row.assignee_label, row.group, row.group_label) == (None, "", None, "")
 
 
-def test_assignment_labels_survive_deleted_user_and_group(
+def test_assignment_labels_remain_after_assignee_and_group_are_deleted(
     interrupt: Interrupt, boss: User, reviewer: User
 ) -> None:
     crew = Group.objects.create(name="Crew")
@@ -76,7 +76,7 @@ def test_assignment_labels_survive_deleted_user_and_group(
 
 
 @pytest.mark.promise("P18")
-def test_assign_requires_permission_and_an_assignee_who_can_decide(
+def test_assign_without_permission_or_to_user_who_cannot_decide_raises_error_and_assigns_no_user(
     interrupt: Interrupt, boss: User, reviewer: User, reader: User, user: Callable[..., User]
 ) -> None:
     with pytest.raises(NotAllowedError):
@@ -91,7 +91,7 @@ def test_assign_requires_permission_and_an_assignee_who_can_decide(
     assert recorded("refuse").actor == reviewer
 
 
-def test_snoozed_interrupt_returns_on_time_and_when_woken(
+def test_snoozed_interrupt_is_claimed_by_claim_next_only_after_wake(
     interrupt: Interrupt, reviewer: User
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -107,7 +107,7 @@ def test_snoozed_interrupt_returns_on_time_and_when_woken(
 
 
 @pytest.mark.parametrize("until", [datetime(2001, 1, 1, tzinfo=UTC), datetime(2001, 1, 1)])
-def test_snooze_until_past_is_rejected(
+def test_snooze_until_past_time_raises_invalid_input_error(
     until: datetime, interrupt: Interrupt, reviewer: User
 ) -> None:
     with pytest.raises(InvalidInputError, match="must be in the future"):
@@ -116,7 +116,7 @@ def test_snooze_until_past_is_rejected(
 
 
 @pytest.mark.promise("P18")
-def test_snooze_requires_permission_and_no_claim_of_others(
+def test_snooze_of_interrupt_claimed_by_another_user_raises_claimed_error(
     interrupt: Interrupt, reviewer: User, boss: User, reader: User
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -129,7 +129,9 @@ def test_snooze_requires_permission_and_no_claim_of_others(
     assert again(interrupt).claimed_by == reviewer
 
 
-def test_closed_interrupt_cannot_be_assigned_or_snoozed(interrupt: Interrupt) -> None:
+def test_assign_and_snooze_of_decided_interrupt_raise_already_decided_error(
+    interrupt: Interrupt,
+) -> None:
     services.decide(interrupt.pk, "approve")
     with pytest.raises(AlreadyDecidedError):
         services.assign(interrupt.pk)
@@ -138,7 +140,7 @@ def test_closed_interrupt_cannot_be_assigned_or_snoozed(interrupt: Interrupt) ->
 
 
 @pytest.mark.promise("P18")
-def test_missing_permission_is_reported_before_closed_state(
+def test_assign_and_snooze_of_decided_interrupt_without_permission_raise_not_allowed_error(
     interrupt: Interrupt, reviewer: User, reader: User
 ) -> None:
     services.decide(interrupt.pk, "approve")
@@ -149,14 +151,16 @@ def test_missing_permission_is_reported_before_closed_state(
     assert {entry.actor for entry in AuditEntry.objects.filter(verb="refuse")} == {reviewer, reader}
 
 
-def test_closed_interrupt_has_no_claim(interrupt: Interrupt, reviewer: User, boss: User) -> None:
+def test_snooze_of_superseded_interrupt_with_claim_raises_already_decided_error(
+    interrupt: Interrupt, reviewer: User, boss: User
+) -> None:
     services.claim(interrupt.pk, by=reviewer)
     Interrupt.objects.update(status="superseded")
     with pytest.raises(AlreadyDecidedError):
         services.snooze(interrupt.pk, until=now() + HOUR, by=boss)
 
 
-def test_naive_snooze_time_is_in_the_current_time_zone(
+def test_snooze_until_naive_time_uses_the_current_time_zone(
     interrupt: Interrupt, reviewer: User
 ) -> None:
     until = now() + HOUR
@@ -164,7 +168,7 @@ def test_naive_snooze_time_is_in_the_current_time_zone(
     assert again(interrupt).snoozed_until == until
 
 
-def test_snooze_from_code_ignores_claim_and_wake_keeps_it(
+def test_snooze_without_user_ends_claim_and_wake_without_user_preserves_claim(
     interrupt: Interrupt, reviewer: User, boss: User
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -178,7 +182,9 @@ def test_snooze_from_code_ignores_claim_and_wake_keeps_it(
     assert again(interrupt).claimed_by is None
 
 
-def test_comment_is_stored_and_logged_by_digest(interrupt: Interrupt, reviewer: User) -> None:
+def test_comment_is_stored_as_plain_text_and_omitted_from_audit_log(
+    interrupt: Interrupt, reviewer: User
+) -> None:
     info = services.comment(interrupt.pk, "  Why \x00 so <b>much</b>?\n", by=reviewer, via="api")
     row = Comment.objects.get()
     assert (row.pk, row.text) == (info.id, "Why \\u0000 so <b>much</b>?")
@@ -187,7 +193,7 @@ def test_comment_is_stored_and_logged_by_digest(interrupt: Interrupt, reviewer: 
     assert "much" not in str(recorded("comment").detail)
 
 
-def test_closed_interrupt_accepts_comments(interrupt: Interrupt, reviewer: User) -> None:
+def test_comment_on_decided_interrupt_is_stored(interrupt: Interrupt, reviewer: User) -> None:
     services.decide(interrupt.pk, "approve")
     services.comment(interrupt.pk, "That was quick.", by=reviewer)
     assert [comment.text for comment in interrupt.comments.all()] == ["That was quick."]
@@ -196,7 +202,9 @@ def test_closed_interrupt_accepts_comments(interrupt: Interrupt, reviewer: User)
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("text", ["", " \n", "x" * 21])
 @override_settings(HITL={"COMMENT_MAX_LENGTH": 20})
-def test_comment_empty_or_too_long_is_rejected(text: str, interrupt: Interrupt) -> None:
+def test_comment_that_is_empty_or_too_long_raises_invalid_input_error(
+    text: str, interrupt: Interrupt
+) -> None:
     with pytest.raises(InvalidInputError):
         services.comment(interrupt.pk, text)
     assert not Comment.objects.exists()
@@ -204,7 +212,7 @@ def test_comment_empty_or_too_long_is_rejected(text: str, interrupt: Interrupt) 
 
 
 @pytest.mark.promise("P18")
-def test_comment_requires_view_and_comment_permission(
+def test_comment_without_permission_raises_not_found_or_not_allowed_error(
     interrupt: Interrupt, reader: User, user: Callable[..., User]
 ) -> None:
     with pytest.raises(NotAllowedError):
@@ -215,7 +223,7 @@ def test_comment_requires_view_and_comment_permission(
     assert Comment.objects.get().by_label == "critic"
 
 
-def test_erase_thread_removes_comment_text_and_keeps_the_row(
+def test_erase_thread_empties_comment_text_and_preserves_comment_row(
     interrupt: Interrupt, advance: Callable[[], int]
 ) -> None:
     services.comment(interrupt.pk, "secret")
@@ -226,7 +234,7 @@ def test_erase_thread_removes_comment_text_and_keeps_the_row(
     assert recorded("comment").subject == str(interrupt.pk)
 
 
-def test_snooze_keeps_a_concurrent_claim(
+def test_snooze_of_interrupt_claimed_during_permission_check_raises_claimed_error(
     interrupt: Interrupt, boss: User, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A claim locks no thread, so it can come between the look and the change."""

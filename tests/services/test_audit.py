@@ -35,7 +35,7 @@ def record_of(thread: Thread) -> list[dict[str, Any]]:
     return list(AuditEntry.objects.filter(thread=thread).order_by("seq").values())
 
 
-def test_erase_affects_only_its_own_audit_log(advance: Advance) -> None:
+def test_erase_reasons_changes_only_audit_entries_of_its_thread(advance: Advance) -> None:
     first, thread, last = decided(advance)
     others, before = [record_of(first), record_of(last)], record_of(thread)
     for number, entry in enumerate(AuditEntry.objects.filter(thread=thread, verb="decide")):
@@ -51,7 +51,7 @@ def test_erase_affects_only_its_own_audit_log(advance: Advance) -> None:
     assert audit.find_first_fault(thread) is None
 
 
-def test_erased_reason_is_replaced_by_its_digest(advance: Advance) -> None:
+def test_erase_reasons_replaces_reason_in_audit_entry_by_its_digest(advance: Advance) -> None:
     interrupt = asked("approval", {"text": "x"}, advance)
     services.cancel(interrupt.run_id, reason="first")
     again = services.start("approval", {"text": "y"}, thread_id=interrupt.thread.thread_id)
@@ -68,7 +68,7 @@ def test_erased_reason_is_replaced_by_its_digest(advance: Advance) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 500])
-def test_verify_finds_each_broken_audit_log_and_no_other(
+def test_find_faults_returns_only_threads_with_tampered_audit_log(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
     monkeypatch.setattr(verification, "BATCH", batch)
@@ -84,7 +84,7 @@ def test_verify_finds_each_broken_audit_log_and_no_other(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_second_verification_locks_the_audit_log(
+def test_find_faults_rechecks_a_tampered_audit_log_with_thread_locked(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (thread,) = decided(advance, 1)

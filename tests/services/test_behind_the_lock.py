@@ -115,7 +115,7 @@ def reviewed(advance: Advance, **terms: Any) -> Interrupt:
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("quorum", [1, 2])
-def test_vote_without_decide_permission_is_rejected(
+def test_decision_without_permission_raises_not_allowed_or_not_found_and_stores_no_decision(
     advance: Advance, user: Make, quorum: int
 ) -> None:
     interrupt = reviewed(advance, quorum=quorum)
@@ -135,7 +135,7 @@ def test_vote_without_decide_permission_is_rejected(
 @pytest.mark.parametrize(
     ("right", "error"), [("see", InterruptNotFound), ("decide", NotAllowedError)]
 )
-def test_decision_after_revoked_permission_is_rejected(
+def test_decision_after_permission_was_revoked_before_lock_raises_not_allowed_or_not_found(
     advance: Advance,
     reviewer: User,
     revocable: set[str],
@@ -174,7 +174,7 @@ WAITING: dict[str, tuple[str, Callable[[Interrupt, User], object]]] = {
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("verb", WAITING)
-def test_service_call_after_revoked_permission_is_rejected(
+def test_service_call_after_permission_was_revoked_before_lock_raises_not_allowed_error(
     advance: Advance,
     user: Make,
     revocable: set[str],
@@ -212,7 +212,7 @@ class Watchful(ModelPermissionPolicy):
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("quorum", [1, 2])
 @pytest.mark.django_db(transaction=True)
-def test_permission_is_checked_in_the_writing_transaction(
+def test_decide_checks_permission_before_and_inside_its_transaction(
     advance: Advance, reviewer: User, settings: Any, quorum: int
 ) -> None:
     interrupt = reviewed(advance, quorum=quorum)
@@ -223,7 +223,7 @@ def test_permission_is_checked_in_the_writing_transaction(
 
 
 @pytest.mark.promise("P20")
-def test_grown_audit_log_is_detected_beside_one_of_equal_length(
+def test_decision_continues_audit_log_extended_before_lock_beside_thread_of_equal_length(
     advance: Advance, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other, interrupt = (asked("approval", {"text": "x"}, advance) for _ in range(2))
@@ -237,7 +237,7 @@ def test_grown_audit_log_is_detected_beside_one_of_equal_length(
     assert [audit.find_first_fault(thread) for thread in Thread.objects.all()] == [None, None]
 
 
-def test_decision_after_lost_claim_is_rejected(
+def test_decision_after_claim_passed_to_another_user_raises_claimed_error(
     advance: Advance, reviewer: User, user: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = reviewed(advance, claim_required=True)
@@ -255,7 +255,7 @@ def test_decision_after_lost_claim_is_rejected(
 
 
 @pytest.mark.promise("P4")
-def test_response_to_run_pausing_concurrently_is_used(
+def test_decision_made_while_run_is_pausing_queues_the_run(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked("panel", {"log": []}, advance)
@@ -269,7 +269,7 @@ def test_response_to_run_pausing_concurrently_is_used(
     assert Run.objects.get().state == "succeeded"
 
 
-def test_last_vote_on_concurrently_changed_run_is_rejected(
+def test_last_required_vote_on_concurrently_parked_run_raises_hitl_error_and_stores_no_decision(
     advance: Advance, reviewer: User
 ) -> None:
     interrupt = reviewed(advance, quorum=2)
@@ -290,7 +290,7 @@ def test_last_vote_on_concurrently_changed_run_is_rejected(
 )
 @pytest.mark.parametrize("type_", ["approve", "edit", "reject"])
 @pytest.mark.promise("P1")
-def test_decision_on_changed_interrupt_is_rejected(
+def test_decision_on_interrupt_changed_before_its_write_raises_hitl_error_and_stores_no_decision(
     advance: Advance, reviewer: User, changes: dict[str, Any], type_: str
 ) -> None:
     interrupt = reviewed(advance, quorum=3)
@@ -308,7 +308,7 @@ SENT: dict[str, tuple[Any, ...]] = {"approve": (), "edit": ({"amount": 6},), "re
 @pytest.mark.parametrize("first", SENT)
 @pytest.mark.parametrize("second", SENT)
 @pytest.mark.promise("P1")
-def test_vote_on_concurrently_changed_proposal_is_rejected(
+def test_vote_on_interrupt_whose_votes_changed_before_its_write_raises_hitl_error(
     advance: Advance, user: Make, reviewer: User, first: str, second: str
 ) -> None:
     interrupt = reviewed(advance, quorum=2)
@@ -336,7 +336,7 @@ def overdue(advance: Advance, **terms: Any) -> Interrupt:
 
 
 @pytest.mark.promise("P1")
-def test_expiry_after_concurrent_decision_is_skipped(
+def test_expire_due_skips_interrupt_decided_before_its_lock(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = overdue(advance)
@@ -348,7 +348,7 @@ def test_expiry_after_concurrent_decision_is_skipped(
 
 
 @pytest.mark.promise("P1")
-def test_expiry_of_run_waiting_for_undo_is_skipped(
+def test_expire_due_skips_run_whose_decision_can_still_be_undone(
     advance: Advance, reviewer: User, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
@@ -363,7 +363,7 @@ def test_expiry_of_run_waiting_for_undo_is_skipped(
     assert (second.status, Run.objects.get().state) == ("pending", "interrupted")
 
 
-def test_closed_interrupt_of_waiting_run_does_not_expire(
+def test_expire_due_skips_interrupt_superseded_before_its_lock(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = overdue(advance)
@@ -374,7 +374,7 @@ def test_closed_interrupt_of_waiting_run_does_not_expire(
     assert (interrupt.status, Run.objects.get().state) == ("superseded", "interrupted")
 
 
-def test_expiry_after_concurrent_extension_is_skipped(
+def test_expire_due_skips_interrupt_extended_before_its_lock(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = overdue(advance)
@@ -384,7 +384,7 @@ def test_expiry_after_concurrent_extension_is_skipped(
     assert interrupt.status == "pending"
 
 
-def test_expiry_after_concurrent_version_change_is_skipped(
+def test_expire_due_skips_interrupt_whose_version_changed_before_its_write(
     advance: Advance,
 ) -> None:
     interrupt = overdue(advance)
@@ -406,7 +406,7 @@ LEFT_ALONE: dict[str, Callable[[Interrupt], object]] = {
 
 
 @pytest.mark.parametrize("why", LEFT_ALONE)
-def test_expiry_batch_excludes_interrupts_that_cannot_expire(
+def test_expire_due_batch_excludes_interrupts_that_cannot_expire(
     advance: Advance, settings: Any, why: str
 ) -> None:
     settings.HITL = {**settings.HITL, "SWEEP_BATCH": 1}
@@ -418,7 +418,9 @@ def test_expiry_batch_excludes_interrupts_that_cannot_expire(
     assert second.status == "expired"
 
 
-def test_concurrent_sweeps_escalate_once(advance: Advance, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_expired_by_two_concurrent_sweeps_is_escalated_once(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("children", "elders", "others"):
         Group.objects.create(name=name)
     interrupt = overdue(advance, then="escalate", group="elders")
@@ -431,7 +433,7 @@ def test_concurrent_sweeps_escalate_once(advance: Advance, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("state", ["queued", "running", "parked", "cancelled"])
-def test_expiry_of_concurrently_resumed_run_is_skipped(
+def test_expire_due_skips_interrupt_whose_run_left_the_interrupted_state(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
     interrupt = overdue(advance)
@@ -441,7 +443,7 @@ def test_expiry_of_concurrently_resumed_run_is_skipped(
     assert (interrupt.status, Run.objects.get().state) == ("pending", state)
 
 
-def test_default_response_for_concurrently_changed_run_is_not_recorded(
+def test_default_response_for_run_cancelled_before_its_write_is_not_stored(
     advance: Advance, caplog: pytest.LogCaptureFixture
 ) -> None:
     interrupt = overdue(advance, then="answer", answer={"seats": 8})
@@ -480,7 +482,7 @@ OVERTAKEN: dict[str, Callable[[Interrupt, LinkInfo], object]] = {
 
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("state", OVERTAKEN)
-def test_link_closed_while_waiting_for_lock_is_rejected(
+def test_decide_by_link_closed_before_lock_raises_link_unusable_error(
     interrupt: Interrupt,
     maker: User,
     reviewer: User,
@@ -497,7 +499,9 @@ def test_link_closed_while_waiting_for_lock_is_rejected(
 
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("moment", ["used_at", "revoked_at", "expires_at"])
-def test_link_expiring_before_its_write_is_rejected(interrupt: Interrupt, moment: str) -> None:
+def test_decide_by_link_ended_before_its_write_raises_link_unusable_error_and_stores_no_decision(
+    interrupt: Interrupt, moment: str
+) -> None:
     token = token_of(create_review_link(interrupt.pk, name="Dana"))
 
     def end() -> None:
@@ -514,7 +518,7 @@ def test_link_expiring_before_its_write_is_rejected(interrupt: Interrupt, moment
 
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("moment", ["used_at", "revoked_at"])
-def test_revoke_of_concurrently_closed_link_changes_nothing(
+def test_revoke_link_used_or_revoked_before_its_write_raises_link_unusable_error(
     interrupt: Interrupt, moment: str
 ) -> None:
     link = create_review_link(interrupt.pk, name="Dana")
@@ -552,7 +556,7 @@ NEEDED: dict[str, tuple[str, Callable[..., object]]] = {
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("what", NEEDED)
 @pytest.mark.parametrize("right", ["see", "decide"])
-def test_permission_revoked_while_waiting_for_lock_is_enforced(
+def test_assign_or_link_call_after_revoked_permission_raises_not_allowed_or_not_found(
     interrupt: Interrupt,
     user: Make,
     revocable: set[str],
@@ -587,7 +591,7 @@ class OfTheAssignee(ModelPermissionPolicy):
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("what", NEEDED)
-def test_permission_is_checked_on_the_locked_row(
+def test_assign_or_link_call_checks_permission_for_the_locked_interrupt(
     interrupt: Interrupt,
     user: Make,
     monkeypatch: pytest.MonkeyPatch,
@@ -607,7 +611,7 @@ def test_permission_is_checked_on_the_locked_row(
 
 @pytest.mark.promise("P20")
 @pytest.mark.parametrize("what", [*NEEDED, "use a link"])
-def test_change_without_audit_entry_is_rolled_back(
+def test_service_call_whose_audit_entry_fails_rolls_back_its_change(
     interrupt: Interrupt,
     user: Make,
     monkeypatch: pytest.MonkeyPatch,

@@ -117,7 +117,7 @@ def late(interrupt: Interrupt) -> None:
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_service_call_changes_only_its_own_interrupt(
+def test_service_call_changes_only_rows_of_its_own_thread(
     advance: Advance, operator: User, name: str
 ) -> None:
     asking = {"payload": {"amount": 5}, "terms": {"quorum": 2}}
@@ -136,7 +136,9 @@ def test_service_call_changes_only_its_own_interrupt(
     assert rows_of(interrupt.thread_id) != own
 
 
-def test_release_keeps_other_claims(advance: Advance, operator: User) -> None:
+def test_release_of_one_interrupt_preserves_claims_on_other_interrupts(
+    advance: Advance, operator: User
+) -> None:
     runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
     advance()
     for interrupt in Interrupt.objects.all():
@@ -150,7 +152,7 @@ def test_release_keeps_other_claims(advance: Advance, operator: User) -> None:
     assert held.run_id == runs[1].id
 
 
-def test_repeated_interrupt_changes_no_other_thread(advance: Advance) -> None:
+def test_interrupt_pending_again_after_resume_changes_no_other_thread(advance: Advance) -> None:
     runs = [services.start("panel", {"log": []}) for _ in range(3)]
     advance()
     left, right = Interrupt.objects.filter(run=runs[1].id).order_by("task_path")
@@ -167,7 +169,9 @@ def test_repeated_interrupt_changes_no_other_thread(advance: Advance) -> None:
     assert Run.objects.get(pk=runs[1].id).state == "interrupted"
 
 
-def test_revoke_link_keeps_other_links(advance: Advance, operator: User) -> None:
+def test_revoke_link_leaves_other_links_of_the_interrupt_open(
+    advance: Advance, operator: User
+) -> None:
     services.start("approval", {"text": "x"})
     advance()
     interrupt = Interrupt.objects.get()
@@ -180,7 +184,7 @@ def test_revoke_link_keeps_other_links(advance: Advance, operator: User) -> None
     assert [states[link.id] for link in links] == ["open", "revoked", "open"]
 
 
-def test_used_link_keeps_other_links(advance: Advance) -> None:
+def test_decide_by_link_leaves_links_of_other_interrupts_open(advance: Advance) -> None:
     runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
     advance()
     interrupts = [Interrupt.objects.get(run=run.id) for run in runs]
@@ -206,7 +210,7 @@ class AllButOne(ModelPermissionPolicy):
 
 
 @pytest.mark.promise("P18")
-def test_hidden_interrupt_is_not_found_beside_visible_ones(
+def test_interrupt_hidden_by_policy_is_not_found_by_service_calls_of_that_user(
     advance: Advance, operator: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
@@ -254,7 +258,7 @@ def lose(lease: run_leases.RunLease) -> None:
 
 
 @pytest.mark.parametrize("name", WORKED)
-def test_worker_changes_only_its_own_run(advance: Advance, name: str) -> None:
+def test_run_lease_call_changes_only_rows_of_its_own_thread(advance: Advance, name: str) -> None:
     runs = [services.start("steps", {"log": []}) for _ in range(3)]
     held = [run_leases.claim(run.id) for run in runs]
     first, lease, last = (each for each in held if each)
@@ -267,7 +271,7 @@ def test_worker_changes_only_its_own_run(advance: Advance, name: str) -> None:
     assert rows_of(lease.thread.pk) != own
 
 
-def test_worker_resumes_each_run_from_its_own_checkpoint(
+def test_worker_resumes_each_of_three_runs_from_checkpoint_of_its_own_thread(
     advance: Advance,
 ) -> None:
     runs = [services.start("steps", {"log": [name]}) for name in "xyz"]
@@ -280,7 +284,7 @@ def test_worker_resumes_each_run_from_its_own_checkpoint(
     assert [values_of(thread)["log"][0] for thread in threads] == ["x", "y", "z"]
 
 
-def test_run_step_is_that_of_its_thread_and_root_graph(advance: Advance) -> None:
+def test_run_step_is_the_step_of_the_root_graph_of_its_own_thread(advance: Advance) -> None:
     run = services.start("nested", {"log": []})
     advance()
     services.start("steps", {"log": []})
@@ -295,7 +299,9 @@ def test_run_step_is_that_of_its_thread_and_root_graph(advance: Advance) -> None
 
 
 @pytest.mark.parametrize("state", ["failed", "parked"])
-def test_retry_queues_only_its_own_run(advance: Advance, operator: User, state: str) -> None:
+def test_retry_of_one_run_leaves_failed_runs_of_other_threads_unchanged(
+    advance: Advance, operator: User, state: str
+) -> None:
     runs = [services.start("steps", {"log": []}) for _ in range(3)]
     Run.objects.update(state=state, error="no more room", finished_at=Now())
     Thread.objects.update(attempts=3, ended_at=Now())
@@ -310,7 +316,7 @@ def test_retry_queues_only_its_own_run(advance: Advance, operator: User, state: 
     assert (run.thread.attempts, run.thread.ended_at) == (0, None)
 
 
-def test_second_run_uses_only_its_own_thread(advance: Advance) -> None:
+def test_second_run_clears_ended_at_only_on_its_own_thread(advance: Advance) -> None:
     runs = [services.start("steps", {"log": []}) for _ in range(3)]
     advance()
     assert not Thread.objects.filter(ended_at=None).exists()
@@ -321,7 +327,9 @@ def test_second_run_uses_only_its_own_thread(advance: Advance) -> None:
     assert woken.thread_id == runs[1].thread_id
 
 
-def test_erase_thread_keeps_other_threads(advance: Advance, operator: User) -> None:
+def test_erase_thread_leaves_rows_of_other_threads_unchanged(
+    advance: Advance, operator: User
+) -> None:
     runs = [services.start("approval", {"text": "x"}) for _ in range(3)]
     advance()
     for run in runs:

@@ -57,7 +57,9 @@ def verbs() -> list[str]:
     return [*AuditEntry.objects.exclude(verb="start").values_list("verb", flat=True)]
 
 
-def test_claim_lasts_its_time_and_publishes_an_event(interrupt: Interrupt, reviewer: User) -> None:
+def test_claim_stores_user_and_end_time_without_audit_entry(
+    interrupt: Interrupt, reviewer: User
+) -> None:
     info = services.claim(interrupt.pk, by=reviewer, via="admin")
     row = again(interrupt)
     assert (info.interrupt_id, info.claimed_by_id, info.claimed_by_label) == (
@@ -70,14 +72,16 @@ def test_claim_lasts_its_time_and_publishes_an_event(interrupt: Interrupt, revie
     assert verbs() == []  # looking at something is no event of the thread
 
 
-def test_claim_length_from_setting_and_argument(interrupt: Interrupt, reviewer: User) -> None:
+def test_claim_length_is_taken_from_setting_or_seconds_argument(
+    interrupt: Interrupt, reviewer: User
+) -> None:
     with override_settings(HITL={"CLAIM_SECONDS": 60}):
         first = services.claim(interrupt.pk, by=reviewer).until
     longer = services.claim(interrupt.pk, by=reviewer, seconds=7200).until
     assert timedelta(minutes=110) < longer - first < timedelta(minutes=130)
 
 
-def test_claim_of_claimed_interrupt_names_claimant_and_end(
+def test_claim_of_interrupt_claimed_by_another_user_raises_claimed_error_naming_user_and_end(
     interrupt: Interrupt, reviewer: User, sam: User
 ) -> None:
     info = services.claim(interrupt.pk, by=reviewer)
@@ -87,14 +91,16 @@ def test_claim_of_claimed_interrupt_names_claimant_and_end(
     assert again(interrupt).claimed_by == reviewer
 
 
-def test_expired_claim_can_be_replaced(interrupt: Interrupt, reviewer: User, sam: User) -> None:
+def test_interrupt_with_expired_claim_can_be_claimed_by_another_user(
+    interrupt: Interrupt, reviewer: User, sam: User
+) -> None:
     services.claim(interrupt.pk, by=reviewer)
     let_pass(interrupt)
     assert services.claim(interrupt.pk, by=sam).claimed_by_label == "sam"
     assert verbs() == []
 
 
-def test_take_over_with_permission_is_logged(
+def test_take_over_with_permission_moves_claim_and_writes_audit_entry(
     interrupt: Interrupt, reviewer: User, lead: User
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -108,13 +114,15 @@ def test_take_over_with_permission_is_logged(
     assert audit.find_first_fault(Thread.objects.get()) is None
 
 
-def test_take_over_of_unclaimed_interrupt_is_a_claim(interrupt: Interrupt, lead: User) -> None:
+def test_take_over_of_unclaimed_interrupt_claims_it_without_audit_entry(
+    interrupt: Interrupt, lead: User
+) -> None:
     assert services.claim(interrupt.pk, by=lead, take_over=True).claimed_by_label == "lea"
     assert verbs() == []
 
 
 @pytest.mark.promise("P18")
-def test_take_over_without_permission_is_rejected(
+def test_take_over_without_permission_raises_not_allowed_error_and_preserves_claim(
     interrupt: Interrupt, reviewer: User, sam: User
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -129,7 +137,7 @@ def test_take_over_without_permission_is_rejected(
     ("codenames", "error"),
     [(("decide_interrupt",), InterruptNotFound), (("view_interrupt",), NotAllowedError)],
 )
-def test_claim_requires_view_and_decide_permission(
+def test_claim_without_view_or_decide_permission_raises_not_found_or_not_allowed_error(
     codenames: tuple[str, ...],
     error: type[Exception],
     interrupt: Interrupt,
@@ -143,7 +151,7 @@ def test_claim_requires_view_and_decide_permission(
 
 
 @pytest.mark.promise("P18")
-def test_claim_without_permission_hides_the_decision(
+def test_claim_of_decided_interrupt_without_decide_permission_raises_not_allowed_error(
     interrupt: Interrupt, user: Callable[..., User]
 ) -> None:
     services.decide(interrupt.pk, "approve")
@@ -151,14 +159,14 @@ def test_claim_without_permission_hides_the_decision(
         services.claim(interrupt.pk, by=user("vera", "view_interrupt"))
 
 
-def test_claim_without_user_is_rejected(interrupt: Interrupt) -> None:
+def test_claim_and_claim_next_without_user_raise_value_error(interrupt: Interrupt) -> None:
     with pytest.raises(ValueError, match="Claiming requires a user"):
         services.claim(interrupt.pk, by=None)
     with pytest.raises(ValueError, match="Claiming requires a user"):
         services.claim_next(by=None)
 
 
-def test_claim_of_closed_interrupt_is_rejected(
+def test_claim_of_decided_interrupt_raises_already_decided_error_with_the_decision(
     interrupt: Interrupt, reviewer: User, sam: User
 ) -> None:
     info = services.decide(interrupt.pk, "approve", by=sam)
@@ -168,7 +176,7 @@ def test_claim_of_closed_interrupt_is_rejected(
 
 
 @pytest.mark.parametrize("end", ["decide", "cancel", "expire", "supersede"])
-def test_closed_interrupt_has_no_claim(
+def test_claim_on_interrupt_is_cleared_when_interrupt_is_closed(
     end: str, interrupt: Interrupt, reviewer: User, advance: Advance
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -188,7 +196,9 @@ def test_closed_interrupt_has_no_claim(
     assert (row.claimed_by, row.claimed_by_label, row.claimed_until) == (None, "", None)
 
 
-def test_release_by_claimant(interrupt: Interrupt, reviewer: User, sam: User) -> None:
+def test_interrupt_released_by_its_claimant_can_be_claimed_by_another_user(
+    interrupt: Interrupt, reviewer: User, sam: User
+) -> None:
     services.claim(interrupt.pk, by=reviewer)
     services.release(interrupt.pk, by=reviewer)
     assert again(interrupt).claimed_until is None
@@ -197,7 +207,7 @@ def test_release_by_claimant(interrupt: Interrupt, reviewer: User, sam: User) ->
     assert verbs() == []
 
 
-def test_release_of_other_claim_requires_permission(
+def test_release_of_another_users_claim_without_permission_raises_not_allowed_error(
     interrupt: Interrupt, reviewer: User, sam: User, lead: User
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -210,7 +220,9 @@ def test_release_of_other_claim_requires_permission(
     assert (entry.actor, entry.via, entry.detail["from"]) == (lead, "api", "rita")
 
 
-def test_deleted_claimant_ends_the_claim(interrupt: Interrupt, reviewer: User, sam: User) -> None:
+def test_claim_of_deleted_user_blocks_claims_by_other_users_until_its_end_time(
+    interrupt: Interrupt, reviewer: User, sam: User
+) -> None:
     services.claim(interrupt.pk, by=reviewer)
     reviewer.delete()
     with pytest.raises(ClaimedError, match="rita"):  # whoever that was, until its time is over
@@ -231,7 +243,7 @@ class TestClaimNext:
 
         return make
 
-    def test_order_is_overdue_priority_due_age(
+    def test_claim_next_orders_interrupts_by_overdue_priority_due_date_and_age(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         old = ask()
@@ -248,7 +260,7 @@ class TestClaimNext:
         assert set(Interrupt.objects.values_list("claimed_by", flat=True)) == {reviewer.pk}
 
     @pytest.mark.promise("P2")
-    def test_repeated_key_claims_one_interrupt(
+    def test_claim_next_with_repeated_key_returns_the_same_interrupt(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         rows = [ask() for _ in range(4)]
@@ -265,7 +277,7 @@ class TestClaimNext:
         assert services.claim_next(by=reviewer) == rows[3].pk
         assert services.claim_next(by=reviewer, key="m") is None
 
-    def test_key_is_dropped_when_its_interrupt_is_taken_over(
+    def test_claim_next_with_key_of_interrupt_claimed_by_another_user_returns_next_interrupt(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         first = ask()
@@ -275,7 +287,7 @@ class TestClaimNext:
         assert services.claim_next(by=sam) == first.pk
         assert services.claim_next(by=reviewer, key="k") == second.pk
 
-    def test_unavailable_interrupts_are_skipped(
+    def test_claim_next_skips_claimed_snoozed_assigned_and_closed_interrupts(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         crew = Group.objects.create(name="Crew")
@@ -288,20 +300,20 @@ class TestClaimNext:
         reviewer.groups.add(crew)
         assert services.claim_next(by=reviewer) == Interrupt.objects.get(group=crew).pk
 
-    def test_expired_claim_or_snooze_makes_interrupt_available(
+    def test_claim_next_returns_interrupt_with_expired_claim_or_snooze(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         held = ask(claimed_by=sam, claimed_by_label="sam", claimed_until=Now() - MINUTE)
         snoozed = ask(snoozed_until=Now() - MINUTE)
         assert {services.claim_next(by=reviewer) for _ in range(2)} == {held.pk, snoozed.pk}
 
-    def test_own_assignment_is_available_whatever_its_group(
+    def test_claim_next_returns_interrupt_assigned_to_user_although_user_is_not_in_its_group(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         own = ask(assignee=reviewer, group=Group.objects.create(name="Others"))
         assert services.claim_next(by=reviewer) == own.pk
 
-    def test_interrupt_of_stopped_run_is_skipped(
+    def test_claim_next_skips_interrupt_of_parked_run(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         row = ask()
@@ -310,7 +322,7 @@ class TestClaimNext:
         Run.objects.update(state=Run.State.INTERRUPTED)
         assert services.claim_next(by=reviewer) == row.pk
 
-    def test_interrupt_approved_by_user_is_skipped(
+    def test_claim_next_skips_interrupt_already_approved_by_the_user(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         row = ask(quorum=2)
@@ -321,7 +333,7 @@ class TestClaimNext:
         assert services.claim_next(by=reviewer) is None
         assert services.claim_next(by=sam) == row.pk
 
-    def test_vote_on_other_interrupt_or_version_is_ignored(
+    def test_claim_next_skips_only_the_interrupt_version_the_user_voted_on(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         first, second = ask(quorum=2), ask(quorum=2)
@@ -333,7 +345,7 @@ class TestClaimNext:
         assert services.queue_counts(reviewer).free == 1
         assert services.claim_next(by=reviewer) == first.pk
 
-    def test_own_run_without_self_approval_is_skipped(
+    def test_claim_next_skips_interrupt_of_own_run_that_forbids_self_approval(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         rows = [ask(no_self_approval=True), ask(no_self_approval=False)]
@@ -342,13 +354,13 @@ class TestClaimNext:
         assert [services.claim_next(by=reviewer) for _ in range(2)] == [rows[1].pk, None]
         assert services.claim_next(by=sam) == rows[0].pk
 
-    def test_run_started_by_code_is_available_to_all(
+    def test_claim_next_returns_interrupt_of_run_started_without_user_despite_no_self_approval(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         row = ask(no_self_approval=True)
         assert services.claim_next(by=reviewer) == row.pk
 
-    def test_graph_and_group_filter_the_choice(
+    def test_claim_next_with_graph_or_group_returns_only_matching_interrupts(
         self, ask: Callable[..., Interrupt], reviewer: User, advance: Advance
     ) -> None:
         crew = Group.objects.create(name="Crew")
@@ -360,7 +372,9 @@ class TestClaimNext:
         assert services.claim_next(by=reviewer, graph="patient") is None
         assert services.claim_next(by=reviewer, group=crew) == grouped.pk
 
-    def test_policy_is_checked_for_each_candidate(self, advance: Advance, reviewer: User) -> None:
+    def test_claim_next_returns_first_of_many_candidates_allowed_by_custom_policy(
+        self, advance: Advance, reviewer: User
+    ) -> None:
         first = asked("approval", {"text": "x"}, advance)
         copies = [again(first) for _ in range(25)]
         for number, copy in enumerate(copies):
@@ -379,7 +393,7 @@ class EvenOnly(ModelPermissionPolicy):
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("meanwhile", ["assigned", "put off", "stopped"])
-def test_claim_next_skips_concurrently_claimed_interrupt(
+def test_claim_next_skips_interrupt_changed_during_its_permission_check(
     interrupt: Interrupt,
     reviewer: User,
     sam: User,
@@ -404,7 +418,7 @@ def test_claim_next_skips_concurrently_claimed_interrupt(
 
 
 @pytest.mark.parametrize("verb", ["claim", "release"])
-def test_take_over_locks_thread_before_interrupt(
+def test_take_over_and_release_lock_thread_before_writing_the_interrupt(
     interrupt: Interrupt, reviewer: User, lead: User, verb: str
 ) -> None:
     """As a decision does: in another order two of them could wait for each other."""
@@ -420,7 +434,7 @@ def test_take_over_locks_thread_before_interrupt(
     assert locks[0] < writes[0]
 
 
-def test_claim_released_during_refusal_is_reported_without_end(
+def test_claimed_error_for_claim_released_meanwhile_says_a_moment_ago(
     interrupt: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What refuses somebody and what tells them why are two looks."""
@@ -444,7 +458,7 @@ def after_finding(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) ->
 
 
 @pytest.mark.promise("P18")
-def test_release_after_concurrent_take_over_changes_nothing(
+def test_release_after_concurrent_take_over_preserves_the_new_claim(
     interrupt: Interrupt, reviewer: User, lead: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -454,7 +468,7 @@ def test_release_after_concurrent_take_over_changes_nothing(
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-def test_release_of_expired_claim_changes_nothing(
+def test_release_of_expired_claim_writes_no_audit_entry_and_changes_no_row(
     interrupt: Interrupt, reviewer: User, sam: User, lead: User, when: str, monkeypatch: Any
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -474,7 +488,7 @@ def test_release_of_expired_claim_changes_nothing(
     assert again(interrupt).claimed_by == reviewer
 
 
-def test_release_of_unclaimed_interrupt_is_allowed(
+def test_release_of_claim_that_passed_to_the_releasing_user_before_lock_ends_claim(
     interrupt: Interrupt, reviewer: User, lead: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else had it when they looked, and they have it once the thread is locked."""
@@ -490,7 +504,9 @@ def test_release_of_unclaimed_interrupt_is_allowed(
     assert verbs() == ["release"]
 
 
-def test_claim_key_blocks_only_its_own_user(interrupt: Interrupt, reviewer: User) -> None:
+def test_claim_next_with_key_locks_only_the_row_of_its_user(
+    interrupt: Interrupt, reviewer: User
+) -> None:
     with CaptureQueriesContext(connection) as queries:
         services.claim_next(by=reviewer, key="k")
     (locked,) = [query["sql"] for query in queries if 'FROM "auth_user" WHERE' in query["sql"]]
@@ -498,7 +514,7 @@ def test_claim_key_blocks_only_its_own_user(interrupt: Interrupt, reviewer: User
 
 
 @pytest.mark.django_db(transaction=True)
-def test_claim_next_keeps_its_row_locked_until_written(
+def test_claim_next_locks_user_and_writes_claim_in_one_transaction(
     interrupt: Interrupt, reviewer: User
 ) -> None:
     inside: list[bool] = []
@@ -513,7 +529,7 @@ def test_claim_next_keeps_its_row_locked_until_written(
     assert inside == [True, True]
 
 
-def test_claim_next_for_group_skips_own_assignment_of_other_group(
+def test_claim_next_for_group_skips_own_assignment_of_another_group(
     interrupt: Interrupt, reviewer: User
 ) -> None:
     crew, others = (Group.objects.create(name=name) for name in ("Crew", "Others"))
@@ -523,7 +539,7 @@ def test_claim_next_for_group_skips_own_assignment_of_other_group(
     assert services.claim_next(by=reviewer, group=others) == interrupt.pk
 
 
-def test_claim_next_batches_do_not_repeat_candidates(
+def test_claim_next_finds_allowed_interrupt_behind_several_batches_of_candidates(
     interrupt: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copies = [again(interrupt) for _ in range(9)]
@@ -540,7 +556,7 @@ def test_claim_next_batches_do_not_repeat_candidates(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("meanwhile", [{"claimed_until": Now() + MINUTE}, {"status": "cancelled"}])
-def test_claim_next_skips_interrupt_claimed_before_its_write(
+def test_claim_next_skips_interrupt_claimed_or_closed_before_its_write(
     advance: Advance, reviewer: User, meanwhile: dict[str, Any]
 ) -> None:
     """Where rows can't be locked, only the UPDATE itself can tell."""
@@ -571,7 +587,7 @@ class TestClaimNextAfterDecision:
 
         return make
 
-    def test_two_reviewers_get_different_interrupts(
+    def test_claim_next_gives_two_reviewers_different_interrupts(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         rows = [ask().pk for _ in range(6)]
@@ -586,7 +602,7 @@ class TestClaimNextAfterDecision:
                     assert at[reviewer] != at[sam] or at[sam] is None
         assert decided == rows
 
-    def test_other_interrupts_of_the_thread_come_first(
+    def test_claim_next_after_interrupt_prefers_interrupts_of_the_same_thread(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         other = ask(priority=9)
@@ -598,7 +614,7 @@ class TestClaimNextAfterDecision:
         # Who leaves it undecided is led away from its thread.
         assert services.claim_next(by=reviewer, after=beside.pk) == other.pk
 
-    def test_claimed_interrupts_of_the_thread_are_skipped(
+    def test_claim_next_after_interrupt_skips_claimed_interrupts_of_the_same_thread(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         other = ask()
@@ -608,7 +624,7 @@ class TestClaimNextAfterDecision:
         services.decide(first.pk, "respond", "yes", by=reviewer)
         assert services.claim_next(by=reviewer, after=first.pk) == other.pk
 
-    def test_skipped_interrupt_is_not_repeated_and_own_claims_come_last(
+    def test_claim_next_after_interrupt_returns_new_interrupts_before_own_claimed_ones(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         first, second, third = (ask() for _ in range(3))
@@ -621,7 +637,7 @@ class TestClaimNextAfterDecision:
         assert again(first).claimed_until > now() + timedelta(minutes=10)
         assert services.claim_next(by=reviewer) is None
 
-    def test_renewed_claim_keeps_its_key(
+    def test_claim_renewed_by_claim_next_without_key_can_still_be_found_by_its_key(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         first, second = ask(), ask()
@@ -630,7 +646,7 @@ class TestClaimNextAfterDecision:
         assert services.claim_next(by=reviewer, after=second.pk) == first.pk
         assert services.find_taken("k", by=reviewer) == first.pk
 
-    def test_unknown_interrupt_is_not_found(
+    def test_claim_next_after_invalid_id_raises_not_found_and_after_unknown_id_continues(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         ask()
@@ -640,7 +656,7 @@ class TestClaimNextAfterDecision:
 
 
 class TestDecisionOverClaim:
-    def test_decision_names_the_claimant(
+    def test_decision_on_claimed_interrupt_stores_claimant_in_decision_and_audit_log(
         self, interrupt: Interrupt, reviewer: User, sam: User
     ) -> None:
         services.claim(interrupt.pk, by=sam)
@@ -653,7 +669,7 @@ class TestDecisionOverClaim:
         entry.save()
         assert audit.find_first_fault(interrupt.thread) == entry.seq
 
-    def test_decision_respecting_claims_is_rejected_and_writes_nothing(
+    def test_decision_with_ignore_claim_false_on_claimed_interrupt_raises_claimed_error(
         self, interrupt: Interrupt, reviewer: User, sam: User, unchanged: Callable[..., None]
     ) -> None:
         services.claim(interrupt.pk, by=sam)
@@ -668,14 +684,14 @@ class TestDecisionOverClaim:
         again = services.decide(interrupt.pk, "approve", by=reviewer, key="k", ignore_claim=False)
         assert (again.id, again.repeated) == (made.id, True)
 
-    def test_claim_is_checked_after_validation(
+    def test_decision_with_invalid_response_on_claimed_interrupt_raises_invalid_answer_error(
         self, interrupt: Interrupt, reviewer: User, sam: User
     ) -> None:
         services.claim(interrupt.pk, by=sam)
         with pytest.raises(InvalidAnswerError):
             services.decide(interrupt.pk, "approve", 7, by=reviewer, ignore_claim=False)
 
-    def test_own_and_expired_claims_are_ignored(
+    def test_decision_on_interrupt_with_own_or_expired_claim_names_no_claimant(
         self, advance: Advance, reviewer: User, sam: User
     ) -> None:
         for holder, lapsed in ((reviewer, False), (sam, True)):
@@ -687,7 +703,9 @@ class TestDecisionOverClaim:
             assert made.claimed_by_label == ""
         assert not [e for e in AuditEntry.objects.all() if "claimed_by" in e.detail]
 
-    def test_vote_names_the_claimant(self, interrupt: Interrupt, reviewer: User, sam: User) -> None:
+    def test_vote_on_claimed_interrupt_stores_claimant_in_audit_log(
+        self, interrupt: Interrupt, reviewer: User, sam: User
+    ) -> None:
         Interrupt.objects.filter(pk=interrupt.pk).update(quorum=2)
         services.claim(interrupt.pk, by=sam)
         made = services.decide(interrupt.pk, "approve", by=reviewer)

@@ -41,7 +41,7 @@ def start(graph: str, given: Any, **options: Any) -> UUID:
     return services.start(graph, given, thread_id=THREAD, **options).id
 
 
-def test_fork_with_clocks_set_back_replaces_newest_run(
+def test_fork_with_clocks_set_back_cancels_and_follows_the_newest_run(
     advance: Callable[[], int], set_clocks_back: Callable[[], None]
 ) -> None:
     first = start("approval", {"text": "a"}, on_pending="discard")
@@ -57,7 +57,7 @@ def test_fork_with_clocks_set_back_replaces_newest_run(
     ]  # fmt: skip
 
 
-def test_retry_with_clocks_set_back_accepts_newest_run(
+def test_retry_with_clocks_set_back_accepts_the_last_started_run(
     advance: Callable[[], int], set_clocks_back: Callable[[], None]
 ) -> None:
     older = start("approval", {"text": "a"})
@@ -70,7 +70,7 @@ def test_retry_with_clocks_set_back_accepts_newest_run(
     assert services.retry(newer).state == Run.State.QUEUED
 
 
-def test_waiting_runs_with_clocks_set_back_begin_in_their_order(
+def test_waiting_runs_with_clocks_set_back_start_in_creation_order(
     advance: Callable[[], int], set_clocks_back: Callable[[], None]
 ) -> None:
     start("approval", {"text": "a"})

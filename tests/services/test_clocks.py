@@ -56,7 +56,7 @@ def list_moments() -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.usefixtures("_zone")
-def test_moments_of_all_rows_are_on_the_clock_of_python(
+def test_timestamps_of_all_rows_differ_from_python_clock_by_less_than_30_minutes(
     advance: Callable[[], int], reviewer: User
 ) -> None:
     item = asked("approval", {"text": "x"}, advance)
@@ -75,7 +75,9 @@ def test_moments_of_all_rows_are_on_the_clock_of_python(
 
 
 @pytest.mark.usefixtures("_zone")
-def test_aware_moments_are_stored_in_every_zone(advance: Callable[[], int], reviewer: User) -> None:
+def test_aware_datetimes_are_restored_in_utc_in_any_database_time_zone(
+    advance: Callable[[], int], reviewer: User
+) -> None:
     soon = datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=5)
     item = asked("reviewed", {"payload": {}, "terms": {"due": soon}}, advance)
     services.snooze(item.pk, until=soon, by=reviewer)
@@ -88,7 +90,7 @@ def test_aware_moments_are_stored_in_every_zone(advance: Callable[[], int], revi
 
 
 @pytest.mark.usefixtures("_zone")
-def test_moments_given_by_python_are_compared_with_the_clock(
+def test_snooze_schedule_and_expiry_times_given_by_python_are_not_due_before_the_given_time(
     advance: Callable[[], int], reviewer: User
 ) -> None:
     item = asked("approval", {"text": "x"}, advance)

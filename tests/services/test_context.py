@@ -102,7 +102,7 @@ def answer(advance: Advance) -> list[Any]:
 
 @pytest.mark.parametrize("kind", ["ours", "subgraph", "langgraph"])
 @pytest.mark.parametrize("form", ["instance", "json", "options"])
-def test_context_reaches_nodes_through_pauses(
+def test_run_context_and_configurable_reach_nodes_after_an_interrupt(
     registered: Any, advance: Advance, kind: str, form: str
 ) -> None:
     registered(kind)
@@ -130,7 +130,7 @@ def test_context_reaches_nodes_through_pauses(
     ],
 )
 @pytest.mark.parametrize("kind", ["ours", "langgraph"])
-def test_invalid_context_is_rejected_at_start(
+def test_start_with_invalid_context_raises_invalid_input_error_naming_field_and_stores_no_run(
     registered: Any, kind: str, context: Any, pointer: str
 ) -> None:
     registered(kind)
@@ -142,7 +142,7 @@ def test_invalid_context_is_rejected_at_start(
 
 
 @pytest.mark.any_database
-def test_reserved_configurable_keys_are_rejected(registered: Any) -> None:
+def test_start_with_thread_id_in_configurable_raises_invalid_input_error(registered: Any) -> None:
     registered("ours")
     with pytest.raises(InvalidInputError, match="'thread_id' is the engine's own") as refused:
         services.start("contextual", {}, context={"user_id": "a"}, configurable={"thread_id": "x"})
@@ -150,7 +150,9 @@ def test_reserved_configurable_keys_are_rejected(registered: Any) -> None:
 
 
 @pytest.mark.any_database
-def test_repeated_key_with_other_context_is_rejected(registered: Any) -> None:
+def test_start_with_repeated_key_and_different_context_raises_key_reused_error(
+    registered: Any,
+) -> None:
     registered("ours")
     first = services.start("contextual", {}, context=Person("ann"), key="k")
     again = services.start("contextual", {}, context=Person("ann"), key="k")
@@ -159,7 +161,9 @@ def test_repeated_key_with_other_context_is_rejected(registered: Any) -> None:
         services.start("contextual", {}, context=Person("ben"), key="k")
 
 
-def test_waiting_run_keeps_its_own_context(registered: Any, advance: Advance) -> None:
+def test_run_waiting_for_earlier_run_receives_its_own_context(
+    registered: Any, advance: Advance
+) -> None:
     registered("ours")
     services.start("contextual", {}, context=Person("ann"), thread_id="t")
     advance()
@@ -170,7 +174,7 @@ def test_waiting_run_keeps_its_own_context(registered: Any, advance: Advance) ->
     assert answer(advance)[0] == "ben"
 
 
-def test_fork_and_retry_keep_the_context(registered: Any, advance: Advance) -> None:
+def test_fork_of_run_receives_context_of_the_forked_run(registered: Any, advance: Advance) -> None:
     registered("ours")
     run = services.start("contextual", {}, context=Person("ann"), thread_id="t")
     advance()
@@ -182,7 +186,9 @@ def test_fork_and_retry_keep_the_context(registered: Any, advance: Advance) -> N
 
 
 @pytest.mark.parametrize("kind", ["ours", "langgraph"])
-def test_context_is_encrypted_and_erased(registered: Any, advance: Advance, kind: str) -> None:
+def test_run_context_is_encrypted_in_database_and_removed_by_erase_thread(
+    registered: Any, advance: Advance, kind: str
+) -> None:
     def dump() -> str:
         found = ""
         with connection.cursor() as cursor:
@@ -215,7 +221,7 @@ class Keyed(BaseModel):
 
 
 @pytest.mark.any_database
-def test_secret_in_context_is_given_to_the_node(advance: Advance) -> None:
+def test_secret_in_run_context_reaches_node_with_its_real_value(advance: Advance) -> None:
     def read(state: State, runtime: Runtime[Keyed]) -> dict[str, Any]:
         return {"out": runtime.context.api_key.get_secret_value()}
 
@@ -230,7 +236,7 @@ def test_secret_in_context_is_given_to_the_node(advance: Advance) -> None:
 
 
 @pytest.mark.any_database
-def test_api_context_errors_have_pointers(
+def test_start_api_with_invalid_context_returns_error_with_json_pointer(
     registered: Any, advance: Advance, admin_client: Any
 ) -> None:
     registered("ours")
@@ -246,7 +252,7 @@ def test_api_context_errors_have_pointers(
 
 
 @pytest.mark.any_database
-def test_admin_start_form_has_context_fields(
+def test_admin_start_form_has_one_field_per_context_schema_field(
     registered: Any, advance: Advance, admin_client: Any
 ) -> None:
     registered("ours")
@@ -264,7 +270,7 @@ def test_admin_start_form_has_context_fields(
 
 
 @pytest.mark.any_database
-def test_admin_start_form_has_configurable(
+def test_admin_start_form_validates_configurable_json_and_passes_it_to_run(
     registered: Any, advance: Advance, admin_client: Any
 ) -> None:
     registered("ours")
@@ -285,7 +291,9 @@ def test_admin_start_form_has_configurable(
 
 
 @pytest.mark.any_database
-def test_admin_start_form_accepts_context_without_schema(admin_client: Any) -> None:
+def test_admin_start_form_of_graph_without_context_schema_accepts_context_as_json(
+    admin_client: Any,
+) -> None:
     graph = StateGraph(State).add_node("n", lambda state: {}).add_edge(START, "n")
     registry.register("schemaless")(lambda: graph)
     try:
@@ -301,7 +309,7 @@ def test_admin_start_form_accepts_context_without_schema(admin_client: Any) -> N
 
 
 @pytest.mark.any_database
-def test_context_schema_without_fields_is_a_json_field(admin_client: Any) -> None:
+def test_admin_start_form_of_graph_with_dict_context_has_one_json_field(admin_client: Any) -> None:
     graph = StateGraph(State, context_schema=dict).add_node("n", lambda state: {})
     registry.register("loose")(lambda: graph.add_edge(START, "n"))
     try:
@@ -316,7 +324,9 @@ def test_context_schema_without_fields_is_a_json_field(admin_client: Any) -> Non
 
 
 @pytest.mark.any_database
-def test_schedule_gives_its_context_to_runs(registered: Any, advance: Advance) -> None:
+def test_scheduled_run_receives_context_and_configurable_of_its_schedule(
+    registered: Any, advance: Advance
+) -> None:
     registered("ours")
     with pytest.raises(InvalidInputError) as refused:
         create_schedule("contextual", "0 7 * * *", {})

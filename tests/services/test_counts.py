@@ -48,7 +48,9 @@ def figures(found: services.QueueCounts) -> dict[str, int]:
     return {name: getattr(found, name) for name in found.__slots__ if getattr(found, name)}
 
 
-def test_counts_by_tab(ask: Callable[..., Interrupt], reviewer: User, sam: User) -> None:
+def test_queue_counts_returns_number_of_interrupts_per_queue_tab(
+    ask: Callable[..., Interrupt], reviewer: User, sam: User
+) -> None:
     ask()
     ask(claimed_by=reviewer, claimed_until=Now() + MINUTE)
     ask(claimed_by=sam, claimed_until=Now() + MINUTE)
@@ -68,7 +70,7 @@ def test_counts_by_tab(ask: Callable[..., Interrupt], reviewer: User, sam: User)
     }  # fmt: skip
 
 
-def test_interrupt_of_stopped_run_is_not_counted_as_available(
+def test_queue_counts_do_not_count_interrupt_of_parked_run_as_free(
     ask: Callable[..., Interrupt], reviewer: User
 ) -> None:
     ask()
@@ -76,7 +78,9 @@ def test_interrupt_of_stopped_run_is_not_counted_as_available(
     assert figures(services.queue_counts(reviewer)) == {"awake": 1, "pending": 1}
 
 
-def test_counts_take_one_capped_query(ask: Callable[..., Interrupt], reviewer: User) -> None:
+def test_count_queue_takes_one_query_and_caps_its_counts(
+    ask: Callable[..., Interrupt], reviewer: User
+) -> None:
     for _ in range(3):
         ask()
     reviewer.has_perm("x")  # reads the permissions, once for a request
@@ -89,7 +93,7 @@ def test_counts_take_one_capped_query(ask: Callable[..., Interrupt], reviewer: U
 
 
 @pytest.mark.parametrize("most", [2, 4, 50])
-def test_search_results_are_counted_for_common_and_rare_words(
+def test_count_queue_returns_exact_number_of_search_results(
     most: int, ask: Callable[..., Interrupt], reviewer: User
 ) -> None:
     for number in range(9):
@@ -102,7 +106,9 @@ def test_search_results_are_counted_for_common_and_rare_words(
         assert search.find(count, most).count() == expected
 
 
-def test_counts_filtered_by_graph_and_group(ask: Callable[..., Interrupt], reviewer: User) -> None:
+def test_queue_counts_can_be_filtered_by_graph_and_group(
+    ask: Callable[..., Interrupt], reviewer: User
+) -> None:
     crew = Group.objects.create(name="Crew")
     ask(group=crew, title="Red")
     ask(title="Red")
@@ -112,7 +118,7 @@ def test_counts_filtered_by_graph_and_group(ask: Callable[..., Interrupt], revie
     assert services.queue_counts(reviewer, graph="patient", group=crew).pending == 0
 
 
-def test_graphs_with_pending_interrupts_are_listed(
+def test_waiting_graphs_returns_only_graphs_with_pending_interrupts(
     ask: Callable[..., Interrupt], reviewer: User
 ) -> None:
     ask("patient")
@@ -120,7 +126,7 @@ def test_graphs_with_pending_interrupts_are_listed(
     assert services.waiting_graphs(reviewer) == ["patient"]
 
 
-def test_groups_with_pending_interrupts_are_listed_with_membership(
+def test_waiting_groups_returns_groups_with_pending_interrupts_and_own_membership(
     ask: Callable[..., Interrupt], reviewer: User, user: Callable[..., User]
 ) -> None:
     crew, desk, _empty = (Group.objects.create(name=name) for name in ("Crew", "A desk", "Empty"))
@@ -133,7 +139,7 @@ def test_groups_with_pending_interrupts_are_listed_with_membership(
     assert services.waiting_groups(user("blind", "decide_interrupt")) == []
 
 
-def test_first_available_interrupts_lead_the_full_list(
+def test_read_first_returns_free_interrupts_in_queue_order_up_to_the_limit(
     ask: Callable[..., Interrupt], reviewer: User, sam: User
 ) -> None:
     crew, other = Group.objects.create(name="Crew"), Group.objects.create(name="Other")
@@ -158,7 +164,7 @@ def test_first_available_interrupts_lead_the_full_list(
 
 
 @pytest.mark.promise("P18")
-def test_counts_without_view_permission_are_zero(
+def test_queue_counts_and_review_stats_without_view_permission_are_zero(
     interrupt: Interrupt, user: Callable[..., User]
 ) -> None:
     services.decide(interrupt.pk, "approve")
@@ -170,7 +176,7 @@ def test_counts_without_view_permission_are_zero(
     assert (stats.pending, stats.oldest_at, stats.median_seconds) == (0, None, None)
 
 
-def test_statistics_include_only_decisions_of_people(
+def test_review_stats_include_only_decisions_made_by_users(
     ask: Callable[..., Interrupt], reviewer: User
 ) -> None:
     waiting = ask(due_at=Now() - MINUTE)
@@ -198,7 +204,7 @@ class OfApprovals(ModelPermissionPolicy):
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("by", ["policy", "graph"])
-def test_statistics_respect_permissions_and_filters(
+def test_review_stats_include_only_interrupts_allowed_by_policy_or_graph_filter(
     ask: Callable[..., Interrupt], reviewer: User, settings: Any, by: str
 ) -> None:
     for kind, graph in (("approve", "approval"), ("reject", "panel"), ("reject", "panel")):
@@ -214,7 +220,7 @@ def test_statistics_respect_permissions_and_filters(
     assert stats.oldest_at == Interrupt.objects.get(pk=waiting.pk).created_at
 
 
-def test_statistics_are_recent_and_exclude_votes(
+def test_review_stats_exclude_old_decisions_and_incomplete_votes(
     ask: Callable[..., Interrupt], reviewer: User
 ) -> None:
     old, refused, open_ = ask(), ask(), ask(quorum=2)

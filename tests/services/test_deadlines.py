@@ -74,7 +74,9 @@ def again(interrupt: Interrupt) -> Interrupt:
     return Interrupt.objects.get(pk=interrupt.pk)
 
 
-def test_overdue_interrupt_moves_to_the_front(interrupt: Callable[..., Interrupt]) -> None:
+def test_interrupt_past_its_due_date_is_marked_overdue_once(
+    interrupt: Callable[..., Interrupt],
+) -> None:
     row = interrupt(DAY)
     Interrupt.objects.update(due_at=Now() + HOUR)
     sweep()
@@ -86,7 +88,7 @@ def test_overdue_interrupt_moves_to_the_front(interrupt: Callable[..., Interrupt
 
 
 @pytest.mark.django_db(transaction=True)
-def test_overdue_rows_are_locked_until_written(
+def test_mark_overdue_updates_rows_inside_a_transaction(
     interrupt: Callable[..., Interrupt],
 ) -> None:
     interrupt(DAY)
@@ -103,7 +105,9 @@ def test_overdue_rows_are_locked_until_written(
     assert inside == [True]
 
 
-def test_overdue_rows_are_marked_in_batches(interrupt: Callable[..., Interrupt]) -> None:
+def test_mark_overdue_marks_at_most_sweep_batch_interrupts_per_call(
+    interrupt: Callable[..., Interrupt],
+) -> None:
     for _ in range(3):
         interrupt(DAY)
     Interrupt.objects.update(due_at=Now() - HOUR)
@@ -111,7 +115,9 @@ def test_overdue_rows_are_marked_in_batches(interrupt: Callable[..., Interrupt])
         assert [services.mark_overdue() for _ in range(3)] == [2, 1, 0]
 
 
-def test_oldest_due_rows_are_marked_first(interrupt: Callable[..., Interrupt]) -> None:
+def test_mark_overdue_marks_the_longest_overdue_interrupts_first(
+    interrupt: Callable[..., Interrupt],
+) -> None:
     rows = [interrupt(DAY) for _ in range(3)]
     for row, hours in zip(rows, (2, 3, 1), strict=True):
         Interrupt.objects.filter(pk=row.pk).update(due_at=Now() - hours * HOUR)
@@ -121,7 +127,7 @@ def test_oldest_due_rows_are_marked_first(interrupt: Callable[..., Interrupt]) -
         assert again(first).overdue
 
 
-def test_expiry_warning_is_sent_once_at_the_configured_time(
+def test_expiry_warning_signal_is_sent_once_one_hour_before_expiry(
     interrupt: Callable[..., Interrupt],
     told: list[tuple[str, Any]],
     sweeping: Callable[[], None],
@@ -143,7 +149,7 @@ def test_expiry_warning_is_sent_once_at_the_configured_time(
     assert [what for what, _ in told] == ["expiring", "expired"]
 
 
-def test_failing_warning_does_not_block_others(
+def test_failed_expiry_warning_is_retried_and_does_not_block_other_warnings(
     interrupt: Callable[..., Interrupt],
     told: list[tuple[str, Any]],
     sweeping: Callable[[], None],
@@ -166,14 +172,14 @@ def test_failing_warning_does_not_block_others(
     assert [values["interrupt_id"] for _, values in told] == [str(second.pk), str(first.pk)]
 
 
-def test_closed_interrupt_does_not_become_overdue(interrupt: Callable[..., Interrupt]) -> None:
+def test_mark_overdue_skips_cancelled_interrupt(interrupt: Callable[..., Interrupt]) -> None:
     row = interrupt(DAY)
     Interrupt.objects.update(due_at=Now() - HOUR, status="cancelled")
     assert services.mark_overdue() == 0
     assert not again(row).overdue
 
 
-def test_no_warning_for_interrupt_of_stopped_run(
+def test_expiry_warning_is_not_sent_while_run_is_parked(
     interrupt: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
 ) -> None:
     interrupt(DAY)
@@ -191,7 +197,7 @@ def test_no_warning_for_interrupt_of_stopped_run(
     [{"status": "cancelled"}, {"warn_at": None}, {"retry_at": None}],
     ids=["closed", "warned of", "as ever"],
 )
-def test_warning_batch_excludes_rows_without_warning(
+def test_warn_expiring_batch_excludes_closed_and_already_warned_interrupts(
     interrupt: Callable[..., Interrupt],
     told: list[tuple[str, Any]],
     django_capture_on_commit_callbacks: Callable[..., Any],
@@ -215,7 +221,7 @@ def test_warning_batch_excludes_rows_without_warning(
 @pytest.mark.parametrize(
     "changes", [{"status": "superseded"}, {"warn_at": None}, {"warn_at": Now() + DAY}]
 )
-def test_no_warning_after_concurrent_change(
+def test_warn_expiring_sends_no_warning_for_interrupt_changed_before_its_lock(
     interrupt: Callable[..., Interrupt],
     monkeypatch: pytest.MonkeyPatch,
     changes: dict[str, Any],
@@ -234,7 +240,7 @@ def test_no_warning_after_concurrent_change(
 
 
 @pytest.mark.parametrize("changes", [{"status": "superseded"}, {"warn_at": None}])
-def test_failed_warning_of_changed_interrupt_is_not_postponed(
+def test_failed_expiry_warning_of_concurrently_changed_interrupt_is_not_postponed(
     interrupt: Callable[..., Interrupt],
     monkeypatch: pytest.MonkeyPatch,
     changes: dict[str, Any],
@@ -255,7 +261,7 @@ def test_failed_warning_of_changed_interrupt_is_not_postponed(
     assert [again(row).warn_at] == left
 
 
-def test_failed_warning_postpones_only_itself(
+def test_failed_expiry_warning_postpones_only_its_own_interrupt(
     interrupt: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second, third = (interrupt(DAY) for _ in range(3))
@@ -270,7 +276,7 @@ def test_failed_warning_postpones_only_itself(
     assert Interrupt.objects.filter(pk=second.pk, warn_at__gt=Now()).exists()
 
 
-def test_warning_of_short_expiry_is_sent_at_half_time(
+def test_expiry_warning_of_ten_minute_expiry_is_sent_after_five_minutes(
     interrupt: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
 ) -> None:
     interrupt(timedelta(minutes=10))
@@ -283,7 +289,7 @@ def test_warning_of_short_expiry_is_sent_at_half_time(
     assert [what for what, _ in told] == ["expiring"]
 
 
-def test_no_warning_for_decided_interrupt(
+def test_expiry_warning_is_not_sent_for_decided_interrupt(
     interrupt: Callable[..., Interrupt], told: list[tuple[str, Any]], sweeping: Callable[[], None]
 ) -> None:
     row = interrupt(DAY)
@@ -294,7 +300,7 @@ def test_no_warning_for_decided_interrupt(
 
 
 @pytest.mark.promise("P20")
-def test_escalated_interrupt_stays_pending_with_new_group(
+def test_interrupt_escalated_on_expiry_stays_pending_and_gets_the_new_group(
     interrupt: Callable[..., Interrupt],
     told: list[tuple[str, Any]],
     sweeping: Callable[[], None],
@@ -331,7 +337,7 @@ def test_escalated_interrupt_stays_pending_with_new_group(
     assert values_of(row.thread)["answers"] == [4]
 
 
-def test_escalation_keeps_the_claim(
+def test_interrupt_with_expiry_keep_stays_pending_with_its_claim_and_becomes_overdue(
     interrupt: Callable[..., Interrupt], user: Callable[..., User]
 ) -> None:
     row = interrupt(DAY, "keep")
@@ -346,7 +352,7 @@ def test_escalation_keeps_the_claim(
     assert AuditEntry.objects.get(verb="expire").detail["type"] == "keep"
 
 
-def test_unknown_escalation_group_still_marks_overdue(
+def test_expiry_with_unknown_escalation_group_marks_interrupt_overdue_and_logs_error(
     interrupt: Callable[..., Interrupt], caplog: pytest.LogCaptureFixture
 ) -> None:
     row = interrupt(DAY, "escalate", group="Nobody")
@@ -362,6 +368,8 @@ def test_unknown_escalation_group_still_marks_overdue(
 @pytest.mark.parametrize(
     "terms", [(DAY, "escalate"), (DAY, "keep", None, "Leads"), (DAY, "park", None, "Leads")]
 )
-def test_escalation_without_group_is_rejected(terms: tuple[Any, ...]) -> None:
+def test_expiry_without_group_for_escalate_or_with_group_otherwise_raises_value_error(
+    terms: tuple[Any, ...],
+) -> None:
     with pytest.raises(ValueError, match="A group requires then='escalate'"):
         Expiry(*terms)

@@ -43,7 +43,7 @@ Unchanged = Callable[..., None]
 
 
 @pytest.mark.promise("P3")
-def test_decision_writes_all_rows_in_one_transaction(
+def test_decide_writes_decision_audit_entry_and_resume_value_and_queues_run(
     interrupt: Interrupt, reviewer: User, advance: Advance
 ) -> None:
     info = services.decide(
@@ -69,7 +69,7 @@ def test_decision_writes_all_rows_in_one_transaction(
 
 
 @pytest.mark.promise("P1")
-def test_concurrent_decision_names_the_winner(
+def test_concurrent_second_decision_raises_already_decided_error_with_first_decision(
     interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(monkeypatch, lambda: services.decide(interrupt.pk, "reject", reason="no"))
@@ -82,7 +82,7 @@ def test_concurrent_decision_names_the_winner(
 
 
 @pytest.mark.promise("P20")
-def test_decision_appends_to_concurrently_grown_audit_log(
+def test_decision_after_concurrent_assignment_extends_audit_log_without_fault(
     interrupt: Interrupt, reviewer: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(monkeypatch, lambda: services.assign(interrupt.pk, to=reviewer, by=None, via="code"))
@@ -97,7 +97,7 @@ def test_decision_appends_to_concurrently_grown_audit_log(
 
 
 @pytest.mark.promise("P1")
-def test_decision_on_concurrently_closed_interrupt_is_rejected(
+def test_decision_on_concurrently_cancelled_interrupt_raises_already_decided_error(
     interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = Interrupt.objects.filter(pk=interrupt.pk)
@@ -110,7 +110,7 @@ def test_decision_on_concurrently_closed_interrupt_is_rejected(
 
 @pytest.mark.promise("P3")
 @pytest.mark.django_db(transaction=True)
-def test_decision_for_concurrently_changed_run_is_rejected(
+def test_decision_for_concurrently_parked_run_raises_run_state_error(
     interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(monkeypatch, lambda: Run.objects.update(state="parked"))
@@ -135,7 +135,9 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
 
 @pytest.mark.promise("P9")
 @pytest.mark.django_db(transaction=True)
-def test_late_decision_sends_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decision_that_loses_to_concurrent_decision_sends_no_message_to_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     run = services.start("approval", {"text": "x"})
     runner.advance(str(run.id))
     OrmQ.objects.all().delete()
@@ -148,7 +150,7 @@ def test_late_decision_sends_no_message(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.promise("P1")
 @pytest.mark.django_db(transaction=True)
-def test_decision_on_closed_interrupt_writes_nothing(
+def test_decision_on_interrupt_cancelled_before_its_write_stores_no_rows(
     interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = WriteBatch.run
@@ -167,7 +169,7 @@ def test_decision_on_closed_interrupt_writes_nothing(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_decision_for_manually_changed_run_writes_nothing(
+def test_decision_for_run_parked_before_its_write_stores_no_rows(
     interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = WriteBatch.run
@@ -199,7 +201,7 @@ def test_decision_for_manually_changed_run_writes_nothing(
         ("respond", "NUL is refused, \u202e is not", "NUL is refused, \u202e is not"),
     ],
 )
-def test_node_receives_the_decided_value(
+def test_node_receives_resume_value_of_each_decision_type(
     interrupt: Interrupt, advance: Advance, type_: str, value: Any, answer: Any
 ) -> None:
     info = services.decide(interrupt.pk, type_, value)
@@ -210,7 +212,9 @@ def test_node_receives_the_decided_value(
 
 
 @pytest.mark.promise("P4")
-def test_parallel_interrupts_get_their_own_responses_in_any_order(advance: Advance) -> None:
+def test_parallel_interrupts_decided_in_any_order_receive_their_own_responses(
+    advance: Advance,
+) -> None:
     asked("panel", {"log": []}, advance)
     right, left = Interrupt.objects.order_by("-task_path")
     services.decide(right.pk, "respond", "R")
@@ -221,7 +225,9 @@ def test_parallel_interrupts_get_their_own_responses_in_any_order(advance: Advan
 
 
 @pytest.mark.promise("P4")
-def test_first_of_two_decisions_keeps_the_other_interrupt_pending(advance: Advance) -> None:
+def test_decision_on_first_of_two_parallel_interrupts_leaves_the_second_pending(
+    advance: Advance,
+) -> None:
     asked("panel", {"log": []}, advance)
     left, right = Interrupt.objects.order_by("task_path")
     services.decide(left.pk, "respond", "L")
@@ -235,7 +241,7 @@ def test_first_of_two_decisions_keeps_the_other_interrupt_pending(advance: Advan
 
 
 @pytest.mark.promise("P4")
-def test_run_waiting_for_all_responses_ignores_other_runs(advance: Advance) -> None:
+def test_run_waiting_for_all_responses_is_queued_after_its_last_response(advance: Advance) -> None:
     run, other = (services.start("jury", {"log": []}) for _ in range(2))
     advance()
     states = []
@@ -246,7 +252,9 @@ def test_run_waiting_for_all_responses_ignores_other_runs(advance: Advance) -> N
     assert Run.objects.get(pk=other.id).state == "interrupted"
 
 
-def test_two_interrupts_of_one_node_are_raised_in_sequence(advance: Advance) -> None:
+def test_second_interrupt_of_a_node_becomes_pending_after_decision_on_the_first(
+    advance: Advance,
+) -> None:
     first = asked("interview", {"log": []}, advance)
     services.decide(first.pk, "respond", "one")
     advance()
@@ -260,7 +268,7 @@ def test_two_interrupts_of_one_node_are_raised_in_sequence(advance: Advance) -> 
 
 
 @pytest.mark.promise("P4")
-def test_interrupt_with_key_gets_its_response_by_key(advance: Advance) -> None:
+def test_interrupts_with_keys_receive_the_responses_given_to_their_keys(advance: Advance) -> None:
     asked("keyed", {"log": []}, advance)
     while row := Interrupt.objects.filter(status="pending").first():
         services.decide(row.pk, "respond", f"to {row.title}")
@@ -272,7 +280,9 @@ def test_interrupt_with_key_gets_its_response_by_key(advance: Advance) -> None:
 
 @pytest.mark.promise("P4")
 @pytest.mark.parametrize("first", ["deep", "top"])
-def test_interrupts_of_subgraphs_get_their_own_responses(advance: Advance, first: str) -> None:
+def test_interrupts_of_nested_subgraphs_receive_their_own_responses_in_any_order(
+    advance: Advance, first: str
+) -> None:
     asked("nested", {"log": []}, advance)
     thread = Thread.objects.get()
 
@@ -296,7 +306,9 @@ def test_interrupts_of_subgraphs_get_their_own_responses(advance: Advance, first
     assert Interrupt.objects.count() == 3
 
 
-def test_approved_breakpoint_resumes_the_run(advance: Advance) -> None:
+def test_approved_breakpoint_resumes_run_and_rejection_raises_invalid_answer_error(
+    advance: Advance,
+) -> None:
     stop = asked("gated", {"text": "x"}, advance)
     with pytest.raises(InvalidAnswerError, match="approve"):
         services.decide(stop.pk, "reject")
@@ -305,7 +317,7 @@ def test_approved_breakpoint_resumes_the_run(advance: Advance) -> None:
     assert values_of(stop.thread)["answer"] == "done"
 
 
-def test_two_decisions_send_one_message(advance: Advance) -> None:
+def test_two_decisions_on_one_run_make_one_worker_task(advance: Advance) -> None:
     asked("panel", {"log": []}, advance)
     for row in Interrupt.objects.all():
         services.decide(row.pk, "approve")
@@ -313,7 +325,7 @@ def test_two_decisions_send_one_message(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P1")
-def test_second_decision_names_the_first(
+def test_second_decision_on_interrupt_raises_already_decided_error_with_the_first_decision(
     interrupt: Interrupt, reviewer: User, unchanged: Unchanged
 ) -> None:
     won = services.decide(interrupt.pk, "approve", by=reviewer)
@@ -326,7 +338,7 @@ def test_second_decision_names_the_first(
 
 
 @pytest.mark.promise("P2")
-def test_repeated_key_returns_first_outcome(
+def test_decision_with_repeated_key_returns_the_first_decision(
     interrupt: Interrupt, reviewer: User, unchanged: Unchanged
 ) -> None:
     first = services.decide(interrupt.pk, "respond", {"a": 1, "b": 2}, by=reviewer, key="k")
@@ -341,7 +353,7 @@ def test_repeated_key_returns_first_outcome(
     ("type_", "value", "reason"),
     [("respond", 2, ""), ("reject", services.UNSET, ""), ("respond", 1, "because")],
 )
-def test_repeated_key_with_other_decision_is_rejected(
+def test_decision_with_repeated_key_and_different_arguments_raises_key_reused_error(
     interrupt: Interrupt, unchanged: Unchanged, type_: str, value: Any, reason: str
 ) -> None:
     services.decide(interrupt.pk, "respond", 1, key="k")
@@ -352,7 +364,7 @@ def test_repeated_key_with_other_decision_is_rejected(
 
 
 @pytest.mark.promise("P2")
-def test_keys_of_different_users_are_independent(
+def test_decision_with_key_used_by_another_user_raises_already_decided_error(
     interrupt: Interrupt, reviewer: User, user: Callable[..., User]
 ) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer, key="k")
@@ -377,7 +389,7 @@ def test_keys_of_different_users_are_independent(
         (services.UNSET, ""),
     ],
 )
-def test_invalid_response_is_rejected_with_pointers(
+def test_response_failing_its_schema_raises_invalid_answer_error_with_json_pointer(
     advance: Advance, unchanged: Unchanged, value: Any, pointer: str
 ) -> None:
     row = asked("typed", {"amount": 5.0, "customer": "D"}, advance)
@@ -392,7 +404,9 @@ def test_invalid_response_is_rejected_with_pointers(
     unchanged()
 
 
-def test_approval_of_typed_interrupt_uses_its_shown_values(advance: Advance) -> None:
+def test_approval_of_interrupt_with_schema_uses_payload_values_as_response(
+    advance: Advance,
+) -> None:
     row = asked("typed", {"amount": 5.0, "customer": "D"}, advance)
     assert services.check_answer(row.pk, "reject") == {"approved": False, "amount": 5.0, "note": ""}
     info = services.decide(row.pk, "approve", {"note": "fine"})
@@ -426,7 +440,7 @@ def deep(levels: int) -> Any:
         ({"s": {1}}, UnserializableError),
     ],
 )
-def test_unstorable_response_is_rejected(
+def test_response_beyond_size_or_depth_limits_raises_payload_error(
     interrupt: Interrupt, unchanged: Unchanged, value: Any, error: type[Exception]
 ) -> None:
     unchanged()
@@ -435,7 +449,9 @@ def test_unstorable_response_is_rejected(
     unchanged()
 
 
-def test_response_at_the_limits_is_accepted(interrupt: Interrupt, advance: Advance) -> None:
+def test_response_at_size_depth_and_container_limits_is_accepted(
+    interrupt: Interrupt, advance: Advance
+) -> None:
     assert services.check_answer(interrupt.pk, "respond", deep(32)) == deep(32)
     assert len(services.check_answer(interrupt.pk, "respond", [0] * 9_999)) == 9_999
     longest = "x" * (256 * 1024 - 2)
@@ -446,7 +462,7 @@ def test_response_at_the_limits_is_accepted(interrupt: Interrupt, advance: Advan
     ("type_", "value"),
     [("maybe", services.UNSET), ("", services.UNSET), ("approve", 1), ("edit", services.UNSET)],
 )
-def test_invalid_decision_arguments_are_rejected(
+def test_decision_with_unknown_type_or_missing_value_raises_invalid_answer_error(
     interrupt: Interrupt, unchanged: Unchanged, type_: str, value: Any
 ) -> None:
     unchanged()
@@ -457,7 +473,7 @@ def test_invalid_decision_arguments_are_rejected(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("ordinary", [True, False])
-def test_first_of_several_errors_is_reported(
+def test_decision_with_several_errors_raises_permission_error_before_state_error(
     advance: Advance, user: Callable[..., User], ordinary: bool
 ) -> None:
     """Who may not decide learns nothing of how it stands, nor is an answer read for nothing."""
@@ -498,7 +514,9 @@ def test_first_of_several_errors_is_reported(
     assert refused(starter, version=1) is refused_unsent(starter) is AlreadyDecidedError
 
 
-def test_invalid_key_is_rejected(interrupt: Interrupt, unchanged: Unchanged) -> None:
+def test_decision_with_invalid_idempotency_key_raises_invalid_answer_error(
+    interrupt: Interrupt, unchanged: Unchanged
+) -> None:
     unchanged()
     for key in ("x" * 256, "a\x00b", "a\nb"):
         with pytest.raises(InvalidAnswerError):
@@ -507,13 +525,15 @@ def test_invalid_key_is_rejected(interrupt: Interrupt, unchanged: Unchanged) -> 
 
 
 @pytest.mark.parametrize("bad", ["", "x", "../", "1", uuid.uuid4(), "A" * 10_000, None, 5])
-def test_unknown_interrupt_is_not_found(bad: Any, advance: Advance) -> None:
+def test_decision_on_invalid_or_unknown_interrupt_id_raises_interrupt_not_found(
+    bad: Any, advance: Advance
+) -> None:
     with pytest.raises(InterruptNotFound):
         services.decide(bad, "approve")
 
 
 @pytest.mark.promise("P18")
-def test_hidden_interrupt_is_not_found(
+def test_decision_without_view_permission_raises_interrupt_not_found(
     interrupt: Interrupt, user: Callable[..., User], unchanged: Unchanged
 ) -> None:
     blind = [user("una"), user("otto", "decide_interrupt"), AnonymousUser()]
@@ -526,7 +546,7 @@ def test_hidden_interrupt_is_not_found(
 
 
 @pytest.mark.promise("P18")
-def test_view_permission_does_not_allow_deciding(
+def test_decision_with_only_view_permission_raises_not_allowed_error(
     interrupt: Interrupt, user: Callable[..., User], unchanged: Unchanged
 ) -> None:
     watcher = user("wim", "view_interrupt")
@@ -538,7 +558,7 @@ def test_view_permission_does_not_allow_deciding(
     unchanged(refused=1)
 
 
-def test_permission_is_checked_for_the_given_interrupt(advance: Advance) -> None:
+def test_check_answer_and_find_refusals_check_only_the_given_interrupts(advance: Advance) -> None:
     first, interrupt, last = (asked("approval", {"text": "x"}, advance) for _ in range(3))
     for other in (first, last):
         services.decide(other.pk, "approve")
@@ -554,7 +574,7 @@ def test_permission_is_checked_for_the_given_interrupt(advance: Advance) -> None
 
 
 @pytest.mark.promise("P18")
-def test_permission_is_checked_inside_the_transaction(
+def test_decide_checks_permission_inside_a_transaction(
     interrupt: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hitl_django.permissions import ModelPermissionPolicy
@@ -571,7 +591,7 @@ def test_permission_is_checked_inside_the_transaction(
     assert inside == [True]
 
 
-def test_decision_on_changed_payload_is_rejected(
+def test_decision_with_outdated_digest_or_version_raises_stale_interrupt_error(
     interrupt: Interrupt, unchanged: Unchanged
 ) -> None:
     unchanged()
@@ -586,7 +606,7 @@ def test_decision_on_changed_payload_is_rejected(
 
 
 @pytest.mark.parametrize("state", ["parked", "failed", "cancelled", "succeeded"])
-def test_decision_for_stopped_run_is_rejected(
+def test_decision_for_stopped_run_raises_run_state_error_with_its_state(
     interrupt: Interrupt, unchanged: Unchanged, state: str
 ) -> None:
     Run.objects.update(state=state)
@@ -598,7 +618,9 @@ def test_decision_for_stopped_run_is_rejected(
 
 
 @pytest.mark.parametrize("status", ["expired", "superseded", "cancelled"])
-def test_closed_interrupt_error_names_its_status(interrupt: Interrupt, status: str) -> None:
+def test_decision_on_closed_interrupt_raises_already_decided_error_naming_its_status(
+    interrupt: Interrupt, status: str
+) -> None:
     Interrupt.objects.update(status=status)
     with pytest.raises(AlreadyDecidedError, match=status) as caught:
         services.decide(interrupt.pk, "approve")
@@ -608,7 +630,7 @@ def test_closed_interrupt_error_names_its_status(interrupt: Interrupt, status: s
 @pytest.mark.promise("P3")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("outer", [nullcontext, transaction.atomic], ids=["whole", "savepoint"])
-def test_rolled_back_decision_leaves_no_trace(
+def test_rolled_back_decision_changes_no_rows_and_sends_no_signal(
     interrupt: Interrupt, unchanged: Unchanged, outer: Callable[[], Any]
 ) -> None:
     heard: list[Any] = []
@@ -628,7 +650,9 @@ def test_rolled_back_decision_leaves_no_trace(
     assert heard == ["approve"]
 
 
-def test_decision_keeps_name_of_deleted_user(interrupt: Interrupt, reviewer: User) -> None:
+def test_decision_of_deleted_user_preserves_the_username_as_label(
+    interrupt: Interrupt, reviewer: User
+) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
     reviewer.delete()
     decision = Decision.objects.get()
@@ -656,14 +680,14 @@ TAMPERED = [
 ]
 
 
-def test_tampering_cases_cover_every_column() -> None:
+def test_audit_tampering_cases_include_every_column_of_audit_entry() -> None:
     columns = {field.attname for field in AuditEntry._meta.concrete_fields}
     assert columns - {"id"} == {column for column, _ in TAMPERED}
 
 
 @pytest.mark.promise("P20")
 @pytest.mark.parametrize(("column", "value"), TAMPERED)
-def test_tampered_audit_log_is_detected(
+def test_audit_log_with_changed_or_deleted_entry_is_reported_as_faulty(
     interrupt: Interrupt, reviewer: User, column: str, value: Any
 ) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
@@ -678,7 +702,7 @@ def test_tampered_audit_log_is_detected(
     assert audit.find_first_fault(thread) == 1
 
 
-def test_erased_decision_is_not_reused_for_other_responses(
+def test_decision_on_erased_interrupt_raises_already_decided_error_for_other_response(
     interrupt: Interrupt, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.decide(interrupt.pk, "approve")

@@ -54,7 +54,7 @@ def refusals_of(thread: Thread) -> list[tuple[str, str, str, str]]:
 
 @pytest.mark.promise("P20")
 @pytest.mark.parametrize("verb", ATTEMPTS)
-def test_denied_attempt_leaves_only_an_audit_entry(
+def test_denied_service_call_writes_only_a_refuse_audit_entry(
     interrupt: Interrupt, onlooker: User, verb: str
 ) -> None:
     with pytest.raises(NotAllowedError):
@@ -69,7 +69,9 @@ def test_denied_attempt_leaves_only_an_audit_entry(
 
 
 @pytest.mark.promise("P20")
-def test_denial_is_logged_on_its_own_thread(advance: Callable[[], int], onlooker: User) -> None:
+def test_denied_decision_writes_audit_entry_on_thread_of_its_interrupt_only(
+    advance: Callable[[], int], onlooker: User
+) -> None:
     first, interrupt, last = (asked("approval", {"text": "x"}, advance) for _ in range(3))
     with pytest.raises(NotAllowedError):
         services.decide(interrupt.pk, "approve", by=onlooker, via="api")
@@ -77,7 +79,7 @@ def test_denial_is_logged_on_its_own_thread(advance: Callable[[], int], onlooker
 
 
 @pytest.mark.promise("P20")
-def test_denial_limit_counts_only_denials_of_the_thread(
+def test_denial_limit_counts_only_denials_of_the_same_user_and_thread(
     advance: Callable[[], int], user: Callable[..., User]
 ) -> None:
     interrupt, other = (asked("approval", {"text": "x"}, advance) for _ in range(2))
@@ -94,7 +96,7 @@ def test_denial_limit_counts_only_denials_of_the_thread(
 
 
 @pytest.mark.promise("P20")
-def test_denials_beyond_the_limit_are_only_logged(
+def test_denials_beyond_the_limit_write_no_audit_entry_until_the_window_passes(
     interrupt: Interrupt,
     onlooker: User,
     user: Callable[..., User],
@@ -118,7 +120,7 @@ def test_denials_beyond_the_limit_are_only_logged(
     assert refusals_of(interrupt.thread)[-1][0] == "olga"
 
 
-def test_denial_without_user_or_run_has_no_audit_entry(onlooker: User) -> None:
+def test_denied_start_without_existing_thread_writes_no_audit_entry(onlooker: User) -> None:
     for who in (onlooker, AnonymousUser()):
         for thread_id in (None, "absent", "a\x00b"):
             with pytest.raises(NotAllowedError):
@@ -126,7 +128,7 @@ def test_denial_without_user_or_run_has_no_audit_entry(onlooker: User) -> None:
     assert not AuditEntry.objects.exists()
 
 
-def test_denial_is_returned_even_if_not_logged(
+def test_denied_decision_raises_not_allowed_error_even_if_audit_entry_fails(
     interrupt: Interrupt, onlooker: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*args: object, **kwargs: object) -> None:
@@ -137,7 +139,7 @@ def test_denial_is_returned_even_if_not_logged(
         services.decide(interrupt.pk, "approve", by=onlooker)
 
 
-def test_dry_run_is_not_logged_as_denied(interrupt: Interrupt, onlooker: User) -> None:
+def test_denied_check_answer_writes_no_audit_entry(interrupt: Interrupt, onlooker: User) -> None:
     with pytest.raises(NotAllowedError):
         services.check_answer(interrupt.pk, "approve", by=onlooker)
     assert refusals_of(interrupt.thread) == []

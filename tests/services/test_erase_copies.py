@@ -76,7 +76,7 @@ def ask_in(thread_id: str | None, advance: Callable[[], int]) -> Interrupt:
     return Interrupt.objects.get(run_id=run.id)
 
 
-def test_erase_thread_erases_copies_of_copies(source: str, used: str) -> None:
+def test_erase_thread_also_erases_copies_and_copies_of_copies(source: str, used: str) -> None:
     unused, nested = copy(source), copy(used)
     assert WORD in stored()
 
@@ -89,7 +89,7 @@ def test_erase_thread_erases_copies_of_copies(source: str, used: str) -> None:
         assert audit.find_first_fault(thread) is None
 
 
-def test_erase_thread_erases_copy_of_a_deleted_copy(source: str) -> None:
+def test_erase_thread_also_erases_copy_of_a_deleted_copy(source: str) -> None:
     between = copy(source)
     last = copy(between)
     Thread.objects.get(thread_id=between).delete()
@@ -97,7 +97,7 @@ def test_erase_thread_erases_copy_of_a_deleted_copy(source: str) -> None:
     assert WORD not in stored()
 
 
-def test_erase_thread_erases_archived_copy(source: str, used: str) -> None:
+def test_erase_thread_also_erases_archived_copy(source: str, used: str) -> None:
     long_ago = timezone.now() - timedelta(days=90)
     Thread.objects.filter(thread_id=used).update(ended_at=long_ago)
     assert archive_ended(30, 10) == 1
@@ -105,14 +105,14 @@ def test_erase_thread_erases_archived_copy(source: str, used: str) -> None:
     assert WORD not in stored()
 
 
-def test_erase_of_a_copy_keeps_its_source(source: str) -> None:
+def test_erase_thread_of_a_copy_leaves_its_source_and_other_copies_unchanged(source: str) -> None:
     first, second = copy(source), copy(source)
     assert services.erase_thread(first) == [first]
     assert Thread.objects.filter(thread_id=second).exists()
     assert Checkpoint.objects.filter(thread__thread_id=source).exists()
 
 
-def test_erase_with_active_run_in_a_copy_erases_nothing(
+def test_erase_thread_with_active_run_in_a_copy_raises_run_state_error_and_erases_no_thread(
     source: str, advance: Callable[[], int]
 ) -> None:
     busy = copy(source)
@@ -124,7 +124,7 @@ def test_erase_with_active_run_in_a_copy_erases_nothing(
 
 
 @pytest.mark.any_database
-def test_erase_with_a_copy_of_another_owner_erases_nothing(
+def test_erase_thread_without_permission_for_a_copy_raises_not_allowed_error_and_erases_no_thread(
     source: str, user: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = copy(source)

@@ -49,7 +49,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
 TOLD = ["queued", "interrupted", "queued", "succeeded"]
 
 
-def test_events_are_streamed_until_the_run_ends(
+def test_follow_yields_events_until_the_run_ends(
     asking: services.RunInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(monkeypatch, lambda: go_on(asking))
@@ -57,7 +57,7 @@ def test_events_are_streamed_until_the_run_ends(
     assert [event.kind for event in hitl_django.follow(asking.id, after=3)] == TOLD[3:]
 
 
-def test_run_ending_while_read_is_streamed_to_its_end(
+def test_event_reader_reports_end_of_run_that_ended_while_being_read(
     asking: services.RunInfo,
 ) -> None:
     reader, ended = event_stream.EventReader(asking.id), []
@@ -76,7 +76,7 @@ def test_run_ending_while_read_is_streamed_to_its_end(
     assert reader.read(page.last).ended
 
 
-def test_events_are_streamed_on_an_event_loop(
+def test_afollow_yields_events_until_the_run_ends(
     asking: services.RunInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(monkeypatch, lambda: go_on(asking))
@@ -87,7 +87,9 @@ def test_events_are_streamed_on_an_event_loop(
     assert async_to_sync(collect)() == TOLD
 
 
-def test_page_has_the_next_cursor(asking: services.RunInfo) -> None:
+def test_run_events_page_returns_last_number_as_cursor_for_the_next_page(
+    asking: services.RunInfo,
+) -> None:
     page = services.run_events(asking.id, limit=1)
     assert ([event.kind for event in page.events], page.last, page.ended) == (["queued"], 1, False)
     page = services.run_events(asking.id, after=page.last)
@@ -95,7 +97,7 @@ def test_page_has_the_next_cursor(asking: services.RunInfo) -> None:
     assert services.run_events(asking.id, after=7).last == 7
 
 
-def test_stream_contains_only_events_of_its_run(asking: services.RunInfo) -> None:
+def test_run_events_returns_only_events_of_the_given_run(asking: services.RunInfo) -> None:
     with testing.inline() as advance:
         others = [services.start("steps", {"log": []}) for _ in range(2)]
         advance()
@@ -114,7 +116,7 @@ def test_stream_contains_only_events_of_its_run(asking: services.RunInfo) -> Non
     assert event_stream.EventReader(asking.id).has_news(2)
 
 
-def test_events_are_ordered_by_number(asking: services.RunInfo) -> None:
+def test_run_events_are_ordered_by_sequence_number(asking: services.RunInfo) -> None:
     go_on(asking)
     stored = list(RunEvent.objects.order_by("-seq"))
     RunEvent.objects.all().delete()
@@ -127,7 +129,7 @@ def fields_of(event: RunEvent) -> dict[str, Any]:
     return {field.attname: getattr(event, field.attname) for field in RunEvent._meta.fields}
 
 
-def test_run_without_events_reports_its_end(db: None) -> None:
+def test_event_reader_reports_end_of_run_without_stored_events(db: None) -> None:
     with testing.inline() as advance:
         runs = [services.start("approval", {"text": "x"}, events=()) for _ in range(3)]
         advance()
@@ -139,12 +141,14 @@ def test_run_without_events_reports_its_end(db: None) -> None:
 
 
 @pytest.mark.parametrize("run", [uuid4(), "no id", ""])
-def test_unknown_run_has_no_events(run: object) -> None:
+def test_run_events_of_unknown_run_raises_run_not_found(run: object) -> None:
     with pytest.raises(RunNotFound):
         services.run_events(run)  # type: ignore[arg-type]
 
 
-def test_deleted_events_are_reported_as_gone(asking: services.RunInfo) -> None:
+def test_run_events_before_pruned_events_raises_events_pruned_error(
+    asking: services.RunInfo,
+) -> None:
     RunEvent.objects.filter(seq=1).delete()
     with pytest.raises(EventsPrunedError) as gone:
         services.run_events(asking.id)
@@ -152,7 +156,7 @@ def test_deleted_events_are_reported_as_gone(asking: services.RunInfo) -> None:
     assert services.run_events(asking.id, after=1).last == 2
 
 
-def test_run_deleted_while_streamed_is_an_error(asking: services.RunInfo) -> None:
+def test_follow_of_run_deleted_meanwhile_raises_run_not_found(asking: services.RunInfo) -> None:
     following_it = hitl_django.follow(asking.id)
     assert [next(following_it).seq, next(following_it).seq] == [1, 2]
     Run.objects.all().delete()

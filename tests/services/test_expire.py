@@ -49,7 +49,7 @@ def again(interrupt: Interrupt) -> Interrupt:
     return Interrupt.objects.get(pk=interrupt.pk)
 
 
-def test_interrupt_expires_by_the_database_clock(
+def test_interrupt_expires_at_expiry_time_of_database_clock(
     interrupt: Callable[..., Interrupt], advance: Advance
 ) -> None:
     row = interrupt(DAY)
@@ -63,7 +63,7 @@ def test_interrupt_expires_by_the_database_clock(
 
 
 @pytest.mark.promise("P20")
-def test_default_response_is_recorded_without_a_user(
+def test_default_response_at_expiry_is_stored_by_system_and_finishes_the_run(
     interrupt: Callable[..., Interrupt],
     advance: Advance,
     django_capture_on_commit_callbacks: Callable[..., Any],
@@ -94,7 +94,7 @@ def test_default_response_is_recorded_without_a_user(
     assert Decision.objects.count() == 1
 
 
-def test_parked_run_raises_its_interrupt_again_after_retry(
+def test_interrupt_of_run_parked_by_expiry_is_pending_again_after_retry(
     interrupt: Callable[..., Interrupt],
     advance: Advance,
     django_capture_on_commit_callbacks: Callable[..., Any],
@@ -128,7 +128,9 @@ def test_parked_run_raises_its_interrupt_again_after_retry(
     assert values_of(row.thread)["answers"] == [2]
 
 
-def test_expiry_can_cancel_the_run(interrupt: Callable[..., Interrupt], advance: Advance) -> None:
+def test_interrupt_expiring_with_then_cancel_cancels_the_run(
+    interrupt: Callable[..., Interrupt], advance: Advance
+) -> None:
     row = interrupt(DAY, "cancel")
     pass_(DAY)
     sweep()
@@ -136,7 +138,7 @@ def test_expiry_can_cancel_the_run(interrupt: Callable[..., Interrupt], advance:
 
 
 @pytest.mark.promise("P1")
-def test_decision_before_expiry_wins(
+def test_interrupt_decided_before_sweep_does_not_expire_and_expired_one_rejects_decision(
     interrupt: Callable[..., Interrupt], advance: Advance, reviewer: User
 ) -> None:
     late = interrupt(DAY, "answer", {"seats": 8})
@@ -153,7 +155,7 @@ def test_decision_before_expiry_wins(
     assert caught.value.status == "expired"
 
 
-def test_expiry_of_running_run_waits_for_its_pause(
+def test_interrupt_of_running_run_expires_only_after_the_run_pauses(
     interrupt: Callable[..., Interrupt], advance: Advance
 ) -> None:
     row = interrupt(DAY)
@@ -165,7 +167,7 @@ def test_expiry_of_running_run_waits_for_its_pause(
     assert again(row).status == "expired"
 
 
-def test_failing_expiry_does_not_block_others(
+def test_failed_expiry_of_one_interrupt_does_not_block_expiry_of_the_next(
     interrupt: Callable[..., Interrupt],
     advance: Advance,
     monkeypatch: pytest.MonkeyPatch,
@@ -188,7 +190,7 @@ def test_failing_expiry_does_not_block_others(
     assert Run.objects.get(pk=first.run_id).state == "interrupted"
 
 
-def test_repeatedly_failing_expiries_do_not_fill_the_batch(
+def test_repeatedly_failing_expiry_does_not_fill_the_batch_of_the_sweep(
     interrupt: Callable[..., Interrupt],
     advance: Advance,
     monkeypatch: pytest.MonkeyPatch,
@@ -215,7 +217,7 @@ def test_repeatedly_failing_expiries_do_not_fill_the_batch(
     assert again(first).status == "expired"
 
 
-def test_default_response_rejected_by_the_node_is_not_repeated(
+def test_default_response_rejected_by_node_is_not_given_again_and_run_is_parked(
     interrupt: Callable[..., Interrupt], advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = interrupt(DAY, "answer", {"seats": 8})
@@ -231,7 +233,7 @@ def test_default_response_rejected_by_the_node_is_not_repeated(
     assert Run.objects.get().state == "parked"
 
 
-def test_invalid_default_response_fails_the_node(advance: Advance) -> None:
+def test_default_response_failing_its_schema_fails_the_interrupting_node(advance: Advance) -> None:
     graphs.PATIENCE[:] = [Expiry(DAY, "answer", {"seats": 3})]
     info = services.start("patient", {"log": []})
     advance()
@@ -243,12 +245,14 @@ def test_invalid_default_response_fails_the_node(advance: Advance) -> None:
 @pytest.mark.parametrize(
     "terms", [(timedelta(0),), (-DAY,), (DAY, "shrug"), (DAY, "park", True)], ids=str
 )
-def test_invalid_expiry_options_are_rejected(terms: Any) -> None:
+def test_expiry_with_invalid_time_or_action_raises_value_error(terms: Any) -> None:
     with pytest.raises(ValueError):
         Expiry(*terms)
 
 
-def test_other_interrupts_of_parked_run_stay_pending(advance: Advance, reviewer: User) -> None:
+def test_parallel_interrupt_of_run_parked_by_expiry_stays_pending_after_retry(
+    advance: Advance, reviewer: User
+) -> None:
     late, other = asked("panel", {}, advance), Interrupt.objects.order_by("task_path").last()
     assert other is not None
     terms = {"seconds": 60, "then": "park"}
@@ -280,7 +284,7 @@ def test_other_interrupts_of_parked_run_stay_pending(advance: Advance, reviewer:
         ("keep", "interrupted", {"interrupt.created", "interrupt.expired"}),
     ],
 )
-def test_expiry_is_published_and_logged(
+def test_expiry_creates_webhook_deliveries_audit_entry_and_run_event(
     interrupt: Callable[..., Interrupt], then: str, state: str, told: set[str]
 ) -> None:
     webhook_services.create_webhook("https://example.com/")
@@ -305,7 +309,7 @@ def test_expiry_is_published_and_logged(
     assert (Run.objects.get().state, Run.objects.get().traceback) == (state, "")
 
 
-def test_default_response_of_one_interrupt_keeps_run_waiting_for_all(
+def test_default_response_to_one_interrupt_does_not_queue_run_waiting_for_all(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.start("jury", {"log": []})
@@ -320,7 +324,7 @@ def test_default_response_of_one_interrupt_keeps_run_waiting_for_all(
         assert (Run.objects.get().state, len(hinted)) == (state, hints)
 
 
-def test_kept_interrupt_needs_no_group(advance: Advance) -> None:
+def test_expiry_with_then_keep_writes_audit_entry_without_group(advance: Advance) -> None:
     asked("approval", {"text": "x"}, advance)
     terms = {"seconds": 1, "then": "keep"}
     Interrupt.objects.update(expiry=terms, expires_at=Now() - DAY)

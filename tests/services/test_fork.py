@@ -58,7 +58,7 @@ def failing() -> Iterator[None]:
     graphs.FAILING.clear()
 
 
-def test_fork_resumes_from_the_checkpoint(advance: Advance) -> None:
+def test_fork_continues_run_from_the_given_checkpoint(advance: Advance) -> None:
     thread = ran(advance)
     assert log_of(thread) == ["a", "b", "c", "d", "e"]
 
@@ -72,7 +72,7 @@ def test_fork_resumes_from_the_checkpoint(advance: Advance) -> None:
     assert Run.objects.filter(thread__thread_id=thread).count() == 2
 
 
-def test_fork_keeps_the_old_branch_in_the_history(advance: Advance) -> None:
+def test_fork_preserves_checkpoints_of_the_abandoned_branch(advance: Advance) -> None:
     thread = ran(advance)
     before = set(Checkpoint.objects.values_list("checkpoint_id", flat=True))
 
@@ -84,7 +84,7 @@ def test_fork_keeps_the_old_branch_in_the_history(advance: Advance) -> None:
     assert fork.parent_id == Checkpoint.objects.get(checkpoint_id=after(thread, 1)).checkpoint_id
 
 
-def test_fork_with_values_writes_them_as_the_node(advance: Advance) -> None:
+def test_fork_with_values_and_as_node_replaces_output_of_that_node(advance: Advance) -> None:
     thread = ran(advance)
 
     services.fork(thread, after(thread, 2), values={"log": ["instead of c"]}, as_node="c")
@@ -93,7 +93,7 @@ def test_fork_with_values_writes_them_as_the_node(advance: Advance) -> None:
     assert log_of(thread) == ["a", "b", "instead of c", "d", "e"]
 
 
-def test_fork_with_values_without_node_writes_as_the_last_node(advance: Advance) -> None:
+def test_fork_with_values_without_as_node_adds_output_of_the_last_node(advance: Advance) -> None:
     thread = ran(advance)
 
     services.fork(thread, after(thread, 2), values={"log": ["more of b"]})
@@ -102,7 +102,7 @@ def test_fork_with_values_without_node_writes_as_the_last_node(advance: Advance)
     assert log_of(thread) == ["a", "b", "more of b", "c", "d", "e"]
 
 
-def test_fork_as_node_without_values_skips_the_node(advance: Advance) -> None:
+def test_fork_with_as_node_without_values_skips_that_node(advance: Advance) -> None:
     thread = ran(advance)
 
     services.fork(thread, after(thread, 2), as_node="c")
@@ -111,7 +111,7 @@ def test_fork_as_node_without_values_skips_the_node(advance: Advance) -> None:
     assert log_of(thread) == ["a", "b", "d", "e"]
 
 
-def test_fork_supersedes_interrupts_and_raises_them_again(advance: Advance) -> None:
+def test_fork_supersedes_pending_interrupts_and_new_run_interrupts_again(advance: Advance) -> None:
     old = asked("panel", {"log": []}, advance)
     services.decide(old.pk, "respond", "first")
     advance()
@@ -133,7 +133,7 @@ def test_fork_supersedes_interrupts_and_raises_them_again(advance: Advance) -> N
     assert Run.objects.get(pk=info.id).state == "succeeded"
 
 
-def test_fork_restarts_subgraphs(advance: Advance) -> None:
+def test_fork_before_subgraph_runs_subgraph_again_in_new_namespace(advance: Advance) -> None:
     interrupt = asked("booking", {"log": []}, advance)
     thread = interrupt.thread.thread_id
     services.fork(thread, after(thread, 0))
@@ -145,7 +145,9 @@ def test_fork_restarts_subgraphs(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P20")
-def test_fork_logs_its_user_and_checkpoint(advance: Advance, user: Callable[..., User]) -> None:
+def test_fork_writes_audit_entry_with_user_checkpoint_and_values_digest(
+    advance: Advance, user: Callable[..., User]
+) -> None:
     interrupt = asked("approval", {"text": "x"}, advance)
     operator = user("otto", "view_thread", "view_run", "operate_run")
     thread = interrupt.thread.thread_id
@@ -169,7 +171,7 @@ def test_fork_logs_its_user_and_checkpoint(advance: Advance, user: Callable[...,
 
 
 @pytest.mark.parametrize("state", Run.State.values)
-def test_fork_cancels_an_active_run_and_keeps_ended_ones(
+def test_fork_cancels_active_run_and_leaves_ended_run_unchanged(
     advance: Advance, unchanged: Unchanged, state: str
 ) -> None:
     thread = ran(advance)
@@ -186,7 +188,7 @@ def test_fork_cancels_an_active_run_and_keeps_ended_ones(
 
 
 @pytest.mark.promise("P7")
-def test_fork_does_not_interrupt_a_worker_with_the_lease(
+def test_fork_of_thread_leased_by_a_worker_raises_run_state_error(
     advance: Advance, unchanged: Unchanged
 ) -> None:
     thread = ran(advance)
@@ -203,7 +205,9 @@ def test_fork_does_not_interrupt_a_worker_with_the_lease(
 
 
 @pytest.mark.promise("P7")
-def test_fork_beside_a_direct_call_is_rejected(advance: Advance, unchanged: Unchanged) -> None:
+def test_fork_during_direct_call_of_the_graph_raises_run_state_error(
+    advance: Advance, unchanged: Unchanged
+) -> None:
     thread = ran(advance)
     graph = registry.get_graph("steps").graph.with_saver(DjangoSaver())
     stream = graph.stream({"log": []}, {"configurable": {"thread_id": thread}})
@@ -216,7 +220,7 @@ def test_fork_beside_a_direct_call_is_rejected(advance: Advance, unchanged: Unch
 
 
 @pytest.mark.promise("P7")
-def test_fork_invalidates_an_expired_lease(advance: Advance) -> None:
+def test_fork_after_lease_expired_invalidates_lease_of_the_old_worker(advance: Advance) -> None:
     thread = ran(advance)
     at = after(thread, 1)
     lease = run_leases.claim(services.fork(thread, at).id)
@@ -233,7 +237,7 @@ def test_fork_invalidates_an_expired_lease(advance: Advance) -> None:
 
 
 @pytest.mark.parametrize("from_other", ["00000000-0000-0000-0000-000000000000", "x" * 400, ""])
-def test_fork_from_checkpoint_of_other_thread_is_rejected(
+def test_fork_from_unknown_checkpoint_or_one_of_another_thread_raises_checkpoint_not_found(
     advance: Advance, unchanged: Unchanged, from_other: str
 ) -> None:
     thread, other = ran(advance), ran(advance)
@@ -245,7 +249,7 @@ def test_fork_from_checkpoint_of_other_thread_is_rejected(
     unchanged()
 
 
-def test_fork_from_checkpoint_of_subgraph_is_rejected(advance: Advance) -> None:
+def test_fork_from_checkpoint_of_subgraph_raises_checkpoint_not_found(advance: Advance) -> None:
     interrupt = asked("booking", {"log": []}, advance)
 
     with pytest.raises(CheckpointNotFound):
@@ -264,7 +268,7 @@ def test_fork_from_checkpoint_of_subgraph_is_rejected(advance: Advance) -> None:
         (None, "__end__", "as_node"),
     ],
 )
-def test_fork_with_invalid_values_changes_nothing(
+def test_fork_with_invalid_values_raises_invalid_input_error_naming_field_and_changes_no_row(
     advance: Advance, unchanged: Unchanged, values: Any, as_node: str | None, field: str
 ) -> None:
     thread = ran(advance)
@@ -278,7 +282,7 @@ def test_fork_with_invalid_values_changes_nothing(
 
 
 @pytest.mark.promise("P18")
-def test_fork_without_operate_permission_is_rejected(
+def test_fork_without_permission_raises_not_found_or_not_allowed_error(
     advance: Advance, user: Callable[..., User], unchanged: Unchanged
 ) -> None:
     thread = ran(advance)
@@ -297,7 +301,7 @@ def test_fork_without_operate_permission_is_rejected(
     unchanged(refused=1)
 
 
-def test_fork_of_incompatible_graph_is_rejected_with_reason(
+def test_fork_from_checkpoint_before_removed_node_raises_graph_changed_error(
     advance: Advance, unchanged: Unchanged
 ) -> None:
     thread = ran(advance)
@@ -326,7 +330,7 @@ def test_fork_of_incompatible_graph_is_rejected_with_reason(
         registry.register("steps")(graphs.steps)
 
 
-def test_fork_is_newest_checkpoint_despite_clock_skew(
+def test_fork_checkpoint_sorts_after_newest_checkpoint_from_faster_clock(
     advance: Advance,
 ) -> None:
     thread = ran(advance)
@@ -347,7 +351,9 @@ def test_fork_is_newest_checkpoint_despite_clock_skew(
     assert ids.new_uuid6() > heads[0].checkpoint_id
 
 
-def test_fork_before_a_failed_run(advance: Advance, failing: None) -> None:
+def test_fork_from_checkpoint_before_failure_succeeds_and_old_run_stays_failed(
+    advance: Advance, failing: None
+) -> None:
     info = services.start("fragile", {"count": 1})
     advance()
     assert Run.objects.get(pk=info.id).state == "failed"
@@ -365,7 +371,7 @@ def test_fork_before_a_failed_run(advance: Advance, failing: None) -> None:
 
 
 @pytest.mark.promise("P14")
-def test_fork_from_pruned_checkpoint_is_rejected(
+def test_fork_from_checkpoint_being_pruned_raises_checkpoint_not_found(
     advance: Advance,
 ) -> None:
     thread = ran(advance)
@@ -384,7 +390,9 @@ def test_fork_from_pruned_checkpoint_is_rejected(
     assert log_of(thread) == ["a", "b", "c", "d", "e"]
 
 
-def test_fork_of_thread_with_many_runs_reads_few(advance: Advance) -> None:
+def test_fork_loads_a_constant_number_of_runs_for_any_number_of_earlier_runs(
+    advance: Advance,
+) -> None:
     thread, read = ran(advance), list[Any]()
 
     def note(instance: Run, **_: Any) -> None:
@@ -402,7 +410,7 @@ def test_fork_of_thread_with_many_runs_reads_few(advance: Advance) -> None:
 
 
 @pytest.mark.parametrize("where", ["in no thread", "in another thread", "in a graph inside"])
-def test_fork_from_checkpoint_deleted_before_lock_is_not_found(
+def test_fork_from_checkpoint_deleted_before_lock_raises_checkpoint_not_found(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     """A copy of a thread has checkpoints of the same names."""
@@ -427,7 +435,7 @@ def test_fork_from_checkpoint_deleted_before_lock_is_not_found(
     assert Run.objects.filter(thread__thread_id=thread).count() == 1
 
 
-def test_fork_belongs_to_the_run_of_its_checkpoint(advance: Advance) -> None:
+def test_fork_origin_is_the_run_that_stored_its_checkpoint(advance: Advance) -> None:
     thread = ran(advance)
     newest = {}
     for _ in range(3):
@@ -439,7 +447,7 @@ def test_fork_belongs_to_the_run_of_its_checkpoint(advance: Advance) -> None:
         assert Run.objects.get(pk=services.fork(thread, at).id).origin == run_id
 
 
-def test_fork_in_copied_thread_belongs_to_the_copy(advance: Advance) -> None:
+def test_fork_in_copied_thread_has_origin_run_of_the_copied_thread(advance: Advance) -> None:
     """The checkpoints of a copy name the run of another thread that stored them."""
     thread = ran(advance)
     DjangoSaver().copy_thread(thread, "copy")
@@ -453,7 +461,9 @@ def test_fork_in_copied_thread_belongs_to_the_copy(advance: Advance) -> None:
 
 
 @pytest.mark.parametrize("whose", ["another thread's", "a graph's inside"])
-def test_fork_follows_the_newest_run_of_its_own_branch(advance: Advance, whose: str) -> None:
+def test_fork_checkpoint_id_ignores_newer_checkpoints_of_other_threads_and_subgraphs(
+    advance: Advance, whose: str
+) -> None:
     thread, other = ran(advance), ran(advance)
     at = after(thread, 2)
     row = Checkpoint.objects.get(checkpoint_id=after(other, 5))

@@ -21,13 +21,13 @@ def _quiet(db: None) -> Iterator[None]:
         yield
 
 
-def test_no_outage_without_work_and_workers() -> None:
+def test_worker_health_without_runs_and_workers_reports_no_missing_worker() -> None:
     health = services.worker_health()
     assert (health.workers, health.last_seen, health.overdue) == (0, None, 0)
     assert not health.is_missing
 
 
-def test_outage_with_queued_work_or_vanished_workers() -> None:
+def test_worker_health_with_overdue_queued_run_or_old_heartbeat_reports_missing_worker() -> None:
     info = services.start("steps", {"log": []})
     assert not services.worker_health().is_missing
     Run.objects.filter(pk=info.id).update(queued_at=Now() - timedelta(minutes=5))
@@ -41,7 +41,7 @@ def test_outage_with_queued_work_or_vanished_workers() -> None:
     assert services.worker_health().is_missing
 
 
-def test_active_lease_counts_as_worker_in_a_long_node() -> None:
+def test_worker_health_counts_unexpired_lease_as_running_worker() -> None:
     info = services.start("steps", {"log": []})
     WorkerHeartbeat.objects.create(owner="h:1", host="h", pid=1)
     WorkerHeartbeat.objects.update(at=Now() - timedelta(minutes=5))
@@ -53,7 +53,7 @@ def test_active_lease_counts_as_worker_in_a_long_node() -> None:
 
 
 @pytest.mark.parametrize("state", sorted({*Run.State.values} - {"queued"}))
-def test_only_queued_runs_wait_for_a_worker(state: str) -> None:
+def test_worker_health_counts_only_queued_runs_as_overdue(state: str) -> None:
     services.start("steps", {"log": []})
     Run.objects.update(state=state, queued_at=Now() - timedelta(minutes=5))
     assert services.worker_health().overdue == 0
@@ -61,7 +61,7 @@ def test_only_queued_runs_wait_for_a_worker(state: str) -> None:
 
 
 @pytest.mark.parametrize("state", sorted({*Run.State.values} - {"running"}))
-def test_only_running_runs_have_a_worker(state: str) -> None:
+def test_worker_health_counts_only_leases_of_running_runs(state: str) -> None:
     info = services.start("steps", {"log": []})
     assert run_leases.claim(info.id) is not None
     Run.objects.update(state=state)
@@ -69,12 +69,12 @@ def test_only_running_runs_have_a_worker(state: str) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_health_without_operate_permission_is_hidden() -> None:
+def test_worker_health_without_permission_raises_not_allowed_error() -> None:
     with pytest.raises(NotAllowedError):
         services.worker_health(by=AnonymousUser())
 
 
-def test_queue_reports_start_of_outage_with_one_query(
+def test_find_worker_outage_returns_start_of_outage_with_one_query(
     django_assert_num_queries: Any,
 ) -> None:
     def missed() -> services.WorkerOutage | None:

@@ -62,7 +62,9 @@ def texts(step: services.Step) -> list[tuple[str, str, str]]:
     return [(change.node, change.key, change.text) for change in step.changes]
 
 
-def test_history_step_has_its_nodes_and_writes(advance: Advance, made: Callable[..., str]) -> None:
+def test_thread_history_lists_nodes_and_writes_of_each_step(
+    advance: Advance, made: Callable[..., str]
+) -> None:
     name = made(chain(first={"text": "a", "log": ["x"]}, second={}, third={"text": "b"}))
     page = services.thread_history(ran(name, {"text": "in"}, advance))
 
@@ -84,7 +86,7 @@ def test_history_step_has_its_nodes_and_writes(advance: Advance, made: Callable[
     assert not any(step.left or step.more for step in page.steps)
 
 
-def test_history_pages_are_contiguous(advance: Advance) -> None:
+def test_thread_history_pages_are_contiguous_and_do_not_overlap(advance: Advance) -> None:
     thread = ran("steps", {"log": []}, advance)
 
     pages, before = [], None
@@ -98,7 +100,7 @@ def test_history_pages_are_contiguous(advance: Advance) -> None:
     assert pages == [[5, 4, 3], [2, 1, 0], [-1]]
 
 
-def test_history_shows_decision_at_the_next_step(advance: Advance) -> None:
+def test_thread_history_lists_decision_at_the_step_after_its_interrupt(advance: Advance) -> None:
     pending = asked("interview", {"log": []}, advance)
     thread = pending.thread.thread_id
     services.decide(pending.pk, "respond", "one")
@@ -120,7 +122,7 @@ def test_history_shows_decision_at_the_next_step(advance: Advance) -> None:
     assert not any(step.decisions for step in page.steps)
 
 
-def test_history_shows_decision_once_and_in_its_own_thread(
+def test_thread_history_lists_each_decision_once_and_only_in_its_own_thread(
     advance: Advance, made: Callable[..., str]
 ) -> None:
     graph = StateGraph(State).add_node("a", lambda state: {"text": interrupt("A?")})
@@ -138,7 +140,7 @@ def test_history_shows_decision_once_and_in_its_own_thread(
 
 
 @pytest.mark.parametrize("limit", [1, 20])
-def test_history_shows_simultaneous_decision_at_the_resulting_step(
+def test_thread_history_lists_decision_with_equal_timestamp_at_the_following_step(
     advance: Advance, made: Callable[..., str], limit: int
 ) -> None:
     graph = StateGraph(State).add_node("a", lambda state: {"text": interrupt("A?")})
@@ -161,7 +163,7 @@ def test_history_shows_simultaneous_decision_at_the_resulting_step(
         assert pages == [["B?"], ["A?"], [], []]
 
 
-def test_history_orders_decisions_before_one_step_by_time(
+def test_thread_history_orders_decisions_before_one_step_by_time(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pending = asked("panel", {"log": []}, advance)
@@ -192,7 +194,7 @@ def asked_again(run: Any) -> Any:
     return Interrupt.objects.get(run=run, status="pending").pk
 
 
-def test_history_marks_steps_abandoned_by_a_fork(advance: Advance) -> None:
+def test_thread_history_marks_steps_abandoned_by_a_fork(advance: Advance) -> None:
     thread = ran("steps", {"log": []}, advance)
     at = Checkpoint.objects.get(step=2).checkpoint_id
     info = services.fork(thread, at)
@@ -207,7 +209,7 @@ def test_history_marks_steps_abandoned_by_a_fork(advance: Advance) -> None:
     assert {step.run_id for step in steps[:3]} == {str(info.id)}
 
 
-def test_history_shows_writes_of_a_fork_in_its_own_branch(advance: Advance) -> None:
+def test_thread_history_lists_values_written_by_fork_at_the_forks_step(advance: Advance) -> None:
     thread = ran("steps", {"log": []}, advance)
     at = Checkpoint.objects.get(step=2).checkpoint_id
     services.fork(thread, at, values={"log": ["instead of c"]}, as_node="c")
@@ -227,7 +229,9 @@ def test_history_shows_writes_of_a_fork_in_its_own_branch(advance: Advance) -> N
 
 
 @pytest.mark.promise("P22")
-def test_history_redacts_secrets(advance: Advance, made: Callable[..., str]) -> None:
+def test_thread_history_redacts_secret_keys_in_written_values(
+    advance: Advance, made: Callable[..., str]
+) -> None:
     graph = chain(a={"password": "hunter2", "card": {"number": "4111", "holder": "D"}})
     name = made(graph, redact=["number"])
     page = services.thread_history(ran(name, {"text": "x"}, advance))
@@ -239,7 +243,9 @@ def test_history_redacts_secrets(advance: Advance, made: Callable[..., str]) -> 
 
 
 @pytest.mark.promise("P21")
-def test_history_page_size_is_bounded(advance: Advance, made: Callable[..., str]) -> None:
+def test_thread_history_truncates_long_values_and_omits_huge_ones(
+    advance: Advance, made: Callable[..., str]
+) -> None:
     nodes = {f"n{number}": {"text": "ü" * 3000} for number in range(60)}
     huge = {"text": "x" * (history.LARGEST + 1)}
     name = made(chain(**nodes, huge=huge))
@@ -259,7 +265,7 @@ def test_history_page_size_is_bounded(advance: Advance, made: Callable[..., str]
     assert len(seen) == 6
 
 
-def test_history_queries_do_not_grow_with_steps(advance: Advance) -> None:
+def test_thread_history_takes_five_queries_for_any_number_of_steps(advance: Advance) -> None:
     thread = ran("steps", {"log": []}, advance)
     counts = []
     for limit in (1, 7):
@@ -269,7 +275,7 @@ def test_history_queries_do_not_grow_with_steps(advance: Advance) -> None:
     assert counts == [5, 5]
 
 
-def test_history_of_many_tasks_is_truncated(
+def test_thread_history_of_step_with_many_tasks_is_truncated_and_marked(
     advance: Advance, made: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history, "TASKS", 5)
@@ -284,7 +290,9 @@ def test_history_of_many_tasks_is_truncated(
     assert [step.more for step in page.steps] == [True, True, True, False]
 
 
-def test_history_with_damaged_writes_shows_the_rest(advance: Advance) -> None:
+def test_thread_history_with_damaged_checkpoint_lists_writes_of_other_steps(
+    advance: Advance,
+) -> None:
     thread = ran("steps", {"log": []}, advance)
     newest = Checkpoint.objects.order_by("-checkpoint_id").values_list("pk", flat=True)
     Checkpoint.objects.filter(pk=newest[2]).update(digest="0" * 32)
@@ -296,7 +304,9 @@ def test_history_with_damaged_writes_shows_the_rest(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_history_requires_state_permission(advance: Advance, user: Callable[..., User]) -> None:
+def test_thread_history_without_view_interrupt_permission_contains_no_decisions(
+    advance: Advance, user: Callable[..., User]
+) -> None:
     pending = asked("approval", {"text": "x"}, advance)
     services.decide(pending.pk, "approve")
     thread = pending.thread.thread_id
@@ -316,6 +326,8 @@ def test_history_requires_state_permission(advance: Advance, user: Callable[...,
 
 
 @pytest.mark.parametrize("before", ["", "nonsense", "z" * 300])
-def test_history_with_unknown_cursor_is_empty_or_first_page(advance: Advance, before: str) -> None:
+def test_thread_history_with_invalid_cursor_returns_empty_or_first_page(
+    advance: Advance, before: str
+) -> None:
     thread = ran("steps", {"log": []}, advance)
     assert len(services.thread_history(thread, before=before).steps) in (0, 7)

@@ -66,13 +66,15 @@ def visit(db: None, user: Callable[..., User], settings: Any) -> Callable[..., A
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("kind", ["page", "rest"])
 @pytest.mark.parametrize("name", CALLS)
-def test_errors_become_403_or_404(name: str, kind: str, visit: Callable[..., Any]) -> None:
+def test_uncaught_service_error_in_host_view_returns_403_or_404(
+    name: str, kind: str, visit: Callable[..., Any]
+) -> None:
     response = visit(kind, name)
     assert response.status_code == (403 if name in FORBIDDEN else 404)
     assert not Run.objects.exists()
 
 
-def test_errors_are_hitl_and_django_exceptions() -> None:
+def test_not_allowed_and_not_found_errors_subclass_permission_denied_and_http404() -> None:
     for kind in (errors.NotAllowedError, errors.SelfApprovalError):
         assert issubclass(kind, errors.HitlError)
         assert issubclass(kind, PermissionDenied)

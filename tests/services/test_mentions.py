@@ -22,7 +22,7 @@ def mentions(interrupt: Interrupt, text: str, by: Any) -> list[str]:
     return sorted(Comment.objects.get(pk=made.id).mentions or [])
 
 
-def test_mention_reaches_only_users_who_can_view(
+def test_comment_mentions_only_active_users_with_permission_to_view_the_interrupt(
     interrupt: Interrupt, user: Callable[..., User]
 ) -> None:
     boss = user("boss", *ASSIGNER)
@@ -37,7 +37,7 @@ def test_mention_reaches_only_users_who_can_view(
     "text",
     ["write to rita@ravi", "@@ravi", "@ravi.k", "@Ravi", "a.@ravi", "@", "@ ravi", "@ravi@shop"],
 )
-def test_mention_requires_a_complete_username(
+def test_comment_text_without_exact_username_after_at_sign_mentions_no_user(
     interrupt: Interrupt, user: Callable[..., User], text: str
 ) -> None:
     user("ravi", "view_interrupt")
@@ -45,14 +45,14 @@ def test_mention_requires_a_complete_username(
 
 
 @pytest.mark.parametrize("text", ["@ravi", "(@ravi)", "Yes, @ravi.", "@ravi: why?", "@ravi...\n"])
-def test_mention_ends_at_punctuation(
+def test_mentioned_username_ends_at_following_punctuation(
     interrupt: Interrupt, user: Callable[..., User], text: str
 ) -> None:
     user("ravi", "view_interrupt")
     assert mentions(interrupt, text, None) == ["ravi"]
 
 
-def test_mention_of_username_with_punctuation(
+def test_username_containing_punctuation_can_be_mentioned(
     interrupt: Interrupt, user: Callable[..., User]
 ) -> None:
     user("ravi@shop.example", "view_interrupt")
@@ -60,7 +60,7 @@ def test_mention_of_username_with_punctuation(
     assert mentions(interrupt, "@ravi@shop.example and @dr.", None) == ["dr.", "ravi@shop.example"]
 
 
-def test_mention_without_assign_permission_reaches_only_shown_users(
+def test_comment_by_user_without_assign_permission_mentions_only_involved_users(
     interrupt: Interrupt, user: Callable[..., User], reviewer: User
 ) -> None:
     people = {name: user(name, *ASSIGNER) for name in ("ravi", "sam", "kim", "lea", "max")}
@@ -73,20 +73,26 @@ def test_mention_without_assign_permission_reaches_only_shown_users(
     assert mentions(interrupt, everybody, people["max"]) == sorted(people)
 
 
-def test_comment_without_mention_takes_no_extra_query(interrupt: Interrupt, reviewer: User) -> None:
+def test_comment_without_mention_takes_no_query_for_usernames(
+    interrupt: Interrupt, reviewer: User
+) -> None:
 
     with CaptureQueriesContext(connection) as plain:
         services.comment(interrupt.pk, "Write to rita@shop.example.", by=reviewer)
     assert not any("username" in query["sql"] and "IN" in query["sql"] for query in plain)
 
 
-def test_mentions_are_limited(interrupt: Interrupt, user: Callable[..., User]) -> None:
+def test_comment_mentions_beyond_the_first_twenty_are_ignored(
+    interrupt: Interrupt, user: Callable[..., User]
+) -> None:
     user("ravi", "view_interrupt")
     crowd = " ".join(f"@no{number}" for number in range(20))
     assert mentions(interrupt, f"{crowd} @ravi", None) == []
 
 
-def test_erased_comment_has_no_mentions(interrupt: Interrupt, user: Callable[..., User]) -> None:
+def test_erased_comment_has_no_text_and_no_mentions(
+    interrupt: Interrupt, user: Callable[..., User]
+) -> None:
     user("ravi", "view_interrupt")
     services.comment(interrupt.pk, "@ravi, look.")
     services.cancel(interrupt.run_id)
@@ -95,7 +101,7 @@ def test_erased_comment_has_no_mentions(interrupt: Interrupt, user: Callable[...
     assert (kept.text, kept.mentions) == ("", None)
 
 
-def test_split_at_mentions_preserves_the_text() -> None:
+def test_split_at_mentions_returns_parts_that_join_to_the_original_text() -> None:
     text = "Hi @ravi. Ask @sam, not @ravi2!"
     parts = split_at_mentions(text, ["ravi"])
     assert [part for part, is_mention in parts if is_mention] == ["@ravi"]

@@ -34,7 +34,9 @@ def in_state(state: str) -> Run:
 
 
 @pytest.mark.parametrize("state", State.values)
-def test_cancel_in_each_state(advance: Advance, unchanged: Unchanged, state: str) -> None:
+def test_cancel_in_each_run_state_cancels_or_raises_run_state_error(
+    advance: Advance, unchanged: Unchanged, state: str
+) -> None:
     run = in_state(state)
     unchanged()
     if State.CANCELLED in Run.TRANSITIONS[State(state)]:
@@ -50,7 +52,9 @@ def test_cancel_in_each_state(advance: Advance, unchanged: Unchanged, state: str
 
 
 @pytest.mark.parametrize("state", State.values)
-def test_retry_in_each_state(advance: Advance, unchanged: Unchanged, state: str) -> None:
+def test_retry_queues_failed_or_parked_run_and_raises_run_state_error_in_any_other_state(
+    advance: Advance, unchanged: Unchanged, state: str
+) -> None:
     run = in_state(state)
     unchanged()
     if state in (State.FAILED, State.PARKED):
@@ -64,7 +68,9 @@ def test_retry_in_each_state(advance: Advance, unchanged: Unchanged, state: str)
 
 
 @pytest.mark.parametrize("state", State.values)
-def test_decision_queues_only_waiting_runs(advance: Advance, state: str) -> None:
+def test_decision_queues_interrupted_run_and_raises_run_state_error_for_stopped_run(
+    advance: Advance, state: str
+) -> None:
     info = services.start("approval", {"text": "x"})
     advance()
     interrupt = Interrupt.objects.get()
@@ -79,7 +85,9 @@ def test_decision_queues_only_waiting_runs(advance: Advance, state: str) -> None
         assert Run.objects.get().state == state
 
 
-def test_state_constraint_covers_all_states(advance: Advance) -> None:
+def test_run_state_constraint_rejects_unknown_state_and_transitions_include_all_states(
+    advance: Advance,
+) -> None:
     run = in_state("queued")
     with pytest.raises(IntegrityError), transaction.atomic():
         Run.objects.filter(pk=run.pk).update(state="paused")
@@ -87,14 +95,14 @@ def test_state_constraint_covers_all_states(advance: Advance) -> None:
     assert set(Run.ACTIVE) == {"queued", "running", "interrupted", "parked"}
 
 
-def test_second_active_run_of_thread_violates_constraint(advance: Advance) -> None:
+def test_second_active_run_of_one_thread_raises_integrity_error(advance: Advance) -> None:
     run = in_state("queued")
     with pytest.raises(IntegrityError), transaction.atomic():
         Run.objects.create(thread=run.thread, graph="steps")
     Run.objects.create(thread=run.thread, graph="steps", state="failed")
 
 
-def test_cancel_of_failed_run_keeps_the_active_run(
+def test_cancel_of_failed_run_does_not_end_thread_of_the_active_run(
     advance: Advance,
 ) -> None:
     failed = in_state("failed")
@@ -105,7 +113,7 @@ def test_cancel_of_failed_run_keeps_the_active_run(
     assert (thread.attempts, thread.ended_at) == (2, None)
 
 
-def test_cancel_withdraws_interrupts(advance: Advance) -> None:
+def test_cancel_withdraws_pending_interrupts_of_the_run(advance: Advance) -> None:
     info = services.start("panel", {"log": []})
     advance()
     services.cancel(info.id)
@@ -117,7 +125,7 @@ def test_cancel_withdraws_interrupts(advance: Advance) -> None:
     assert advance() == 0
 
 
-def test_cancel_signal_is_sent_on_commit(
+def test_run_cancelled_signal_is_sent_after_commit(
     advance: Advance, django_capture_on_commit_callbacks: Callable[..., Any]
 ) -> None:
     told: list[tuple[str, ...]] = []
@@ -135,7 +143,7 @@ def test_cancel_signal_is_sent_on_commit(
 
 
 @pytest.mark.promise("P11")
-def test_cancel_logs_withdrawn_interrupts_in_key_order(advance: Advance) -> None:
+def test_cancel_audit_entry_lists_withdrawn_interrupts_sorted(advance: Advance) -> None:
     run = services.start("jury", {"log": []})
     advance()
     services.cancel(run.id)
@@ -144,7 +152,7 @@ def test_cancel_logs_withdrawn_interrupts_in_key_order(advance: Advance) -> None
     assert interrupts == sorted(interrupts)
 
 
-def test_cancel_resets_attempts_for_the_next_run(advance: Advance) -> None:
+def test_cancel_resets_attempts_so_that_next_run_of_thread_succeeds(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     Thread.objects.update(attempts=5)
     services.cancel(info.id)
@@ -154,7 +162,7 @@ def test_cancel_resets_attempts_for_the_next_run(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P10")
-def test_cancel_invalidates_the_lease(advance: Advance) -> None:
+def test_cancel_of_running_run_invalidates_the_lease_of_its_worker(advance: Advance) -> None:
     from hitl_django import run_leases
     from hitl_django.checkpoints import DjangoSaver
     from hitl_django.engine.savers.checkpoint import Commit, Outcome
@@ -173,7 +181,9 @@ def test_cancel_invalidates_the_lease(advance: Advance) -> None:
     assert Run.objects.get().state == "cancelled"
 
 
-def test_retry_resumes_a_failed_run(advance: Advance, failing: None) -> None:
+def test_retry_of_failed_run_succeeds_and_clears_error_and_traceback(
+    advance: Advance, failing: None
+) -> None:
     info = services.start("fragile", {"count": 1})
     advance()
     run = Run.objects.get()
@@ -190,7 +200,7 @@ def test_retry_resumes_a_failed_run(advance: Advance, failing: None) -> None:
 
 
 @pytest.mark.promise("P11")
-def test_retry_of_parked_run_resets_attempts(advance: Advance) -> None:
+def test_retry_of_parked_run_resets_attempts_of_its_thread(advance: Advance) -> None:
     run = in_state("parked")
     Thread.objects.update(attempts=5)
     services.retry(run.pk)
@@ -199,7 +209,7 @@ def test_retry_of_parked_run_resets_attempts(advance: Advance) -> None:
     assert Run.objects.get().state == "succeeded"
 
 
-def test_retry_clears_the_end_of_the_thread(advance: Advance, failing: None) -> None:
+def test_retry_clears_ended_at_of_its_thread(advance: Advance, failing: None) -> None:
     run = services.start("fragile", {"count": 1}, thread_id="t")
     advance()
     assert Thread.objects.get().ended_at is not None
@@ -207,7 +217,7 @@ def test_retry_clears_the_end_of_the_thread(advance: Advance, failing: None) -> 
     assert Thread.objects.get().ended_at is None
 
 
-def test_fork_clears_the_end_of_the_thread(advance: Advance) -> None:
+def test_fork_clears_ended_at_of_its_thread(advance: Advance) -> None:
     services.start("steps", {"log": []}, thread_id="t")
     advance()
     assert Thread.objects.get().ended_at is not None
@@ -215,7 +225,7 @@ def test_fork_clears_the_end_of_the_thread(advance: Advance) -> None:
     assert Thread.objects.get().ended_at is None
 
 
-def test_retry_of_superseded_run_is_rejected(
+def test_retry_of_run_followed_by_newer_run_raises_run_state_error_naming_the_newer_run(
     advance: Advance, failing: None, unchanged: Unchanged
 ) -> None:
     old = services.start("fragile", {"count": 1}, thread_id="t")
@@ -230,14 +240,14 @@ def test_retry_of_superseded_run_is_rejected(
 
 
 @pytest.mark.parametrize("bad", ["", "x", uuid.uuid4(), None, 7])
-def test_unknown_run_is_not_found(bad: Any, advance: Advance) -> None:
+def test_cancel_and_retry_of_unknown_run_id_raise_run_not_found(bad: Any, advance: Advance) -> None:
     for verb in (services.cancel, services.retry):
         with pytest.raises(RunNotFound):
             verb(bad)
 
 
 @pytest.mark.promise("P18")
-def test_operate_permission_is_required(
+def test_cancel_and_retry_without_permission_raise_not_found_or_not_allowed_error(
     advance: Advance, user: Callable[..., User], unchanged: Unchanged
 ) -> None:
     run = in_state("parked")

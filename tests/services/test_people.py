@@ -63,7 +63,7 @@ OTHERS = {
 }
 
 
-def test_every_column_is_declared_personal_or_not() -> None:
+def test_every_text_column_is_declared_as_personal_data_or_not() -> None:
     found: dict[str, set[str]] = {}
     for app in apps.get_app_configs():
         if not app.name.startswith("hitl_django"):
@@ -80,7 +80,7 @@ def test_every_column_is_declared_personal_or_not() -> None:
     assert found == {name: set(columns.split()) for name, columns in OTHERS.items()}
 
 
-def test_every_label_has_a_user_key() -> None:
+def test_every_username_label_column_has_a_foreign_key_to_user() -> None:
     for model in list_models():
         for label, key in list_labels(model).items():
             assert model._meta.get_field(label)
@@ -111,7 +111,7 @@ EVERYWHERE = {
 }
 
 
-def test_export_contains_all_rows_of_a_user(lena: User) -> None:
+def test_export_person_yields_rows_of_every_table_that_mentions_the_user(lena: User) -> None:
     Delivery.objects.create(
         endpoint=WebhookEndpoint.objects.get(), event="interrupt.mentioned",
         data={"users": f"4711 {lena.pk}"},
@@ -122,7 +122,7 @@ def test_export_contains_all_rows_of_a_user(lena: User) -> None:
     assert "Nothing about her" not in text
 
 
-def test_every_name_in_audit_details_is_declared(lena: User) -> None:
+def test_export_person_finds_usernames_in_all_declared_audit_details(lena: User) -> None:
     for entry in AuditEntry.objects.all():
         names = [value for value in entry.detail.values() if value in ("lena", "rita")]
         assert audit.list_names(entry) == names
@@ -130,12 +130,12 @@ def test_every_name_in_audit_details_is_declared(lena: User) -> None:
     assert sorted(exported) == ["assign", "decide", "release", "take_over"]
 
 
-def test_export_excludes_users_with_a_common_prefix(lena: User) -> None:
+def test_export_person_excludes_users_whose_name_or_id_has_the_same_prefix(lena: User) -> None:
     for pk, name in ((lena.pk * 10, "len"), (lena.pk * 10 + 1, "LENA")):
         assert list(services.export_person(User.objects.create_user(name, pk=pk))) == []
 
 
-def test_export_contains_archived_rows(lena: User) -> None:
+def test_export_person_yields_the_same_rows_after_threads_are_archived(lena: User) -> None:
     before = {(row.table, row.columns, row.thread_id) for row in services.export_person(lena)}
     Thread.objects.update(ended_at="2020-01-01T00:00Z")
     assert archive_ended(30, 10) == 2
@@ -144,7 +144,7 @@ def test_export_contains_archived_rows(lena: User) -> None:
     assert {row.is_archived for row in rows if row.thread_id} == {True}
 
 
-def test_export_contains_former_names_unless_reassigned(
+def test_export_person_includes_rows_with_former_username_unless_reassigned(
     lena: User,
 ) -> None:
     before = stands(lena)
@@ -161,19 +161,19 @@ def test_export_contains_former_names_unless_reassigned(
     assert list(services.export_person(other)) == []
 
 
-def test_export_finds_labels_without_key_by_name(lena: User) -> None:
+def test_export_person_finds_row_without_foreign_key_by_username_label(lena: User) -> None:
     Run.objects.using(write_alias()).filter(started_by=lena).update(started_by=None)
     assert ("Run", "started_by_label") in stands(lena)
 
 
-def test_export_requires_superuser(lena: User) -> None:
+def test_export_person_by_user_who_is_not_superuser_raises_not_allowed_error(lena: User) -> None:
     staff = User.objects.create_user("staff", is_staff=True)
     with pytest.raises(NotAllowedError):
         services.export_person(lena, by=staff)
     assert list(services.export_person(lena, by=lena))
 
 
-def test_export_command_prints_one_row_per_line(lena: User) -> None:
+def test_export_person_command_prints_one_json_object_per_line(lena: User) -> None:
     out = io.StringIO()
     call_command("hitl", "export-person", "lena", stdout=out)
     rows = [json.loads(line) for line in out.getvalue().splitlines()]

@@ -52,7 +52,7 @@ def where_of(run_id: Any) -> services.Position:
     return services.thread_position(Run.objects.get(pk=run_id).thread.thread_id)
 
 
-def test_position_of_waiting_thread_is_its_node_and_parents(
+def test_thread_position_of_interrupted_run_contains_paused_node_and_its_parents(
     trip: None, advance: Callable[[], int]
 ) -> None:
     pending = asked("trip", {}, advance)
@@ -66,7 +66,9 @@ def test_position_of_waiting_thread_is_its_node_and_parents(
     assert where.failed == set()
 
 
-def test_position_of_failed_run_is_the_failed_node(trip: None, advance: Callable[[], int]) -> None:
+def test_thread_position_of_failed_run_contains_the_failed_node(
+    trip: None, advance: Callable[[], int]
+) -> None:
     pending = asked("trip", {"fails": True}, advance)
     services.decide(pending.pk, "approve")
     advance()
@@ -78,7 +80,9 @@ def test_position_of_failed_run_is_the_failed_node(trip: None, advance: Callable
     assert {"pack", "trip", "trip:look", "trip:ask"} <= where.visited
 
 
-def test_position_of_queued_run_is_its_next_nodes(trip: None, advance: Callable[[], int]) -> None:
+def test_thread_position_of_queued_run_contains_its_next_nodes(
+    trip: None, advance: Callable[[], int]
+) -> None:
     new = services.start("trip", {})
     assert where_of(new.id).next == {"pack"}
     assert where_of(new.id).visited == {START}
@@ -89,7 +93,9 @@ def test_position_of_queued_run_is_its_next_nodes(trip: None, advance: Callable[
     assert where_of(pending.run_id).paused == set()
 
 
-def test_position_of_successful_run_is_the_end(trip: None, advance: Callable[[], int]) -> None:
+def test_thread_position_of_succeeded_run_contains_end_and_no_next_node(
+    trip: None, advance: Callable[[], int]
+) -> None:
     pending = asked("trip", {}, advance)
     services.decide(pending.pk, "approve")
     advance()
@@ -100,7 +106,9 @@ def test_position_of_successful_run_is_the_end(trip: None, advance: Callable[[],
     assert where.next == where.paused == where.failed == set()
 
 
-def test_position_ignores_branch_abandoned_by_a_fork(advance: Callable[[], int]) -> None:
+def test_thread_position_ignores_nodes_of_branch_abandoned_by_a_fork(
+    advance: Callable[[], int],
+) -> None:
     info = services.start("steps", {"log": []})
     advance()
     at = Checkpoint.objects.get(step=2).checkpoint_id
@@ -115,7 +123,9 @@ def test_position_ignores_branch_abandoned_by_a_fork(advance: Callable[[], int])
 
 
 @pytest.mark.parametrize("size", [1, 5000])
-def test_position_of_fork_from_input_is_the_start(advance: Callable[[], int], size: int) -> None:
+def test_thread_position_of_fork_from_input_contains_only_the_first_node_as_next(
+    advance: Callable[[], int], size: int
+) -> None:
     info = services.start("steps", {"log": ["x" * size]})
     advance()
     again = services.fork(info.thread_id, Checkpoint.objects.get(step=-1).checkpoint_id)
@@ -124,7 +134,9 @@ def test_position_of_fork_from_input_is_the_start(advance: Callable[[], int], si
     assert where_of(again.id).next == {"a"}
 
 
-def test_position_includes_each_pending_interrupt(advance: Callable[[], int]) -> None:
+def test_thread_position_contains_each_node_with_pending_interrupt(
+    advance: Callable[[], int],
+) -> None:
     pending = asked("panel", {}, advance)
     assert where_of(pending.run_id).paused == {"left", "right"}
 
@@ -134,7 +146,7 @@ def test_position_includes_each_pending_interrupt(advance: Callable[[], int]) ->
     assert where_of(pending.run_id).paused == {"right"}
 
 
-def test_position_is_that_of_the_thread_s_last_run(advance: Callable[[], int]) -> None:
+def test_thread_position_is_computed_from_the_given_thread_only(advance: Callable[[], int]) -> None:
     first, pending, last = (asked("panel", {}, advance) for _ in range(3))
     services.decide(pending.pk, "respond", "x")
     advance()
@@ -145,7 +157,9 @@ def test_position_is_that_of_the_thread_s_last_run(advance: Callable[[], int]) -
     assert where_of(last.run_id).paused == set()
 
 
-def test_position_ignores_interrupts_of_earlier_runs(advance: Callable[[], int]) -> None:
+def test_thread_position_ignores_pending_interrupts_of_earlier_runs(
+    advance: Callable[[], int],
+) -> None:
     pending = asked("panel", {}, advance)
     services.cancel(pending.run_id)
     again = services.start("panel", {}, thread_id=pending.thread.thread_id)
@@ -158,7 +172,7 @@ def test_position_ignores_interrupts_of_earlier_runs(advance: Callable[[], int])
     assert where_of(again.id).paused == {"right"}
 
 
-def test_position_takes_few_queries_and_reads_no_values(
+def test_thread_picture_takes_at_most_nine_queries_and_reads_no_channel_values(
     trip: None, advance: Callable[[], int]
 ) -> None:
     pending = asked("trip", {}, advance)
@@ -169,7 +183,9 @@ def test_position_takes_few_queries_and_reads_no_values(
     assert not any(ChannelBlob._meta.db_table in query["sql"] for query in seen)
 
 
-def test_position_of_wide_state_takes_one_more_query(advance: Callable[[], int]) -> None:
+def test_thread_position_of_state_with_hundred_keys_takes_at_most_nine_queries(
+    advance: Callable[[], int],
+) -> None:
     names = [f"key_{number}" for number in range(100)]
     state = TypedDict("state", dict.fromkeys(names, int), total=False)  # type: ignore[misc]
     graph = StateGraph(state)
@@ -197,7 +213,7 @@ def test_position_of_wide_state_takes_one_more_query(advance: Callable[[], int])
 
 
 @pytest.mark.promise("P18")
-def test_position_of_hidden_thread_is_empty(
+def test_thread_position_without_view_permission_raises_thread_not_found(
     advance: Callable[[], int], user: Callable[..., User]
 ) -> None:
     name = asked("approval", {"text": "x"}, advance).thread.thread_id
@@ -209,7 +225,7 @@ def test_position_of_hidden_thread_is_empty(
     assert services.thread_position(name, by=user("vera", "view_thread")).paused == {"ask"}
 
 
-def test_diagram_marks_the_waiting_node(advance: Callable[[], int]) -> None:
+def test_thread_picture_names_the_node_waiting_for_review(advance: Callable[[], int]) -> None:
     name = asked("approval", {"text": "x"}, advance).thread.thread_id
 
     image = services.thread_picture(name)
@@ -218,7 +234,9 @@ def test_diagram_marks_the_waiting_node(advance: Callable[[], int]) -> None:
     assert "Waiting at: ask." in image
 
 
-def test_diagram_of_missing_graph_is_none(trip: None, advance: Callable[[], int]) -> None:
+def test_thread_picture_of_unregistered_graph_is_empty_string(
+    trip: None, advance: Callable[[], int]
+) -> None:
     name = asked("trip", {}, advance).thread.thread_id
     registry.unregister("trip")
 

@@ -158,7 +158,7 @@ VERIFIERS = {"package", "judge", "file", "recipe"}
 
 
 @pytest.mark.parametrize("keyed", [True, False], ids=["encrypted", "plain"])
-def test_pseudonymize_removes_the_user_and_audit_logs_verify(
+def test_pseudonymize_user_removes_name_from_all_rows_and_audit_logs_still_verify(
     lena: User, settings: Any, keyed: bool, advance: Advance
 ) -> None:
     if keyed:
@@ -183,7 +183,7 @@ def test_pseudonymize_removes_the_user_and_audit_logs_verify(
     }
 
 
-def test_pseudonymize_keeps_other_users(lena: User) -> None:
+def test_pseudonymize_user_leaves_rows_of_other_users_unchanged(lena: User) -> None:
     rita = User.objects.get(username="rita")
     before = [(row.table, row.columns, row.thread_id) for row in services.export_person(rita)]
     forgotten = services.pseudonymize_user(lena)
@@ -196,7 +196,7 @@ def test_pseudonymize_keeps_other_users(lena: User) -> None:
     assert (own.by, own.by_label) == (None, forgotten.pseudonym)
 
 
-def test_pseudonymize_keeps_hashes_and_adds_an_entry(lena: User) -> None:
+def test_pseudonymize_user_preserves_entry_hashes_and_adds_an_audit_entry(lena: User) -> None:
     columns = ("pk", "seq", "verb", "subject", "via", "at", "prev_hash", "hash")
     before = list(AuditEntry.objects.values(*columns))
     rita = User.objects.get(username="rita")
@@ -216,7 +216,7 @@ def test_pseudonymize_keeps_hashes_and_adds_an_entry(lena: User) -> None:
 
 
 @pytest.mark.parametrize("page", [1, 2, 3])
-def test_pseudonymize_is_independent_of_batch_size(
+def test_pseudonymize_user_removes_name_from_all_entries_for_any_page_size(
     lena: User, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
     monkeypatch.setattr(pseudonyms, "PAGE", page)
@@ -226,7 +226,9 @@ def test_pseudonymize_is_independent_of_batch_size(
     assert AuditEntry.objects.filter(verb="pseudonymize_user").count() > 2
 
 
-def test_pseudonymize_twice_changes_nothing(lena: User) -> None:
+def test_pseudonymize_user_called_twice_returns_same_pseudonym_and_changes_no_row(
+    lena: User,
+) -> None:
     first = services.pseudonymize_user(lena)
     before = list(AuditEntry.objects.values())
     second = services.pseudonymize_user(lena)
@@ -235,7 +237,7 @@ def test_pseudonymize_twice_changes_nothing(lena: User) -> None:
     assert list(AuditEntry.objects.values()) == before
 
 
-def test_pseudonymize_several_users_uses_distinct_pseudonyms(lena: User) -> None:
+def test_pseudonymize_user_gives_different_users_different_pseudonyms(lena: User) -> None:
     rita = User.objects.get(username="rita")
     found = {services.pseudonymize_user(user, by=rita).pseudonym for user in (lena, rita)}
     assert len(found) == 2
@@ -243,7 +245,9 @@ def test_pseudonymize_several_users_uses_distinct_pseudonyms(lena: User) -> None
     assert find_faults() == {}
 
 
-def test_pseudonymize_oneself_leaves_no_name_in_the_new_entry(lena: User) -> None:
+def test_pseudonymize_user_called_by_that_user_stores_no_name_in_new_audit_entry(
+    lena: User,
+) -> None:
     forgotten = services.pseudonymize_user(lena, by=lena)
     assert find_name("lena") == find_key(lena) == set()
     entries = AuditEntry.objects.filter(verb="pseudonymize_user")
@@ -251,20 +255,22 @@ def test_pseudonymize_oneself_leaves_no_name_in_the_new_entry(lena: User) -> Non
     assert find_faults() == {}
 
 
-def test_pseudonymize_requires_superuser(lena: User) -> None:
+def test_pseudonymize_user_by_user_who_is_not_superuser_raises_not_allowed_error(
+    lena: User,
+) -> None:
     staff = User.objects.create_user("staff", is_staff=True)
     with pytest.raises(NotAllowedError):
         services.pseudonymize_user(lena, by=staff)
     assert find_name("lena")
 
 
-def test_rows_deleted_with_a_user_are_required_ones(lena: User) -> None:
+def test_foreign_keys_to_user_without_label_column_are_not_nullable(lena: User) -> None:
     for model in list_models():
         for key in {*list_keys(model)} - {*list_labels(model).values()}:
             assert not model._meta.get_field(key).null
 
 
-def test_schedule_and_webhook_of_pseudonymized_user_are_inactive(
+def test_pseudonymize_user_removes_user_from_schedules_and_webhooks(
     lena: User,
 ) -> None:
     Schedule.objects.create(
@@ -353,7 +359,9 @@ TAMPERINGS: dict[str, Callable[[], None]] = {
 
 
 @pytest.mark.parametrize("name", TAMPERINGS)
-def test_tampering_after_pseudonymize_is_detected(lena: User, name: str) -> None:
+def test_tampering_with_pseudonymized_audit_log_is_found_by_every_verifier(
+    lena: User, name: str
+) -> None:
     rita = User.objects.get(username="rita")
     services.pseudonymize_user(lena, by=rita)
     assert find_faults() == {}
@@ -368,7 +376,7 @@ def append_forged(thread: Thread, **detail: Any) -> None:
     audit.append_alone(locked, "pseudonymize_user", by=None, via="code", detail=detail)
 
 
-def test_forged_entry_does_not_reveal_a_name(lena: User) -> None:
+def test_forged_pseudonym_entry_cannot_insert_a_real_name_undetected(lena: User) -> None:
     """It can put a pseudonym in a place, which shows in the record; a name it can't."""
     change("take_over", detail=lambda row: {**rename_as_forgotten(row), "from": "eve"})
     entry = find_entry("take_over")
@@ -378,7 +386,7 @@ def test_forged_entry_does_not_reveal_a_name(lena: User) -> None:
 
 
 @pytest.mark.parametrize("salts", ["x", {"actor": 1, "from": [1]}])
-def test_pseudonymize_in_a_damaged_entry_removes_the_name_and_keeps_the_fault(
+def test_pseudonymize_user_removes_name_from_damaged_entry_and_fault_stays_detectable(
     lena: User, salts: Any
 ) -> None:
     change("take_over", detail=lambda entry: {**entry.detail, "salts": salts})
@@ -389,13 +397,13 @@ def test_pseudonymize_in_a_damaged_entry_removes_the_name_and_keeps_the_fault(
     assert [seq for _, seq in audit.find_faults()] == [damaged]
 
 
-def test_entries_without_user_have_no_salts(advance: Advance) -> None:
+def test_audit_entries_without_user_contain_no_salts(advance: Advance) -> None:
     interrupt = asked("approval", {"text": "x"}, advance)
     services.decide(interrupt.pk, "approve")
     assert not [entry for entry in AuditEntry.objects.all() if "salts" in entry.detail]
 
 
-def test_each_name_has_its_own_salt(lena: User) -> None:
+def test_each_name_in_audit_entries_has_its_own_salt(lena: User) -> None:
     salts = [
         salt
         for entry in AuditEntry.objects.all()
@@ -406,7 +414,7 @@ def test_each_name_has_its_own_salt(lena: User) -> None:
         assert {"actor", "actor_id"} <= entry.detail["salts"].keys()
 
 
-def test_hashed_text_is_stable() -> None:
+def test_hashed_text_of_audit_entry_equals_the_recorded_text() -> None:
     """Entries have to be proven for as long as they are kept, by every later release."""
     entry = AuditEntry(
         seq=2,
@@ -447,7 +455,9 @@ def test_hashed_text_is_stable() -> None:
     }
 
 
-def test_export_contains_names_and_salts(lena: User) -> None:
+def test_audit_export_contains_names_with_salts_and_tampered_names_fail_its_check(
+    lena: User,
+) -> None:
     entry = next(each for each in export() if each["verb"] == "take_over")
     hashed = json.loads(entry["hashed"])
     assert entry["names"].keys() == {"actor", "actor_id", "from"}
@@ -474,7 +484,7 @@ def test_export_contains_names_and_salts(lena: User) -> None:
         assert tampered[fault["line"] - 1]["seq"] == entry["seq"]
 
 
-def test_export_from_before_verifies_and_keeps_its_hashes(
+def test_audit_export_made_before_pseudonymize_user_still_verifies_afterwards(
     lena: User,
 ) -> None:
     before = export()
@@ -487,7 +497,7 @@ def test_export_from_before_verifies_and_keeps_its_hashes(
 
 
 class TestArchive:
-    def test_archived_thread_is_changed_in_place_and_verifies_after_restore(
+    def test_pseudonymize_user_changes_archived_thread_that_verifies_after_restore(
         self, lena: User
     ) -> None:
         names = list(Thread.objects.values_list("thread_id", flat=True))
@@ -509,7 +519,7 @@ class TestArchive:
         services.pseudonymize_user(lena)
         assert entries.count() == 2
 
-    def test_archived_thread_shows_no_salts(self, lena: User) -> None:
+    def test_archived_thread_view_and_person_export_contain_no_salts(self, lena: User) -> None:
         name = Thread.objects.values_list("thread_id", flat=True)[0]
         Thread.objects.update(ended_at="2020-01-01T00:00Z")
         archive_ended(30, 10)
@@ -519,7 +529,7 @@ class TestArchive:
         exported = [row.row for row in services.export_person(lena) if "Audit" in row.table]
         assert "salts" not in str(exported)
 
-    def test_thread_restored_meanwhile_is_found(
+    def test_pseudonymize_user_finds_thread_restored_while_the_archive_is_read(
         self, lena: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Forced between the look at the tables and the one at the archive."""
@@ -546,7 +556,7 @@ class StoppedError(Exception):
 
 @pytest.mark.parametrize("renamed", ["", "renamed", "renamed and archived"])
 @pytest.mark.parametrize("count", range(1, 8))
-def test_interrupted_pseudonymize_resumes_to_the_same_result(
+def test_pseudonymize_user_called_again_after_interruption_removes_all_names(
     lena: User, advance: Advance, monkeypatch: pytest.MonkeyPatch, count: int, renamed: str
 ) -> None:
     rita = User.objects.get(username="rita")
@@ -588,7 +598,7 @@ def test_interrupted_pseudonymize_resumes_to_the_same_result(
     assert find_faults() == {}
 
 
-def test_interrupted_transaction_is_rolled_back(
+def test_failed_pseudonymize_user_transaction_changes_no_audit_entry_and_no_run(
     lena: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: Any, **__: Any) -> None:
@@ -601,7 +611,7 @@ def test_interrupted_transaction_is_rolled_back(
     assert (list(AuditEntry.objects.values()), list(Run.objects.values())) == before
 
 
-def test_pseudonymize_includes_a_concurrent_decision(
+def test_pseudonymize_user_includes_decision_made_before_thread_lock(
     lena: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forced before a thread is locked, and behind it: the threads are looked through twice."""
@@ -624,7 +634,9 @@ def test_pseudonymize_includes_a_concurrent_decision(
 
 @pytest.mark.database("postgresql")
 @pytest.mark.django_db(transaction=True)
-def test_pseudonymize_during_decisions_breaks_nothing(lena: User, advance: Advance) -> None:
+def test_pseudonymize_user_during_decisions_of_the_user_leaves_valid_audit_logs(
+    lena: User, advance: Advance
+) -> None:
     interrupts = [asked("approval", {"text": "x"}, advance) for _ in range(12)]
     for interrupt in interrupts[::2]:
         services.comment(interrupt.pk, "Well.", by=lena)
@@ -650,7 +662,7 @@ def test_pseudonymize_during_decisions_breaks_nothing(lena: User, advance: Advan
     assert find_faults() == {}
 
 
-def test_pseudonymize_keeps_a_concurrent_claim_of_another_user(
+def test_pseudonymize_user_preserves_claim_taken_over_by_another_user_meanwhile(
     lena: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A question is claimed without the thread's lock."""
@@ -694,7 +706,7 @@ class TestGuests:
         advance()
         return decided
 
-    def test_guest_names_are_pseudonymized_with_the_user(
+    def test_pseudonymize_user_replaces_guest_names_of_review_links_to_the_users_email(
         self, lena: User, decided: Interrupt
     ) -> None:
         assert "hitl_links_reviewlink.email" in find_name("lena@")
@@ -707,20 +719,26 @@ class TestGuests:
         assert Decision.objects.get(interrupt=decided).by_label == pseudonym
         assert find_faults() == {}
 
-    def test_guest_with_a_shared_address_is_kept(self, lena: User, decided: Interrupt) -> None:
+    def test_pseudonymize_user_leaves_guest_name_of_email_shared_with_another_user(
+        self, lena: User, decided: Interrupt
+    ) -> None:
         User.objects.create_user("twin", email="LENA@example.com")
         services.pseudonymize_user(lena)
         assert find_name("magda")
         assert ReviewLink.objects.filter(email="Lena@Example.com").count() == 2
 
-    def test_archived_guest_names_are_pseudonymized(self, lena: User, decided: Interrupt) -> None:
+    def test_pseudonymize_user_replaces_guest_names_in_archived_threads(
+        self, lena: User, decided: Interrupt
+    ) -> None:
         Run.objects.exclude(state="succeeded").update(state="cancelled")
         Thread.objects.update(ended_at="2020-01-01T00:00Z")
         assert archive_ended(30, 10) == 4
         services.pseudonymize_user(lena)
         assert find_name("magda") == find_name("lena") == set()
 
-    def test_guest_names_are_exported_with_the_user(self, lena: User, decided: Interrupt) -> None:
+    def test_export_person_includes_review_links_and_guest_decisions_of_the_users_email(
+        self, lena: User, decided: Interrupt
+    ) -> None:
         found = {
             (row.table, column) for row in services.export_person(lena) for column in row.columns
         }
@@ -731,7 +749,9 @@ class TestGuests:
         }
 
 
-def test_new_user_cannot_take_a_pseudonym(lena: User, advance: Advance) -> None:
+def test_user_named_like_a_pseudonym_is_labelled_with_at_sign_and_link_name_is_rejected(
+    lena: User, advance: Advance
+) -> None:
     pseudonym = services.pseudonymize_user(lena).pseudonym
     eve = User.objects.create_superuser(pseudonym)
     interrupt = asked("approval", {"text": "x"}, advance)
@@ -748,7 +768,9 @@ class TestCommand:
         call_command("hitl", "pseudonymize-user", *arguments, stdout=out)
         return out.getvalue()
 
-    def test_command_without_yes_only_counts(self, lena: User) -> None:
+    def test_pseudonymize_command_without_yes_counts_rows_and_changes_none(
+        self, lena: User
+    ) -> None:
         said = self.run("lena")
         assert "hitl_django.Decision: 3 rows\n" in said or "hitl_django.Decision: " in said
         assert "1 thread is about this user" in said
@@ -765,6 +787,6 @@ class TestCommand:
         }
         assert "rows" not in self.run("lena")
 
-    def test_command_with_unknown_user_fails(self, lena: User) -> None:
+    def test_pseudonymize_command_with_unknown_user_raises_command_error(self, lena: User) -> None:
         with pytest.raises(CommandError, match="Unknown user 'nobody'"):
             self.run("nobody")

@@ -30,7 +30,7 @@ def plan(rows: object) -> str:
 
 
 @pytest.mark.django_db
-def test_queue_page_is_read_without_sorting() -> None:
+def test_queue_page_query_reads_queue_index_without_sorting() -> None:
     for rows in (
         ReviewItem.pending.all(),
         queue_filters.list_waiting(None).filter(queue_filters.AWAKE).order_by(*queue_order()),
@@ -45,7 +45,7 @@ def test_queue_page_is_read_without_sorting() -> None:
 
 
 @pytest.mark.django_db
-def test_filtered_queue_is_read_from_its_own_index() -> None:
+def test_queue_query_filtered_by_graph_or_group_reads_its_own_index_in_order() -> None:
     crew = Group.objects.create(name="Crew")
     user = User.objects.create_user("rita")
     rows, crews, nobodys = (
@@ -70,7 +70,7 @@ def in_order(rows: QuerySet[Any], index: str) -> None:
 
 
 @pytest.mark.django_db
-def test_search_for_common_words_reads_in_queue_order() -> None:
+def test_queue_search_for_common_words_reads_queue_index_without_sorting() -> None:
     found = queue_filters.Search.build(
         queue_filters.list_waiting(None).order_by(*queue_order()), "refund order"
     )
@@ -80,7 +80,7 @@ def test_search_for_common_words_reads_in_queue_order() -> None:
 
 
 @pytest.mark.django_db
-def test_each_sweep_query_has_an_index() -> None:
+def test_expiry_warning_and_overdue_queries_of_sweep_use_an_index() -> None:
     pending = Interrupt.objects.filter(queue_filters.PENDING).order_by()
     assert "hitl_interrupt_warn" in plan(pending.filter(warn_at__lte=Now()).order_by("warn_at"))
     due = pending.filter(overdue=False, due_at__lte=Now()).order_by("due_at")
@@ -88,7 +88,7 @@ def test_each_sweep_query_has_an_index() -> None:
     assert any(name in plan(due) for name in ("hitl_interrupt_due", "hitl_interrupt_queue"))
 
 
-def test_simultaneous_interrupts_are_ordered_by_creation(
+def test_interrupts_created_simultaneously_are_queued_in_task_order(
     advance: Callable[[], int],
 ) -> None:
     services.start("broad", {})

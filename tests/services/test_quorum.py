@@ -50,7 +50,9 @@ def now(interrupt: Interrupt) -> Interrupt:
 
 
 @pytest.mark.promise("P1")
-def test_second_approval_decides(advance: Advance, people: list[User]) -> None:
+def test_second_approval_of_quorum_two_decides_the_interrupt(
+    advance: Advance, people: list[User]
+) -> None:
     interrupt = jointly(advance)
     ann, bob, cai = people
     first = services.decide(interrupt.pk, "approve", by=ann, version=1)
@@ -72,7 +74,9 @@ def test_second_approval_decides(advance: Advance, people: list[User]) -> None:
     assert invariants.faults() == []
 
 
-def test_repeated_approval_of_one_user_counts_once(advance: Advance, people: list[User]) -> None:
+def test_second_approval_by_same_user_raises_already_approved_error(
+    advance: Advance, people: list[User]
+) -> None:
     interrupt = jointly(advance)
     made = services.decide(interrupt.pk, "approve", by=people[0])
     with pytest.raises(AlreadyApprovedError, match="1 of 2 approvals") as caught:
@@ -88,7 +92,9 @@ def test_repeated_approval_of_one_user_counts_once(advance: Advance, people: lis
 
 
 @pytest.mark.promise("P2")
-def test_repeated_vote_with_its_key_is_the_same_vote(advance: Advance, people: list[User]) -> None:
+def test_vote_with_repeated_key_returns_the_first_vote(
+    advance: Advance, people: list[User]
+) -> None:
     interrupt = jointly(advance)
     ann, bob, _ = people
     first = services.decide(interrupt.pk, "approve", by=ann, key="k")
@@ -103,7 +109,9 @@ def test_repeated_vote_with_its_key_is_the_same_vote(advance: Advance, people: l
     assert now(interrupt).status == "decided"
 
 
-def test_edit_resets_approvals(advance: Advance, people: list[User]) -> None:
+def test_edit_of_interrupt_with_quorum_resets_its_approvals(
+    advance: Advance, people: list[User]
+) -> None:
     interrupt = jointly(advance)
     ann, bob, cai = people
     services.decide(interrupt.pk, "approve", by=ann)
@@ -133,7 +141,9 @@ def test_edit_resets_approvals(advance: Advance, people: list[User]) -> None:
     assert invariants.faults() == []
 
 
-def test_equal_edit_by_another_user_approves(advance: Advance, people: list[User]) -> None:
+def test_equal_edit_by_second_user_counts_as_approval_of_the_edit(
+    advance: Advance, people: list[User]
+) -> None:
     interrupt = jointly(advance)
     changed = {"to": "Dana", "amount": 4}
     services.decide(interrupt.pk, "edit", changed, by=people[0])
@@ -146,7 +156,9 @@ def test_equal_edit_by_another_user_approves(advance: Advance, people: list[User
     assert values_of(interrupt.thread)["answer"] == changed
 
 
-def test_rejection_decides_alone(advance: Advance, people: list[User]) -> None:
+def test_rejection_decides_interrupt_with_quorum_without_further_votes(
+    advance: Advance, people: list[User]
+) -> None:
     interrupt = jointly(advance)
     services.decide(interrupt.pk, "approve", by=people[0])
     rejected = services.decide(interrupt.pk, "reject", by=people[0], reason="On reflection, no.")
@@ -155,7 +167,9 @@ def test_rejection_decides_alone(advance: Advance, people: list[User]) -> None:
     assert values_of(interrupt.thread)["answer"] is False
 
 
-def test_free_response_becomes_a_proposal(advance: Advance, people: list[User]) -> None:
+def test_response_to_interrupt_with_quorum_becomes_proposal_that_a_second_user_approves(
+    advance: Advance, people: list[User]
+) -> None:
     schema = {"type": "integer"}
     interrupt = jointly(advance, response_schema=schema)
     assert interrupt.allowed_decisions == ["respond"]
@@ -168,7 +182,7 @@ def test_free_response_becomes_a_proposal(advance: Advance, people: list[User]) 
     assert values_of(interrupt.thread)["answer"] == 7
 
 
-def test_typed_approval_with_other_values_becomes_a_proposal(
+def test_approval_with_changed_values_becomes_a_new_proposal_of_the_interrupt(
     advance: Advance, people: list[User]
 ) -> None:
     properties = {"approved": {"type": "boolean"}, "amount": {"type": "integer"}}
@@ -182,7 +196,7 @@ def test_typed_approval_with_other_values_becomes_a_proposal(
     assert (last.complete, last.value) == (True, {"amount": 4, "approved": True})
 
 
-def test_votes_are_logged_and_only_the_last_is_published(
+def test_vote_writes_audit_entry_and_only_deciding_vote_writes_decide_entry(
     advance: Advance, people: list[User]
 ) -> None:
     interrupt = jointly(advance)
@@ -205,7 +219,7 @@ def test_votes_are_logged_and_only_the_last_is_published(
     assert audit.find_first_fault(Thread.objects.get(pk=interrupt.thread_id)) is None
 
 
-def test_vote_does_not_send_the_decision_signal(
+def test_interrupt_decided_signal_is_sent_only_after_the_deciding_vote(
     advance: Advance,
     people: list[User],
     django_capture_on_commit_callbacks: Callable[..., Any],
@@ -225,7 +239,9 @@ def test_vote_does_not_send_the_decision_signal(
     assert heard == [("bob", True)]
 
 
-def test_vote_releases_the_claim(advance: Advance, people: list[User]) -> None:
+def test_vote_ends_claim_and_assignment_of_the_voting_user(
+    advance: Advance, people: list[User]
+) -> None:
     interrupt = jointly(advance, assignee="ann")
     ann, bob, _ = people
     assert interrupt.assignee == ann
@@ -237,7 +253,9 @@ def test_vote_releases_the_claim(advance: Advance, people: list[User]) -> None:
     assert services.claim_next(by=bob) == interrupt.pk
 
 
-def test_vote_claims_the_next_interrupt_of_the_user(advance: Advance, people: list[User]) -> None:
+def test_vote_on_one_interrupt_preserves_own_claims_on_other_interrupts(
+    advance: Advance, people: list[User]
+) -> None:
     ann = people[0]
     first, interrupt, last = (jointly(advance, assignee="ann") for _ in range(3))
     for each in (first, interrupt, last):
@@ -247,7 +265,9 @@ def test_vote_claims_the_next_interrupt_of_the_user(advance: Advance, people: li
         assert (other.claimed_by, other.assignee, other.assignee_label) == (ann, ann, "ann")
 
 
-def test_vote_keeps_the_claim_of_another_user(advance: Advance, people: list[User]) -> None:
+def test_vote_preserves_claim_and_assignment_of_another_user(
+    advance: Advance, people: list[User]
+) -> None:
     ann, bob, _ = people
     interrupt = jointly(advance, assignee="bob")
     services.claim(interrupt.pk, by=bob)
@@ -256,7 +276,9 @@ def test_vote_keeps_the_claim_of_another_user(advance: Advance, people: list[Use
     assert (left.approvals, left.claimed_by, left.assignee) == (1, bob, bob)
 
 
-def test_repeated_interrupt_has_no_votes(advance: Advance, people: list[User]) -> None:
+def test_interrupt_pending_again_after_rejected_response_needs_all_votes_again(
+    advance: Advance, people: list[User]
+) -> None:
     interrupt = jointly(advance, typed=True)
     services.decide(interrupt.pk, "respond", {"seats": 3}, by=people[0])
     services.decide(interrupt.pk, "approve", by=people[1])
@@ -273,7 +295,7 @@ def test_repeated_interrupt_has_no_votes(advance: Advance, people: list[User]) -
     assert Run.objects.get(pk=interrupt.run_id).state == "succeeded"
 
 
-def test_starter_of_the_run_cannot_approve(
+def test_user_who_started_run_with_no_self_approval_can_only_reject(
     advance: Advance, people: list[User], user: Make, unchanged: Callable[..., None]
 ) -> None:
     starter = user("sam", "start_run", "view_interrupt", "decide_interrupt")
@@ -292,7 +314,7 @@ def test_starter_of_the_run_cannot_approve(
     assert services.decide(interrupt.pk, "reject", by=starter).value is False
 
 
-def test_starter_of_the_forked_run_cannot_approve(
+def test_users_who_started_original_and_forked_run_cannot_approve_fork_with_no_self_approval(
     advance: Advance, people: list[User], user: Make
 ) -> None:
     starter = user("sam", "start_run", "view_interrupt", "decide_interrupt")
@@ -315,7 +337,7 @@ def test_starter_of_the_forked_run_cannot_approve(
     services.decide(interrupt.pk, "approve", by=other)
 
 
-def test_starter_of_another_run_can_approve_the_fork(
+def test_user_who_started_another_run_of_the_thread_can_approve_fork(
     advance: Advance, people: list[User], user: Make
 ) -> None:
     ann, bob, _ = people
@@ -338,7 +360,7 @@ def test_starter_of_another_run_can_approve_the_fork(
     assert services.decide(interrupt.pk, "approve", by=ann).complete
 
 
-def test_required_claim_is_checked_for_votes(
+def test_vote_without_required_claim_raises_claim_required_error(
     advance: Advance, people: list[User], unchanged: Callable[..., None]
 ) -> None:
     given = {"payload": {"amount": 5}, "terms": {"claim_required": True}}
@@ -354,7 +376,9 @@ def test_required_claim_is_checked_for_votes(
     assert services.decide(interrupt.pk, "approve", by=bob).complete
 
 
-def test_validation_checks_votes_like_decisions(advance: Advance, people: list[User]) -> None:
+def test_check_answer_rejects_second_approval_by_user_and_accepts_rejection(
+    advance: Advance, people: list[User]
+) -> None:
     interrupt, (ann, bob, _) = jointly(advance), people
     services.decide(interrupt.pk, "approve", by=ann)
     with pytest.raises(AlreadyApprovedError, match="1 of 2"):
@@ -365,7 +389,9 @@ def test_validation_checks_votes_like_decisions(advance: Advance, people: list[U
     assert services.check_answer(interrupt.pk, "approve", by=bob) is True
 
 
-def test_vote_on_withdrawn_interrupt_is_rejected(advance: Advance, people: list[User]) -> None:
+def test_vote_on_cancelled_interrupt_raises_already_decided_error(
+    advance: Advance, people: list[User]
+) -> None:
     interrupt = jointly(advance)
     services.decide(interrupt.pk, "approve", by=people[0])
     services.cancel(interrupt.run_id)
@@ -374,13 +400,17 @@ def test_vote_on_withdrawn_interrupt_is_rejected(advance: Advance, people: list[
     assert (caught.value.status, caught.value.decision) == ("cancelled", None)
 
 
-def test_vote_counts_only_for_its_interrupt(advance: Advance, people: list[User]) -> None:
+def test_approval_by_same_user_on_two_interrupts_counts_once_on_each(
+    advance: Advance, people: list[User]
+) -> None:
     interrupts = [jointly(advance) for _ in range(2)]
     for interrupt in interrupts:
         assert services.decide(interrupt.pk, "approve", by=people[0]).approvals == 1
 
 
-def test_code_can_vote_after_a_deleted_user(advance: Advance, people: list[User]) -> None:
+def test_approval_without_user_counts_beside_approval_of_deleted_user(
+    advance: Advance, people: list[User]
+) -> None:
     """Both are nobody to the database by then."""
     interrupt = jointly(advance)
     services.decide(interrupt.pk, "approve", by=people[0])
@@ -388,7 +418,7 @@ def test_code_can_vote_after_a_deleted_user(advance: Advance, people: list[User]
     assert services.decide(interrupt.pk, "approve").complete
 
 
-def test_code_ignores_claims_and_self_approval(
+def test_decision_without_user_ignores_claims_and_no_self_approval(
     advance: Advance, people: list[User], user: Make
 ) -> None:
     starter = user("sam", "start_run")
@@ -402,7 +432,7 @@ def test_code_ignores_claims_and_self_approval(
         assert services.decide(interrupt.pk, "approve").complete
 
 
-def test_expired_claim_does_not_satisfy_required_claim(
+def test_vote_with_expired_claim_raises_claim_required_error(
     advance: Advance, people: list[User], unchanged: Callable[..., None]
 ) -> None:
     terms = {"claim_required": True}
@@ -416,7 +446,9 @@ def test_expired_claim_does_not_satisfy_required_claim(
     unchanged()
 
 
-def test_approvals_are_logged_only_with_a_quorum(advance: Advance) -> None:
+def test_audit_entry_contains_approvals_only_for_interrupt_with_quorum_above_one(
+    advance: Advance,
+) -> None:
     for quorum in (1, 2):
         interrupt = jointly(advance, quorum=quorum)
         services.decide(interrupt.pk, "approve")
@@ -425,7 +457,9 @@ def test_approvals_are_logged_only_with_a_quorum(advance: Advance) -> None:
     assert (first.detail["approvals"], first.detail["quorum"]) == (1, 2)
 
 
-def test_vote_of_code_keeps_the_assignment(advance: Advance) -> None:
+def test_vote_without_user_preserves_assignment_label_of_user_without_account(
+    advance: Advance,
+) -> None:
     """Somebody without an account is nobody to the database, as code is."""
     interrupt = jointly(advance)
     Interrupt.objects.update(assignee_label="zoe")

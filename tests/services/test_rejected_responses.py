@@ -35,7 +35,7 @@ def refused(interrupt: Interrupt, advance: Advance, **given: object) -> Interrup
 
 
 @pytest.mark.promise("P5")
-def test_rejected_response_reopens_the_interrupt(
+def test_response_rejected_by_node_makes_interrupt_pending_and_stores_refusal(
     booked: Interrupt,
     advance: Advance,
     django_capture_on_commit_callbacks: Callable[..., Any],
@@ -65,7 +65,7 @@ def test_rejected_response_reopens_the_interrupt(
 
 
 @pytest.mark.promise("P5")
-def test_each_rejected_response_reopens_only_its_interrupt(advance: Advance) -> None:
+def test_rejected_response_makes_only_its_own_interrupt_pending_again(advance: Advance) -> None:
     interrupt = asked("booking", {"log": []}, advance)
     for seats in (2, 4, 6, 8):
         interrupt = Interrupt.objects.get(status="pending")
@@ -84,7 +84,7 @@ def test_each_rejected_response_reopens_only_its_interrupt(advance: Advance) -> 
 
 
 @pytest.mark.promise("P2")
-def test_repeated_request_after_rejection_returns_first_outcome(
+def test_decide_with_key_of_rejected_decision_returns_that_decision(
     booked: Interrupt, advance: Advance, reviewer: User
 ) -> None:
     interrupt = refused(booked, advance, by=reviewer, key="k")
@@ -104,7 +104,9 @@ def test_repeated_request_after_rejection_returns_first_outcome(
 
 
 @pytest.mark.promise("P1")
-def test_each_version_is_decided_once(booked: Interrupt, advance: Advance) -> None:
+def test_each_interrupt_version_accepts_only_one_decision(
+    booked: Interrupt, advance: Advance
+) -> None:
     interrupt = refused(booked, advance)
     for shown in (1, 2):
         with pytest.raises(StaleInterruptError):
@@ -115,7 +117,7 @@ def test_each_version_is_decided_once(booked: Interrupt, advance: Advance) -> No
     assert (caught.value.decision.version, caught.value.decision.value) == (3, {"seats": 2})
 
 
-def test_withdrawn_interrupt_after_rejection_names_no_winner(
+def test_decision_on_interrupt_cancelled_after_rejected_response_names_no_decision(
     booked: Interrupt, advance: Advance
 ) -> None:
     interrupt = refused(booked, advance)
@@ -127,7 +129,7 @@ def test_withdrawn_interrupt_after_rejection_names_no_winner(
     assert interrupt.refused() is None
 
 
-def test_version_has_one_effective_decision_beside_votes(
+def test_interrupt_version_with_two_effective_decisions_raises_integrity_error(
     booked: Interrupt, user: Callable[..., User]
 ) -> None:
     def vote(name: str, *, effective: bool | None) -> Decision:
@@ -152,7 +154,9 @@ def test_version_has_one_effective_decision_beside_votes(
             vote(name, effective=effective)
 
 
-def test_reopened_interrupt_is_not_snoozed(booked: Interrupt, advance: Advance) -> None:
+def test_interrupt_pending_again_after_rejected_response_is_not_snoozed(
+    booked: Interrupt, advance: Advance
+) -> None:
     services.snooze(booked.pk, until=now() + timedelta(days=1))
     interrupt = refused(booked, advance)
     assert (interrupt.status, interrupt.snoozed_until) == ("pending", None)

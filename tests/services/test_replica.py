@@ -59,7 +59,7 @@ def operator(user: Callable[..., User]) -> User:
     )
 
 
-def test_start_execute_decide_and_read_use_the_primary(
+def test_start_advance_decide_and_run_result_use_the_primary_database(
     replica: None, advance: Advance, operator: User
 ) -> None:
     run = asked(by=operator, key="once")
@@ -72,7 +72,7 @@ def test_start_execute_decide_and_read_use_the_primary(
     services.run_result(run.id)
 
 
-def test_replaced_thread_discards_interrupts_on_the_primary(
+def test_start_with_on_pending_discard_uses_the_primary_database(
     replica: None, advance: Advance, operator: User
 ) -> None:
     run = asked()
@@ -85,7 +85,9 @@ def test_replaced_thread_discards_interrupts_on_the_primary(
     assert len(discarded.detail["interrupts"]) == 1
 
 
-def test_cancel_and_erase_use_the_primary(replica: None, advance: Advance, operator: User) -> None:
+def test_cancel_and_erase_thread_use_the_primary_database(
+    replica: None, advance: Advance, operator: User
+) -> None:
     run = asked()
     advance()
     services.cancel(run.id, by=operator, reason="secret")
@@ -94,7 +96,9 @@ def test_cancel_and_erase_use_the_primary(replica: None, advance: Advance, opera
     assert list(audit.find_faults()) == []
 
 
-def test_retry_uses_the_primary(replica: None, advance: Advance, operator: User) -> None:
+def test_retry_of_failed_run_uses_the_primary_database(
+    replica: None, advance: Advance, operator: User
+) -> None:
     graphs.FAILING.add("yes")
     run = services.start("fragile", {"count": 1})
     advance()
@@ -104,7 +108,9 @@ def test_retry_uses_the_primary(replica: None, advance: Advance, operator: User)
     assert written(Run).get().state == "succeeded"
 
 
-def test_sweep_uses_the_primary(replica: None, advance: Advance, settings: Any) -> None:
+def test_sweep_and_retention_use_the_primary_database(
+    replica: None, advance: Advance, settings: Any
+) -> None:
     run = asked()
     advance()
     written(Interrupt).update(expires_at=Now(), expiry={"seconds": 1, "then": "cancel"})
@@ -121,7 +127,7 @@ def test_sweep_uses_the_primary(replica: None, advance: Advance, settings: Any) 
     assert not written(Thread).exists()
 
 
-def test_spot_check_filter_and_mention_use_the_primary(
+def test_spot_checks_saved_filters_and_reports_use_the_primary_database(
     replica: None, advance: Advance, operator: User, user: Callable[..., User]
 ) -> None:
     ravi = user("ravi", "view_interrupt", "decide_interrupt", "add_comment", "assign_interrupt")

@@ -21,7 +21,9 @@ from hitl_django.services.runs.state import find_later_run
 Advance = Callable[[], int]
 
 
-def test_result_is_the_final_state(advance: Advance) -> None:
+def test_run_result_is_final_state_of_succeeded_run_and_raises_run_state_error_for_queued_run(
+    advance: Advance,
+) -> None:
     info = services.start("steps", {"log": ["in"]})
     with pytest.raises(RunStateError) as caught:
         services.run_result(info.id)
@@ -31,7 +33,7 @@ def test_result_is_the_final_state(advance: Advance) -> None:
     assert services.run_result(str(info.id)) == services.run_result(info.id)
 
 
-def test_result_is_plain_json(advance: Advance) -> None:
+def test_run_result_contains_only_json_values(advance: Advance) -> None:
     info = services.start("panel", {"log": []})
     advance()
     for row in Run.objects.get().interrupts.all():
@@ -41,7 +43,7 @@ def test_result_is_plain_json(advance: Advance) -> None:
     assert answers == [["left", True], ["right", True]]
 
 
-def test_result_of_first_run_is_not_a_later_state(advance: Advance) -> None:
+def test_run_result_of_earlier_run_excludes_values_of_later_runs(advance: Advance) -> None:
     runs = []
     for number in range(3):
         runs.append(services.start("steps", {"log": [str(number)]}, thread_id="t"))
@@ -54,7 +56,7 @@ def test_result_of_first_run_is_not_a_later_state(advance: Advance) -> None:
     assert len(services.run_result(runs[2].id)["log"]) == 18
 
 
-def test_result_read_while_the_next_run_executes_is_that_of_its_run(
+def test_run_result_read_while_next_run_executes_excludes_values_of_the_next_run(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = services.start("steps", {"log": ["0"]}, thread_id="t")
@@ -70,7 +72,7 @@ def test_result_read_while_the_next_run_executes_is_that_of_its_run(
     assert len(services.run_result(first.id)["log"]) == 6
 
 
-def test_each_thread_has_its_own_state_and_result(advance: Advance) -> None:
+def test_thread_state_and_run_result_contain_values_of_their_own_thread(advance: Advance) -> None:
     runs = [services.start("steps", {"log": [str(number)]}) for number in range(3)]
     advance()
     for number, run in enumerate(runs):
@@ -81,7 +83,7 @@ def test_each_thread_has_its_own_state_and_result(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_state_is_read_with_permission_on_its_thread(
+def test_thread_state_without_view_permission_raises_not_found_or_not_allowed_error(
     advance: Advance, user: Callable[..., User]
 ) -> None:
     runs = [services.start("steps", {"log": []}) for _ in range(2)]
@@ -101,7 +103,7 @@ def test_state_is_read_with_permission_on_its_thread(
     assert services.thread_state(runs[1].thread_id, by=pia)
 
 
-def test_run_is_not_newer_than_itself(advance: Advance) -> None:
+def test_run_result_of_run_created_at_whole_second_is_returned(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     advance()
     with connection.cursor() as cursor:  # the text that SQLite's clock writes at a whole second
@@ -110,7 +112,9 @@ def test_run_is_not_newer_than_itself(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_result_requires_state_permission(advance: Advance, user: Callable[..., User]) -> None:
+def test_run_result_without_view_permission_raises_not_found_or_not_allowed_error(
+    advance: Advance, user: Callable[..., User]
+) -> None:
     info = services.start("steps", {"log": []})
     wim = user("wim", "view_run")
     with pytest.raises(NotAllowedError):  # whether there is one or not

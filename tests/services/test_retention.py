@@ -70,7 +70,7 @@ def kept() -> set[int]:
     return set(Thread.objects.values_list("pk", flat=True))
 
 
-def test_purge_deletes_old_thread_with_all_rows(
+def test_delete_ended_removes_old_thread_with_all_its_rows_and_leaves_recent_thread(
     advance: Callable[[], int],
 ) -> None:
     ended(advance)
@@ -83,7 +83,9 @@ def test_purge_deletes_old_thread_with_all_rows(
 
 
 @pytest.mark.parametrize("state", Run.ACTIVE)
-def test_purge_keeps_thread_with_active_run(advance: Callable[[], int], state: str) -> None:
+def test_delete_ended_and_prune_ended_skip_thread_with_active_run(
+    advance: Callable[[], int], state: str
+) -> None:
     thread = ended(advance)
     Run.objects.create(thread=thread, graph="approval", state=state)
     assert retention.delete_ended(30, 10) == 0
@@ -91,7 +93,9 @@ def test_purge_keeps_thread_with_active_run(advance: Callable[[], int], state: s
     assert kept() == {thread.pk}
 
 
-def test_purge_counts_from_the_last_run(advance: Callable[[], int]) -> None:
+def test_delete_ended_measures_age_of_thread_from_end_of_its_last_run(
+    advance: Callable[[], int],
+) -> None:
     thread = ended(advance)
     later = services.start("approval", {"text": "y"}, thread_id=thread.thread_id)
     assert retention.delete_ended(0, 10) == 0
@@ -102,7 +106,7 @@ def test_purge_counts_from_the_last_run(advance: Callable[[], int]) -> None:
 
 
 @pytest.mark.parametrize("how", ["retry", "fork", "start"])
-def test_purge_keeps_thread_resumed_after_its_end(
+def test_retry_fork_or_start_clears_ended_at_of_ended_thread(
     advance: Callable[[], int], failing: None, how: str
 ) -> None:
     run = services.start("fragile", {"count": 1})
@@ -120,7 +124,7 @@ def test_purge_keeps_thread_resumed_after_its_end(
     assert not [fault for one in invariants.records() for fault in invariants.rest(one)]
 
 
-def test_archiving_starts_with_the_longest_ended_threads(
+def test_delete_ended_removes_the_longest_ended_threads_first(
     advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
@@ -130,7 +134,7 @@ def test_archiving_starts_with_the_longest_ended_threads(
     assert retention.delete_ended(30, 100) == 2
 
 
-def test_active_run_protects_only_its_own_thread(advance: Callable[[], int]) -> None:
+def test_delete_ended_skips_only_the_thread_with_an_active_run(advance: Callable[[], int]) -> None:
     goes_on, _, pruned = (ended(advance) for _ in range(3))
     Run.objects.create(thread=goes_on, graph="approval", state=Run.State.RUNNING)
     age(pruned.runs.get().pk, 20)
@@ -141,7 +145,7 @@ def test_active_run_protects_only_its_own_thread(advance: Callable[[], int]) -> 
     assert Checkpoint.objects.filter(thread=goes_on).count() > 1
 
 
-def test_purge_of_events_covers_only_old_ended_runs(
+def test_delete_events_removes_events_only_of_old_ended_runs(
     advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
@@ -163,7 +167,9 @@ def test_purge_of_events_covers_only_old_ended_runs(
         assert run.first_event == (1 if is_kept else run.last_event + 1)
 
 
-def test_pruned_thread_can_be_read(advance: Callable[[], int]) -> None:
+def test_prune_ended_leaves_last_checkpoint_and_readable_result_of_old_thread(
+    advance: Callable[[], int],
+) -> None:
     thread = ended(advance, text="kept")
     recent = ended(advance, days=1)
     before = services.run_result(thread.runs.get().pk)
@@ -175,7 +181,7 @@ def test_pruned_thread_can_be_read(advance: Callable[[], int]) -> None:
     assert Decision.objects.filter(interrupt__thread=thread).exists()
 
 
-def test_sweep_purges_only_with_configured_retention(
+def test_sweep_deletes_old_threads_only_if_retention_days_is_set(
     advance: Callable[[], int], settings: Any
 ) -> None:
     ended(advance)
@@ -200,7 +206,7 @@ def test_sweep_purges_only_with_configured_retention(
 @pytest.mark.parametrize(
     "name", ["RETENTION_DAYS", "RETENTION_DAYS of the archive", "ARCHIVE_DAYS"]
 )
-def test_retention_days_per_graph(
+def test_retention_days_given_per_graph_apply_to_threads_of_that_graph(
     advance: Callable[[], int], settings: Any, terms: Any, left: set[str], name: str
 ) -> None:
     for graph in ("approval", "chat", "", "mail"):
@@ -217,7 +223,7 @@ def test_retention_days_per_graph(
     }.get(name, len(left))  # fmt: skip
 
 
-def test_sweep_purges_one_batch_whatever_the_graphs(
+def test_sweep_deletes_at_most_sweep_batch_threads_of_all_graphs_together(
     advance: Callable[[], int], settings: Any
 ) -> None:
     for graph in ("approval", "chat", "mail"):
@@ -227,7 +233,7 @@ def test_sweep_purges_one_batch_whatever_the_graphs(
     assert len(kept()) == 1
 
 
-def test_undeletable_threads_of_one_graph_do_not_block_others(
+def test_sweep_deletes_threads_of_other_graphs_if_one_graph_has_undeletable_threads(
     advance: Callable[[], int],
     settings: Any,
     monkeypatch: pytest.MonkeyPatch,
@@ -258,7 +264,7 @@ def test_undeletable_threads_of_one_graph_do_not_block_others(
         ({4: 30}, "HITL['{name}'] has the key 4; keys must be graph names or '*'."),
     ],
 )
-def test_invalid_days_of_a_graph_are_reported_with_its_name(
+def test_check_reports_invalid_retention_days_of_a_graph_with_graph_name(
     settings: Any, terms: Any, where: str, name: str
 ) -> None:
     where = where.format(name=name)
@@ -267,13 +273,13 @@ def test_invalid_days_of_a_graph_are_reported_with_its_name(
     assert (found.id, found.msg[: len(where)]) == ("hitl_django.E003", where)
 
 
-def test_event_retention_is_equal_for_all_graphs(settings: Any) -> None:
+def test_check_reports_event_retention_days_given_per_graph(settings: Any) -> None:
     settings.HITL = {**settings.HITL, "EVENT_RETENTION_DAYS": {"chat": 30}}
     (found,) = [one for one in run_checks(tags=["hitl_django"]) if "RETENTION_DAYS" in one.msg]
     assert found.msg == "HITL['EVENT_RETENTION_DAYS'] must be None or a positive number."
 
 
-def test_undeletable_threads_do_not_block_lost_messages(
+def test_sweep_requeues_run_with_lost_message_although_old_thread_is_undeletable(
     advance: Callable[[], int],
     settings: Any,
     monkeypatch: pytest.MonkeyPatch,
@@ -293,7 +299,7 @@ def test_undeletable_threads_do_not_block_lost_messages(
     assert len(kept()) == 2
 
 
-def test_undeletable_thread_does_not_block_others(
+def test_delete_ended_removes_other_threads_of_batch_with_undeletable_thread(
     advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
@@ -314,7 +320,7 @@ def test_undeletable_thread_does_not_block_others(
     assert retention.delete_ended(30, 10) == 2
 
 
-def test_unprunable_thread_does_not_block_others(
+def test_prune_ended_prunes_other_threads_if_one_thread_has_damaged_checkpoints(
     advance: Callable[[], int],
 ) -> None:
     damaged, whole = ended(advance, days=90), ended(advance, days=80)
@@ -326,14 +332,16 @@ def test_unprunable_thread_does_not_block_others(
 
 @pytest.mark.parametrize("name", ["RETENTION_DAYS", "EVENT_RETENTION_DAYS"])
 @pytest.mark.parametrize("days", [0, -1, "30", True])
-def test_non_numeric_days_fail_the_check(days: Any, name: str, settings: Any) -> None:
+def test_check_reports_retention_days_that_are_not_positive_numbers(
+    days: Any, name: str, settings: Any
+) -> None:
     settings.HITL = {**settings.HITL, name: days}
     found = [one for one in run_checks(tags=["hitl_django"]) if f"'{name}'" in one.msg]
     assert [one.id for one in found] == ["hitl_django.E003"]
 
 
 @pytest.mark.parametrize(("flags", "said"), [([], "deleted"), (["--prune"], "pruned")])
-def test_purge_command_processes_all_batches(
+def test_purge_command_deletes_or_prunes_all_batches_of_old_threads(
     advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch, flags: list[str], said: str
 ) -> None:
     monkeypatch.setattr("hitl_django.management.purge.PORTION", 2)
@@ -346,7 +354,9 @@ def test_purge_command_processes_all_batches(
 
 
 @pytest.mark.parametrize("flags", [[], ["--prune"]])
-def test_purge_command_filters_by_graph(advance: Callable[[], int], flags: list[str]) -> None:
+def test_purge_command_with_graph_option_processes_only_threads_of_that_graph(
+    advance: Callable[[], int], flags: list[str]
+) -> None:
     Thread.objects.filter(pk=ended(advance).pk).update(graph="chat")
     ended(advance)
     out = io.StringIO()
@@ -355,7 +365,7 @@ def test_purge_command_filters_by_graph(advance: Callable[[], int], flags: list[
     assert out.getvalue().startswith("1 thread ")
 
 
-def test_purge_command_rejects_negative_days() -> None:
+def test_purge_command_with_negative_days_raises_command_error() -> None:
     with pytest.raises(CommandError, match="number of days from 0"):
         call_command("hitl", "purge", "--days=-1")
 
@@ -372,7 +382,9 @@ def everything(thread: Thread) -> str:
 
 
 @pytest.mark.promise("P20")
-def test_erased_thread_keeps_only_audit_metadata(advance: Callable[[], int]) -> None:
+def test_erase_thread_removes_contents_and_preserves_verifiable_audit_log(
+    advance: Callable[[], int],
+) -> None:
     thread = ended(advance, text=SECRET)
     Thread.objects.filter(pk=thread.pk).update(metadata={"about": SECRET}, subject_id=SECRET)
     Decision.objects.update(refusal=SECRET, patch=[{"op": "add", "path": "", "value": SECRET}])
@@ -400,7 +412,7 @@ def test_erased_thread_keeps_only_audit_metadata(advance: Callable[[], int]) -> 
     assert audit.find_first_fault(thread) is None
 
 
-def test_erased_agent_interrupt_can_be_displayed(
+def test_interrupt_of_erased_thread_has_empty_texts_and_readable_options(
     advance: Callable[[], int],
 ) -> None:
     call = {"question": "Right?", "tool_call": {"name": "f", "args": {"x": SECRET}}}
@@ -416,7 +428,9 @@ def test_erased_agent_interrupt_can_be_displayed(
 
 
 @pytest.mark.promise("P20")
-def test_erased_reason_cannot_be_replaced(advance: Callable[[], int]) -> None:
+def test_changed_reason_in_audit_entry_of_erased_thread_is_reported_as_fault(
+    advance: Callable[[], int],
+) -> None:
     thread = ended(advance, text=SECRET)
     services.erase_thread(thread.thread_id)
     thread.refresh_from_db()
@@ -429,7 +443,9 @@ def test_erased_reason_cannot_be_replaced(advance: Callable[[], int]) -> None:
     assert audit.find_first_fault(thread) is None
 
 
-def test_erase_of_active_thread_is_rejected(advance: Callable[[], int]) -> None:
+def test_erase_thread_with_pending_interrupt_raises_run_state_error(
+    advance: Callable[[], int],
+) -> None:
     interrupt = asked("approval", {"text": SECRET}, advance)
     with pytest.raises(RunStateError):
         services.erase_thread(interrupt.thread.thread_id)
@@ -437,7 +453,7 @@ def test_erase_of_active_thread_is_rejected(advance: Callable[[], int]) -> None:
     services.decide(interrupt.pk, "approve")
 
 
-def test_retry_of_erased_thread_is_rejected(advance: Callable[[], int]) -> None:
+def test_retry_of_run_in_erased_thread_raises_run_state_error(advance: Callable[[], int]) -> None:
     thread = ended(advance)
     run = thread.runs.get()
     Run.objects.filter(pk=run.pk).update(state=Run.State.FAILED)
@@ -447,7 +463,7 @@ def test_retry_of_erased_thread_is_rejected(advance: Callable[[], int]) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_erase_requires_operate_permission(
+def test_erase_thread_without_permission_raises_not_found_or_not_allowed_error(
     advance: Callable[[], int], user: Callable[..., Any]
 ) -> None:
     thread = ended(advance, text=SECRET)
@@ -476,7 +492,7 @@ class TestStructures:
         sweep()
         return GraphShape.objects.count()
 
-    def test_unused_structures_are_deleted(self) -> None:
+    def test_unused_graph_structure_is_deleted_and_used_one_after_its_last_thread(self) -> None:
         thread = ended(self.advance)
         GraphShape.objects.create(fingerprint="old", graph="approval", shape={})
         self.age()
@@ -485,7 +501,7 @@ class TestStructures:
         assert not Thread.objects.filter(pk=thread.pk).exists()
         assert self.swept() == 0
 
-    def test_unused_structures_are_deleted_in_batches(
+    def test_unused_graph_structures_are_deleted_in_batches(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(compatibility, "BATCH", 2)
@@ -494,12 +510,12 @@ class TestStructures:
         self.age()
         assert [self.swept(), self.swept()] == [1, 0]
 
-    def test_recent_structure_is_kept(self) -> None:
+    def test_recently_stored_graph_structure_is_not_deleted(self) -> None:
         # A process may know it to be stored, and start a run under it the next moment.
         GraphShape.objects.create(fingerprint="new", graph="approval", shape={})
         assert self.swept() == 1
 
-    def test_process_stores_its_structures_again_before_their_deletion(
+    def test_process_updates_its_graph_structure_before_structure_is_due_for_deletion(
         self, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
     ) -> None:
         with django_capture_on_commit_callbacks(execute=True):
@@ -513,7 +529,9 @@ class TestStructures:
         Run.objects.all().delete()
         assert self.swept() == 1
 
-    def test_structures_are_checked_periodically(self, django_assert_num_queries: Any) -> None:
+    def test_remove_unused_shapes_called_again_within_its_interval_takes_no_query(
+        self, django_assert_num_queries: Any
+    ) -> None:
         compatibility.remove_unused_shapes()
         with django_assert_num_queries(0):
             compatibility.remove_unused_shapes()

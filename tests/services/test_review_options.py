@@ -72,7 +72,9 @@ def posed(advance: Advance, payload: Any, graph: str = "reviewed", **terms: Any)
     return asked(graph, {"payload": payload, "terms": terms}, advance)
 
 
-def test_review_options_are_columns_and_not_payload(advance: Advance, user: Make) -> None:
+def test_review_options_are_stored_in_interrupt_columns_and_not_in_payload(
+    advance: Advance, user: Make
+) -> None:
     for name in ("aaron", "accountants"):  # what the database would come upon first
         User.objects.create_user(name)
         Group.objects.create(name=name)
@@ -111,7 +113,7 @@ def test_review_options_are_columns_and_not_payload(advance: Advance, user: Make
     assert interrupt.claim_required
 
 
-def test_interrupt_without_options_has_defaults(advance: Advance) -> None:
+def test_interrupt_without_review_options_has_default_column_values(advance: Advance) -> None:
     interrupt = posed(advance, {"question": "Pay it?"})
     assert (interrupt.title, interrupt.why, interrupt.dialect) == ("Pay it?", "", "raw")
     assert interrupt.allowed_decisions == ["approve", "edit", "reject", "respond"]
@@ -123,12 +125,14 @@ def test_interrupt_without_options_has_defaults(advance: Advance) -> None:
     assert (interrupt.editable, interrupt.due_at, interrupt.assignee_label) == (None, None, "")
 
 
-def test_due_accepts_datetime(advance: Advance) -> None:
+def test_review_option_due_accepts_datetime(advance: Advance) -> None:
     at = datetime(2031, 5, 1, 12, tzinfo=UTC)
     assert posed(advance, {}, due=at).due_at == at
 
 
-def test_parallel_interrupts_have_their_own_due_and_expiry(advance: Advance) -> None:
+def test_interrupts_of_different_threads_store_their_own_due_date_and_expiry(
+    advance: Advance,
+) -> None:
     free = posed(advance, {})
     at = datetime(2031, 5, 1, 12, tzinfo=UTC)
     first = posed(advance, {}, due=at, expires=timedelta(days=1))
@@ -141,7 +145,7 @@ def test_parallel_interrupts_have_their_own_due_and_expiry(advance: Advance) -> 
     assert (first.due_at, first.expiry["seconds"]) == (at, 86400)
 
 
-def test_unknown_assignee_leaves_interrupt_unassigned(
+def test_unknown_or_inactive_assignee_leaves_interrupt_unassigned_with_label(
     advance: Advance, user: Make, reviewer: User
 ) -> None:
     gone = user("gone")
@@ -169,7 +173,9 @@ def test_unknown_assignee_leaves_interrupt_unassigned(
         ({"title": 5}, "title must be a str"),
     ],
 )
-def test_invalid_options_fail_the_node(advance: Advance, terms: dict[str, Any], error: str) -> None:
+def test_invalid_review_options_fail_the_node_and_create_no_interrupt(
+    advance: Advance, terms: dict[str, Any], error: str
+) -> None:
     run = services.start("reviewed", {"payload": {}, "terms": terms})
     advance()
     failed = Run.objects.get(pk=run.id)
@@ -178,12 +184,12 @@ def test_invalid_options_fail_the_node(advance: Advance, terms: dict[str, Any], 
     assert not Interrupt.objects.exists()
 
 
-def test_unstorable_texts_are_rejected() -> None:
+def test_review_options_with_nul_character_raise_unserializable_error() -> None:
     with pytest.raises(UnserializableError, match="NUL"):
         ReviewOptions(why="\0")
 
 
-def test_review_without_queue_is_interrupt() -> None:
+def test_review_in_graph_without_django_saver_pauses_like_interrupt() -> None:
     graph = StateGraph(Reviewed).add_node("ask", ask_in_terms).add_edge(START, "ask")
     compiled = graph.compile(checkpointer=InMemorySaver())
     config = {"configurable": {"thread_id": "1"}}
@@ -195,7 +201,9 @@ def test_review_without_queue_is_interrupt() -> None:
         review({})
 
 
-def test_only_possible_decisions_are_offered(advance: Advance) -> None:
+def test_allowed_decisions_of_interrupt_include_only_those_its_schema_and_options_permit(
+    advance: Advance,
+) -> None:
     boolean = {"type": "boolean"}
     assert posed(advance, {}, response_schema=boolean, decisions=["edit"]).allowed_decisions == [
         "approve",
@@ -210,7 +218,7 @@ def test_only_possible_decisions_are_offered(advance: Advance) -> None:
         services.decide(interrupt.pk, "reject")
 
 
-def test_edit_changes_only_editable_fields(
+def test_edit_of_non_editable_field_raises_invalid_answer_error_with_json_pointer(
     advance: Advance, unchanged: Callable[..., None]
 ) -> None:
     payload = {"amount": 5, "to": {"name": "Dana", "iban": "DE1"}, "items": [1, 2]}
@@ -231,7 +239,9 @@ def test_edit_changes_only_editable_fields(
     assert services.decide(interrupt.pk, "edit", edited).value == edited
 
 
-def test_policy_provides_missing_options(advance: Advance, register: Register) -> None:
+def test_review_policy_of_graph_supplies_options_missing_in_interrupt(
+    advance: Advance, register: Register
+) -> None:
     register("strict", quorum=2, no_self_approval=True, claim_required=True, dialect="raw")
     call = {"question": "?", "tool_call": {"name": "f", "args": {}}}
     interrupt = posed(advance, call, "strict")
@@ -246,7 +256,9 @@ def test_policy_provides_missing_options(advance: Advance, register: Register) -
     assert own.dialect == "tool_call"
 
 
-def test_policy_maps_decisions_to_responses(advance: Advance, register: Register) -> None:
+def test_review_policy_answers_map_decision_types_to_responses(
+    advance: Advance, register: Register
+) -> None:
     register(
         "mapped",
         answers={
@@ -283,7 +295,9 @@ def test_policy_maps_decisions_to_responses(advance: Advance, register: Register
         ({"answers": {"approve": {1}}}, "isn't JSON-serializable"),
     ],
 )
-def test_invalid_policy_is_rejected(policy: dict[str, Any], error: str) -> None:
+def test_review_policy_with_invalid_options_raises_type_or_value_error(
+    policy: dict[str, Any], error: str
+) -> None:
     with pytest.raises((TypeError, ValueError), match=error):
         ReviewPolicy(**policy)
 
@@ -295,7 +309,7 @@ class TestGroups:
         return Group.objects.create(name="finance")
 
     @pytest.mark.promise("P18")
-    def test_reserved_graph_is_visible_only_to_members_and_superusers(
+    def test_interrupt_of_reserved_graph_is_visible_only_to_group_members_and_superusers(
         self, advance: Advance, reviewer: User, user: Make, finance: Group
     ) -> None:
         interrupt, other = posed(advance, {}, "money"), posed(advance, {})
@@ -327,7 +341,7 @@ class TestGroups:
         assert services.decide(interrupt.pk, "approve", by=member).by_label == "mia"
 
     @pytest.mark.promise("P18")
-    def test_reserved_graph_checks_membership_at_decision(
+    def test_decision_on_reserved_graph_by_user_removed_from_group_raises_not_allowed_or_not_found(
         self, advance: Advance, user: Make, finance: Group
     ) -> None:
         interrupt = posed(advance, {}, "money")
@@ -339,7 +353,7 @@ class TestGroups:
             services.decide(interrupt.pk, "approve", by=member)
 
     @pytest.mark.promise("P18")
-    def test_reserved_graph_is_hidden_from_inactive_members(
+    def test_interrupt_of_reserved_graph_is_hidden_from_inactive_group_member(
         self, advance: Advance, user: Make, finance: Group
     ) -> None:
         interrupt, member = posed(advance, {}, "money"), user("mia")
@@ -348,7 +362,7 @@ class TestGroups:
         assert not get_policy().visible_interrupts(member, Interrupt.objects.all()).exists()
         assert not get_policy().may_decide(member, interrupt)
 
-    def test_unknown_group_is_a_check_warning(self) -> None:
+    def test_check_warns_of_review_group_that_does_not_exist(self) -> None:
         def found() -> list[Any]:
             messages = checks.run_checks(databases=["default"])
             return [one.msg for one in messages if one.id == "hitl_django.W022"]
@@ -371,7 +385,9 @@ class TestResuming:
         advance()
         return Run.objects.get(pk=run.id), [*Interrupt.objects.filter(run=run.id).order_by("node")]
 
-    def test_resume_on_all_waits_for_all_responses(self, advance: Advance) -> None:
+    def test_run_with_resume_on_all_is_queued_only_after_its_last_response(
+        self, advance: Advance
+    ) -> None:
         run, (first, second, third) = self.ask("together", advance)
         for number, pending in enumerate((third, first)):
             assert services.decide(pending.pk, "respond", number).complete
@@ -386,12 +402,16 @@ class TestResuming:
         assert (values["zero"], values["one"], values["two"]) == (1, 2, 0)
         assert invariants.faults() == []
 
-    def test_resume_on_each_uses_each_response(self, advance: Advance) -> None:
+    def test_run_with_resume_on_each_is_queued_after_its_first_response(
+        self, advance: Advance
+    ) -> None:
         _, (first, *_) = self.ask("apart", advance)
         services.decide(first.pk, "respond", 1)
         assert advance() == 1
 
-    def test_responses_during_execution_wait_for_the_others(self, advance: Advance) -> None:
+    def test_run_with_resume_on_all_stays_interrupted_if_worker_runs_between_responses(
+        self, advance: Advance
+    ) -> None:
         run, pending_interrupts = self.ask("together", advance)
         # As after a retry by an operator: a worker takes the run up although questions are open.
         services.decide(pending_interrupts[0].pk, "respond", 1)
@@ -406,7 +426,9 @@ class TestResuming:
         run.refresh_from_db()
         assert run.state == "succeeded"
 
-    def test_default_response_waits_for_the_others(self, advance: Advance) -> None:
+    def test_run_with_resume_on_all_waits_for_other_responses_after_default_response(
+        self, advance: Advance
+    ) -> None:
         run, pending_interrupts = self.ask("together", advance)
         terms = {"seconds": 1, "then": "answer", "answer": "late"}
         past = datetime(2020, 1, 1, tzinfo=UTC)

@@ -30,18 +30,18 @@ def names(user: Any) -> list[str]:
     return [one.name for one in services.list_saved_filters(user)]
 
 
-def test_only_known_parameters_are_saved_with_limited_length() -> None:
+def test_clean_query_returns_only_known_parameters_with_valid_values() -> None:
     given = {"show": "mine", "q": "x" * 201, "graph": 3, "next": "//evil.example", "p": "2"}
     assert services.clean_query(given) == {"show": "mine"}
     assert services.clean_query(["show"]) == {}
 
 
-def test_saved_parameters_are_validated_on_use(ann: User) -> None:
+def test_saved_filter_with_invalid_stored_parameters_is_listed_without_them(ann: User) -> None:
     SavedFilter.objects.create(owner=ann, name="a", query={"show": "mine", "evil": "x", "q": []})
     assert services.list_saved_filters(ann)[0].query == {"show": "mine"}
 
 
-def test_filter_is_private_unless_shared(ann: User, lead: User) -> None:
+def test_saved_filter_is_listed_for_another_user_only_if_shared(ann: User, lead: User) -> None:
     services.save_filter("Hers", {"show": "mine"}, by=ann)
     services.save_filter("Shared", {"show": "free"}, shared=True, by=lead)
     services.save_filter("The lead's", {"show": "free"}, by=lead)
@@ -49,7 +49,7 @@ def test_filter_is_private_unless_shared(ann: User, lead: User) -> None:
     assert names(lead) == ["Shared", "The lead's"]
 
 
-def test_own_filters_are_listed_beside_many_shared(
+def test_own_saved_filters_are_listed_before_shared_filters_beyond_the_limit(
     ann: User, lead: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saved_filters, "MAX_LISTED", 2)
@@ -59,13 +59,15 @@ def test_own_filters_are_listed_beside_many_shared(
     assert names(ann) == ["z", "a"]
 
 
-def test_sharing_requires_permission(ann: User) -> None:
+def test_saving_shared_filter_without_permission_raises_not_allowed_error(ann: User) -> None:
     with pytest.raises(NotAllowedError):
         services.save_filter("x", {"show": "mine"}, shared=True, by=ann)
     assert not SavedFilter.objects.exists()
 
 
-def test_shared_filter_of_hidden_graph_is_hidden(ann: User, lead: User) -> None:
+def test_shared_filter_for_graph_without_visible_interrupts_is_not_listed(
+    ann: User, lead: User
+) -> None:
     services.save_filter("Secret", {"graph": "approval"}, shared=True, by=lead)
     assert names(ann) == []
     assert names(lead) == ["Secret"]
@@ -73,7 +75,7 @@ def test_shared_filter_of_hidden_graph_is_hidden(ann: User, lead: User) -> None:
     assert names(ann) == ["Secret"]
 
 
-def test_existing_name_is_replaced(ann: User) -> None:
+def test_saving_filter_under_existing_name_replaces_its_query(ann: User) -> None:
     first = services.save_filter("a", {"show": "mine"}, by=ann)
     assert services.save_filter("a", {"show": "free"}, by=ann) == first
     assert services.list_saved_filters(ann)[0].query == {"show": "free"}
@@ -82,12 +84,16 @@ def test_existing_name_is_replaced(ann: User) -> None:
 @pytest.mark.parametrize(
     ("name", "query"), [(" ", {"q": "x"}), ("x" * 61, {"q": "x"}), ("a", {}), ("a", {"p": "2"})]
 )
-def test_empty_filter_is_not_saved(name: str, query: Any, ann: User) -> None:
+def test_saving_filter_without_name_or_parameters_raises_invalid_input_error(
+    name: str, query: Any, ann: User
+) -> None:
     with pytest.raises(InvalidInputError):
         services.save_filter(name, query, by=ann)
 
 
-def test_number_of_filters_is_limited(ann: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saving_more_filters_than_the_limit_raises_invalid_input_error(
+    ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(saved_filters, "MAX_OWN", 2)
     for name in ("a", "b"):
         services.save_filter(name, {"q": "x"}, by=ann)
@@ -96,7 +102,9 @@ def test_number_of_filters_is_limited(ann: User, monkeypatch: pytest.MonkeyPatch
         services.save_filter("c", {"q": "x"}, by=ann)
 
 
-def test_removing_a_filter_requires_ownership_or_permission(ann: User, lead: User) -> None:
+def test_remove_filter_by_user_without_ownership_or_permission_returns_false(
+    ann: User, lead: User
+) -> None:
     own = services.save_filter("own", {"q": "x"}, by=ann)
     theirs = services.save_filter("theirs", {"q": "x"}, by=lead)
     shared = services.save_filter("shared", {"q": "x"}, shared=True, by=lead)

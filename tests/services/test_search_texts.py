@@ -31,7 +31,9 @@ def interrupt(advance: Callable[[], int]) -> Interrupt:
     return Interrupt.objects.get(run=run.id)
 
 
-def test_search_finds_title_node_key_subject_and_payload(interrupt: Interrupt) -> None:
+def test_queue_search_finds_interrupt_by_title_node_key_subject_and_payload(
+    interrupt: Interrupt,
+) -> None:
     for text in ("dana", "ask", "0210", "74411", "917"):
         assert finds(text), text
     assert not finds("kim")
@@ -39,7 +41,9 @@ def test_search_finds_title_node_key_subject_and_payload(interrupt: Interrupt) -
 
 
 @pytest.mark.parametrize("how", ["decided", "cancelled"])
-def test_closed_interrupt_keeps_its_text_without_index(interrupt: Interrupt, how: str) -> None:
+def test_closed_interrupt_preserves_search_text_without_search_index(
+    interrupt: Interrupt, how: str
+) -> None:
     if how == "decided":
         services.decide(interrupt.pk, "approve")
     else:
@@ -49,14 +53,16 @@ def test_closed_interrupt_keeps_its_text_without_index(interrupt: Interrupt, how
     assert "dana" in (interrupt.search_text or "")
 
 
-def test_erase_thread_removes_search_text(interrupt: Interrupt) -> None:
+def test_erase_thread_removes_search_text_of_its_interrupts(interrupt: Interrupt) -> None:
     services.cancel(interrupt.run_id)
     services.erase_thread(interrupt.thread.thread_id)
     interrupt.refresh_from_db()
     assert (interrupt.search_text, interrupt.search_grams) == (None, None)
 
 
-def test_reopened_interrupt_is_found_again(advance: Callable[[], int]) -> None:
+def test_queue_search_finds_interrupt_pending_again_after_rejected_response(
+    advance: Callable[[], int],
+) -> None:
     interrupt = asked("booking", {"log": []}, advance)
     services.decide(interrupt.pk, "respond", {"seats": 3})
     assert not (HAS_INDEX and finds("seats"))

@@ -37,7 +37,7 @@ def found(**kwargs: Any) -> dict[str, str]:
     return {str(message.id): message.msg for message in said}
 
 
-def test_settings_default_until_overridden() -> None:
+def test_hitl_setting_returns_default_until_overridden() -> None:
     assert hitl.LEASE_SECONDS == 30
     with override_settings(HITL={"LEASE_SECONDS": 5}):
         assert (hitl.LEASE_SECONDS, hitl.HEARTBEAT_SECONDS) == (5, 10)
@@ -47,17 +47,17 @@ def test_settings_default_until_overridden() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(key.name for key in list_settings()))
-def test_invalid_setting_is_reported_once(name: str) -> None:
+def test_check_reports_invalid_setting_at_most_once(name: str) -> None:
     with override_settings(HITL={name: -1}):
         said = checks.run_checks(tags=["hitl_django"], databases=["default"])
     assert len([one for one in said if f"HITL[{name!r}]" in one.msg]) <= 1
 
 
-def test_test_settings_pass_all_checks() -> None:
+def test_system_checks_report_no_warning_for_settings_of_the_test_project() -> None:
     assert set(found()) <= {"hitl_django.I021"}
 
 
-def test_postgresql_without_idle_transaction_timeout_is_reported() -> None:
+def test_check_reports_postgresql_without_idle_in_transaction_timeout() -> None:
     connection = connections["default"]
     expected = ["hitl_django.I021"] if connection.vendor == "postgresql" else []
     with pytest.MonkeyPatch.context() as patch:
@@ -102,7 +102,7 @@ def test_postgresql_without_idle_transaction_timeout_is_reported() -> None:
         ({"LEASE_SECONDS": 10, "HEARTBEAT_SECONDS": 6}, "hitl_django.W006", "HEARTBEAT"),
     ],
 )
-def test_harmful_setting_is_reported(given: Any, id_: str, words: str) -> None:
+def test_check_reports_harmful_hitl_setting(given: Any, id_: str, words: str) -> None:
     with override_settings(HITL=given):
         if isinstance(given, list):
             with pytest.raises(AttributeError):
@@ -120,7 +120,9 @@ def found_alone(name: str) -> dict[str, str]:
     return {str(one.id): one.msg for one in check(None)}
 
 
-def test_duplicate_graph_name_is_unavailable(register: Callable[..., Any]) -> None:
+def test_get_graph_of_name_registered_for_two_factories_raises_value_error_naming_both(
+    register: Callable[..., Any],
+) -> None:
     def one() -> Any:
         return StateGraph(graphs.Log)
 
@@ -136,7 +138,7 @@ def test_duplicate_graph_name_is_unavailable(register: Callable[..., Any]) -> No
     assert "twice" in found()["hitl_django.E005"]
 
 
-def test_graph_that_cannot_be_built_is_reported(register: Callable[..., Any]) -> None:
+def test_check_reports_graph_whose_factory_or_compile_fails(register: Callable[..., Any]) -> None:
     def broken() -> Any:
         raise ZeroDivisionError("oh")
 
@@ -146,7 +148,7 @@ def test_graph_that_cannot_be_built_is_reported(register: Callable[..., Any]) ->
     assert "edgeless" in found()["hitl_django.E007"]
 
 
-def test_failing_factory_is_retried_after_a_delay(
+def test_failed_graph_factory_is_called_again_only_after_the_rest_period(
     register: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, tried = [1000.0], list[float]()
@@ -171,7 +173,7 @@ def test_failing_factory_is_retried_after_a_delay(
     assert registry.get_graph("frail").name == "frail"
 
 
-def test_graph_is_built_once_at_first_use(register: Callable[..., Any]) -> None:
+def test_registered_graph_factory_is_called_once_at_first_use(register: Callable[..., Any]) -> None:
     built: list[int] = []
 
     def factory() -> Any:
@@ -199,7 +201,9 @@ def test_graph_is_built_once_at_first_use(register: Callable[..., Any]) -> None:
         ({"transaction_mode": "IMMEDIATE", "timeout": 20}, "WAL"),
     ],
 )
-def test_sqlite_defaults_are_reported(options: Any, words: str) -> None:
+def test_check_reports_sqlite_without_immediate_transactions_or_wal(
+    options: Any, words: str
+) -> None:
     connection = connections["default"]
     if connection.vendor != "sqlite":
         assert found_alone("check_sqlite") == {}
@@ -209,7 +213,7 @@ def test_sqlite_defaults_are_reported(options: Any, words: str) -> None:
         assert words in found_alone("check_sqlite")["hitl_django.W020"]
 
 
-def test_old_sqlite_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_reports_sqlite_older_than_required_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 34, 1))
     old = connections["default"].vendor == "sqlite"
     assert ("hitl_django.E008" in found_alone("check_sqlite")) is old
@@ -226,7 +230,7 @@ def test_old_sqlite_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
         ("WORKERS", 1, "hitl_django.W016"),
     ],
 )
-def test_harmful_queue_setting_is_reported(name: str, value: Any, id_: str) -> None:
+def test_check_reports_harmful_django_q_setting(name: str, value: Any, id_: str) -> None:
     from django_q.conf import Conf
 
     with pytest.MonkeyPatch.context() as patch:
@@ -234,14 +238,16 @@ def test_harmful_queue_setting_is_reported(name: str, value: Any, id_: str) -> N
         assert list(found_alone("check_queue")) == [id_]
 
 
-def test_cluster_shared_with_the_project_is_reported() -> None:
+def test_check_reports_worker_cluster_named_like_the_projects_own_cluster() -> None:
     with override_settings(HITL={"CLUSTER": "runs"}):
         assert found_alone("check_queue") == {}
     with override_settings(HITL={"CLUSTER": "hitl"}):  # Q_CLUSTER's name
         assert list(found_alone("check_queue")) == ["hitl_django.W040"]
 
 
-def test_redis_without_its_package_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_reports_redis_broker_without_installed_redis_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from django_q.conf import Conf
 
     monkeypatch.setattr(Conf, "ORM", None)
@@ -250,12 +256,12 @@ def test_redis_without_its_package_is_an_error(monkeypatch: pytest.MonkeyPatch) 
     assert list(found_alone("check_queue")) == ["hitl_django.E017"]
 
 
-def test_missing_queue_settings_are_reported() -> None:
+def test_check_reports_missing_q_cluster_setting() -> None:
     with override_settings(Q_CLUSTER={}):
         assert "hitl_django.W010" in found_alone("check_queue")
 
 
-def test_queue_not_installed_is_an_error(settings: Any) -> None:
+def test_check_reports_django_q_missing_in_installed_apps(settings: Any) -> None:
     settings.INSTALLED_APPS = [name for name in settings.INSTALLED_APPS if name != "django_q"]
     assert list(found_alone("check_queue")) == ["hitl_django.E018"]
 
@@ -265,7 +271,9 @@ class NoMethods:
 
 
 @pytest.mark.parametrize(("key", "method"), [("POLICY", "may_decide"), ("DISPATCH", "enqueue")])
-def test_class_without_required_methods_is_an_error(key: str, method: str) -> None:
+def test_check_reports_policy_or_dispatcher_class_without_required_methods(
+    key: str, method: str
+) -> None:
     with override_settings(HITL={key: f"{__name__}.NoMethods"}):
         said = found_alone("check_settings")["hitl_django.E009"]
     assert key in said
@@ -276,7 +284,7 @@ class NoEnqueue(Dispatcher):
     """A queue that nothing can be given to."""
 
 
-def test_dispatcher_without_enqueue_is_an_error() -> None:
+def test_check_names_enqueue_as_missing_method_of_dispatcher() -> None:
     with override_settings(HITL={"DISPATCH": f"{__name__}.NoEnqueue"}):
         assert "which lacks: enqueue." in found_alone("check_settings")["hitl_django.E009"]
 
@@ -291,26 +299,26 @@ def test_dispatcher_without_enqueue_is_an_error() -> None:
         {"ADMIN_SHOW_ENGINE_MODELS": "no"},
     ],
 )
-def test_every_setting_of_wrong_type_is_reported(given: dict[str, Any]) -> None:
+def test_check_reports_each_setting_with_value_of_wrong_type(given: dict[str, Any]) -> None:
     (key,) = given
     with override_settings(HITL=given):
         assert key in found_alone("check_settings")["hitl_django.E003"]
 
 
 @pytest.mark.parametrize("urls", ["bare", None])
-def test_project_without_urls_is_reported(urls: str | None) -> None:
+def test_check_reports_root_urlconf_without_hitl_urls(urls: str | None) -> None:
     with override_settings(ROOT_URLCONF=urls and f"{__package__}.{urls}"):
         said = found_alone("check_addresses")
     assert list(said) == ["hitl_django.W023", "hitl_django.W024"]
     assert found_alone("check_addresses") == {}
 
 
-def test_custom_dispatcher_without_sweep_is_reported() -> None:
+def test_check_reports_custom_dispatcher_without_scheduled_sweep() -> None:
     with override_settings(HITL={"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}):
         assert list(found_alone("check_queue")) == ["hitl_django.I025"]
 
 
-def test_process_local_cache_is_a_deploy_check() -> None:
+def test_deploy_check_reports_process_local_cache_unless_throttling_is_off() -> None:
     shared = {"default": {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache"}}
     assert "hitl_django.I026" not in found()
     assert "hitl_django.I026" in found(include_deployment_checks=True)
@@ -322,7 +330,9 @@ def test_process_local_cache_is_a_deploy_check() -> None:
 
 
 @pytest.mark.parametrize("vendor", ["mysql", "oracle", "sqlite", "postgresql"])
-def test_unsupported_database_is_an_error(vendor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_reports_unsupported_database_vendor(
+    vendor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections["default"], "vendor", vendor)
     said = found_alone("check_databases")
     if vendor in ("sqlite", "postgresql"):
@@ -338,7 +348,7 @@ class Router:
         return "elsewhere" if model.__name__ == "Interrupt" else None
 
 
-def test_tables_in_several_databases_are_an_error() -> None:
+def test_check_reports_hitl_tables_routed_to_several_databases() -> None:
     with override_settings(DATABASE_ROUTERS=[f"{__name__}.Router"]):
         assert "Interrupt" in found_alone("check_databases")["hitl_django.E028"]
     assert found_alone("check_databases") == {}

@@ -42,7 +42,9 @@ class Counted:
         return made
 
 
-def test_each_service_commits_once(advance: Callable[[], int], settings: Any) -> None:
+def test_each_service_call_makes_exactly_one_commit(
+    advance: Callable[[], int], settings: Any
+) -> None:
     settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example"}
     call, desk = Counted(), Group.objects.create(name="desk")
     rita, ravi = (User.objects.create_superuser(name) for name in ("rita", "ravi"))

@@ -39,7 +39,9 @@ from hitl_django.task_queue import dispatcher
 Advance = Callable[[], int]
 
 
-def test_start_commits_its_rows_before_returning(advance: Advance) -> None:
+def test_start_stores_thread_run_checkpoints_and_audit_entry_before_returning(
+    advance: Advance,
+) -> None:
     info = services.start("approval", {"text": "x"}, metadata={"source": "mail"})
     run = Run.objects.get()
     assert (info.id, info.state, info.created, info.graph) == (run.pk, "queued", True, "approval")
@@ -54,12 +56,14 @@ def test_start_commits_its_rows_before_returning(advance: Advance) -> None:
     assert audit.find_first_fault(run.thread) is None
 
 
-def test_new_threads_are_last_in_their_index(advance: Advance) -> None:
+def test_generated_thread_ids_sort_in_creation_order(advance: Advance) -> None:
     made = [services.start("approval", {"text": "x"}).thread_id for _ in range(20)]
     assert made == sorted(made)
 
 
-def test_start_stores_user_and_subject(user: Callable[..., User], advance: Advance) -> None:
+def test_start_stores_user_label_subject_and_via(
+    user: Callable[..., User], advance: Advance
+) -> None:
     starter = user("sam", "start_run")
     about = Group.objects.create(name="order 7")
     services.start("approval", {"text": "x"}, by=starter, via="api", subject=about)
@@ -69,7 +73,9 @@ def test_start_stores_user_and_subject(user: Callable[..., User], advance: Advan
     assert AuditEntry.objects.get().via == "api"
 
 
-def test_thread_keeps_its_subject(advance: Advance) -> None:
+def test_start_on_thread_with_different_subject_raises_invalid_input_error(
+    advance: Advance,
+) -> None:
     about, other = (Group.objects.create(name=name) for name in ("order 7", "order 8"))
     services.start("approval", {"text": "x"}, thread_id="t")
     advance()
@@ -87,7 +93,7 @@ def test_thread_keeps_its_subject(advance: Advance) -> None:
 
 @pytest.mark.promise("P9")
 @pytest.mark.django_db(transaction=True)
-def test_rolled_back_start_leaves_no_trace() -> None:
+def test_start_in_rolled_back_transaction_stores_no_rows_and_no_worker_task() -> None:
     with transaction.atomic():
         services.start("approval", {"text": "x"})
         assert OrmQ.objects.count() == 1
@@ -109,7 +115,7 @@ urlpatterns = [path("", starts_and_fails)]
 @pytest.mark.promise("P9")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.urls(__name__)
-def test_start_in_failing_atomic_request_leaves_no_trace(
+def test_start_in_view_failing_with_atomic_requests_stores_no_rows(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.raise_request_exception = False
@@ -121,7 +127,7 @@ def test_start_in_failing_atomic_request_leaves_no_trace(
     assert Run.objects.count() == OrmQ.objects.count() == 2
 
 
-def test_repeated_key_and_input_return_the_same_run(advance: Advance) -> None:
+def test_start_with_repeated_key_and_input_returns_the_same_run(advance: Advance) -> None:
     first = services.start("approval", {"text": "x"}, key="order-7")
     again = services.start("approval", {"text": "x"}, key="order-7")
     other = services.start("interview", {"log": []}, key="order-7")
@@ -131,7 +137,7 @@ def test_repeated_key_and_input_return_the_same_run(advance: Advance) -> None:
     assert AuditEntry.objects.count() == 2
 
 
-def test_different_keys_start_different_runs(advance: Advance) -> None:
+def test_start_with_different_keys_creates_different_runs(advance: Advance) -> None:
     keys = ("order-7", "order-8", "order-9")
     runs = {key: services.start("approval", {"text": "x"}, key=key).id for key in keys}
     for key in keys:
@@ -153,7 +159,7 @@ class Named(ModelPermissionPolicy):
 
 
 @pytest.mark.promise("P18")
-def test_repeated_key_of_hidden_run_is_rejected(
+def test_start_with_key_or_thread_of_run_hidden_by_policy_raises_key_reused_or_not_found_error(
     user: Callable[..., User], advance: Advance, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.Named"}
@@ -170,7 +176,7 @@ def test_repeated_key_of_hidden_run_is_rejected(
     assert services.start("steps", {"log": []}, thread_id="lea 1", by=lea).created
 
 
-def test_repeated_key_with_other_input_is_rejected(
+def test_start_with_repeated_key_and_different_input_raises_key_reused_error(
     advance: Advance, unchanged: Callable[[], None]
 ) -> None:
     services.start("approval", {"text": "x"}, key="order-7")
@@ -185,7 +191,7 @@ def test_repeated_key_with_other_input_is_rejected(
     "start", [services.start, async_to_sync(services.astart)], ids=["start", "astart"]
 )
 @pytest.mark.parametrize("first", [True, False], ids=["other", "none"])
-def test_repeated_key_with_other_subject_is_rejected(
+def test_start_with_repeated_key_and_different_subject_raises_key_reused_error(
     user: Callable[..., User], unchanged: Callable[[], None], start: Any, first: bool
 ) -> None:
     ann, bob = user("ann"), user("bob")
@@ -197,7 +203,7 @@ def test_repeated_key_with_other_subject_is_rejected(
 
 
 @pytest.mark.promise("P2")
-def test_repeated_key_with_same_or_no_subject_returns_the_same_run(
+def test_start_with_repeated_key_and_same_or_no_subject_returns_the_same_run(
     user: Callable[..., User],
 ) -> None:
     ann = user("ann")
@@ -209,7 +215,9 @@ def test_repeated_key_with_same_or_no_subject_returns_the_same_run(
 
 
 @pytest.mark.promise("P2")
-def test_repeated_key_with_other_thread_is_rejected(unchanged: Callable[[], None]) -> None:
+def test_start_with_repeated_key_and_different_thread_id_raises_key_reused_error(
+    unchanged: Callable[[], None],
+) -> None:
     first = services.start("approval", {"text": "x"}, key="order-7", thread_id="a")
     unchanged()
     with pytest.raises(IdempotencyKeyReusedError, match="order-7"):
@@ -221,7 +229,9 @@ def test_repeated_key_with_other_thread_is_rejected(unchanged: Callable[[], None
 
 
 @pytest.mark.promise("P2")
-def test_repeated_key_of_erased_thread_returns_the_same_run(user: Callable[..., User]) -> None:
+def test_start_with_repeated_key_of_run_in_erased_thread_returns_the_same_run(
+    user: Callable[..., User],
+) -> None:
     """Erasing removes context and subject, so that they can't be compared any longer."""
     sent = {"key": "order-7", "subject": user("ann"), "configurable": {"tenant": "t1"}}
     first = services.start("approval", {"text": "x"}, **sent)
@@ -233,7 +243,7 @@ def test_repeated_key_of_erased_thread_returns_the_same_run(user: Callable[..., 
         services.start("approval", {"text": "y"}, **sent)
 
 
-def test_concurrent_key_returns_the_winner_s_run(
+def test_start_that_loses_race_for_its_key_returns_run_of_the_winner(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from hitl_django.services.runs import start
@@ -263,7 +273,7 @@ def test_concurrent_key_returns_the_winner_s_run(
         ("approval", {"text": "x", "answer": "x" * (17 << 20)}, PayloadError, "bytes"),
     ],
 )
-def test_invalid_input_is_rejected_and_nothing_stored(
+def test_start_with_invalid_graph_or_input_raises_error_and_stores_no_rows(
     advance: Advance, graph: str, given: Any, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
@@ -286,7 +296,7 @@ def test_invalid_input_is_rejected_and_nothing_stored(
         {"on_pending": "ignore"},
     ],
 )
-def test_invalid_names_are_rejected_and_nothing_stored(
+def test_start_with_invalid_key_thread_id_or_metadata_raises_error_and_stores_no_rows(
     advance: Advance, bad: dict[str, Any]
 ) -> None:
     with pytest.raises((InvalidInputError, UnserializableError, ValueError)):
@@ -296,7 +306,7 @@ def test_invalid_names_are_rejected_and_nothing_stored(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("right", [None, "view_run", "view_thread_state"])
-def test_key_of_run_with_hidden_input_is_not_revealed(
+def test_start_with_key_of_run_whose_input_user_cannot_view_raises_key_reused_error(
     user: Callable[..., User], advance: Advance, right: str | None
 ) -> None:
     services.start("approval", {"text": "x"}, key="order-7")
@@ -313,7 +323,7 @@ def test_key_of_run_with_hidden_input_is_not_revealed(
 
 
 @pytest.mark.promise("P18")
-def test_start_without_permission_starts_nothing(
+def test_start_without_start_permission_raises_not_allowed_error_and_stores_no_rows(
     user: Callable[..., User], advance: Advance
 ) -> None:
     left = user("lea", "start_run")
@@ -324,13 +334,13 @@ def test_start_without_permission_starts_nothing(
     assert not Thread.objects.exists()
 
 
-def test_on_pending_accepts_two_values(advance: Advance) -> None:
+def test_start_with_unknown_on_pending_value_raises_value_error(advance: Advance) -> None:
     with pytest.raises(ValueError, match="refuse, discard"):
         services.start("approval", {"text": "x"}, on_pending="Discard")
     assert not Thread.objects.exists()
 
 
-def test_thread_executes_runs_in_sequence(advance: Advance) -> None:
+def test_second_start_on_thread_adds_run_and_continues_audit_log(advance: Advance) -> None:
     for number in range(2):
         services.start("steps", {"log": [str(number)]}, thread_id="log")
         advance()
@@ -339,7 +349,7 @@ def test_thread_executes_runs_in_sequence(advance: Advance) -> None:
     assert [entry.seq for entry in thread.audit.order_by("seq")] == [1, 2]
 
 
-def test_thread_deleted_while_waiting_for_lock_is_created_again(
+def test_start_on_thread_deleted_before_its_lock_creates_the_thread_again(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = services.start("steps", {"log": []}, thread_id="log")
@@ -357,7 +367,7 @@ def test_thread_deleted_while_waiting_for_lock_is_created_again(
     assert Run.objects.get().state == "succeeded"
 
 
-def test_key_used_while_waiting_for_lock_returns_that_run(
+def test_start_with_key_used_before_its_lock_returns_that_run(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.start("approval", {"text": "x"}, thread_id="t1")
@@ -376,7 +386,7 @@ def test_key_used_while_waiting_for_lock_returns_that_run(
     assert Run.objects.count() == 2
 
 
-def test_thread_with_active_run_rejects_another(
+def test_start_on_thread_with_active_run_raises_run_state_error(
     advance: Advance, unchanged: Callable[[], None]
 ) -> None:
     services.start("steps", {"log": []}, thread_id="log")
@@ -387,7 +397,7 @@ def test_thread_with_active_run_rejects_another(
     unchanged()
 
 
-def test_pending_interrupts_are_kept_unless_discarded(
+def test_start_on_interrupted_thread_raises_pending_interrupts_error_unless_discarding(
     advance: Advance, unchanged: Callable[[], None]
 ) -> None:
     first = services.start("approval", {"text": "one"}, thread_id="t")
@@ -410,7 +420,9 @@ def test_pending_interrupts_are_kept_unless_discarded(
     assert list(verbs) == ["start", "discard", "start"]
 
 
-def test_pending_interrupts_are_those_of_the_thread(advance: Advance) -> None:
+def test_start_on_thread_with_pending_interrupt_names_only_interrupts_of_that_thread(
+    advance: Advance,
+) -> None:
     for thread in ("before", "t", "behind"):
         services.start("panel", {"log": []}, thread_id=thread)
     services.start("steps", {"log": []}, thread_id="free")
@@ -425,7 +437,7 @@ def test_pending_interrupts_are_those_of_the_thread(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_pending_interrupts_are_named_only_if_visible(
+def test_pending_interrupts_error_of_start_names_ids_only_if_user_can_view_them(
     user: Callable[..., User], advance: Advance
 ) -> None:
     services.start("approval", {"text": "x"}, thread_id="t")
@@ -442,7 +454,7 @@ def test_pending_interrupts_are_named_only_if_visible(
 
 
 @pytest.mark.promise("P18")
-def test_discarding_interrupts_requires_cancel_permission(
+def test_start_with_on_pending_discard_without_cancel_permission_raises_not_allowed_error(
     user: Callable[..., User], advance: Advance, unchanged: Callable[..., None]
 ) -> None:
     services.start("approval", {"text": "x"}, thread_id="t")
@@ -456,7 +468,7 @@ def test_discarding_interrupts_requires_cancel_permission(
 
 
 @pytest.mark.parametrize("on_pending", ["refuse", "discard"])
-def test_thread_of_cancelled_run_accepts_another(advance: Advance, on_pending: str) -> None:
+def test_start_on_thread_of_cancelled_run_succeeds(advance: Advance, on_pending: str) -> None:
     first = services.start("approval", {"text": "one"}, thread_id="t")
     advance()
     services.cancel(first.id)
@@ -469,7 +481,7 @@ def test_thread_of_cancelled_run_accepts_another(advance: Advance, on_pending: s
     }
 
 
-def test_thread_used_by_direct_calls_accepts_a_run(advance: Advance) -> None:
+def test_start_on_thread_used_by_direct_graph_calls_continues_its_state(advance: Advance) -> None:
     graph = registry.get_graph("steps").graph.with_saver(DjangoSaver())
     place: Any = {"configurable": {"thread_id": "t"}}
     graph.invoke({"log": []}, place)
@@ -479,7 +491,7 @@ def test_thread_used_by_direct_calls_accepts_a_run(advance: Advance) -> None:
     assert graph.get_state(place).values["log"] == [*"abcdeabcde"]
 
 
-def test_pending_interrupts_of_direct_calls_are_kept(
+def test_start_on_thread_with_interrupt_of_direct_call_raises_pending_interrupts_error(
     advance: Advance, unchanged: Callable[[], None]
 ) -> None:
     graph = registry.get_graph("approval").graph.with_saver(DjangoSaver())
@@ -490,7 +502,7 @@ def test_pending_interrupts_of_direct_calls_are_kept(
     unchanged()
 
 
-def test_integrity_error_unrelated_to_keys_is_raised(
+def test_integrity_error_unrelated_to_idempotency_key_is_raised_by_start(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def clash(*args: Any) -> None:
@@ -502,7 +514,9 @@ def test_integrity_error_unrelated_to_keys_is_raised(
             services.start("steps", {"log": []}, key=key)
 
 
-def test_thread_keeps_its_graph(advance: Advance, unchanged: Callable[[], None]) -> None:
+def test_start_of_different_graph_on_existing_thread_raises_invalid_input_error(
+    advance: Advance, unchanged: Callable[[], None]
+) -> None:
     services.start("steps", {"log": []}, thread_id="t")
     advance()
     unchanged()
@@ -512,7 +526,9 @@ def test_thread_keeps_its_graph(advance: Advance, unchanged: Callable[[], None])
 
 
 @pytest.mark.promise("P18")
-def test_hidden_thread_is_not_found(user: Callable[..., User], advance: Advance) -> None:
+def test_start_on_hidden_thread_raises_thread_not_found(
+    user: Callable[..., User], advance: Advance
+) -> None:
     services.start("steps", {"log": []}, thread_id="t")
     advance()
     starter = user("sam", "start_run")
@@ -522,7 +538,9 @@ def test_hidden_thread_is_not_found(user: Callable[..., User], advance: Advance)
     assert services.start("steps", {"log": []}, thread_id="mine", by=starter).created
 
 
-def test_message_contains_only_an_id(advance: Advance, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_passes_only_the_run_id_to_the_dispatcher(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hinted: list[object] = []
     monkeypatch.setattr(dispatcher, "enqueue", lambda run, writing: hinted.append(run))
     info = services.start("approval", {"text": "secret"})

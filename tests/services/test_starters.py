@@ -53,7 +53,9 @@ def checkpoint_of(run: services.RunInfo) -> str:
 
 class TestGroups:
     @pytest.mark.parametrize("via", ["api", "admin", "code"])
-    def test_only_group_members_can_start(self, via: str, member: User, operator: User) -> None:
+    def test_graph_with_startable_by_can_be_started_only_by_group_members(
+        self, via: str, member: User, operator: User
+    ) -> None:
         with pytest.raises(NotAllowedError):
             services.start("for support", INPUT, by=operator, via=via)
         assert not Run.objects.exists()
@@ -61,29 +63,37 @@ class TestGroups:
         with pytest.raises(NotAllowedError):
             services.start("approval", INPUT, by=member, via=via)
 
-    def test_members_of_other_groups_cannot_start(self, user: Make) -> None:
+    def test_graph_with_startable_by_cannot_be_started_by_members_of_other_groups(
+        self, user: Make
+    ) -> None:
         stranger = user("sid", "view_thread", "view_run")
         stranger.groups.add(Group.objects.create(name="another"))
         with pytest.raises(NotAllowedError):
             services.start("for support", INPUT, by=stranger)
         assert not Run.objects.exists()
 
-    def test_superusers_can_start_and_inactive_users_cannot(self, member: User, user: Make) -> None:
+    def test_graph_with_startable_by_can_be_started_by_superuser_but_not_inactive_member(
+        self, member: User, user: Make
+    ) -> None:
         root = User.objects.create_superuser("root")
         assert services.start("for support", INPUT, by=root).created
         member.is_active = False
         with pytest.raises(NotAllowedError):
             services.start("for support", INPUT, by=member)
 
-    def test_membership_is_checked_at_each_start(self, member: User) -> None:
+    def test_may_start_returns_false_after_user_left_the_startable_by_group(
+        self, member: User
+    ) -> None:
         assert get_policy().may_start(member, "for support")
         User.objects.get(pk=member.pk).groups.clear()
         assert not get_policy().may_start(member, "for support")
 
-    def test_code_without_user_is_not_checked(self) -> None:
+    def test_graph_with_startable_by_can_be_started_without_user(self) -> None:
         assert services.start("for support", INPUT).created
 
-    def test_fork_with_input_requires_start_permission(self, operator: User, member: User) -> None:
+    def test_fork_with_values_without_start_permission_raises_not_allowed_error(
+        self, operator: User, member: User
+    ) -> None:
         run = services.start("for support", INPUT)
         at = checkpoint_of(run)
         with pytest.raises(NotAllowedError):
@@ -93,20 +103,24 @@ class TestGroups:
         operator.groups.set(member.groups.all())
         assert services.fork(run.thread_id, at, values={"text": "y"}, by=operator).created
 
-    def test_unknown_group_is_a_check_warning(self, member: User) -> None:
+    def test_check_warns_of_startable_by_group_that_does_not_exist(self, member: User) -> None:
         messages = checks.run_checks(databases=["default"])
         (found,) = (one for one in messages if "for support" in one.msg)
         assert (found.id, "'board'" in found.msg) == ("hitl_django.W022", True)
 
 
 class TestCodeOnly:
-    def test_code_only_graph_cannot_be_started_over_the_api(self, operator: User) -> None:
+    def test_code_only_graph_raises_not_allowed_error_when_started_via_api(
+        self, operator: User
+    ) -> None:
         for somebody in (operator, User.objects.create_superuser("root")):
             with pytest.raises(NotAllowedError):
                 services.start("for code", INPUT, by=somebody, via="api")
             assert services.start("for code", INPUT, by=somebody, via="admin").created
 
-    def test_code_only_graph_rejects_values_over_the_api(self, operator: User) -> None:
+    def test_code_only_graph_raises_not_allowed_error_when_forked_with_values_via_api(
+        self, operator: User
+    ) -> None:
         run = services.start("for code", INPUT)
         at = checkpoint_of(run)
         with pytest.raises(NotAllowedError):
@@ -128,7 +142,9 @@ class TestCodeOnly:
         ({"api": "no"}, "api must be True or False, not 'no'"),
     ],
 )
-def test_invalid_starters_are_rejected_at_registration(options: dict[str, Any], said: str) -> None:
+def test_registration_with_invalid_startable_by_raises_type_error(
+    options: dict[str, Any], said: str
+) -> None:
     with pytest.raises(TypeError, match=said):
         registry.register("x", **options)
     assert "x" not in registry.list_names()
@@ -137,7 +153,7 @@ def test_invalid_starters_are_rejected_at_registration(options: dict[str, Any], 
 class TestCheckedView:
     """A customer, who has none of our permissions."""
 
-    def test_checked_view_starts_for_its_user_only(self, user: Make) -> None:
+    def test_start_with_skip_permission_checks_stores_the_given_user(self, user: Make) -> None:
         customer = user("carla")
         with pytest.raises(NotAllowedError):
             services.start("for code", INPUT, by=customer)
@@ -148,7 +164,7 @@ class TestCheckedView:
         assert (entry.actor, entry.via) == (customer, "code")
         assert audit.find_first_fault(run.thread) is None
 
-    def test_checked_view_skips_the_policy(
+    def test_start_and_cancel_with_skip_permission_checks_do_not_call_the_policy(
         self, user: Make, advance: Advance, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def ask(*args: Any) -> Any:
@@ -172,7 +188,9 @@ class TestCheckedView:
             *("start", "discard", "start", "cancel")
         ]
 
-    def test_checked_view_still_validates_input_and_subject(self, user: Make) -> None:
+    def test_start_with_skip_permission_checks_still_validates_subject_and_key(
+        self, user: Make
+    ) -> None:
         skipping = {"by": user("carla"), "skip_permission_checks": True}
         for wrong in ({"subject": SubjectRef("auth.group", "0")}, {"key": ""}):
             with pytest.raises(InvalidInputError):
@@ -188,7 +206,7 @@ class OnlyMia(ModelPermissionPolicy):
 
 
 class TestOwnRuns:
-    def test_policy_that_allows_start_shows_own_runs(
+    def test_policy_that_allows_start_of_graph_makes_own_runs_of_that_graph_visible(
         self, advance: Advance, user: Make, settings: Any
     ) -> None:
         settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.OnlyMia"}
@@ -199,7 +217,7 @@ class TestOwnRuns:
         services.start("approval", INPUT)
         assert [each.pk for each in get_policy().visible_runs(mia, Run.objects.all())] == [mine.id]
 
-    def test_user_without_start_permission_sees_no_runs_without_a_query(
+    def test_visible_runs_of_user_without_permissions_are_empty_without_a_query(
         self, advance: Advance, user: Make
     ) -> None:
         nobody = user("nora")

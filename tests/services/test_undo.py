@@ -69,7 +69,7 @@ def let_time_pass(interrupt: Interrupt) -> None:
     Run.objects.filter(pk=interrupt.run_id).update(resumes_at=Now() - timedelta(seconds=1))
 
 
-def test_run_waits_for_the_undo_period(
+def test_run_decided_by_user_is_queued_only_after_the_undo_period(
     advance: Advance, interrupt: Interrupt, reviewer: User
 ) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
@@ -84,7 +84,7 @@ def test_run_waits_for_the_undo_period(
     assert services.resume_due() == 0
 
 
-def test_sweep_queues_runs_after_the_undo_period(
+def test_sweep_queues_decided_run_after_the_undo_period(
     advance: Advance, interrupt: Interrupt, reviewer: User
 ) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
@@ -99,7 +99,9 @@ def test_sweep_queues_runs_after_the_undo_period(
     assert advance() == 1
 
 
-def test_decision_by_code_has_no_undo_period(advance: Advance, interrupt: Interrupt) -> None:
+def test_decision_without_user_queues_run_immediately_and_cannot_be_undone(
+    advance: Advance, interrupt: Interrupt
+) -> None:
     made = services.decide(interrupt.pk, "approve")
     assert advance() == 1
     with pytest.raises(UndoRefusedError):
@@ -107,7 +109,7 @@ def test_decision_by_code_has_no_undo_period(advance: Advance, interrupt: Interr
     assert Decision.objects.get(pk=made.id).undone_at is None
 
 
-def test_without_undo_seconds_nothing_waits(
+def test_decision_with_undo_seconds_zero_queues_run_immediately_and_cannot_be_undone(
     advance: Advance, interrupt: Interrupt, reviewer: User, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 0}
@@ -119,7 +121,7 @@ def test_without_undo_seconds_nothing_waits(
 
 
 @pytest.mark.promise("P1")
-def test_undone_interrupt_is_pending_again(
+def test_undo_makes_interrupt_pending_again_and_restores_its_stored_writes(
     advance: Advance, interrupt: Interrupt, reviewer: User
 ) -> None:
     writes = list(PendingWrite.objects.values_list())
@@ -150,7 +152,7 @@ def test_undone_interrupt_is_pending_again(
     ]
 
 
-def test_undo_is_logged_and_published(
+def test_undo_writes_audit_entry_sends_signal_and_creates_webhook_delivery(
     interrupt: Interrupt, reviewer: User, django_capture_on_commit_callbacks: Any
 ) -> None:
     webhook = webhook_services.create_webhook("https://shop.example/hook")
@@ -178,7 +180,9 @@ def test_undo_is_logged_and_published(
     assert {row.data["decision_id"] for row in sent} == {str(made.id)}
 
 
-def test_undone_decision_is_excluded_from_statistics(interrupt: Interrupt, reviewer: User) -> None:
+def test_undone_decision_is_excluded_from_report_export_stats_and_history(
+    interrupt: Interrupt, reviewer: User
+) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
     services.undo(interrupt.pk, by=reviewer)
     today = localdate()
@@ -190,14 +194,16 @@ def test_undone_decision_is_excluded_from_statistics(interrupt: Interrupt, revie
     assert [made for step in history.steps for made in step.decisions] == []
 
 
-def test_spot_check_of_undone_decision_is_deleted(interrupt: Interrupt, reviewer: User) -> None:
+def test_undo_deletes_spot_check_of_the_undone_decision(
+    interrupt: Interrupt, reviewer: User
+) -> None:
     made = services.decide(interrupt.pk, "approve", by=reviewer)
     SpotCheck.objects.create(interrupt=interrupt, decision_id=made.id)
     services.undo(interrupt.pk, by=reviewer)
     assert not SpotCheck.objects.exists()
 
 
-def test_undo_is_allowed_for_its_user_and_superusers(
+def test_undo_is_allowed_only_for_deciding_user_and_superuser(
     interrupt: Interrupt, reviewer: User, other: User, user: Make, unchanged: Callable[..., None]
 ) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
@@ -214,14 +220,16 @@ def test_undo_is_allowed_for_its_user_and_superusers(
     assert now(interrupt).claimed_by is None
 
 
-def test_undo_requires_decide_permission(interrupt: Interrupt, reviewer: User) -> None:
+def test_undo_by_deciding_user_without_decide_permission_raises_not_allowed_error(
+    interrupt: Interrupt, reviewer: User
+) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
     reviewer.user_permissions.remove(*reviewer.user_permissions.filter(codename="decide_interrupt"))
     with pytest.raises(NotAllowedError):
         services.undo(interrupt.pk, by=User.objects.get(pk=reviewer.pk))
 
 
-def test_undo_after_its_period_is_rejected(
+def test_undo_after_the_undo_period_raises_undo_refused_error(
     interrupt: Interrupt, reviewer: User, unchanged: Callable[..., None]
 ) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
@@ -237,7 +245,7 @@ def test_undo_after_its_period_is_rejected(
 
 
 @pytest.mark.parametrize("claimed", [False, True])
-def test_undo_after_resume_is_rejected(
+def test_undo_after_run_resumed_raises_undo_refused_error(
     interrupt: Interrupt, reviewer: User, unchanged: Callable[..., None], claimed: bool
 ) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
@@ -251,7 +259,9 @@ def test_undo_after_resume_is_rejected(
     unchanged()
 
 
-def test_undo_of_earlier_pause_is_rejected(advance: Advance, reviewer: User, settings: Any) -> None:
+def test_undo_of_decision_before_an_earlier_resume_raises_undo_refused_error(
+    advance: Advance, reviewer: User, settings: Any
+) -> None:
     first = asked("interview", {}, advance)
     services.decide(first.pk, "approve", by=reviewer)
     let_time_pass(first)
@@ -264,7 +274,7 @@ def test_undo_of_earlier_pause_is_rejected(advance: Advance, reviewer: User, set
     services.undo(second.pk, by=reviewer)
 
 
-def test_undo_without_decision_is_rejected(
+def test_undo_of_pending_or_cancelled_interrupt_raises_undo_refused_error(
     interrupt: Interrupt, reviewer: User, unchanged: Callable[..., None]
 ) -> None:
     unchanged()
@@ -276,7 +286,9 @@ def test_undo_without_decision_is_rejected(
         services.undo(interrupt.pk, by=reviewer)
 
 
-def test_undo_names_its_decision(interrupt: Interrupt, reviewer: User) -> None:
+def test_undo_with_id_of_an_already_undone_decision_raises_undo_refused_error(
+    interrupt: Interrupt, reviewer: User
+) -> None:
     first = services.decide(interrupt.pk, "approve", by=reviewer)
     services.undo(interrupt.pk, by=reviewer, decision_id=first.id)
     second = services.decide(interrupt.pk, "reject", by=reviewer)
@@ -285,7 +297,9 @@ def test_undo_names_its_decision(interrupt: Interrupt, reviewer: User) -> None:
     services.undo(interrupt.pk, by=reviewer, decision_id=str(second.id))
 
 
-def test_undo_of_cancelled_run_is_rejected(interrupt: Interrupt, reviewer: User) -> None:
+def test_undo_of_decision_on_cancelled_run_raises_undo_refused_error(
+    interrupt: Interrupt, reviewer: User
+) -> None:
     services.decide(interrupt.pk, "approve", by=reviewer)
     services.cancel(interrupt.run_id)
     with pytest.raises(UndoRefusedError):
@@ -294,7 +308,7 @@ def test_undo_of_cancelled_run_is_rejected(interrupt: Interrupt, reviewer: User)
     assert services.resume_due() == 0
 
 
-def test_repeated_request_returns_its_outcome_after_undo(
+def test_decide_with_key_of_undone_decision_returns_that_decision(
     interrupt: Interrupt, reviewer: User
 ) -> None:
     made = services.decide(interrupt.pk, "approve", by=reviewer, key="k")
@@ -315,7 +329,7 @@ def answered(run_id: Any) -> Any:
     return values_of(run.thread)["answers"]
 
 
-def test_run_resuming_on_each_response_waits_for_the_last_undo(
+def test_run_with_two_responses_resumes_at_end_of_the_latest_undo_period(
     advance: Advance, reviewer: User
 ) -> None:
     left, right = open_ones(asked("panel", {}, advance).run_id)
@@ -333,7 +347,9 @@ def test_run_resuming_on_each_response_waits_for_the_last_undo(
     assert [row.status for row in map(now, (left, right))] == ["pending", "pending"]
 
 
-def test_response_beside_an_undo_reaches_its_node(advance: Advance, reviewer: User) -> None:
+def test_undo_of_one_parallel_response_preserves_the_second_response(
+    advance: Advance, reviewer: User
+) -> None:
     left, right = open_ones(asked("panel", {}, advance).run_id)
     services.decide(left.pk, "respond", "a", by=reviewer)
     services.decide(right.pk, "respond", "b", by=reviewer)
@@ -349,7 +365,7 @@ def test_response_beside_an_undo_reaches_its_node(advance: Advance, reviewer: Us
     assert sorted(answered(left.run_id)) == [("left", "c"), ("right", "b")]
 
 
-def test_earlier_decision_can_be_undone_while_run_waits_for_all(
+def test_response_can_be_undone_while_run_waits_for_responses_to_all_interrupts(
     advance: Advance, reviewer: User
 ) -> None:
     interrupts = open_ones(asked("jury", {}, advance).run_id)
@@ -372,7 +388,9 @@ def test_earlier_decision_can_be_undone_while_run_waits_for_all(
     ]
 
 
-def test_response_of_code_during_undo_period_is_kept(advance: Advance, reviewer: User) -> None:
+def test_response_without_user_during_undo_period_is_preserved_after_undo(
+    advance: Advance, reviewer: User
+) -> None:
     left, right = open_ones(asked("panel", {}, advance).run_id)
     services.decide(left.pk, "respond", "a", by=reviewer)
     services.decide(right.pk, "respond", "b")
@@ -384,7 +402,9 @@ def test_response_of_code_during_undo_period_is_kept(advance: Advance, reviewer:
     assert [row.pk for row in open_ones(left.run_id)] == [left.pk]
 
 
-def test_interrupt_does_not_expire_during_undo_period(advance: Advance, reviewer: User) -> None:
+def test_interrupt_does_not_expire_while_decision_on_parallel_interrupt_can_be_undone(
+    advance: Advance, reviewer: User
+) -> None:
     left, right = open_ones(asked("panel", {}, advance).run_id)
     Interrupt.objects.filter(pk=right.pk).update(
         expires_at=Now() - timedelta(seconds=1),
@@ -400,7 +420,9 @@ def test_interrupt_does_not_expire_during_undo_period(advance: Advance, reviewer
 
 
 @pytest.mark.parametrize("graph", ["interview", "keyed"])
-def test_undo_keeps_earlier_responses(advance: Advance, reviewer: User, graph: str) -> None:
+def test_undo_preserves_stored_responses_to_earlier_interrupts_of_the_node(
+    advance: Advance, reviewer: User, graph: str
+) -> None:
     first = asked(graph, {}, advance)
     services.decide(first.pk, "respond", "one", by=reviewer)
     let_time_pass(first)
@@ -415,7 +437,9 @@ def test_undo_keeps_earlier_responses(advance: Advance, reviewer: User, graph: s
     assert invariants.faults([first.thread_id]) == []
 
 
-def test_undone_breakpoint_stops_again(advance: Advance, reviewer: User) -> None:
+def test_undo_of_approved_breakpoint_makes_run_stop_at_breakpoint_again(
+    advance: Advance, reviewer: User
+) -> None:
     stop = asked("gated", {"text": "x"}, advance)
     services.decide(stop.pk, "approve", by=reviewer)
     services.undo(stop.pk, by=reviewer)
@@ -427,7 +451,7 @@ def test_undone_breakpoint_stops_again(advance: Advance, reviewer: User) -> None
     assert now(stop).run.state == "succeeded"
 
 
-def test_several_responses_of_one_task_are_undone_separately(
+def test_responses_to_two_interrupts_of_one_task_are_undone_separately(
     advance: Advance, reviewer: User
 ) -> None:
     ann, bob = open_ones(asked("essay", {"topic": "t"}, advance).run_id)
@@ -444,7 +468,9 @@ def test_several_responses_of_one_task_are_undone_separately(
     assert invariants.faults([ann.thread_id]) == []
 
 
-def test_undo_keeps_votes_of_others(advance: Advance, reviewer: User, other: User) -> None:
+def test_undo_of_deciding_vote_preserves_votes_of_other_users(
+    advance: Advance, reviewer: User, other: User
+) -> None:
     given = {"payload": {"amount": 5}, "terms": {"quorum": 2}}
     interrupt = asked("reviewed", given, advance)
     services.decide(interrupt.pk, "approve", by=other)
@@ -458,7 +484,7 @@ def test_undo_keeps_votes_of_others(advance: Advance, reviewer: User, other: Use
     assert (made.complete, made.approvals) == (True, 2)
 
 
-def test_undo_of_rejection_keeps_own_approval(
+def test_undo_of_rejection_preserves_earlier_approval_by_the_same_user(
     advance: Advance, reviewer: User, other: User
 ) -> None:
     given = {"payload": {"amount": 5}, "terms": {"quorum": 2}}
@@ -473,7 +499,7 @@ def test_undo_of_rejection_keeps_own_approval(
     assert invariants.faults([interrupt.thread_id]) == []
 
 
-def test_undo_of_edit_restores_the_payload(advance: Advance, reviewer: User) -> None:
+def test_undo_of_edit_restores_the_original_payload(advance: Advance, reviewer: User) -> None:
     interrupt = asked("plain", {"payload": {"amount": 5}}, advance)
     services.decide(interrupt.pk, "edit", {"amount": 6}, by=reviewer)
     services.undo(interrupt.pk, by=reviewer)
@@ -481,14 +507,18 @@ def test_undo_of_edit_restores_the_payload(advance: Advance, reviewer: User) -> 
     assert now(interrupt).payload_digest == interrupt.payload_digest
 
 
-def test_undo_of_incomplete_vote_is_rejected(advance: Advance, reviewer: User) -> None:
+def test_undo_of_vote_below_quorum_raises_undo_refused_error(
+    advance: Advance, reviewer: User
+) -> None:
     interrupt = asked("reviewed", {"payload": {}, "terms": {"quorum": 2}}, advance)
     services.decide(interrupt.pk, "approve", by=reviewer)
     with pytest.raises(UndoRefusedError, match="no decision"):
         services.undo(interrupt.pk, by=reviewer)
 
 
-def test_link_can_be_used_again_after_undo(interrupt: Interrupt, settings: Any) -> None:
+def test_review_link_can_be_used_again_after_its_decision_is_undone(
+    interrupt: Interrupt, settings: Any
+) -> None:
     used, unused = (create_review_link(interrupt.pk, name=name) for name in ("Dana", "Eli"))
     token, other_token = (link.url.rstrip("/").rsplit("/", 1)[1] for link in (used, unused))
     with pytest.raises(UndoRefusedError):
@@ -508,7 +538,9 @@ def test_link_can_be_used_again_after_undo(interrupt: Interrupt, settings: Any) 
         undo_by_link(token)
 
 
-def test_link_undo_requires_permission_of_its_creator(interrupt: Interrupt, user: Make) -> None:
+def test_undo_by_link_of_inactive_creator_raises_link_unusable_error(
+    interrupt: Interrupt, user: Make
+) -> None:
     maker = user("olga", "view_interrupt", "decide_interrupt", "link_interrupt")
     link = create_review_link(interrupt.pk, name="Dana", by=maker)
     token = link.url.rstrip("/").rsplit("/", 1)[1]

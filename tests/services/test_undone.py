@@ -126,7 +126,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 @pytest.mark.promise("P3")
 @pytest.mark.parametrize("who", ["a user", "code"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_decision_failing_after_its_audit_entry_is_rolled_back(
+def test_service_call_failing_after_its_audit_entry_is_rolled_back(
     interrupt: Interrupt,
     user: Callable[..., User],
     unchanged: Callable[..., None],
@@ -151,7 +151,7 @@ def test_decision_failing_after_its_audit_entry_is_rolled_back(
 
 
 @pytest.mark.promise("P20")
-def test_rejection_with_failing_audit_entry_is_rolled_back(
+def test_denied_decision_whose_audit_entry_fails_changes_no_rows(
     interrupt: Interrupt,
     user: Callable[..., User],
     unchanged: Callable[..., None],
@@ -184,7 +184,7 @@ def rows() -> list[Any]:
     ],
     ids=lambda terms: terms["then"],
 )
-def test_expiry_failing_after_its_audit_entry_is_due_again(
+def test_expiry_failing_after_its_audit_entry_is_rolled_back_and_retried_later(
     advance: Advance, full: Callable[[], None], terms: dict[str, Any]
 ) -> None:
     graphs.PATIENCE[:] = [Expiry(DAY, **terms)]

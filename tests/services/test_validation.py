@@ -121,7 +121,7 @@ def by_page_of_link(interrupt: Interrupt, user: User) -> None:
         "link", "page of a link",
     ],
 )  # fmt: skip
-def test_validation_runs_outside_transactions(
+def test_response_schema_validation_runs_outside_transactions(
     deciding: Deciding, boss: User, advance: Advance, entries: list[bool]
 ) -> None:
     interrupt = asked("typed", TYPED, advance)
@@ -131,7 +131,7 @@ def test_validation_runs_outside_transactions(
     assert not any(entries)
 
 
-def test_validation_of_votes_and_proposals_runs_outside_transactions(
+def test_response_schema_validation_of_votes_and_proposals_runs_outside_transactions(
     boss: User, advance: Advance, entries: list[bool]
 ) -> None:
     terms = {"quorum": 2, "typed": True, "claim_required": True}
@@ -170,7 +170,7 @@ def changing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
 
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("has_user", [True, False])
-def test_response_validated_for_a_replaced_interrupt_is_rejected(
+def test_response_invalid_for_schema_changed_during_validation_raises_invalid_answer_error(
     advance: Advance, boss: User, changing: Callable[..., list[Any]], has_user: bool
 ) -> None:
     interrupt = asked("typed", TYPED, advance)
@@ -184,7 +184,7 @@ def test_response_validated_for_a_replaced_interrupt_is_rejected(
 
 
 @pytest.mark.parametrize("has_user", [True, False])
-def test_response_valid_for_the_changed_interrupt_is_accepted(
+def test_response_valid_for_schema_changed_during_validation_is_stored(
     advance: Advance, boss: User, changing: Callable[..., list[Any]], has_user: bool
 ) -> None:
     interrupt = asked("typed", TYPED, advance)
@@ -197,7 +197,7 @@ def test_response_valid_for_the_changed_interrupt_is_accepted(
     assert audit.find_first_fault(Thread.objects.get()) is None
 
 
-def test_constantly_changing_interrupt_fails_after_retries(
+def test_decision_on_interrupt_changing_at_every_validation_raises_stale_interrupt_error(
     advance: Advance, boss: User, changing: Callable[..., list[Any]]
 ) -> None:
     interrupt = asked("typed", TYPED, advance)
@@ -208,7 +208,7 @@ def test_constantly_changing_interrupt_fails_after_retries(
     assert not Decision.objects.exists()
 
 
-def test_decision_with_seen_version_reports_the_change(
+def test_decision_with_version_on_interrupt_changed_meanwhile_raises_stale_interrupt_error(
     advance: Advance, boss: User, changing: Callable[..., list[Any]]
 ) -> None:
     interrupt = asked("typed", TYPED, advance)
@@ -219,7 +219,7 @@ def test_decision_with_seen_version_reports_the_change(
     assert not Decision.objects.exists()
 
 
-def test_link_to_concurrently_changed_interrupt_stays_unused(
+def test_decide_by_link_on_interrupt_changed_meanwhile_raises_stale_link_error(
     advance: Advance, boss: User, changing: Callable[..., list[Any]]
 ) -> None:
     interrupt = asked("typed", TYPED, advance)
@@ -231,7 +231,7 @@ def test_link_to_concurrently_changed_interrupt_stays_unused(
     assert not Decision.objects.exists()
 
 
-def test_validation_errors_are_hidden_without_permission(
+def test_invalid_response_of_user_without_permission_raises_permission_error(
     advance: Advance, user: Callable[..., User]
 ) -> None:
     interrupt = asked("typed", TYPED, advance)
@@ -242,7 +242,7 @@ def test_validation_errors_are_hidden_without_permission(
         services.decide(interrupt.pk, "edit", {"amount": "x"}, by=stranger)
 
 
-def test_schemas_of_a_decision_share_one_budget(
+def test_schemas_applied_for_one_decision_share_one_work_limit(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = asked("typed", {"amount": 5.0, "customer": "Dana"}, advance)

@@ -59,7 +59,9 @@ both = pytest.mark.parametrize(
 
 
 @both
-def test_start_and_wait_returns_the_result(start: Any, worker: list[float]) -> None:
+def test_start_and_wait_returns_succeeded_run_with_its_result(
+    start: Any, worker: list[float]
+) -> None:
     run = start("steps", {"log": ["in"]}, timeout=60, key="k")
     assert (run.state, run.created) == ("succeeded", True)
     assert run.result()["log"] == ["in", "a", "b", "c", "d", "e"]
@@ -69,7 +71,9 @@ def test_start_and_wait_returns_the_result(start: Any, worker: list[float]) -> N
 
 
 @both
-def test_start_and_wait_returns_at_an_interrupt(start: Any, worker: list[float]) -> None:
+def test_start_and_wait_returns_interrupted_run_at_an_interrupt(
+    start: Any, worker: list[float]
+) -> None:
     run = start("approval", {"text": "x"}, timeout=60)
     assert run.state == "interrupted"
     with pytest.raises(RunStateError, match="interrupted"):
@@ -77,7 +81,7 @@ def test_start_and_wait_returns_at_an_interrupt(start: Any, worker: list[float])
 
 
 @both
-def test_start_and_wait_timeout_names_the_run(start: Any) -> None:
+def test_start_and_wait_beyond_timeout_raises_run_timeout_error_with_run_id(start: Any) -> None:
     with testing.inline(), pytest.raises(RunTimeoutError) as late:
         start("steps", {"log": []}, timeout=0.01)
     run = Run.objects.get()
@@ -86,7 +90,7 @@ def test_start_and_wait_timeout_names_the_run(start: Any) -> None:
     assert isinstance(late.value, TimeoutError)
 
 
-def test_start_and_wait_never_sleeps_past_the_timeout(settings: Any) -> None:
+def test_start_and_wait_polling_pause_ends_before_the_timeout(settings: Any) -> None:
     settings.HITL = {**settings.HITL, "EVENT_POLL_SECONDS": 30}
     run: Any = SimpleNamespace(id="7")
     assert wait._measure_pause(run, time.monotonic() + 1000) == 30
@@ -94,25 +98,31 @@ def test_start_and_wait_never_sleeps_past_the_timeout(settings: Any) -> None:
 
 
 @both
-def test_start_and_wait_in_transaction_is_rejected(start: Any) -> None:
+def test_start_and_wait_inside_transaction_raises_runtime_error(start: Any) -> None:
     with transaction.atomic(), pytest.raises(RuntimeError, match="before the commit"):
         start("steps", {"log": []}, timeout=60)
     assert not Run.objects.exists()
 
 
 @pytest.mark.django_db(transaction=False)
-def test_start_and_wait_in_test_case_is_allowed(worker: list[float]) -> None:
+def test_start_and_wait_inside_transaction_of_test_case_returns_succeeded_run(
+    worker: list[float],
+) -> None:
     run = services.start_and_wait("steps", {"log": []}, timeout=60)
     assert run.state == "succeeded"
 
 
-def test_start_and_wait_without_permission_fails_immediately(nora: User) -> None:
+def test_start_and_wait_without_start_permission_raises_not_allowed_error_immediately(
+    nora: User,
+) -> None:
     with pytest.raises(NotAllowedError):
         services.start_and_wait("steps", {"log": []}, timeout=60, by=nora)
     assert not Run.objects.exists()
 
 
-def test_result_is_of_the_given_class(worker: list[float]) -> None:
+def test_run_result_with_class_returns_validated_instance_of_that_class(
+    worker: list[float],
+) -> None:
     run = services.start_and_wait("steps", {"log": []}, timeout=60)
     assert run.result(Steps) == Steps(log=["a", "b", "c", "d", "e"])
     assert services.run_result(run.id, Log) == {"log": ["a", "b", "c", "d", "e"]}
@@ -125,7 +135,9 @@ def test_result_is_of_the_given_class(worker: list[float]) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_result_requires_permission(worker: list[float], nora: User) -> None:
+def test_result_of_run_without_view_permission_raises_run_not_found(
+    worker: list[float], nora: User
+) -> None:
     run = services.start_and_wait(
         "steps", {"log": []}, timeout=60, by=nora, skip_permission_checks=True
     )
@@ -133,7 +145,9 @@ def test_result_requires_permission(worker: list[float], nora: User) -> None:
         run.result(by=nora)
 
 
-def test_each_service_has_an_async_version(worker: list[float]) -> None:
+def test_async_services_start_decide_retry_and_cancel_like_sync_services(
+    worker: list[float],
+) -> None:
     with testing.inline() as advance:
 
         async def live() -> None:
@@ -158,7 +172,7 @@ def test_each_service_has_an_async_version(worker: list[float]) -> None:
 @pytest.mark.parametrize(
     "name", ["astart", "adecide", "acancel", "aretry", "arun_result", "astart_and_wait"]
 )
-def test_async_version_has_the_prefixed_name(name: str) -> None:
+def test_async_service_has_name_and_docstring_of_its_sync_service(name: str) -> None:
     twin: Callable[..., Any] = getattr(services, name)
     assert asyncio.iscoroutinefunction(twin)
     assert twin.__name__ == name

@@ -57,7 +57,7 @@ def answer() -> None:
     services.decide(Interrupt.objects.get(status="pending").pk, "approve")
 
 
-def test_run_on_idle_thread_does_not_wait(advance: Advance) -> None:
+def test_start_with_on_pending_wait_on_idle_thread_queues_run(advance: Advance) -> None:
     assert start().state == "queued"
     advance()
     answer()
@@ -67,7 +67,7 @@ def test_run_on_idle_thread_does_not_wait(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_waiting_runs_start_in_order(advance: Advance) -> None:
+def test_waiting_runs_of_one_thread_execute_in_start_order(advance: Advance) -> None:
     given = [{"log": [name]} for name in ("one", "two", "three")]
     made = [start("steps", each) for each in given]
     assert [each.state for each in made] == ["queued", "waiting", "waiting"]
@@ -82,7 +82,9 @@ def test_waiting_runs_start_in_order(advance: Advance) -> None:
     assert audit.find_first_fault(thread()) is None
 
 
-def test_run_waits_for_pending_interrupt(advance: Advance) -> None:
+def test_start_with_on_pending_wait_waits_until_pending_interrupt_is_decided(
+    advance: Advance,
+) -> None:
     start(given={"text": "one"})
     advance()
     start(given={"text": "two"})
@@ -95,7 +97,7 @@ def test_run_waits_for_pending_interrupt(advance: Advance) -> None:
     assert Interrupt.objects.get(status="pending").title == "Publish two?"
 
 
-def test_run_is_newer_than_those_before(advance: Advance) -> None:
+def test_waiting_runs_are_numbered_in_start_order_despite_creation_times(advance: Advance) -> None:
     """A transaction that waited for the thread began before the one that it waited for."""
     start("steps", {"log": ["one"]})
     Run.objects.update(created_at=Now() + timedelta(hours=1))
@@ -109,14 +111,14 @@ def test_run_is_newer_than_those_before(advance: Advance) -> None:
         services.retry(second.id)
 
 
-def test_result_of_run_is_independent_of_later_runs(advance: Advance) -> None:
+def test_run_result_of_first_run_excludes_values_of_run_that_waited(advance: Advance) -> None:
     first, second = (start("steps", {"log": [name]}) for name in ("one", "two"))
     advance()
     assert "two" not in services.run_result(first.id)["log"]
     assert "two" in services.run_result(second.id)["log"]
 
 
-def test_next_run_starts_after_cancel(advance: Advance) -> None:
+def test_waiting_run_starts_after_earlier_run_is_cancelled(advance: Advance) -> None:
     first = start()
     advance()
     start(given={"text": "two"})
@@ -125,7 +127,7 @@ def test_next_run_starts_after_cancel(advance: Advance) -> None:
     assert states() == ["cancelled", "interrupted"]
 
 
-def test_next_run_starts_after_failure(advance: Advance) -> None:
+def test_waiting_run_starts_after_earlier_run_fails(advance: Advance) -> None:
     start("fragile", {"count": 1})
     start("fragile", {"count": 2})
     FAILING.add("work")
@@ -137,7 +139,7 @@ def test_next_run_starts_after_failure(advance: Advance) -> None:
     assert Run.objects.latest("created_at").input is None
 
 
-def test_run_waits_for_parked_run(advance: Advance) -> None:
+def test_waiting_run_does_not_start_while_earlier_run_is_parked(advance: Advance) -> None:
     first = start("steps", {"log": ["one"]})
     start("steps", {"log": ["two"]})
     Run.objects.filter(pk=first.id).update(state="parked")
@@ -148,7 +150,7 @@ def test_run_waits_for_parked_run(advance: Advance) -> None:
     assert states() == ["succeeded", "succeeded"]
 
 
-def test_waiting_run_can_be_cancelled(advance: Advance) -> None:
+def test_cancelled_waiting_run_does_not_start_and_earlier_run_continues(advance: Advance) -> None:
     start()
     second, third = start(), start(given={"text": "three"})
     Thread.objects.update(attempts=2)
@@ -165,7 +167,9 @@ def test_waiting_run_can_be_cancelled(advance: Advance) -> None:
     assert services.run_result(Run.objects.earliest("created_at").pk)["text"] == "x"
 
 
-def test_new_run_starts_after_waiting_ones(advance: Advance) -> None:
+def test_new_run_on_thread_with_waiting_run_waits_or_raises_run_state_error(
+    advance: Advance,
+) -> None:
     start(given={"text": "one"})
     advance()
     start(given={"text": "two"})
@@ -185,7 +189,9 @@ def test_new_run_starts_after_waiting_ones(advance: Advance) -> None:
     assert start(given={"text": "three"}).state == "waiting"
 
 
-def test_state_update_precedes_waiting_runs(advance: Advance) -> None:
+def test_update_state_on_thread_with_waiting_run_takes_effect_before_the_run(
+    advance: Advance,
+) -> None:
     start(given={"text": "one"})
     advance()
     start(given={"text": "two"})
@@ -194,7 +200,7 @@ def test_state_update_precedes_waiting_runs(advance: Advance) -> None:
     assert states() == ["cancelled", "interrupted"]
 
 
-def test_waiting_start_is_validated_immediately(
+def test_start_with_on_pending_wait_validates_input_graph_and_permission_immediately(
     advance: Advance, user: Callable[..., User], unchanged: Callable[..., None]
 ) -> None:
     start()
@@ -209,7 +215,7 @@ def test_waiting_start_is_validated_immediately(
     unchanged(refused=1)
 
 
-def test_repeated_key_of_waiting_run_starts_one_run(advance: Advance) -> None:
+def test_start_with_repeated_key_of_waiting_run_returns_that_run(advance: Advance) -> None:
     start()
     first = start(key="k", given={"text": "two"})
     again = start(key="k", given={"text": "two"})
@@ -217,7 +223,7 @@ def test_repeated_key_of_waiting_run_starts_one_run(advance: Advance) -> None:
     assert len(states()) == 2
 
 
-def test_number_of_waiting_runs_is_limited(
+def test_start_beyond_maximum_number_of_waiting_runs_raises_run_state_error(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting, "MOST_WAITING", 2)
@@ -228,7 +234,9 @@ def test_number_of_waiting_runs_is_limited(
     assert states() == ["queued", "waiting", "waiting"]
 
 
-def test_waiting_start_is_logged_immediately(advance: Advance, user: Callable[..., User]) -> None:
+def test_waiting_run_writes_start_audit_entry_and_waiting_event_immediately(
+    advance: Advance, user: Callable[..., User]
+) -> None:
     sam = user("sam", "start_run", "view_thread")
     start(by=sam)
     second = start(by=sam, given={"text": "two"}, via="api")
@@ -249,7 +257,7 @@ def test_waiting_start_is_logged_immediately(advance: Advance, user: Callable[..
     assert AuditEntry.objects.filter(subject=str(second.id)).count() == 1
 
 
-def test_unstartable_run_fails_and_the_next_starts(
+def test_waiting_run_that_cannot_start_fails_and_the_next_one_starts(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(given={"text": "one"})
@@ -278,7 +286,7 @@ def test_unstartable_run_fails_and_the_next_starts(
     assert services.cancel(good.id).state == "cancelled"
 
 
-def test_failure_of_unstartable_run_is_published(
+def test_waiting_run_that_cannot_start_sends_failed_signal_and_webhook_and_logs_error(
     advance: Advance,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -309,7 +317,7 @@ def test_failure_of_unstartable_run_is_published(
     assert {name: getattr(line, name) for name in ids} == ids
 
 
-def test_run_failed_before_start_waits_again_on_retry(
+def test_retry_of_run_that_failed_to_start_makes_run_wait_for_earlier_run_again(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(given={"text": "one"})
@@ -329,7 +337,7 @@ def test_run_failed_before_start_waits_again_on_retry(
     assert Interrupt.objects.get(status="pending").title == "Publish two?"
 
 
-def test_run_of_unregistered_graph_keeps_waiting(
+def test_waiting_run_of_unregistered_graph_waits_until_graph_is_registered(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = start()
@@ -345,7 +353,7 @@ def test_run_of_unregistered_graph_keeps_waiting(
     assert states() == ["succeeded", "queued"]
 
 
-def test_sweep_finds_run_with_lost_message(advance: Advance, settings: Any) -> None:
+def test_sweep_starts_waiting_run_whose_message_was_lost(advance: Advance, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "SWEEP_SECONDS": 0.01}
     first = start("steps", {"log": ["one"]})
     second = start("steps", {"log": ["two"]})
@@ -358,7 +366,7 @@ def test_sweep_finds_run_with_lost_message(advance: Advance, settings: Any) -> N
     assert states() == ["succeeded", "succeeded"]
 
 
-def test_thread_with_waiting_runs_is_kept(advance: Advance) -> None:
+def test_thread_with_waiting_run_is_not_deleted_archived_or_erased(advance: Advance) -> None:
     first = start()
     start()
     Run.objects.filter(pk=first.id).update(state="succeeded")
@@ -369,7 +377,7 @@ def test_thread_with_waiting_runs_is_kept(advance: Advance) -> None:
         services.erase_thread("t")
 
 
-def test_failed_waiting_runs_are_erased_with_the_thread(advance: Advance) -> None:
+def test_erase_thread_removes_stored_input_of_cancelled_waiting_run(advance: Advance) -> None:
     start()
     second = start(given={"text": "secret"})
     services.cancel(second.id)
@@ -379,7 +387,7 @@ def test_failed_waiting_runs_are_erased_with_the_thread(advance: Advance) -> Non
     assert not Run.objects.filter(input__isnull=False).exists()
 
 
-def test_archived_thread_is_restored_with_failed_waiting_runs(advance: Advance) -> None:
+def test_restored_archived_thread_contains_input_of_cancelled_waiting_run(advance: Advance) -> None:
     first = start("steps", {"log": ["one"]})
     second = start("steps", {"log": ["two"]}, key="two")
     services.cancel(second.id)
@@ -394,7 +402,9 @@ def test_archived_thread_is_restored_with_failed_waiting_runs(advance: Advance) 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_long_line_of_waiting_runs_executes_in_one_process(settings: Any) -> None:
+def test_maximum_number_of_waiting_runs_execute_one_after_another_in_one_process(
+    settings: Any,
+) -> None:
     settings.HITL = {"DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody"}
     runs = [start("steps", {"log": []}) for _ in range(1 + waiting.MOST_WAITING)]
     settings.HITL = {"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}
@@ -433,7 +443,7 @@ def deploy() -> Iterator[Callable[..., str]]:
     compatibility.clear_shapes()
 
 
-def test_starting_waiting_run_has_current_values(
+def test_waiting_run_that_starts_gets_current_version_times_and_queued_event(
     advance: Advance, deploy: Callable[..., str]
 ) -> None:
     deploy(version="1")
@@ -462,7 +472,7 @@ def test_starting_waiting_run_has_current_values(
     assert RunEvent.objects.get(run=row, kind="queued").data == {"reason": "started"}
 
 
-def test_thread_incompatible_with_its_graph_starts_nothing(
+def test_waiting_run_on_thread_incompatible_with_changed_graph_fails(
     advance: Advance, deploy: Callable[..., str]
 ) -> None:
     deploy()
@@ -478,7 +488,7 @@ def test_thread_incompatible_with_its_graph_starts_nothing(
     assert "channel 'log'" in Run.objects.get(pk=second.id).error
 
 
-def test_structures_of_other_threads_are_ignored(
+def test_waiting_run_starts_although_another_thread_has_incompatible_graph_structure(
     advance: Advance, deploy: Callable[..., str]
 ) -> None:
     deploy()
@@ -494,7 +504,9 @@ def test_structures_of_other_threads_are_ignored(
     assert states() == ["succeeded", "queued", "queued"]
 
 
-def test_node_of_cancelled_run_may_be_removed(advance: Advance, deploy: Callable[..., str]) -> None:
+def test_waiting_run_starts_although_node_of_cancelled_run_was_removed(
+    advance: Advance, deploy: Callable[..., str]
+) -> None:
     deploy()
     first = start("line", {"text": "one"})
     start("line", {"text": "two"})
@@ -505,7 +517,9 @@ def test_node_of_cancelled_run_may_be_removed(advance: Advance, deploy: Callable
     assert states() == ["cancelled", "interrupted"]
 
 
-def test_other_threads_are_unaffected(advance: Advance) -> None:
+def test_starting_a_waiting_run_leaves_waiting_runs_of_other_threads_unchanged(
+    advance: Advance,
+) -> None:
     second = free_with_one_waiting()
     beside = [
         services.start("approval", {"text": "x"}, thread_id="u", on_pending="wait").id
@@ -525,7 +539,7 @@ def test_other_threads_are_unaffected(advance: Advance) -> None:
 
 
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])
-def test_database_error_does_not_fail_the_run(
+def test_database_error_at_start_of_waiting_run_is_raised_and_run_stays_waiting(
     advance: Advance,
     monkeypatch: pytest.MonkeyPatch,
     unchanged: Callable[[], None],
@@ -544,7 +558,7 @@ def test_database_error_does_not_fail_the_run(
     unchanged()
 
 
-def test_unstartable_run_is_not_half_written(
+def test_failed_start_of_waiting_run_stores_no_checkpoints(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     second = free_with_one_waiting()
@@ -569,7 +583,7 @@ def test_unstartable_run_is_not_half_written(
     assert Run.objects.get(pk=third.id).state != "failed"
 
 
-def test_thread_without_waiting_runs_accepts_a_run(advance: Advance) -> None:
+def test_start_on_thread_with_outdated_waiting_mark_queues_run(advance: Advance) -> None:
     start("steps", {"log": ["one"]})
     advance()
     Thread.objects.update(has_waiting=True)
