@@ -82,7 +82,7 @@ def lose_lease() -> None:
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
 
 
-def test_run_executes_to_its_end_and_frees_its_thread(advance: Advance) -> None:
+def test_worker_executes_run_to_its_end_and_releases_the_lease(advance: Advance) -> None:
     info = services.start("steps", {"log": ["in"]})
     assert advance() == 1
     run = run_of(info)
@@ -96,7 +96,7 @@ def test_run_executes_to_its_end_and_frees_its_thread(advance: Advance) -> None:
 
 @pytest.mark.promise("P8")
 @pytest.mark.parametrize("times", [2, 10])
-def test_repeated_message_does_nothing(advance: Advance, times: int) -> None:
+def test_worker_ignores_repeated_message_for_succeeded_run(advance: Advance, times: int) -> None:
     info = services.start("steps", {"log": []})
     for _ in range(times):
         runner.advance(str(info.id))
@@ -105,12 +105,14 @@ def test_repeated_message_does_nothing(advance: Advance, times: int) -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "x", "00000000-0000-0000-0000-000000000000"])
-def test_message_for_unknown_run_does_nothing(advance: Advance, bad: str) -> None:
+def test_worker_ignores_message_with_invalid_or_unknown_run_id(advance: Advance, bad: str) -> None:
     runner.advance(bad)
 
 
 @pytest.mark.promise("P10")
-def test_valid_lease_excludes_other_workers(advance: Advance) -> None:
+def test_run_with_valid_lease_cannot_be_claimed_or_executed_by_another_worker(
+    advance: Advance,
+) -> None:
     info = services.start("steps", {"log": []})
     held = run_leases.claim(info.id)
     assert held is not None
@@ -121,7 +123,7 @@ def test_valid_lease_excludes_other_workers(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P10")
-def test_replaced_worker_writes_nothing(advance: Advance) -> None:
+def test_worker_whose_lease_was_taken_over_cannot_commit_release_or_renew(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     frozen = run_leases.claim(info.id)
     assert frozen is not None
@@ -145,7 +147,7 @@ def test_replaced_worker_writes_nothing(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_heartbeat_after_last_commit_does_not_restore_the_lease(
+def test_lease_renewal_after_run_was_interrupted_does_not_restore_the_lease(
     advance: Advance,
 ) -> None:
     info = services.start("approval", {"text": "x"})
@@ -160,7 +162,7 @@ def test_heartbeat_after_last_commit_does_not_restore_the_lease(
 
 
 @pytest.mark.promise("P8")
-def test_background_code_of_a_node_stores_nothing_after_the_run(
+def test_once_called_by_background_code_after_its_run_paused_raises_lease_lost_error(
     advance: Advance, made: Callable[..., None]
 ) -> None:
     left: list[contextvars.Context] = []
@@ -183,7 +185,7 @@ def test_background_code_of_a_node_stores_nothing_after_the_run(
 
 
 @pytest.mark.promise("P10")
-def test_worker_losing_its_lease_in_a_node_stops(
+def test_worker_losing_its_lease_during_a_node_stores_no_further_checkpoint(
     advance: Advance, made: Callable[..., None]
 ) -> None:
     def stolen(state: Any) -> Any:
@@ -197,7 +199,7 @@ def test_worker_losing_its_lease_in_a_node_stops(
     assert set(Checkpoint.objects.values_list("step", flat=True)) == {-1, 0}
 
 
-def test_failing_node_fails_the_run_and_not_the_worker(
+def test_exception_in_node_fails_run_and_sends_run_failed_signal(
     advance: Advance,
     made: Callable[..., None],
     django_capture_on_commit_callbacks: Callable[..., Any],
@@ -224,7 +226,7 @@ def test_failing_node_fails_the_run_and_not_the_worker(
     assert "Unprintable" in run_of(info).traceback
 
 
-def test_end_of_run_is_published_and_pauses_are_not(
+def test_run_succeeded_signal_is_sent_at_end_of_run_and_not_at_interrupt_or_requeue(
     advance: Advance, django_capture_on_commit_callbacks: Callable[..., Any]
 ) -> None:
     heard: list[Any] = []
@@ -252,7 +254,7 @@ def test_end_of_run_is_published_and_pauses_are_not(
 
 
 @pytest.mark.parametrize("words", ["NUL \x00", "lone \ud800", "x" * 200_000])
-def test_error_with_any_text_is_stored(
+def test_node_error_message_with_nul_surrogate_or_huge_length_is_stored_truncated(
     advance: Advance, made: Callable[..., None], words: str
 ) -> None:
     def fail(state: Any) -> Any:
@@ -267,7 +269,7 @@ def test_error_with_any_text_is_stored(
     assert len(run.error) <= 10_000
 
 
-def test_unstorable_node_output_fails_the_run(advance: Advance) -> None:
+def test_unstorable_node_output_fails_run_with_error_naming_its_path(advance: Advance) -> None:
     info = services.start("unstorable", {"text": "x"})
     advance()
     run = run_of(info)
@@ -277,7 +279,7 @@ def test_unstorable_node_output_fails_the_run(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P12")
-def test_loop_fails_at_the_recursion_limit(advance: Advance) -> None:
+def test_endless_run_fails_at_recursion_limit_setting(advance: Advance) -> None:
     with override_settings(HITL={**settings.HITL, "RECURSION_LIMIT": 7}):
         info = services.start("endless", {"count": 0})
         advance()
@@ -287,7 +289,7 @@ def test_loop_fails_at_the_recursion_limit(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P11")
-def test_run_killing_its_workers_is_parked_after_five_attempts(
+def test_run_whose_worker_dies_five_times_is_parked_until_retry(
     advance: Advance, made: Callable[..., None]
 ) -> None:
     bodies: list[int] = []
@@ -316,7 +318,7 @@ def test_run_killing_its_workers_is_parked_after_five_attempts(
 
 
 @pytest.mark.promise("P11")
-def test_run_parked_at_its_claim_is_published(
+def test_run_parked_when_claimed_sends_run_failed_signal(
     advance: Advance, django_capture_on_commit_callbacks: Callable[..., Any]
 ) -> None:
     info = services.start("steps", {"log": []})
@@ -333,7 +335,9 @@ def test_run_parked_at_its_claim_is_published(
 
 
 @pytest.mark.promise("P11")
-def test_late_step_gets_as_many_attempts_as_the_first(advance: Advance) -> None:
+def test_run_whose_worker_dies_at_a_late_step_is_parked_after_five_attempts(
+    advance: Advance,
+) -> None:
     bodies: list[int] = []
 
     def die(state: Any) -> Any:
@@ -356,7 +360,9 @@ def test_late_step_gets_as_many_attempts_as_the_first(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P11")
-def test_progress_resets_attempts(advance: Advance, made: Callable[..., None]) -> None:
+def test_run_attempts_are_reset_when_run_makes_progress(
+    advance: Advance, made: Callable[..., None]
+) -> None:
     info = services.start("steps", {"log": []})
     Thread.objects.update(attempts=4)
     advance()
@@ -364,7 +370,7 @@ def test_progress_resets_attempts(advance: Advance, made: Callable[..., None]) -
 
 
 @pytest.mark.promise("P11")
-def test_missing_graph_is_retried_and_then_parked(advance: Advance) -> None:
+def test_run_of_unregistered_graph_is_requeued_five_times_and_then_parked(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     Run.objects.update(graph="gone")
     for _ in range(5):
@@ -379,7 +385,7 @@ def test_missing_graph_is_retried_and_then_parked(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P22")
-def test_unavailable_database_is_not_logged_as_stop_reason(
+def test_log_record_of_failed_release_contains_database_error_and_no_node_error(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def stop(*args: Any) -> Outcome:
@@ -401,7 +407,7 @@ def test_unavailable_database_is_not_logged_as_stop_reason(
 
 
 @pytest.mark.promise("P14")
-def test_damaged_state_parks_the_run_unchanged(
+def test_run_with_damaged_channel_value_is_parked_and_value_stays_unchanged(
     advance: Advance, django_capture_on_commit_callbacks: Callable[..., Any]
 ) -> None:
     info = services.start("steps", {"log": ["x"]})
@@ -424,7 +430,7 @@ def test_damaged_state_parks_the_run_unchanged(
 
 
 @pytest.mark.promise("P12")
-def test_used_time_slice_stops_run_between_steps(
+def test_run_exceeding_its_time_slice_is_requeued_between_steps(
     advance: Advance, made: Callable[..., None]
 ) -> None:
     # The slice is used up when the first node has begun, and the node ends when the slice has.
@@ -470,7 +476,7 @@ def test_used_time_slice_stops_run_between_steps(
 
 
 @pytest.mark.promise("P8")
-def test_claim_failing_in_the_database_does_not_fail_the_message(
+def test_database_error_at_claim_is_logged_and_run_stays_queued(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(run_id: Any) -> None:
@@ -487,7 +493,7 @@ def test_claim_failing_in_the_database_does_not_fail_the_message(
 
 
 @pytest.mark.promise("P11")
-def test_run_cancelled_before_parking_is_cancelled(
+def test_run_cancelled_while_being_parked_stays_cancelled(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     park = transitions.park
@@ -505,7 +511,7 @@ def test_run_cancelled_before_parking_is_cancelled(
 
 
 @pytest.mark.promise("P12")
-def test_node_attempts_are_continued_by_the_next_worker(
+def test_node_attempt_count_continues_after_worker_dies(
     advance: Advance, deployed: Callable[..., None]
 ) -> None:
     attempts: list[int] = []
@@ -530,7 +536,7 @@ def test_node_attempts_are_continued_by_the_next_worker(
 
 
 @pytest.mark.promise("P12")
-def test_node_beyond_its_timeout_fails_the_run(
+def test_node_exceeding_its_timeout_fails_run_with_node_timeout_error(
     advance: Advance, deployed: Callable[..., None]
 ) -> None:
     async def sleep(state: Any) -> Any:
@@ -545,7 +551,7 @@ def test_node_beyond_its_timeout_fails_the_run(
 
 
 @pytest.mark.promise("P13")
-def test_stopping_process_requeues_its_run_and_claims_no_other(
+def test_draining_worker_process_requeues_its_run_and_claims_no_second_run(
     advance: Advance, made: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "_drain_reason", None)
@@ -571,7 +577,7 @@ def test_stopping_process_requeues_its_run_and_claims_no_other(
 
 
 @pytest.mark.promise("P13")
-def test_signal_between_claim_and_first_step_is_handled(
+def test_drain_request_between_claim_and_first_step_requeues_the_run(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "_drain_reason", None)
@@ -599,7 +605,7 @@ def pause(lease: Any, row: Interrupt, words: str) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_response_during_execution_resumes_the_run(
+def test_run_pausing_after_its_interrupt_was_answered_is_queued_immediately(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.start("panel", {"log": []})
@@ -620,7 +626,7 @@ def test_response_during_execution_resumes_the_run(
 
 
 @pytest.mark.promise("P4")
-def test_response_to_changed_interrupt_is_rejected(
+def test_decision_with_old_digest_or_version_of_changed_interrupt_raises_stale_interrupt_error(
     advance: Advance,
 ) -> None:
     services.start("panel", {"log": []})
@@ -638,7 +644,7 @@ def test_response_to_changed_interrupt_is_rejected(
 
 
 @pytest.mark.promise("P4")
-def test_changed_interrupt_does_not_inherit_expiry_and_rejection(advance: Advance) -> None:
+def test_interrupt_changed_by_rerun_loses_expiry_refusal_and_approvals(advance: Advance) -> None:
     services.start("panel", {"log": []})
     advance()
     shown, other = Interrupt.objects.order_by("task_path")
@@ -659,7 +665,7 @@ def test_changed_interrupt_does_not_inherit_expiry_and_rejection(advance: Advanc
 
 
 @pytest.mark.promise("P4")
-def test_repeated_interrupt_keeps_options_and_restarts_its_time(
+def test_interrupt_raised_again_preserves_options_and_restarts_its_expiry(
     advance: Advance,
 ) -> None:
     terms: dict[str, Any] = {"title": "Pay it?", "why": "A lot.", "quorum": 2}
@@ -682,7 +688,7 @@ def test_repeated_interrupt_keeps_options_and_restarts_its_time(
     assert interrupt.expires_at >= before.expires_at
 
 
-def test_dropped_interrupt_is_superseded(advance: Advance) -> None:
+def test_interrupt_no_longer_raised_by_rerun_is_superseded(advance: Advance) -> None:
     services.start("panel", {"log": []})
     advance()
     left, right = Interrupt.objects.order_by("task_path")
@@ -694,7 +700,7 @@ def test_dropped_interrupt_is_superseded(advance: Advance) -> None:
     assert (right.status, right.version) == ("superseded", 2)
 
 
-def test_interrupt_returns_when_its_failed_run_is_retried(advance: Advance) -> None:
+def test_superseded_interrupt_of_failed_run_is_pending_again_after_retry(advance: Advance) -> None:
     info = services.start("approval", {"text": "x"})
     advance()
     # As a run that failed beside its question leaves them.
@@ -709,7 +715,7 @@ def test_interrupt_returns_when_its_failed_run_is_retried(advance: Advance) -> N
 
 
 @pytest.mark.django_db(transaction=True)
-def test_heartbeat_renews_lease_during_a_node(made: Callable[..., None]) -> None:
+def test_heartbeat_renews_lease_while_a_node_is_running(made: Callable[..., None]) -> None:
     renewed = threading.Event()
     renew = ThreadLease.renew
 
@@ -740,7 +746,7 @@ def test_heartbeat_renews_lease_during_a_node(made: Callable[..., None]) -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_node_runs_outside_transactions(made: Callable[..., None]) -> None:
+def test_node_executed_by_worker_runs_outside_transactions(made: Callable[..., None]) -> None:
     seen: list[bool] = []
 
     def look(state: Any) -> Any:

@@ -62,7 +62,7 @@ def paused(deploy: Deploy, advance: Advance) -> Interrupt:
 
 
 @pytest.mark.promise("P15")
-def test_thread_with_removed_pending_node_is_parked_and_resumes_after_fix(
+def test_run_paused_at_removed_node_is_parked_and_succeeds_after_node_is_restored(
     deploy: Deploy, advance: Advance
 ) -> None:
     interrupt = paused(deploy, advance)
@@ -98,7 +98,7 @@ def test_thread_with_removed_pending_node_is_parked_and_resumes_after_fix(
 
 
 @pytest.mark.promise("P15")
-def test_unchanged_structure_skips_the_comparison(
+def test_run_of_unchanged_graph_structure_resumes_without_comparing_structures(
     deploy: Deploy, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = paused(deploy, advance)
@@ -110,7 +110,9 @@ def test_unchanged_structure_skips_the_comparison(
 
 
 @pytest.mark.promise("P15")
-def test_structure_is_stored_before_execution(deploy: Deploy, advance: Advance) -> None:
+def test_graph_structure_of_new_version_is_stored_before_run_resumes(
+    deploy: Deploy, advance: Advance
+) -> None:
     interrupt = paused(deploy, advance)
     other = services.start("steps", {"log": []})
     of_other = Run.objects.get(pk=other.id).fingerprint
@@ -131,7 +133,9 @@ def test_structure_is_stored_before_execution(deploy: Deploy, advance: Advance) 
 
 
 @pytest.mark.promise("P10")
-def test_replaced_worker_stores_no_structure(deploy: Deploy, advance: Advance) -> None:
+def test_worker_whose_lease_was_taken_over_cannot_store_a_graph_structure(
+    deploy: Deploy, advance: Advance
+) -> None:
     paused(deploy, advance)
     run, thread = Run.objects.get(), Thread.objects.get()
     Thread.objects.create(thread_id="another", epoch=thread.epoch - 1)
@@ -147,7 +151,7 @@ class Counted(Log, total=False):
 
 
 @pytest.mark.promise("P15")
-def test_new_input_checks_stored_values_and_not_pending_nodes(
+def test_start_with_discard_checks_changed_channels_but_not_removed_nodes(
     deploy: Deploy, advance: Advance
 ) -> None:
     interrupt = paused(deploy, advance)
@@ -165,7 +169,7 @@ def test_new_input_checks_stored_values_and_not_pending_nodes(
     assert Interrupt.objects.get(status="pending").node == "check"
 
 
-def test_deleted_structure_is_logged_and_run_resumes(
+def test_run_whose_stored_graph_structure_was_deleted_logs_warning_and_resumes(
     deploy: Deploy, advance: Advance, caplog: pytest.LogCaptureFixture
 ) -> None:
     interrupt = paused(deploy, advance)

@@ -61,7 +61,7 @@ def answered(advance: Advance) -> Interrupt:
 
 
 @pytest.mark.promise("P4")
-def test_changed_interrupt_is_flagged_and_logged_once(advance: Advance) -> None:
+def test_interrupt_changed_after_decision_is_flagged_and_audited_once(advance: Advance) -> None:
     pending = answered(advance)
     flagged = pending.changed_at
     assert flagged is not None
@@ -82,7 +82,9 @@ def test_changed_interrupt_is_flagged_and_logged_once(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P4")
-def test_equal_interrupt_id_of_other_thread_is_not_flagged(advance: Advance) -> None:
+def test_interrupt_changed_after_decision_does_not_flag_interrupt_of_another_thread(
+    advance: Advance,
+) -> None:
     others = [services.start("approval", {"text": "x"}) for _ in range(2)]
     services.start("fickle", {"log": []})
     advance()
@@ -98,7 +100,7 @@ def test_equal_interrupt_id_of_other_thread_is_not_flagged(advance: Advance) -> 
 
 
 @pytest.mark.promise("P4")
-def test_on_interrupt_change_error_parks_until_node_is_deterministic(
+def test_run_with_on_interrupt_change_error_is_parked_until_original_payload_returns(
     advance: Advance, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "ON_INTERRUPT_CHANGE": "error"}
@@ -123,7 +125,7 @@ def test_on_interrupt_change_error_parks_until_node_is_deterministic(
     assert values_of(pending.thread)["answers"] == [True, False]
 
 
-def test_unchanged_interrupt_is_not_flagged(advance: Advance) -> None:
+def test_interrupt_unchanged_after_decision_is_not_flagged(advance: Advance) -> None:
     services.start("fickle", {"log": []})
     advance()
     for _ in range(2):

@@ -45,7 +45,7 @@ def alive(pid: int) -> bool:
     return True
 
 
-def test_children_stop_when_the_block_ends(tmp_path: Path) -> None:
+def test_child_processes_are_terminated_when_run_programs_block_ends(tmp_path: Path) -> None:
     programs = [program(tmp_path, SLEEPS, "one"), program(tmp_path, SLEEPS, "two")]
     with run_programs(programs, StopSignals()) as children:
         wait_until_up(*programs)
@@ -53,7 +53,9 @@ def test_children_stop_when_the_block_ends(tmp_path: Path) -> None:
     assert [child.exit_code() for child in children] == [-signal.SIGTERM, -signal.SIGTERM]
 
 
-def test_children_stop_when_one_cannot_start(tmp_path: Path) -> None:
+def test_started_child_process_is_terminated_if_the_next_program_cannot_start(
+    tmp_path: Path,
+) -> None:
     log = tmp_path / "pid.log"
     writes = f"import os; open({str(log)!r}, 'w').write(str(os.getpid())); {SLEEPS}"
     first = program(tmp_path, writes)
@@ -64,7 +66,9 @@ def test_children_stop_when_one_cannot_start(tmp_path: Path) -> None:
         assert not alive(int(log.read_text()))
 
 
-def test_unresponsive_child_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_process_that_ignores_sigterm_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(child_process, "PATIENCE", 0.2)
     stubborn = program(tmp_path, STUBBORN)
     with run_programs([stubborn], StopSignals()) as (child,):
@@ -72,12 +76,12 @@ def test_unresponsive_child_is_killed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert child.exit_code() == -signal.SIGKILL
 
 
-def test_child_has_its_own_session(tmp_path: Path) -> None:
+def test_child_process_is_started_in_its_own_session(tmp_path: Path) -> None:
     with run_programs([program(tmp_path, SLEEPS)], StopSignals()) as (child,):
         assert os.getsid(child.process.pid) == child.process.pid
 
 
-def test_last_output_of_child_is_kept(tmp_path: Path) -> None:
+def test_read_log_tail_of_ended_child_process_returns_its_last_output_lines(tmp_path: Path) -> None:
     code = "[print(number) for number in range(100)]; raise SystemExit(3)"
     with run_programs([program(tmp_path, code)], StopSignals()) as (child,):
         child.process.wait(60)
@@ -86,7 +90,7 @@ def test_last_output_of_child_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signal_ends_the_block(number: signal.Signals) -> None:
+def test_stop_signal_raises_stopped_and_restores_previous_handler(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with pytest.raises(Stopped, match=number.name), StopSignals().installed():
         signal.raise_signal(number)
@@ -94,7 +98,7 @@ def test_signal_ends_the_block(number: signal.Signals) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_signal_in_finalizer_is_not_lost() -> None:
+def test_stop_signal_received_in_finalizer_raises_stopped_at_next_sleep() -> None:
     class Resource:
         def __del__(self) -> None:
             signal.raise_signal(signal.SIGTERM)
@@ -106,7 +110,7 @@ def test_signal_in_finalizer_is_not_lost() -> None:
             listener.sleep(600)
 
 
-def test_signal_during_start_waits() -> None:
+def test_stop_signal_during_deferred_block_raises_stopped_after_the_block() -> None:
     listener, noted = StopSignals(), []
 
     def start() -> None:
@@ -119,7 +123,7 @@ def test_signal_during_start_waits() -> None:
     assert noted == ["child"]
 
 
-def test_child_started_during_pending_signal_can_be_stopped(tmp_path: Path) -> None:
+def test_child_process_started_with_stop_signals_installed_ends_on_sigterm(tmp_path: Path) -> None:
     listener = StopSignals()
     with listener.installed():
         sleeper = program(tmp_path, SLEEPS)
@@ -129,7 +133,7 @@ def test_child_started_during_pending_signal_can_be_stopped(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not parent_death.is_supported, reason="only Linux ends one with its parent")
-def test_program_with_already_dead_parent_ends(tmp_path: Path) -> None:
+def test_program_whose_parent_is_already_dead_kills_itself(tmp_path: Path) -> None:
     code = (
         "from hitl_django.task_queue import parent_death as p; p.follow_parent(); print('lived on')"
     )
@@ -141,7 +145,7 @@ def test_program_with_already_dead_parent_ends(tmp_path: Path) -> None:
         assert child.read_log_tail() == ""
 
 
-def test_grandchild_does_not_follow_the_parent(tmp_path: Path) -> None:
+def test_follow_parent_removes_its_environment_variable_for_grandchildren(tmp_path: Path) -> None:
     code = (
         "from hitl_django.task_queue import parent_death as p; import os; p.follow_parent(); "
         "print(os.environ.get(p.VARIABLE))"
@@ -151,13 +155,13 @@ def test_grandchild_does_not_follow_the_parent(tmp_path: Path) -> None:
         assert child.read_log_tail() == "None"
 
 
-def test_port_in_use_is_named() -> None:
+def test_check_port_in_use_raises_command_error_naming_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
         with pytest.raises(CommandError, match=rf"Can't use port {port} of 127\.0\.0\.1: "):
             check_port(port)
 
 
-def test_invalid_port_is_rejected() -> None:
+def test_check_port_above_65535_raises_command_error() -> None:
     with pytest.raises(CommandError, match="1 to 65535"):
         check_port(70_000)

@@ -56,14 +56,16 @@ def steps() -> list[int]:
     return list(Checkpoint.objects.order_by("checkpoint_id").values_list("step", flat=True))
 
 
-def test_registration_with_unknown_durability_is_rejected() -> None:
+def test_registration_with_unknown_durability_raises_value_error() -> None:
     with pytest.raises(ValueError, match="must be one of sync, async, exit, not 'never'"):
         register("a graph", durability="never")  # type: ignore[arg-type]
     assert "a graph" not in registry.list_names()
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_result_is_equal_for_every_durability(durability: str, start: Callable[..., str]) -> None:
+def test_run_has_same_result_for_every_durability(
+    durability: str, start: Callable[..., str]
+) -> None:
     run = start(durability, add, add, ask, add)
     runner.advance(run)
     services.decide(Interrupt.objects.get().pk, "respond", 5)
@@ -73,7 +75,7 @@ def test_result_is_equal_for_every_durability(durability: str, start: Callable[.
 
 
 @pytest.mark.promise("P3")
-def test_exit_durability_pauses_in_one_transaction(
+def test_exit_durability_run_is_stored_with_its_interrupt_in_one_transaction(
     start: Callable[..., str],
 ) -> None:
     run = start("exit", add, add, ask, add)
@@ -84,7 +86,7 @@ def test_exit_durability_pauses_in_one_transaction(
     assert counts.transactions == 2
 
 
-def test_exit_durability_commits_events_with_their_steps(
+def test_exit_durability_run_stores_events_only_with_their_steps(
     start: Callable[..., str],
 ) -> None:
     seen: list[int] = []
@@ -100,7 +102,7 @@ def test_exit_durability_commits_events_with_their_steps(
 
 
 @pytest.mark.promise("P6")
-def test_replaced_worker_with_exit_durability_leaves_nothing(
+def test_exit_durability_run_whose_lease_was_taken_over_stores_no_step_and_no_event(
     start: Callable[..., str],
 ) -> None:
     def lose(state: Any) -> Any:
@@ -115,7 +117,7 @@ def test_replaced_worker_with_exit_durability_leaves_nothing(
 
 
 @pytest.mark.promise("P12")
-def test_exit_durability_stores_when_time_slice_ends(
+def test_exit_durability_run_stores_its_steps_when_worker_drains(
     start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "_drain_reason", None)
@@ -135,7 +137,7 @@ def test_exit_durability_stores_when_time_slice_ends(
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_exit_durability_keeps_steps_before_a_failure(
+def test_failed_run_of_every_durability_stores_steps_before_the_failed_node(
     durability: str, start: Callable[..., str]
 ) -> None:
     calls: list[str] = []
@@ -159,7 +161,7 @@ def test_exit_durability_keeps_steps_before_a_failure(
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_exit_durability_stores_at_the_recursion_limit(
+def test_run_of_every_durability_stores_its_last_step_at_recursion_limit(
     durability: str, start: Callable[..., str], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "RECURSION_LIMIT": 2}
@@ -169,7 +171,7 @@ def test_exit_durability_stores_at_the_recursion_limit(
     assert "GraphRecursionError" in row.error
 
 
-def test_cancelled_run_with_exit_durability_stores_nothing(
+def test_exit_durability_run_cancelled_during_a_node_stores_no_further_step(
     start: Callable[..., str],
 ) -> None:
     def cancel(state: Any) -> Any:
@@ -180,7 +182,7 @@ def test_cancelled_run_with_exit_durability_stores_nothing(
     assert (Run.objects.get().state, steps()) == ("cancelled", [-1, 0])
 
 
-def test_unstorable_value_at_exit_fails_the_run(
+def test_exit_durability_run_with_unstorable_value_fails_and_releases_lease(
     start: Callable[..., str],
 ) -> None:
     run = start("exit", add, lambda state: {"count": object()}, lambda state: None)
@@ -192,7 +194,7 @@ def test_unstorable_value_at_exit_fails_the_run(
 
 
 @pytest.mark.promise("P11")
-def test_once_counts_as_progress_with_exit_durability(
+def test_once_call_in_exit_durability_run_resets_attempts_of_the_run(
     start: Callable[..., str],
 ) -> None:
     attempts: list[int] = []
@@ -209,7 +211,9 @@ def test_once_counts_as_progress_with_exit_durability(
 
 
 @pytest.mark.database("postgresql")
-def test_async_durability_uses_its_own_connection(start: Callable[..., str]) -> None:
+def test_async_durability_run_stores_steps_over_a_second_database_connection(
+    start: Callable[..., str],
+) -> None:
     pids: list[int] = []
 
     def look(state: Any) -> Any:
@@ -229,7 +233,7 @@ def test_async_durability_uses_its_own_connection(start: Callable[..., str]) -> 
 
 @pytest.mark.promise("P10")
 @pytest.mark.parametrize("durability", ["sync", "async"])
-def test_replaced_worker_with_async_durability_stores_nothing(
+def test_run_whose_lease_was_taken_over_logs_takeover_and_stores_no_further_step(
     durability: str, start: Callable[..., str], caplog: pytest.LogCaptureFixture
 ) -> None:
     calls: list[str] = []
@@ -251,7 +255,7 @@ def test_replaced_worker_with_async_durability_stores_nothing(
 
 
 @pytest.mark.django_db(transaction=False)
-def test_async_durability_in_transaction_stores_immediately(
+def test_async_durability_run_inside_transaction_stores_steps_on_its_own_connection(
     start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(store: Any) -> None:
@@ -264,7 +268,7 @@ def test_async_durability_in_transaction_stores_immediately(
 
 
 @pytest.mark.database("sqlite")
-def test_async_durability_on_sqlite_stores_immediately(
+def test_async_durability_run_on_sqlite_stores_steps_on_its_own_connection(
     start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_threads, "submit", None)
@@ -273,7 +277,7 @@ def test_async_durability_on_sqlite_stores_immediately(
 
 
 @pytest.mark.database("postgresql")
-def test_lost_connection_resumes_from_the_last_stored_step(
+def test_async_durability_run_losing_its_connection_resumes_from_last_stored_step(
     start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit = commit_threads.submit

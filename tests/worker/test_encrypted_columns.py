@@ -101,7 +101,7 @@ def test_every_text_column_is_encrypted_or_declared_readable() -> None:
     assert list_columns(encrypted=False) == READABLE
 
 
-def test_guide_lists_every_encrypted_column() -> None:
+def test_deploying_guide_lists_every_encrypted_and_readable_column() -> None:
     guide = Path(hitl_django.__file__).parents[1] / "docs/guides/deploying.md"
     named: list[dict[str, set[str]]] = [{}, {}]
     for line in guide.read_text().partition("## Encryption")[2].splitlines():
@@ -150,7 +150,7 @@ def reencrypt() -> str:
     return out.getvalue()
 
 
-def test_without_key_values_are_stored_as_given(keys: Any, ended: Any) -> None:
+def test_values_without_encryption_key_are_stored_as_plaintext(keys: Any, ended: Any) -> None:
     keys()
     ended(text=SECRET)
     asked = Interrupt.objects.get()
@@ -163,7 +163,7 @@ def test_without_key_values_are_stored_as_given(keys: Any, ended: Any) -> None:
     assert not [text for _, text in dump_database() if ENVELOPE in text]
 
 
-def test_complete_review_leaves_no_plaintext(
+def test_complete_review_with_encryption_key_leaves_no_plaintext_in_database(
     keys: Any, advance: Callable[[], int], client: Client
 ) -> None:
     keys(NEW)
@@ -213,7 +213,7 @@ def test_complete_review_leaves_no_plaintext(
     assert not Thread.objects.exists()
 
 
-def test_error_of_failed_run_is_encrypted(keys: Any, ended: Any) -> None:
+def test_error_and_traceback_of_failed_run_are_encrypted_in_database(keys: Any, ended: Any) -> None:
     keys(NEW)
     thread = ended(text=SECRET)
     run = Run.objects.get(thread=thread)
@@ -224,7 +224,9 @@ def test_error_of_failed_run_is_encrypted(keys: Any, ended: Any) -> None:
     assert Run.objects.filter(error="").count() == 1
 
 
-def test_title_stays_readable_and_searchable(keys: Any, advance: Callable[[], int]) -> None:
+def test_interrupt_title_is_stored_readable_and_searchable_with_encryption_key(
+    keys: Any, advance: Callable[[], int]
+) -> None:
     keys(NEW)
     payload = {"title": "Dana", "text": SECRET}
     for terms in ({}, {"title": "Send the letter?", "why": SECRET}):
@@ -237,7 +239,7 @@ def test_title_stays_readable_and_searchable(keys: Any, advance: Callable[[], in
     assert find_readable() == set()
 
 
-def test_edit_and_run_options_are_encrypted(
+def test_edited_payload_patch_options_and_events_are_encrypted_in_database(
     keys: Any, advance: Callable[[], int], client: Client
 ) -> None:
     keys(NEW)
@@ -262,7 +264,7 @@ def test_edit_and_run_options_are_encrypted(
     assert find_readable() == set()
 
 
-def test_reason_of_failed_and_parked_run_is_readable_with_key(
+def test_encrypted_error_of_parked_run_is_readable_through_the_orm(
     keys: Any, advance: Callable[[], int]
 ) -> None:
     keys(NEW)
@@ -280,7 +282,7 @@ def test_reason_of_failed_and_parked_run_is_readable_with_key(
 @pytest.mark.parametrize(
     "text", [f"{ENVELOPE}AAAA", "@hitl:p:", "@hitl:p:@hitl:e:", "@hitl:", ENVELOPE, " @hitl:e:", ""]
 )
-def test_text_resembling_an_envelope_is_unchanged(
+def test_text_resembling_encryption_envelope_is_restored_unchanged(
     keys: Any, ended: Any, text: str, keyed: bool
 ) -> None:
     keys(*([NEW] if keyed else []))
@@ -296,7 +298,9 @@ def test_text_resembling_an_envelope_is_unchanged(
     assert Decision.objects.get().value == text
 
 
-def test_text_with_an_unknown_envelope_is_rejected(keys: Any, ended: Any) -> None:
+def test_text_with_unknown_envelope_kind_raises_corrupt_payload_error(
+    keys: Any, ended: Any
+) -> None:
     keys(NEW)
     ended(text=SECRET)
     comment = Comment.objects.get()
@@ -305,7 +309,9 @@ def test_text_with_an_unknown_envelope_is_rejected(keys: Any, ended: Any) -> Non
         Comment.objects.get()
 
 
-def test_envelope_in_another_column_is_rejected(keys: Any, ended: Any) -> None:
+def test_envelope_copied_from_another_column_raises_corrupt_payload_error(
+    keys: Any, ended: Any
+) -> None:
     keys(NEW)
     ended(text=SECRET)
     asked, comment = Interrupt.objects.get(), Comment.objects.get()
@@ -323,7 +329,9 @@ def encrypted_why() -> str:
 
 
 @pytest.mark.parametrize("damage", ["A", "=", "ü", "!"])
-def test_modified_envelope_is_rejected(keys: Any, ended: Any, damage: str) -> None:
+def test_modified_encryption_envelope_raises_corrupt_payload_error(
+    keys: Any, ended: Any, damage: str
+) -> None:
     keys(NEW)
     ended(text=SECRET)
     comment = Comment.objects.get()
@@ -334,7 +342,7 @@ def test_modified_envelope_is_rejected(keys: Any, ended: Any, damage: str) -> No
         Comment.objects.get()
 
 
-def test_encrypted_values_are_not_searched(keys: Any, ended: Any) -> None:
+def test_filtering_by_encrypted_column_raises_field_error(keys: Any, ended: Any) -> None:
     keys(NEW)
     with pytest.raises(FieldError, match=r"hitl_django_comment.text is encrypted"):
         Comment.objects.filter(text__contains="x")
@@ -349,7 +357,9 @@ def test_encrypted_values_are_not_searched(keys: Any, ended: Any) -> None:
     assert not Comment.objects.filter(text__contains="x").exists()
 
 
-def test_page_without_key_reports_it(keys: Any, ended: Any, client: Client, caplog: Any) -> None:
+def test_admin_page_without_matching_encryption_key_returns_503_naming_the_setting(
+    keys: Any, ended: Any, client: Client, caplog: Any
+) -> None:
     keys(OLD)
     ended(text=SECRET)
     asked = Interrupt.objects.get()
@@ -367,7 +377,9 @@ def test_page_without_key_reports_it(keys: Any, ended: Any, client: Client, capl
         caplog.clear()
 
 
-def test_old_key_can_be_dropped_after_reencryption(keys: Any, ended: Any) -> None:
+def test_encrypted_columns_are_readable_without_old_key_after_reencrypt_command(
+    keys: Any, ended: Any
+) -> None:
     keys(OLD)
     thread = ended(text=SECRET)
     names = ENCRYPTED.keys()
@@ -383,7 +395,9 @@ def test_old_key_can_be_dropped_after_reencryption(keys: Any, ended: Any) -> Non
     assert list(audit.find_faults()) == []
 
 
-def test_rows_from_before_first_key_are_read_and_encrypted(keys: Any, ended: Any) -> None:
+def test_columns_stored_before_first_key_are_readable_and_encrypted_by_reencrypt_command(
+    keys: Any, ended: Any
+) -> None:
     keys()
     thread, archived = ended(text=SECRET, days=1), ended(text=SECRET, days=100)
     Interrupt.objects.update(title="Publish it?")
@@ -404,7 +418,7 @@ def test_rows_from_before_first_key_are_read_and_encrypted(keys: Any, ended: Any
     assert find_readable() == set()
 
 
-def test_column_changed_during_reencryption_keeps_the_change(
+def test_column_changed_during_reencrypt_command_retains_the_changed_value(
     keys: Any, ended: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forced between reading a row and writing it, as a worker could come in."""
@@ -423,7 +437,9 @@ def test_column_changed_during_reencryption_keeps_the_change(
     assert Decision.objects.get().reason == "changed in the meantime"
 
 
-def test_webhook_messages_have_no_content(keys: Any, advance: Callable[[], int]) -> None:
+def test_webhook_deliveries_of_encrypted_interrupt_contain_no_payload(
+    keys: Any, advance: Callable[[], int]
+) -> None:
     keys(NEW)
     webhook_services.create_webhook(
         "https://example.com/", by=User.objects.create_superuser("boss")
@@ -433,14 +449,14 @@ def test_webhook_messages_have_no_content(keys: Any, advance: Callable[[], int])
     assert all(SECRET not in json.dumps(row.data) for row in Delivery.objects.all())
 
 
-def test_encrypted_fields_need_no_migration() -> None:
+def test_encrypted_fields_are_absent_from_migrations() -> None:
     for model in (Interrupt, Comment):
         for field in model._meta.concrete_fields:
             if isinstance(field, EncryptedField):
                 assert "Encrypted" not in field.deconstruct()[1]
 
 
-def test_equal_texts_have_different_envelopes(keys: Any) -> None:
+def test_same_text_encrypted_twice_has_different_envelopes(keys: Any) -> None:
     keys(NEW)
     first, second = (encrypt_text(SECRET, "a.b") for _ in range(2))
     assert first != second

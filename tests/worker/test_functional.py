@@ -43,7 +43,9 @@ def take_to_the_end(info: services.RunInfo, advance: Advance) -> None:
     assert Run.objects.get(pk=info.id).state == "succeeded"
 
 
-def test_workflow_executes_its_tasks_once(db: None, written: list[str]) -> None:
+def test_workflow_run_executes_each_task_once_across_its_interrupts(
+    db: None, written: list[str]
+) -> None:
     with testing.inline() as advance:
         info = services.start("essay", {"topic": "cats"})
         take_to_the_end(info, advance)
@@ -56,14 +58,14 @@ def test_workflow_executes_its_tasks_once(db: None, written: list[str]) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_workflow_with_threads_executes_its_tasks_once(written: list[str]) -> None:
+def test_workflow_run_on_real_transactions_executes_each_task_once(written: list[str]) -> None:
     with testing.inline() as advance:
         info = services.start("essay", {"topic": "cats"})
         take_to_the_end(info, advance)
     assert written == ["cats", "cats, again"]
 
 
-def test_rows_stored_by_a_task_are_visible(db: None) -> None:
+def test_rows_updated_by_task_of_workflow_run_are_committed(db: None) -> None:
     @task
     def tag() -> int:
         return Thread.objects.update(metadata={"tagged": True})
@@ -82,13 +84,13 @@ def test_rows_stored_by_a_task_are_visible(db: None) -> None:
         registry.unregister("tagging")
 
 
-def test_schedule_with_invalid_input_is_rejected(db: None) -> None:
+def test_start_of_workflow_with_unknown_input_field_raises_invalid_input_error(db: None) -> None:
     with pytest.raises(InvalidInputError, match="unknown field"):
         services.start("essay", {"subject": "cats"})
 
 
 @pytest.mark.django_db(transaction=True)
-def test_async_workflow_uses_the_database(written: list[str]) -> None:
+def test_async_workflow_with_django_saver_resumes_with_its_responses(written: list[str]) -> None:
     graph = registry.get_graph("essay").graph.with_saver(DjangoSaver())
     place = {"configurable": {"thread_id": "t"}}
 

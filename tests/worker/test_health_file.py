@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.django_db
-def test_supervisor_is_ready_while_database_responds(
+def test_supervisor_health_file_says_ready_only_while_sweep_succeeds(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[str] = []
@@ -60,7 +60,7 @@ def test_supervisor_is_ready_while_database_responds(
     assert found == ["ready", "waiting", "ready"]
 
 
-def test_ended_supervisor_removes_its_file(
+def test_supervisor_removes_its_health_file_when_it_ends(
     transactional_db: None, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[str] = []
@@ -90,7 +90,7 @@ def test_ended_supervisor_removes_its_file(
     assert list(path.parent.iterdir()) == []
 
 
-def test_sweeper_is_ready_while_database_responds(
+def test_worker_command_health_file_says_ready_only_while_sweep_succeeds(
     transactional_db: None, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[str] = []
@@ -108,7 +108,7 @@ def test_sweeper_is_ready_while_database_responds(
     assert list(path.parent.iterdir()) == []
 
 
-def test_unwritable_file_does_not_stop_the_worker(
+def test_unwritable_health_file_is_logged_and_raises_no_error(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     HealthFile(path / "away").write(is_ready=True)
@@ -116,7 +116,7 @@ def test_unwritable_file_does_not_stop_the_worker(
 
 
 @pytest.mark.django_db
-def test_missing_folder_is_reported_at_start(path: Path) -> None:
+def test_worker_command_with_missing_health_file_directory_raises_command_error(path: Path) -> None:
     with pytest.raises(
         CommandError, match=r"Directory .*/health for the health file doesn't exist"
     ):

@@ -37,7 +37,7 @@ def list_records(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if record.name == "hitl_django"]
 
 
-def test_run_log_records_have_run_thread_and_graph(
+def test_log_records_of_a_run_have_run_id_thread_id_and_graph(
     hitl: GraphEnvironment, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "hitl_django")
@@ -52,7 +52,7 @@ def test_run_log_records_have_run_thread_and_graph(
     assert [read_fields(one) for one in records] == [ids] * 4
 
 
-def test_failure_log_records_contain_no_state(
+def test_log_records_of_failed_run_contain_ids_and_no_state(
     hitl: GraphEnvironment, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*args: Any) -> Any:
@@ -87,7 +87,7 @@ def list_log_calls() -> Iterator[tuple[str, str, ast.expr | None]]:
 
 
 @pytest.mark.any_database
-def test_log_calls_pass_ids_as_fields() -> None:
+def test_log_calls_that_name_a_run_or_thread_pass_its_id_as_extra_field() -> None:
     calls = [(*call, field) for call in list_log_calls() for field in find_fields(call[1])]
     assert len(calls) > 12
     assert [
@@ -98,7 +98,7 @@ def test_log_calls_pass_ids_as_fields() -> None:
 
 
 @pytest.mark.any_database
-def test_log_fields_contain_only_ids() -> None:
+def test_extra_fields_of_all_log_calls_are_declared_id_fields() -> None:
     fields = [(place, name_fields(extra)) for place, _, extra in list_log_calls()]
     assert [(place, names - FIELDS) for place, names in fields if names - FIELDS] == []
 

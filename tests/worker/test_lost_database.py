@@ -66,7 +66,7 @@ def disk() -> Iterator[Disk]:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_run_resumes_after_full_disk(call: str, disk: Disk) -> None:
+def test_run_hitting_full_disk_is_requeued_and_succeeds_later(call: str, disk: Disk) -> None:
     disk.call, disk.codes = CALLS[call], [sqlite3.SQLITE_FULL]
     with testing.inline() as advance:
         run = services.start("on a disk", {"log": []})
@@ -80,7 +80,7 @@ def test_run_resumes_after_full_disk(call: str, disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_locked_file_is_left_to_the_node_policy(call: str, disk: Disk) -> None:
+def test_locked_sqlite_error_in_node_fails_run_by_its_retry_policy(call: str, disk: Disk) -> None:
     disk.call, disk.codes = CALLS[call], [sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED]
     with testing.inline() as advance:
         run = services.start("on a disk", {"log": []})
@@ -89,7 +89,9 @@ def test_locked_file_is_left_to_the_node_policy(call: str, disk: Disk) -> None:
     assert (found.state, disk.codes) == ("failed", [])
 
 
-def test_direct_call_raises_and_can_be_resumed(disk: Disk) -> None:
+def test_direct_graph_call_hitting_disk_error_raises_it_and_resumes_on_next_call(
+    disk: Disk,
+) -> None:
     disk.codes = [sqlite3.SQLITE_IOERR]
     graph = disk.graph().compile(checkpointer=DjangoSaver())
     config = {"configurable": {"thread_id": "mine"}}

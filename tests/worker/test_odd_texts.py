@@ -23,7 +23,9 @@ def ask(state: Texts) -> dict[str, Any]:
 
 @pytest.mark.promise("P14")
 @pytest.mark.django_db(transaction=True)
-def test_nul_in_state_is_stored_and_shown_escaped(admin_client: Any) -> None:
+def test_nul_character_in_state_is_stored_and_escaped_in_events_admin_and_api(
+    admin_client: Any,
+) -> None:
     registry.register("texts")(lambda: StateGraph(Texts).add_node(ask).add_edge(START, "ask"))
     with inline() as advance:
         run = services.start("texts", {"text": "a\0b"}, events=("values", "updates"))

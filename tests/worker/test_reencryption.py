@@ -63,7 +63,9 @@ def read_columns(thread: Thread) -> dict[str, Any]:
     return {name: rows for name, rows in rows_of(thread).items() if name not in BYTES}
 
 
-def test_old_key_can_be_dropped_after_reencryption(keys: Any, ended: Ended) -> None:
+def test_checkpoints_are_readable_without_old_key_after_reencrypt_command(
+    keys: Any, ended: Ended
+) -> None:
     keys(OLD)
     values = stepwise.run()
     thread, archived = ended(days=1, text=SECRET), ended(days=50, text=SECRET)
@@ -89,7 +91,9 @@ def test_old_key_can_be_dropped_after_reencryption(keys: Any, ended: Ended) -> N
     assert list(audit.find_faults()) == []
 
 
-def test_old_key_is_required_before_reencryption(keys: Any, ended: Ended) -> None:
+def test_checkpoints_are_unreadable_without_old_key_before_reencrypt_command(
+    keys: Any, ended: Ended
+) -> None:
     keys(OLD)
     stepwise.run()
     keys(NEW)
@@ -101,7 +105,9 @@ def test_old_key_is_required_before_reencryption(keys: Any, ended: Ended) -> Non
     assert said.endswith(" rows need a key other than the first.")
 
 
-def test_rows_from_before_first_key_are_encrypted(keys: Any, ended: Ended) -> None:
+def test_checkpoints_stored_before_first_key_are_encrypted_by_reencrypt_command(
+    keys: Any, ended: Ended
+) -> None:
     keys()
     values = stepwise.run()
     assert stepwise.is_readable()
@@ -113,7 +119,7 @@ def test_rows_from_before_first_key_are_encrypted(keys: Any, ended: Ended) -> No
     assert stepwise.read() == values
 
 
-def test_row_changed_meanwhile_keeps_the_change(
+def test_row_changed_during_reencrypt_command_retains_the_changed_value(
     keys: Any, ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forced between reading a row and writing it, as a worker could come in."""
@@ -136,7 +142,9 @@ def test_row_changed_meanwhile_keeps_the_change(
 
 
 @pytest.mark.parametrize("table", [ChannelBlob, PendingWrite])
-def test_damaged_row_is_kept_and_does_not_block_others(keys: Any, ended: Ended, table: Any) -> None:
+def test_damaged_row_is_counted_and_left_unchanged_by_reencrypt_command(
+    keys: Any, ended: Ended, table: Any
+) -> None:
     keys(OLD)
     stepwise.run()
     row = table.objects.order_by("pk")[0]
@@ -150,7 +158,9 @@ def test_damaged_row_is_kept_and_does_not_block_others(keys: Any, ended: Ended, 
     assert bytes(table.objects.get(pk=row.pk).data) == bytes(data)
 
 
-def test_batches_are_contiguous(keys: Any, ended: Ended, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reencryption_batches_include_every_row_exactly_once(
+    keys: Any, ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keys(OLD)
     for _ in range(3):
         ended(days=1, text=SECRET)
@@ -163,7 +173,9 @@ def test_batches_are_contiguous(keys: Any, ended: Ended, monkeypatch: pytest.Mon
     assert reencrypt()[1]
 
 
-def test_archived_document_is_checked_for_old_keys(keys: Any, ended: Ended) -> None:
+def test_reencrypt_check_reports_archived_document_containing_rows_of_old_key(
+    keys: Any, ended: Ended
+) -> None:
     """Its rows were encrypted by the old key, and it was by the new one."""
     keys(OLD)
     ended(days=50, text=SECRET)
@@ -177,6 +189,6 @@ def test_archived_document_is_checked_for_old_keys(keys: Any, ended: Ended) -> N
     assert services.run_result(Thread.objects.get().runs.get().pk)["text"] == SECRET
 
 
-def test_without_key_nothing_is_done(keys: Any) -> None:
+def test_reencrypt_command_without_encryption_keys_reports_empty_setting(keys: Any) -> None:
     keys()
     assert reencrypt() == ("HITL['ENCRYPTION_KEYS'] is empty.", False)

@@ -91,7 +91,7 @@ RENAMED = {
 @pytest.mark.parametrize("durability", ["sync", "exit"])
 @pytest.mark.parametrize("first", ["before", "after"])
 @pytest.mark.parametrize("length", [0, 200])
-def test_responses_before_and_after_rename_reach_their_interrupts(
+def test_responses_given_before_and_after_node_rename_reach_their_interrupts(
     deploy: Deploy, advance: Advance, first: str, length: int, durability: Any
 ) -> None:
     deploy(build_old(), durability=durability)
@@ -127,7 +127,9 @@ def test_responses_before_and_after_rename_reach_their_interrupts(
     assert services.run_result(run.id) == state
 
 
-def test_breakpoint_of_run_matches_former_name(deploy: Deploy, advance: Advance) -> None:
+def test_breakpoint_of_run_on_former_node_name_stops_at_renamed_node(
+    deploy: Deploy, advance: Advance
+) -> None:
     deploy(build_old())
     options = services.RunOptions(interrupt_before=["plan", "pay"])
     services.start("refund", {"log": []}, options=options)
@@ -141,7 +143,9 @@ def test_breakpoint_of_run_matches_former_name(deploy: Deploy, advance: Advance)
     assert [one.node for one in Interrupt.objects.filter(status="pending")] == ["settle"]
 
 
-def test_invalid_rename_fails_registration(deploy: Deploy) -> None:
+def test_registration_with_invalid_rename_makes_graph_raise_broken_graph_error(
+    deploy: Deploy,
+) -> None:
     deploy(build_old(), renamed={"review": "ask"})
     with pytest.raises(
         BrokenGraphError, match="'ask' as a new name, but the graph doesn't have it"
@@ -150,7 +154,7 @@ def test_invalid_rename_fails_registration(deploy: Deploy) -> None:
     assert issubclass(GraphDefinitionError, ValueError)
 
 
-def test_form_of_renamed_node_is_found_for_old_interrupt(deploy: Deploy) -> None:
+def test_get_present_name_follows_chain_of_node_renames(deploy: Deploy) -> None:
     deploy(build_new(), renamed={"review": "check", "check": "ask"}, review=ReviewPolicy())
     assert registry.get_present_name("refund", "review") == "ask"
     assert registry.get_present_name("refund", "other") == "other"
@@ -194,7 +198,7 @@ def answer(advance: Advance, word: str) -> None:
 
 
 @pytest.mark.parametrize("paused_after", [0, 1])
-def test_state_is_migrated_once_and_stored_with_next_checkpoint(
+def test_migrate_state_is_called_once_and_its_result_stored_with_next_checkpoint(
     deploy: Deploy, advance: Advance, paused_after: int
 ) -> None:
     seen: list[Any] = []
@@ -223,7 +227,9 @@ def test_state_is_migrated_once_and_stored_with_next_checkpoint(
     }  # fmt: skip
 
 
-def test_migration_receives_the_source_version(deploy: Deploy, advance: Advance) -> None:
+def test_migrate_state_receives_the_version_that_stored_the_state(
+    deploy: Deploy, advance: Advance
+) -> None:
     came_from: list[str] = []
 
     def migrate(state: dict[str, Any], version: str) -> dict[str, Any]:
@@ -259,7 +265,7 @@ def test_migration_receives_the_source_version(deploy: Deploy, advance: Advance)
         (lambda state, version: {"cents": 1}, "'cents' is not a key of the state"),
     ],
 )
-def test_failing_migration_parks_the_run_and_stores_nothing(
+def test_failing_migrate_state_parks_run_and_leaves_stored_state_unchanged(
     deploy: Deploy, advance: Advance, migrate: Any, reason: str
 ) -> None:
     deploy(asks_twice(Cents, "cents"))
@@ -280,7 +286,9 @@ def test_failing_migration_parks_the_run_and_stores_nothing(
     assert values_of(run.thread)["log"] == ["yes", 1250, "yes", 1250]
 
 
-def test_new_input_fork_and_update_migrate_the_state(deploy: Deploy, advance: Advance) -> None:
+def test_start_fork_and_update_state_on_older_version_call_migrate_state(
+    deploy: Deploy, advance: Advance
+) -> None:
     came_from: list[str] = []
 
     def migrate(state: dict[str, Any], version: str) -> dict[str, Any]:
@@ -320,7 +328,7 @@ def says(word: str) -> StateGraph:
     return graph.add_edge(START, "ask").add_edge("ask", END)
 
 
-def test_running_run_keeps_its_version_and_new_ones_use_the_newest(
+def test_pinned_run_finishes_with_its_version_and_new_run_uses_the_newest(
     deploy: Deploy, advance: Advance
 ) -> None:
     deploy(says("nine"), version="9", pin=True)
@@ -340,7 +348,9 @@ def test_running_run_keeps_its_version_and_new_ones_use_the_newest(
     assert registry.list_versions("refund") == ["9", "10"]
 
 
-def test_version_can_be_pinned_for_running_runs(deploy: Deploy, advance: Advance) -> None:
+def test_version_pinned_after_run_started_applies_to_that_run(
+    deploy: Deploy, advance: Advance
+) -> None:
     deploy(says("one"))
     run = services.start("refund", {"log": []})
     advance()
@@ -350,7 +360,7 @@ def test_version_can_be_pinned_for_running_runs(deploy: Deploy, advance: Advance
     assert services.run_result(run.id)["log"] == ["yes", "one"]
 
 
-def test_run_is_parked_until_its_missing_version_is_registered(
+def test_pinned_run_is_parked_until_its_missing_version_is_registered(
     deploy: Deploy, advance: Advance
 ) -> None:
     deploy(says("one"), pin=True)
@@ -372,7 +382,7 @@ def test_run_is_parked_until_its_missing_version_is_registered(
     assert services.run_result(run.id)["log"] == ["yes", "one"]
 
 
-def test_fork_keeps_the_version_of_its_run(deploy: Deploy, advance: Advance) -> None:
+def test_fork_of_pinned_run_uses_the_version_of_that_run(deploy: Deploy, advance: Advance) -> None:
     deploy(says("one"), pin=True)
     run = services.start("refund", {"log": []})
     advance()
@@ -396,7 +406,9 @@ def test_fork_keeps_the_version_of_its_run(deploy: Deploy, advance: Advance) -> 
         ([{"version": "1"}, {"version": "2"}], 2),
     ],
 )
-def test_ambiguous_versions_are_reported(deploy: Deploy, terms: list[Any], number: int) -> None:
+def test_duplicate_versions_of_graph_raise_broken_graph_error(
+    deploy: Deploy, terms: list[Any], number: int
+) -> None:
     registry.unregister("refund")
     for each in terms:
         deploy(says("x"), beside=True, **each)
@@ -409,7 +421,9 @@ def test_ambiguous_versions_are_reported(deploy: Deploy, terms: list[Any], numbe
 # Many parked runs at once.
 
 
-def test_many_parked_runs_are_retried_together(deploy: Deploy, advance: Advance) -> None:
+def test_retry_all_queues_retryable_runs_and_reports_the_refused_run(
+    deploy: Deploy, advance: Advance
+) -> None:
     deploy(build_old())
     runs = [services.start("refund", {"log": []}, thread_id=f"t{number}") for number in range(3)]
     other = services.start("steps", {"log": []})
@@ -430,7 +444,9 @@ def test_many_parked_runs_are_retried_together(deploy: Deploy, advance: Advance)
         list(services.list_retryable("queued"))
 
 
-def test_changed_graph_without_rename_is_rejected(deploy: Deploy, advance: Advance) -> None:
+def test_fork_of_thread_with_undeclared_node_rename_raises_graph_changed_error(
+    deploy: Deploy, advance: Advance
+) -> None:
     """What the tests above rely on."""
     deploy(build_old())
     run = services.start("refund", {"log": []})

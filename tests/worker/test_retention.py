@@ -18,7 +18,7 @@ def looks_at_ended(size: int) -> list[list[int]]:
     return list(retention.iterate_batches(retention._select_ended("default", 30), size))
 
 
-def test_simultaneously_ended_threads_are_each_processed_once() -> None:
+def test_retention_batches_include_each_of_simultaneously_ended_threads_once() -> None:
     at = timezone.now() - timedelta(days=50)
     for number in range(10):
         Thread.objects.create(thread_id=str(number), ended_at=at)
@@ -29,7 +29,7 @@ def test_simultaneously_ended_threads_are_each_processed_once() -> None:
     assert {pk for look in looks for pk in look} == ended
 
 
-def test_threads_are_processed_in_order_of_their_end() -> None:
+def test_retention_batches_order_threads_by_end_time() -> None:
     for number in range(6):
         at = timezone.now() - timedelta(days=50 + number // 3)
         Thread.objects.create(thread_id=str(number), ended_at=at)
@@ -38,7 +38,7 @@ def test_threads_are_processed_in_order_of_their_end() -> None:
     assert in_order != sorted(in_order)
 
 
-def test_ended_threads_are_read_from_their_index() -> None:
+def test_retention_query_reads_ended_threads_from_index_without_sorting() -> None:
     found = plan(retention._select_ended("default", 30).order_by("ended_at", "pk")[:10])
     assert "hitl_thread_ended" in found, found
     assert "sort" not in found.lower(), found

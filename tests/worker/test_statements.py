@@ -60,7 +60,9 @@ def paused(name: str) -> tuple[services.RunInfo, Any]:
 
 
 @pytest.mark.promise("P3")
-def test_start_step_pause_and_decision_are_one_transaction_each(counted: str) -> None:
+def test_start_pause_decision_and_end_of_run_take_eight_transactions(
+    counted: str,
+) -> None:
     services.decide(paused(counted)[1].pk, "respond", 1)  # what is made once is made
     with counting() as starting:
         info = services.start(counted, {"count": 0})
@@ -85,7 +87,7 @@ def test_start_step_pause_and_decision_are_one_transaction_each(counted: str) ->
 @pytest.mark.database("postgresql")
 @pytest.mark.sessions
 @pytest.mark.parametrize("keeps", [False, True], ids=["plans anew", "keeps plans"])
-def test_interrupt_and_response_take_nine_round_trips(
+def test_start_pause_decision_and_end_of_run_take_nine_round_trips(
     counted: str, keeps: bool, request: pytest.FixtureRequest
 ) -> None:
     if keeps:
@@ -108,7 +110,7 @@ def test_interrupt_and_response_take_nine_round_trips(
 
 @pytest.mark.promise("P10")
 @pytest.mark.database("postgresql")
-def test_waiting_claim_takes_nothing_claimed_meanwhile(counted: str) -> None:
+def test_claim_that_waited_for_row_lock_of_run_claimed_meanwhile_returns_none(counted: str) -> None:
     info = services.start(counted, {"count": 0})
     claimed: list[Any] = []
 
@@ -145,7 +147,7 @@ BY_KEY = {
 
 @pytest.mark.database("postgresql")
 @pytest.mark.parametrize("name", BY_KEY)
-def test_row_is_found_by_key_with_partial_columns(name: str) -> None:
+def test_prepared_statement_by_key_uses_no_partial_index(name: str) -> None:
     values = {
         "run": uuid4(), "interrupt": uuid4(), "version": 1, "approvals": 0, "owner": "",
         "duration": timedelta(1), "state": "parked", "step": None, "error": "", "traceback": None,
@@ -163,7 +165,7 @@ def test_row_is_found_by_key_with_partial_columns(name: str) -> None:
     assert [each for each in of_some if f"using {each} " in plan] == []
 
 
-def test_first_interrupt_of_thread_takes_no_lookup(counted: str) -> None:
+def test_first_interrupt_of_a_thread_is_stored_without_reading_interrupts(counted: str) -> None:
     info = services.start(counted, {"count": 0})
     with counting() as asking:
         runner.advance(str(info.id))
@@ -175,7 +177,9 @@ def test_first_interrupt_of_thread_takes_no_lookup(counted: str) -> None:
 
 @pytest.mark.promise("P10")
 @pytest.mark.parametrize("status", ["finished", "interrupted"])
-def test_manually_changed_run_stores_nothing_of_the_last_commit(counted: str, status: Any) -> None:
+def test_final_commit_of_run_whose_state_was_changed_stores_no_rows(
+    counted: str, status: Any
+) -> None:
     info = services.start(counted, {"count": 0})
     lease = run_leases.claim(info.id)
     assert lease is not None
@@ -190,7 +194,7 @@ def test_manually_changed_run_stores_nothing_of_the_last_commit(counted: str, st
 
 
 @pytest.mark.promise("P10")
-def test_claim_of_concurrently_cancelled_run_is_released(
+def test_claim_of_run_cancelled_at_its_commit_returns_none_and_releases_lease(
     counted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = services.start(counted, {"count": 0})
@@ -210,7 +214,7 @@ def test_claim_of_concurrently_cancelled_run_is_released(
 
 
 @pytest.mark.parametrize("model", [Thread, Run, Interrupt])
-def test_prepared_query_reads_the_same_row_as_the_orm(counted: str, model: Any) -> None:
+def test_row_mapper_reads_the_same_values_as_the_orm(counted: str, model: Any) -> None:
     paused(counted)
     record = RowMapper(model)
     row = model.objects.values_list(*record.names)
@@ -226,7 +230,7 @@ def test_prepared_query_reads_the_same_row_as_the_orm(counted: str, model: Any) 
     assert not found._state.adding
 
 
-def test_lock_of_missing_thread_fails() -> None:
+def test_lock_thread_of_missing_thread_or_interrupt_raises_no_such_thread() -> None:
     for which in ({"pk": 0}, {"interrupt": uuid4()}):
         with pytest.raises(NoSuchThread):
             leases.lock_thread(**which)

@@ -92,7 +92,9 @@ async def hang_on_loop(state: Any) -> None:
 @pytest.mark.promise("P11")
 @pytest.mark.usefixtures("timeouts")
 @pytest.mark.parametrize("node", [hang, hang_on_loop])
-def test_timeout_in_node_is_named_and_parks_the_run_after_five(made: Made, node: Any) -> None:
+def test_run_exceeding_task_timeout_five_times_is_parked_with_error_naming_node(
+    made: Made, node: Any
+) -> None:
     run_id = made(pay=node)
     for attempt in range(1, 6):
         with alarm(TimeoutException), pytest.raises(TimeoutException):
@@ -112,7 +114,7 @@ def test_timeout_in_node_is_named_and_parks_the_run_after_five(made: Made, node:
 
 @pytest.mark.usefixtures("timeouts")
 @pytest.mark.parametrize("kind", ["thread", "loop"])
-def test_timeout_is_stored_before_waiting_for_running_nodes(
+def test_task_timeout_is_stored_on_run_while_its_node_is_still_running(
     made: Made, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     noted = threading.Event()
@@ -148,7 +150,7 @@ def test_timeout_is_stored_before_waiting_for_running_nodes(
 
 
 @pytest.mark.any_database
-def test_exit_fails_the_run_and_keeps_the_worker(made: Made) -> None:
+def test_system_exit_in_node_fails_run_and_does_not_stop_the_worker(made: Made) -> None:
     def leave(state: Any) -> None:
         raise SystemExit("bye")
 
@@ -157,7 +159,7 @@ def test_exit_fails_the_run_and_keeps_the_worker(made: Made) -> None:
 
 
 @pytest.mark.any_database
-def test_failures_of_a_group_are_named(made: Made) -> None:
+def test_error_of_run_failed_by_exception_group_names_every_member(made: Made) -> None:
     async def fail(state: Any) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(_fail(ValueError("no such thing")))
@@ -176,7 +178,7 @@ async def _fail(error: Exception) -> None:
 
 
 @pytest.mark.any_database
-def test_end_of_process_leaves_the_run_queued_with_its_reason(made: Made) -> None:
+def test_keyboard_interrupt_in_node_requeues_run_with_error_naming_node(made: Made) -> None:
     def leave(state: Any) -> None:
         raise KeyboardInterrupt
 
@@ -188,7 +190,7 @@ def test_end_of_process_leaves_the_run_queued_with_its_reason(made: Made) -> Non
 
 
 @pytest.mark.any_database
-def test_soft_time_limit_of_celery_is_not_a_failure(
+def test_celery_soft_time_limit_in_node_requeues_run_with_error_naming_limit(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def exceed(state: Any) -> None:
@@ -206,7 +208,7 @@ def test_soft_time_limit_of_celery_is_not_a_failure(
 
 
 @pytest.mark.any_database
-def test_timeout_reason_is_cleared_by_progress(made: Made) -> None:
+def test_stored_stop_reason_of_run_is_cleared_when_run_succeeds(made: Made) -> None:
     calls: list[str] = []
 
     def leave(state: Any) -> None:
@@ -222,7 +224,9 @@ def test_timeout_reason_is_cleared_by_progress(made: Made) -> None:
     assert (get_run().state, get_run().error) == ("succeeded", "")
 
 
-def test_django_q2_timeout_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_django_q2_dispatcher_stop_errors_name_the_q_cluster_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from hitl_django.contrib.django_q2 import Dispatcher
 
     monkeypatch.setattr(Conf, "TIMEOUT", 60)

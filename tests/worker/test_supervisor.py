@@ -37,7 +37,7 @@ def due(db: None) -> Any:
         yield services.start("steps", {"log": []}).id
 
 
-def test_unclaimed_run_is_a_stall(due: Any) -> None:
+def test_worker_watch_reports_fault_once_for_run_unclaimed_beyond_patience(due: Any) -> None:
     watch = WorkerWatch()
     watch.expect([due], 0.0)
     watch.expect([due], PATIENCE / 2)  # being told again doesn't start the wait anew
@@ -46,7 +46,7 @@ def test_unclaimed_run_is_a_stall(due: Any) -> None:
     assert watch.find_fault(PATIENCE + 1) is None
 
 
-def test_working_workers_are_kept(due: Any) -> None:
+def test_worker_watch_reports_no_fault_while_a_worker_is_busy(due: Any) -> None:
     watch = WorkerWatch()
     watch.expect([due], 0.0)
     watch.record(StatusReport("busy", os.getpid(), 60), 1.0)
@@ -58,7 +58,7 @@ def test_working_workers_are_kept(due: Any) -> None:
     assert watch.find_fault(61.0) is not None
 
 
-def test_vanished_busy_worker_is_ignored(due: Any) -> None:
+def test_worker_watch_ignores_busy_report_of_process_that_no_longer_exists(due: Any) -> None:
     watch = WorkerWatch()
     watch.record(StatusReport("busy", NOBODY), 0.0)
     watch.expect([due], 1.0)
@@ -78,7 +78,7 @@ def hear(watch: WorkerWatch, pipe: supervisor_pipe.SupervisorPipe, now: float) -
         watch.record(report, now)
 
 
-def test_long_node_is_busy_without_queue_timeout(
+def test_worker_watch_reports_no_fault_during_task_without_queue_timeout(
     due: Any, reported: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = WorkerWatch()
@@ -96,7 +96,7 @@ def test_long_node_is_busy_without_queue_timeout(
     assert watch.find_fault(3600.0 + PATIENCE) is not None
 
 
-def test_process_is_busy_while_one_thread_is(
+def test_worker_watch_considers_process_busy_while_any_of_its_threads_is_busy(
     due: Any, reported: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, release = threading.Event(), threading.Event()
@@ -122,7 +122,7 @@ def test_process_is_busy_while_one_thread_is(
     assert watch.find_fault(20.0 + PATIENCE) is not None
 
 
-def test_failed_task_makes_its_process_idle(
+def test_worker_watch_considers_process_idle_after_its_task_failed(
     due: Any, reported: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def advance(run_id: str) -> None:
@@ -137,7 +137,9 @@ def test_failed_task_makes_its_process_idle(
     assert watch.find_fault(1.0 + PATIENCE) is not None
 
 
-def test_project_task_of_django_tasks_counts_as_work(due: Any, reported: Any) -> None:
+def test_worker_watch_considers_process_busy_during_project_task_of_django_tasks(
+    due: Any, reported: Any
+) -> None:
     watch = WorkerWatch()
     framework.task_started.send(sender=None, task_result=Mock())
     hear(watch, reported, 0.0)
@@ -150,7 +152,9 @@ def test_project_task_of_django_tasks_counts_as_work(due: Any, reported: Any) ->
 
 
 @pytest.mark.parametrize("state", ["succeeded", "interrupted", "running"])
-def test_run_claimed_by_another_host_is_not_a_stall(due: Any, state: str) -> None:
+def test_worker_watch_reports_no_fault_for_run_claimed_by_another_host(
+    due: Any, state: str
+) -> None:
     Run.objects.update(state=state)
     Thread.objects.update(lease_until=Now() + timedelta(minutes=1))
     watch = WorkerWatch()
@@ -158,14 +162,16 @@ def test_run_claimed_by_another_host_is_not_a_stall(due: Any, state: str) -> Non
     assert watch.find_fault(PATIENCE) is None
 
 
-def test_unavailable_broker_is_not_a_stall(due: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_watch_reports_no_fault_while_broker_is_unavailable(
+    due: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dispatcher.Dispatcher, "probe", lambda self: [Critical("down")])
     watch = WorkerWatch()
     watch.expect([due], 0.0)
     assert watch.find_fault(PATIENCE) is None
 
 
-def test_misconfigured_reachable_queue_is_a_stall(
+def test_worker_watch_reports_fault_for_reachable_but_misconfigured_queue(
     due: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher.Dispatcher, "probe", lambda self: [Error("no schedule")])
@@ -174,7 +180,7 @@ def test_misconfigured_reachable_queue_is_a_stall(
     assert "no worker" in str(watch.find_fault(PATIENCE))
 
 
-def test_unread_results_are_a_stall(due: Any) -> None:
+def test_worker_watch_reports_fault_for_task_results_unread_beyond_patience(due: Any) -> None:
     watch = WorkerWatch()
     watch.record(StatusReport("idle", 1), 0.0)
     watch.record(StatusReport("idle", 2), 5.0)
@@ -183,7 +189,7 @@ def test_unread_results_are_a_stall(due: Any) -> None:
     assert watch.find_fault(2 * PATIENCE) is None
 
 
-def test_impossible_work_is_not_a_stall(due: Any) -> None:
+def test_worker_watch_reports_no_fault_after_reset(due: Any) -> None:
     watch = WorkerWatch()
     watch.expect([due], 0.0)
     watch.record(StatusReport("idle", 1), 1.0)
@@ -192,13 +198,13 @@ def test_impossible_work_is_not_a_stall(due: Any) -> None:
     assert watch.find_fault(1000.0) is None
 
 
-def test_no_reports_means_no_stall() -> None:
+def test_worker_watch_without_due_runs_reports_no_fault() -> None:
     watch = WorkerWatch()
     watch.expect([], 0.0)
     assert watch.find_fault(1000.0) is None
 
 
-def test_reports_are_read_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_supervisor_pipe_returns_status_reports_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = supervisor_pipe.SupervisorPipe()
     monkeypatch.setenv(supervisor_pipe.VARIABLE, pipe.environment()[supervisor_pipe.VARIABLE])
     assert list(pipe.read_reports()) == []
@@ -215,7 +221,7 @@ def test_reports_are_read_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor_pipe.report_status("idle")
 
 
-def test_unresponsive_supervisor_does_not_block_workers(
+def test_report_status_does_not_block_when_the_supervisor_reads_no_reports(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipe = supervisor_pipe.SupervisorPipe()
@@ -226,7 +232,7 @@ def test_unresponsive_supervisor_does_not_block_workers(
     pipe.close()
 
 
-def test_external_queue_is_swept_until_stopped(
+def test_worker_command_with_external_queue_sweeps_until_sigterm(
     transactional_db: None, due: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Run.objects.update(hinted_at=Now() - timedelta(hours=1))
@@ -262,7 +268,7 @@ def answered(due: Any, settings: Any) -> Any:
     return due
 
 
-def test_undo_period_looks_for_runs_each_second(
+def test_worker_command_with_undo_period_checks_for_due_runs_each_second(
     transactional_db: None, answered: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds: list[float] = []
@@ -279,7 +285,7 @@ def test_undo_period_looks_for_runs_each_second(
     assert Run.objects.get().state == "queued"
 
 
-def test_supervisor_looks_for_undone_runs_between_sweeps(
+def test_supervisor_queues_run_after_undo_period_between_sweeps(
     transactional_db: None, answered: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Child:
@@ -301,7 +307,7 @@ def test_supervisor_looks_for_undone_runs_between_sweeps(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_signal_in_finalizer_ends_the_supervisor(
+def test_sigterm_received_in_finalizer_stops_the_supervisor(
     transactional_db: None, due: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Connection:
@@ -322,7 +328,7 @@ def test_signal_in_finalizer_ends_the_supervisor(
     assert "Stopped by SIGTERM." in out.getvalue()
 
 
-def test_signal_during_start_leaves_no_process(
+def test_sigterm_during_start_of_child_process_leaves_no_running_child(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = []
@@ -338,7 +344,7 @@ def test_signal_during_start_leaves_no_process(
     assert [child.exit_code() is not None for child in started] == [True]
 
 
-def test_sweep_reports_the_queued_runs(due: Any) -> None:
+def test_sweep_returns_ids_of_the_runs_it_requeued(due: Any) -> None:
     from hitl_django.worker.sweeper import is_any_due, sweep
 
     assert sweep() == []

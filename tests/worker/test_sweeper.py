@@ -36,7 +36,7 @@ def forget(*infos: services.RunInfo) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_runs_with_lost_messages_are_executed(advance: Advance) -> None:
+def test_sweep_requeues_all_runs_with_lost_messages(advance: Advance) -> None:
     infos = [services.start("steps", {"log": []}) for _ in range(20)]
     forget(*infos)
     assert advance() == 0
@@ -46,7 +46,7 @@ def test_runs_with_lost_messages_are_executed(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_response_with_lost_message_is_used(advance: Advance) -> None:
+def test_sweep_requeues_decided_run_whose_message_was_lost(advance: Advance) -> None:
     info = services.start("approval", {"text": "x"})
     advance()
     services.decide(Interrupt.objects.get().pk, "approve")
@@ -57,7 +57,7 @@ def test_response_with_lost_message_is_used(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P7")
-def test_run_of_dead_worker_is_resumed_after_its_lease(advance: Advance) -> None:
+def test_sweep_requeues_run_of_dead_worker_after_its_lease_expired(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     assert run_leases.claim(info.id) is not None
     forget(info)
@@ -69,14 +69,14 @@ def test_run_of_dead_worker_is_resumed_after_its_lease(advance: Advance) -> None
     assert Run.objects.get().state == "succeeded"
 
 
-def test_recently_queued_run_is_not_sent_again(advance: Advance) -> None:
+def test_sweep_does_not_requeue_recently_queued_run(advance: Advance) -> None:
     services.start("steps", {"log": []})
     testing.run_ids.clear()
     sweep()
     assert advance() == 0
 
 
-def test_run_is_sent_once_per_period(advance: Advance) -> None:
+def test_repeated_sweeps_requeue_run_only_once_per_period(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     forget(info)
     for _ in range(3):
@@ -86,7 +86,7 @@ def test_run_is_sent_once_per_period(advance: Advance) -> None:
 
 @pytest.mark.database("postgresql")
 @pytest.mark.django_db(transaction=True)
-def test_concurrent_sweeps_send_different_runs_without_blocking(
+def test_concurrent_sweeps_requeue_different_runs_without_blocking_each_other(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     infos = [services.start("steps", {"log": []}) for _ in range(4)]
@@ -114,7 +114,9 @@ def test_concurrent_sweeps_send_different_runs_without_blocking(
 
 
 @pytest.mark.parametrize("state", ["interrupted", "succeeded", "failed", "parked", "cancelled"])
-def test_waiting_and_ended_runs_are_not_sent(advance: Advance, state: str) -> None:
+def test_sweep_does_not_requeue_interrupted_parked_or_ended_run(
+    advance: Advance, state: str
+) -> None:
     info = services.start("steps", {"log": []})
     Run.objects.update(state=state)
     forget(info)
@@ -122,7 +124,7 @@ def test_waiting_and_ended_runs_are_not_sent(advance: Advance, state: str) -> No
     assert advance() == 0
 
 
-def test_sweep_sends_the_oldest_within_its_batch(
+def test_sweep_requeues_the_longest_waiting_run_first_within_its_batch(
     advance: Advance,
 ) -> None:
     infos = [services.start("steps", {"log": []}) for _ in range(5)]
@@ -135,7 +137,7 @@ def test_sweep_sends_the_oldest_within_its_batch(
     assert testing.run_ids[0] == str(first.id)
 
 
-def test_next_sweep_sends_the_rest(advance: Advance) -> None:
+def test_repeated_sweeps_requeue_runs_beyond_the_batch_limit(advance: Advance) -> None:
     infos = [services.start("steps", {"log": []}) for _ in range(5)]
     forget(*infos)
     with override_settings(HITL={**settings.HITL, "SWEEP_BATCH": 2}):
@@ -144,7 +146,7 @@ def test_next_sweep_sends_the_rest(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_run_with_failed_message_is_sent_by_next_sweep(
+def test_run_whose_message_failed_in_one_sweep_is_requeued_by_the_next_sweep(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(run_id: UUID, batch: WriteBatch) -> None:
@@ -160,7 +162,7 @@ def test_run_with_failed_message_is_sent_by_next_sweep(
 
 
 @pytest.mark.promise("P8")
-def test_running_run_without_lease_is_sent(advance: Advance) -> None:
+def test_sweep_requeues_running_run_without_lease(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     assert run_leases.claim(info.id) is not None
     Thread.objects.update(lease_until=None)
@@ -171,7 +173,7 @@ def test_running_run_without_lease_is_sent(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_run_is_due_until_claimed_or_ended(advance: Advance) -> None:
+def test_is_any_due_returns_true_until_run_is_claimed_or_ended(advance: Advance) -> None:
     info, other = (services.start("steps", {"log": []}) for _ in range(2))
     assert is_any_due([info.id])
     assert run_leases.claim(info.id) is not None
@@ -190,7 +192,7 @@ def age(info: services.RunInfo, **hours: int) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_run_missed_by_sweeps_is_reported(advance: Advance) -> None:
+def test_find_missed_since_returns_time_of_run_no_sweep_has_requeued(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     assert find_missed_since() is None
     age(info, queued_at=3, hinted_at=2)
@@ -204,7 +206,9 @@ def test_run_missed_by_sweeps_is_reported(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_only_messages_of_a_sweep_prove_sweeping(advance: Advance) -> None:
+def test_find_missed_since_returns_none_after_a_later_sweep_requeued_a_run(
+    advance: Advance,
+) -> None:
     late, ended, new = (services.start("steps", {"log": []}) for _ in range(3))
     age(late, queued_at=3, hinted_at=2)
     Run.objects.filter(pk=ended.id).update(state="succeeded", queued_at=Now() - timedelta(hours=3))
@@ -216,7 +220,7 @@ def test_only_messages_of_a_sweep_prove_sweeping(advance: Advance) -> None:
 
 @pytest.mark.promise("P8")
 @pytest.mark.parametrize("broken", ["expire_due", "warn_expiring", "mark_overdue"])
-def test_failing_interrupt_step_does_not_block_runs(
+def test_sweep_whose_interrupt_processing_fails_still_requeues_runs(
     advance: Advance,
     broken: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -232,7 +236,7 @@ def test_failing_interrupt_step_does_not_block_runs(
     assert "interrupts could not be processed" in caplog.text
 
 
-def test_failing_event_step_does_not_hide_sent_runs(
+def test_sweep_whose_event_deletion_fails_still_returns_requeued_runs(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(days: float, limit: int) -> int:
@@ -246,7 +250,7 @@ def test_failing_event_step_does_not_hide_sent_runs(
     assert "events could not be processed" in caplog.text
 
 
-def test_unlimited_retention_does_not_fail_the_sweep(
+def test_sweep_with_unlimited_retention_deletes_no_thread_and_logs_no_error(
     advance: Advance, caplog: pytest.LogCaptureFixture
 ) -> None:
     services.start("steps", {"log": []})
@@ -257,7 +261,7 @@ def test_unlimited_retention_does_not_fail_the_sweep(
     assert Thread.objects.count() == 1
 
 
-def test_run_overdue_after_undo_period_is_reported(
+def test_find_missed_since_reports_run_whose_undo_period_ended_an_hour_ago(
     advance: Advance,
 ) -> None:
     info = services.start("approval", {"text": "x"})

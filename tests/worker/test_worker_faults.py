@@ -86,7 +86,7 @@ def sets_autocommit_off_and_fails(state: Any) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("beside", [False, True])
-def test_broken_connection_fails_its_node_without_loss(
+def test_node_that_breaks_the_database_connection_fails_and_succeeds_on_retry(
     spoilt: Spoilt, fault: Fault, beside: bool
 ) -> None:
     spoilt.fault, spoilt.beside = fault, beside
@@ -113,7 +113,7 @@ def test_broken_connection_fails_its_node_without_loss(
 
 
 @pytest.mark.django_db
-def test_run_cancelled_during_execution_stores_nothing_more(spoilt: Spoilt) -> None:
+def test_run_cancelled_by_its_own_node_stores_no_further_step(spoilt: Spoilt) -> None:
     def cancels(state: Any) -> dict[str, Any]:
         services.cancel(Run.objects.get().pk)
         return {"log": ["bad"]}
@@ -133,7 +133,7 @@ def test_run_cancelled_during_execution_stores_nothing_more(spoilt: Spoilt) -> N
 
 
 @pytest.mark.django_db
-def test_thread_deleted_during_execution_does_not_stop_the_worker(spoilt: Spoilt) -> None:
+def test_thread_deleted_by_its_own_node_does_not_stop_the_worker(spoilt: Spoilt) -> None:
     def deletes(state: Any) -> dict[str, Any]:
         Run.objects.all().delete()
         Thread.objects.all().delete()
