@@ -71,7 +71,7 @@ def ask(state: State) -> State:
     return {"log": [interrupt("go on?")]}
 
 
-def test_async_durability_stores_the_same_rows_as_sync(
+def test_async_durability_run_stores_the_history_of_every_super_step(
     invoke: Callable[..., Any], begun: list[Any]
 ) -> None:
     graph = line(log, log, ask, log, log)
@@ -83,7 +83,7 @@ def test_async_durability_stores_the_same_rows_as_sync(
     assert Thread.objects.get().lease_until is None
 
 
-def test_async_durability_stores_value_as_of_its_step(
+def test_async_durability_run_stores_value_without_later_mutations(
     invoke: Callable[..., Any], begun: list[Any]
 ) -> None:
     kept: dict[str, Any] = {"list": [1]}
@@ -98,13 +98,17 @@ def test_async_durability_stores_value_as_of_its_step(
     assert stored[0] == {"list": [1]}
 
 
-def test_async_durability_stores_list_deltas(invoke: Callable[..., Any], begun: list[Any]) -> None:
+def test_async_durability_run_restores_list_stored_as_deltas(
+    invoke: Callable[..., Any], begun: list[Any]
+) -> None:
     graph = line(*[lambda state: {"log": ["a line that is long enough"] * 50}] * 6)
     invoke(graph, {"log": []})
     assert len(graph.get_state(CONFIG).values["log"]) == 300
 
 
-def test_async_durability_respects_a_lost_lease(begun: list[Any]) -> None:
+def test_async_durability_run_losing_its_lease_raises_lease_lost_error_and_stores_no_later_step(
+    begun: list[Any],
+) -> None:
     def lose(state: State) -> State:
         Thread.objects.update(epoch=99, lease_owner="somebody else")
         return {"log": ["lose"]}
@@ -115,14 +119,14 @@ def test_async_durability_respects_a_lost_lease(begun: list[Any]) -> None:
     assert max(Checkpoint.objects.values_list("step", flat=True)) <= 1
 
 
-def test_async_durability_in_transaction_uses_its_connection(begun: list[Any]) -> None:
+def test_async_durability_run_in_rolled_back_transaction_leaves_no_thread(begun: list[Any]) -> None:
     with transaction.atomic():
         line(log, log).invoke({"log": []}, CONFIG, durability="async")
         transaction.set_rollback(True)
     assert (begun, Thread.objects.count()) == ([], 0)
 
 
-def test_async_durability_stores_subgraph_after_its_parent(
+def test_async_durability_run_stores_subgraph_checkpoints_after_parent_checkpoints(
     invoke: Callable[..., Any], begun: list[Any]
 ) -> None:
     below = StateGraph(State).add_node("x", log).add_node("y", ask)

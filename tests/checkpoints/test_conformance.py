@@ -53,12 +53,12 @@ def put(saver: Any, config: Any, values: dict[str, Any], version: int, **metadat
     return saver.put(config, checkpoint(values, versions), metadata, versions)
 
 
-def test_unknown_thread_has_no_checkpoint(saver: BaseCheckpointSaver) -> None:
+def test_saver_returns_no_checkpoint_for_unknown_thread(saver: BaseCheckpointSaver) -> None:
     assert saver.get_tuple(place("nobody")) is None
     assert list(saver.list(place("nobody"))) == []
 
 
-def test_put_checkpoint_is_read_back(saver: BaseCheckpointSaver) -> None:
+def test_saver_put_checkpoint_is_returned_by_get_tuple(saver: BaseCheckpointSaver) -> None:
     stored = checkpoint({"a": 1, "b": [1, 2]}, {"a": 1, "b": 1})
     config = saver.put(place(), stored, {"source": "input", "step": -1}, {"a": 1, "b": 1})
 
@@ -73,7 +73,7 @@ def test_put_checkpoint_is_read_back(saver: BaseCheckpointSaver) -> None:
 
 
 @pytest.mark.promise("P14")
-def test_values_of_every_type_round_trip(saver: BaseCheckpointSaver) -> None:
+def test_saver_restores_channel_values_of_every_supported_type(saver: BaseCheckpointSaver) -> None:
     value = {
         "text": "naïve \u202e ✓",
         "numbers": [0, -1, 2**70, -0.0, 1.5, Decimal("1.10")],
@@ -91,13 +91,17 @@ def test_values_of_every_type_round_trip(saver: BaseCheckpointSaver) -> None:
     assert list(found) == list(value)
 
 
-def test_loaded_value_is_a_copy(saver: BaseCheckpointSaver) -> None:
+def test_mutating_checkpoint_returned_by_saver_does_not_change_stored_value(
+    saver: BaseCheckpointSaver,
+) -> None:
     config = put(saver, place(), {"a": [1]}, 1)
     saver.get_tuple(config).checkpoint["channel_values"]["a"].append(2)
     assert saver.get_tuple(config).checkpoint["channel_values"]["a"] == [1]
 
 
-def test_config_without_id_reads_the_newest_checkpoint(saver: BaseCheckpointSaver) -> None:
+def test_saver_get_tuple_without_checkpoint_id_returns_the_newest_checkpoint(
+    saver: BaseCheckpointSaver,
+) -> None:
     first = put(saver, place(), {"a": 1}, 1)
     second = put(saver, first, {"a": 2}, 2)
     assert saver.get_tuple(place()).config == second
@@ -105,7 +109,9 @@ def test_config_without_id_reads_the_newest_checkpoint(saver: BaseCheckpointSave
     assert saver.get_tuple(first).checkpoint["channel_values"] == {"a": 1}
 
 
-def test_threads_and_namespaces_are_separate(saver: BaseCheckpointSaver) -> None:
+def test_saver_stores_checkpoints_of_threads_and_namespaces_separately(
+    saver: BaseCheckpointSaver,
+) -> None:
     put(saver, place("one"), {"a": 1}, 1)
     put(saver, place("one", "child:1"), {"a": 2}, 1)
     put(saver, place("two"), {"a": 3}, 1)
@@ -116,7 +122,9 @@ def test_threads_and_namespaces_are_separate(saver: BaseCheckpointSaver) -> None
     assert read == {("one", ""): 1, ("one", "child:1"): 2, ("two", ""): 3}
 
 
-def test_checkpoint_keeps_unchanged_values(saver: BaseCheckpointSaver) -> None:
+def test_saver_restores_channel_value_not_written_by_the_newest_checkpoint(
+    saver: BaseCheckpointSaver,
+) -> None:
     first = put(saver, place(), {"a": 1, "b": 1}, 1)
     later = checkpoint({"a": 2, "b": 1}, {"a": 2, "b": 1})
     second = saver.put(first, later, {"source": "loop", "step": 1}, {"a": 2})
@@ -124,7 +132,9 @@ def test_checkpoint_keeps_unchanged_values(saver: BaseCheckpointSaver) -> None:
     assert saver.get_tuple(first).checkpoint["channel_values"] == {"a": 1, "b": 1}
 
 
-def test_emptied_channel_has_version_and_no_value(saver: BaseCheckpointSaver) -> None:
+def test_saver_restores_emptied_channel_with_version_and_without_value(
+    saver: BaseCheckpointSaver,
+) -> None:
     first = put(saver, place(), {"a": 1, "b": 1}, 1)
     later = checkpoint({"a": 1}, {"a": 1, "b": 2})
     second = saver.put(first, later, {"source": "loop", "step": 1}, {"b": 2})
@@ -133,7 +143,9 @@ def test_emptied_channel_has_version_and_no_value(saver: BaseCheckpointSaver) ->
     assert found["channel_versions"] == {"a": 1, "b": 2}
 
 
-def test_branches_of_a_thread_keep_their_own_values(saver: BaseCheckpointSaver) -> None:
+def test_saver_restores_each_branch_of_a_thread_with_its_own_values(
+    saver: BaseCheckpointSaver,
+) -> None:
     root = put(saver, place(), {"a": 0}, 1)
     versions = [saver.get_next_version(1, None) for _ in range(2)]
     branches = [put(saver, root, {"a": n}, v) for n, v in enumerate(versions)]
@@ -142,7 +154,7 @@ def test_branches_of_a_thread_keep_their_own_values(saver: BaseCheckpointSaver) 
     assert all(saver.get_tuple(one).parent_config == root for one in branches)
 
 
-def test_versions_increase(saver: BaseCheckpointSaver) -> None:
+def test_saver_get_next_version_increases_with_each_call(saver: BaseCheckpointSaver) -> None:
     version = None
     for _ in range(5):
         following = saver.get_next_version(version, None)
@@ -150,7 +162,9 @@ def test_versions_increase(saver: BaseCheckpointSaver) -> None:
         version = following
 
 
-def test_writes_are_ordered_by_path_task_and_slot(saver: BaseCheckpointSaver) -> None:
+def test_saver_returns_pending_writes_ordered_by_path_task_and_slot(
+    saver: BaseCheckpointSaver,
+) -> None:
     config = put(saver, place(), {"a": 1}, 1)
     saver.put_writes(config, [("b", 1), ("c", 2)], OTHER, "~path1")
     saver.put_writes(config, [("b", 3)], TASK, "~path2")
@@ -164,7 +178,9 @@ def test_writes_are_ordered_by_path_task_and_slot(saver: BaseCheckpointSaver) ->
     ]
 
 
-def test_paths_are_ordered_by_code_point(saver: BaseCheckpointSaver) -> None:
+def test_saver_returns_pending_writes_with_paths_ordered_by_code_point(
+    saver: BaseCheckpointSaver,
+) -> None:
     config = put(saver, place(), {"a": 1}, 1)
     paths = ["~b", "~B", "~_", "~a, 10", "~a, 1"]
     for number, path in enumerate(paths):
@@ -174,14 +190,18 @@ def test_paths_are_ordered_by_code_point(saver: BaseCheckpointSaver) -> None:
 
 
 @pytest.mark.promise("P6")
-def test_channel_writes_keep_the_first_value(saver: BaseCheckpointSaver) -> None:
+def test_saver_put_writes_of_channel_twice_stores_the_first_value(
+    saver: BaseCheckpointSaver,
+) -> None:
     config = put(saver, place(), {"a": 1}, 1)
     saver.put_writes(config, [("b", "first")], TASK)
     saver.put_writes(config, [("b", "second"), ("c", "second")], TASK)
     assert saver.get_tuple(config).pending_writes == [(TASK, "b", "first")]
 
 
-def test_control_write_replaces_the_earlier_one(saver: BaseCheckpointSaver) -> None:
+def test_saver_put_writes_of_error_or_resume_twice_stores_the_last_value(
+    saver: BaseCheckpointSaver,
+) -> None:
     config = put(saver, place(), {"a": 1}, 1)
     for word in ("first", "second"):
         saver.put_writes(config, [(ERROR, word)], TASK)
@@ -192,7 +212,9 @@ def test_control_write_replaces_the_earlier_one(saver: BaseCheckpointSaver) -> N
     ]
 
 
-def test_writes_belong_to_their_checkpoint(saver: BaseCheckpointSaver) -> None:
+def test_saver_returns_pending_writes_only_for_their_own_checkpoint(
+    saver: BaseCheckpointSaver,
+) -> None:
     first = put(saver, place(), {"a": 1}, 1)
     saver.put_writes(first, [("b", 1)], TASK)
     second = put(saver, first, {"a": 2}, 2)
@@ -200,7 +222,9 @@ def test_writes_belong_to_their_checkpoint(saver: BaseCheckpointSaver) -> None:
     assert saver.get_tuple(first).pending_writes == [(TASK, "b", 1)]
 
 
-def test_commit_stores_writes_on_parent_and_child(saver: BaseCheckpointSaver) -> None:
+def test_saver_commit_stores_child_checkpoint_and_writes_on_its_parent(
+    saver: BaseCheckpointSaver,
+) -> None:
     parent = put(saver, place(), {"a": 1}, 1)
     child = checkpoint({"a": 2}, {"a": 2})
     tasks = [TaskWrites(TASK, "~p", [("a", 2)]), TaskWrites(OTHER, "~q", [("a", 2)])]
@@ -227,7 +251,7 @@ SENT = [(TASKS, send) for send in SENDS]
     ],
     ids=["all", "sends apart", "twice", "a list of sends", "sent twice", "control"],
 )
-def test_writes_equal_to_channel_value_are_read(
+def test_saver_returns_pending_writes_equal_to_a_channel_value_of_the_child(
     saver: BaseCheckpointSaver, writes: list[Any]
 ) -> None:
     parent = put(saver, place(), {"b": 1}, 1)
@@ -246,14 +270,14 @@ def test_writes_equal_to_channel_value_are_read(
     )
 
 
-def test_history_is_newest_first(saver: BaseCheckpointSaver) -> None:
+def test_saver_list_returns_checkpoints_newest_first(saver: BaseCheckpointSaver) -> None:
     configs = [put(saver, place(), {"a": n}, n + 1, step=n) for n in range(4)]
     found = list(saver.list(place()))
     assert [one.config for one in found] == configs[::-1]
     assert [one.checkpoint["channel_values"]["a"] for one in found] == [3, 2, 1, 0]
 
 
-def test_history_respects_before_limit_and_filter(saver: BaseCheckpointSaver) -> None:
+def test_saver_list_applies_before_limit_and_metadata_filter(saver: BaseCheckpointSaver) -> None:
     configs = [
         put(saver, place(), {"a": n}, n + 1, step=n, source="loop" if n % 2 else "update")
         for n in range(5)
@@ -270,7 +294,9 @@ def test_history_respects_before_limit_and_filter(saver: BaseCheckpointSaver) ->
     assert steps(filter={"source": "nothing"}) == []
 
 
-def test_history_covers_unspecified_config_keys(saver: BaseCheckpointSaver) -> None:
+def test_saver_list_without_namespace_or_thread_returns_checkpoints_of_all(
+    saver: BaseCheckpointSaver,
+) -> None:
     put(saver, place("one"), {"a": 1}, 1)
     put(saver, place("one", "child"), {"a": 1}, 1)
     put(saver, place("two"), {"a": 1}, 1)
@@ -279,7 +305,9 @@ def test_history_covers_unspecified_config_keys(saver: BaseCheckpointSaver) -> N
     assert len(list(saver.list(place("one")))) == 1
 
 
-def test_history_of_one_checkpoint_has_that_one(saver: BaseCheckpointSaver) -> None:
+def test_saver_list_with_checkpoint_id_returns_only_that_checkpoint(
+    saver: BaseCheckpointSaver,
+) -> None:
     first = put(saver, place(), {"a": 1}, 1)
     second = put(saver, first, {"a": 2}, 2)
     assert [one.config for one in saver.list(first)] == [first]
@@ -287,7 +315,7 @@ def test_history_of_one_checkpoint_has_that_one(saver: BaseCheckpointSaver) -> N
     assert list(saver.list(second, before=second)) == []
 
 
-def test_long_history_is_complete(saver: BaseCheckpointSaver) -> None:
+def test_saver_list_returns_all_of_230_checkpoints(saver: BaseCheckpointSaver) -> None:
     config = place()
     for number in range(230):
         config = put(saver, config, {"a": number}, number + 1, step=number)
@@ -296,7 +324,7 @@ def test_long_history_is_complete(saver: BaseCheckpointSaver) -> None:
     assert len(list(saver.list(place(), limit=150))) == 150
 
 
-def test_delete_thread_keeps_other_threads(saver: BaseCheckpointSaver) -> None:
+def test_saver_delete_thread_leaves_other_threads_unchanged(saver: BaseCheckpointSaver) -> None:
     for thread in ("one", "two"):
         config = put(saver, place(thread), {"a": 1}, 1)
         saver.put_writes(config, [("a", 1)], TASK)
@@ -305,7 +333,9 @@ def test_delete_thread_keeps_other_threads(saver: BaseCheckpointSaver) -> None:
     assert saver.get_tuple(place("two")).pending_writes == [(TASK, "a", 1)]
 
 
-def test_async_methods_return_the_same(saver: BaseCheckpointSaver) -> None:
+def test_saver_async_methods_return_same_checkpoints_as_sync_methods(
+    saver: BaseCheckpointSaver,
+) -> None:
     config = put(saver, place(), {"a": 1}, 1)
 
     async def use() -> tuple[Any, list[Any], Any]:
@@ -324,7 +354,9 @@ class State(TypedDict, total=False):
 
 
 @pytest.mark.promise("P17")
-def test_graph_pauses_and_resumes(saver: BaseCheckpointSaver) -> None:
+def test_graph_with_saver_pauses_at_parallel_interrupts_and_resumes(
+    saver: BaseCheckpointSaver,
+) -> None:
     def asking(name: str) -> Any:
         return lambda state: {"log": [f"{name}:{interrupt(name)}"]}
 

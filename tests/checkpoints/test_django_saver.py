@@ -61,7 +61,9 @@ def a_commit(outcome: Outcome | None = None, ns: str = "", thread: str = "t") ->
 
 @pytest.mark.promise("P10")
 @pytest.mark.django_db(transaction=True)
-def test_worker_without_lease_writes_nothing() -> None:
+def test_django_saver_commit_without_valid_lease_raises_lease_lost_error_and_stores_no_rows() -> (
+    None
+):
     saver = bound(Turnstile(shut=True))
     for outcome in (None, Outcome("finished")):
         with pytest.raises(LeaseLostError):
@@ -71,7 +73,7 @@ def test_worker_without_lease_writes_nothing() -> None:
     assert not PendingWrite.objects.exists()
 
 
-def test_fence_is_part_of_every_commit_and_settled_in_the_last() -> None:
+def test_django_saver_checks_fence_at_each_commit_and_settles_it_at_the_last() -> None:
     fence = Turnstile()
     saver = bound(fence)
     saver.commit(a_commit())
@@ -80,13 +82,13 @@ def test_fence_is_part_of_every_commit_and_settled_in_the_last() -> None:
     assert set(Checkpoint.objects.values_list("epoch", flat=True)) == {3}
 
 
-def test_only_root_graph_settles_the_run() -> None:
+def test_django_saver_settles_fence_only_for_commit_of_root_graph() -> None:
     fence = Turnstile()
     bound(fence).commit(a_commit(Outcome("interrupted"), ns="child:1"))
     assert fence.calls == [("guard", False)]
 
 
-def test_fence_ignores_other_threads() -> None:
+def test_django_saver_commit_to_another_thread_does_not_check_the_fence() -> None:
     fence = Turnstile(shut=True)
     bound(fence).commit(a_commit(Outcome("finished"), thread="other"))
     assert fence.calls == []
@@ -94,7 +96,7 @@ def test_fence_ignores_other_threads() -> None:
 
 
 @pytest.mark.promise("P4")
-def test_worker_keeps_concurrent_response() -> None:
+def test_django_saver_commit_preserves_response_stored_concurrently_by_another_saver() -> None:
     saver = bound(Turnstile())
     config = put(saver, place(), {"a": 1}, 1)
     DjangoSaver().put_writes(config, [(RESUME, ["first", "given meanwhile"])], TASK)
@@ -108,7 +110,7 @@ def test_worker_keeps_concurrent_response() -> None:
 
 
 @pytest.mark.promise("P14")
-def test_unstorable_value_names_its_channel_and_stores_nothing() -> None:
+def test_django_saver_commit_of_unstorable_value_raises_unserializable_error_without_rows() -> None:
     commit = a_commit()
     commit.checkpoint["channel_values"]["a"] = {"deep": [object()]}
     with pytest.raises(UnserializableError) as caught:
@@ -130,7 +132,9 @@ def test_unstorable_value_names_its_channel_and_stores_nothing() -> None:
         (PendingWrite, "data"),
     ],
 )
-def test_damaged_bytes_are_rejected(model: Any, column: str) -> None:
+def test_django_saver_reading_damaged_row_raises_corrupt_payload_error(
+    model: Any, column: str
+) -> None:
     saver = DjangoSaver()
     first = put(saver, place(), {"a": ["value"], "b": 1}, 1)
     stored = checkpoint({"a": ["value"], "b": 1}, {"a": 1, "b": 1})
@@ -146,7 +150,7 @@ def test_damaged_bytes_are_rejected(model: Any, column: str) -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 40])
-def test_load_takes_two_queries_for_any_thread(steps: int) -> None:
+def test_django_saver_get_tuple_takes_two_queries_for_any_number_of_checkpoints(steps: int) -> None:
     saver = DjangoSaver()
     config = place()
     for number in range(steps):
@@ -159,7 +163,7 @@ def test_load_takes_two_queries_for_any_thread(steps: int) -> None:
     assert len(queries) == 2
 
 
-def test_load_of_small_state_takes_one_query() -> None:
+def test_django_saver_get_tuple_of_small_state_takes_one_query() -> None:
     saver = DjangoSaver()
     put(saver, place(), {"count": 1, "note": "short"}, 1)
     with CaptureQueriesContext(connection) as queries:
@@ -167,7 +171,7 @@ def test_load_of_small_state_takes_one_query() -> None:
     assert len(queries) == 1
 
 
-def test_row_without_completeness_flag_is_read_further() -> None:
+def test_django_saver_reads_checkpoint_row_stored_without_completeness_flag() -> None:
     # As rows were stored before.
     saver = DjangoSaver()
     put(saver, place(), {"count": 1, "note": "short"}, 1)
@@ -182,7 +186,7 @@ def test_row_without_completeness_flag_is_read_further() -> None:
     assert found.checkpoint["channel_values"] == {"count": 1, "note": "short"}
 
 
-def test_outdated_values_are_not_read(
+def test_django_saver_get_tuple_does_not_read_outdated_channel_values(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     saver = DjangoSaver()
@@ -207,7 +211,7 @@ def test_outdated_values_are_not_read(
     assert sum(read) < 5_000
 
 
-def test_history_page_takes_three_queries() -> None:
+def test_django_saver_list_page_takes_three_queries() -> None:
     saver = DjangoSaver()
     config = place()
     for number in range(20):
@@ -217,7 +221,7 @@ def test_history_page_takes_three_queries() -> None:
     assert len(queries) == 3
 
 
-def test_newest_checkpoint_is_found_without_sorting() -> None:
+def test_django_saver_query_for_newest_checkpoint_reads_index_without_sorting() -> None:
     text, values = saver_statements.NEWEST.ready(connection, {"thread_id": "t", "ns": ""})
     with connection.cursor() as cursor:
         explain = "EXPLAIN QUERY PLAN "
@@ -233,7 +237,7 @@ def test_newest_checkpoint_is_found_without_sorting() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_commit_is_one_statement_or_fence_and_checkpoint() -> None:
+def test_django_saver_commit_takes_one_statement_on_postgresql_and_two_on_sqlite() -> None:
     saver = bound(Turnstile())
     with CaptureQueriesContext(connection) as queries:
         saver.commit(a_commit())
@@ -246,7 +250,7 @@ def test_commit_is_one_statement_or_fence_and_checkpoint() -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("shut", [False, True])
-def test_large_commit_is_atomic(shut: bool) -> None:
+def test_django_saver_commit_of_4000_writes_is_stored_completely_or_rolled_back(shut: bool) -> None:
     saver = bound(Turnstile(shut=shut))
     tasks = [TaskWrites(f"task {at:05}", "", [("a", at)]) for at in range(4000)]
     commit = a_commit()
@@ -261,13 +265,13 @@ def test_large_commit_is_atomic(shut: bool) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_worker_commit_inside_transaction_is_rejected() -> None:
+def test_leased_django_saver_commit_inside_transaction_raises_runtime_error() -> None:
     saver = bound(Turnstile())
     with transaction.atomic(), pytest.raises(RuntimeError, match="durable"):
         saver.commit(a_commit())
 
 
-def test_delete_thread_keeps_row_referenced_by_runs() -> None:
+def test_delete_thread_of_thread_with_runs_leaves_its_thread_row() -> None:
     from hitl_django.models import Run
 
     saver = DjangoSaver()
@@ -281,7 +285,7 @@ def test_delete_thread_keeps_row_referenced_by_runs() -> None:
 
 @pytest.mark.parametrize("within", [False, True])
 @pytest.mark.django_db(transaction=True)
-def test_thread_created_concurrently_is_used(within: bool) -> None:
+def test_django_saver_commit_uses_thread_row_created_concurrently(within: bool) -> None:
     theirs = Thread.objects.create(thread_id="t")
     saver, unbound = DjangoSaver(), a_commit()
     row = thread_rows.ThreadRow(theirs.pk, 0, "", None)
@@ -293,7 +297,7 @@ def test_thread_created_concurrently_is_used(within: bool) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_thread_deleted_externally_is_created_again() -> None:
+def test_django_saver_put_creates_thread_again_after_another_saver_deleted_it() -> None:
     saver = DjangoSaver()
     put(saver, place(), {"a": 1}, 1)
     DjangoSaver().delete_thread("t")
@@ -304,7 +308,7 @@ def test_thread_deleted_externally_is_created_again() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_thread_deleted_in_transaction_is_created_again_in_it() -> None:
+def test_django_saver_put_in_transaction_creates_thread_deleted_in_that_transaction() -> None:
     saver = DjangoSaver()
     put(saver, place(), {"a": 1}, 1)
     with transaction.atomic():
@@ -316,7 +320,7 @@ def test_thread_deleted_in_transaction_is_created_again_in_it() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_worker_statement_error_is_not_retried() -> None:
+def test_leased_django_saver_does_not_retry_commit_after_integrity_error() -> None:
     saver = bound(Turnstile())
     with (
         patch.object(WriteBatch, "commit", side_effect=IntegrityError) as tried,
@@ -327,7 +331,7 @@ def test_worker_statement_error_is_not_retried() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_thread_of_rolled_back_transaction_is_forgotten() -> None:
+def test_django_saver_put_after_rollback_does_not_reuse_rolled_back_thread_key() -> None:
     saver = DjangoSaver()
     with transaction.atomic():
         put(saver, place(), {"a": 1}, 1)
@@ -337,7 +341,7 @@ def test_thread_of_rolled_back_transaction_is_forgotten() -> None:
     assert Checkpoint.objects.get().thread.thread_id == "t"
 
 
-def test_history_page_uses_a_prepared_query(
+def test_django_saver_list_page_does_not_build_its_query_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     saver, config = DjangoSaver(), place()
@@ -360,7 +364,7 @@ class Counted(TypedDict):
     n: int
 
 
-def test_history_page_decodes_only_its_rows(
+def test_django_saver_list_page_decodes_only_the_returned_checkpoints(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     decoded = []

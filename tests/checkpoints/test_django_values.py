@@ -24,7 +24,9 @@ in_each_place = pytest.mark.parametrize("place", PLACES)
 
 @in_each_place
 @pytest.mark.parametrize("name", OF_DJANGO)
-def test_django_object_as_update_is_rejected(name: str, place: str) -> None:
+def test_node_returning_django_object_as_update_fails_with_invalid_update_error(
+    name: str, place: str
+) -> None:
     make, words = OF_DJANGO[name]
     trial = Trial(lambda state: make(), place)
     error = trial.failure()
@@ -37,7 +39,9 @@ def test_django_object_as_update_is_rejected(name: str, place: str) -> None:
 
 @in_each_place
 @pytest.mark.parametrize("name", OF_DJANGO)
-def test_django_object_in_a_key_is_rejected(name: str, place: str) -> None:
+def test_node_returning_django_object_as_value_fails_with_error_naming_path(
+    name: str, place: str
+) -> None:
     make, words = OF_DJANGO[name]
     trial = Trial(lambda state: {"x": make()}, place)
     error = trial.failure()

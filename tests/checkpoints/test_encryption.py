@@ -99,7 +99,7 @@ def is_readable() -> bool:
     return any(SECRET.encode() in data for data in stored_bytes())
 
 
-def test_encrypted_state_has_no_plaintext_and_round_trips(keys: Any) -> None:
+def test_encrypted_checkpoints_contain_no_plaintext_and_restore_equal_state(keys: Any) -> None:
     expected = run()
     assert is_readable()
     DjangoSaver().delete_thread("t")
@@ -110,7 +110,7 @@ def test_encrypted_state_has_no_plaintext_and_round_trips(keys: Any) -> None:
     assert PendingWrite.objects.exists()
 
 
-def test_equal_values_have_different_bytes_and_digests(keys: Any) -> None:
+def test_equal_values_encrypted_twice_have_different_digests(keys: Any) -> None:
     keys(NEW)
     run()
     first = {*ChannelBlob.objects.values_list("digest", flat=True)}
@@ -119,7 +119,7 @@ def test_equal_values_have_different_bytes_and_digests(keys: Any) -> None:
     assert first.isdisjoint(ChannelBlob.objects.values_list("digest", flat=True))
 
 
-def test_unencrypted_thread_is_read_and_continued(keys: Any) -> None:
+def test_thread_stored_before_first_encryption_key_is_readable_and_continues(keys: Any) -> None:
     graph = BUILDER.compile(checkpointer=DjangoSaver())
     graph.invoke({"word": SECRET}, CONFIG)
     keys(NEW)
@@ -128,7 +128,7 @@ def test_unencrypted_thread_is_read_and_continued(keys: Any) -> None:
     assert read()["log"] == resumed["log"]
 
 
-def test_new_key_encrypts_and_old_key_decrypts(keys: Any) -> None:
+def test_checkpoints_of_old_key_are_readable_and_new_ones_use_the_first_key(keys: Any) -> None:
     keys(OLD)
     expected = run()
     keys(NEW, OLD)
@@ -140,7 +140,7 @@ def test_new_key_encrypts_and_old_key_decrypts(keys: Any) -> None:
 
 
 @pytest.mark.promise("P14")
-def test_thread_without_its_key_is_rejected_unchanged(keys: Any) -> None:
+def test_reading_checkpoints_without_their_key_raises_corrupt_payload_error(keys: Any) -> None:
     keys(OLD)
     run()
     before = list(stored_bytes())
@@ -155,7 +155,7 @@ def test_thread_without_its_key_is_rejected_unchanged(keys: Any) -> None:
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("model", [Checkpoint, ChannelBlob, PendingWrite])
-def test_modified_byte_is_detected(keys: Any, model: Any) -> None:
+def test_modified_byte_in_encrypted_row_raises_corrupt_payload_error(keys: Any, model: Any) -> None:
     keys(NEW)
     BUILDER.compile(checkpointer=DjangoSaver()).invoke({"word": SECRET}, CONFIG)
     column = "scalars" if model is Checkpoint else "data"
@@ -167,7 +167,9 @@ def test_modified_byte_is_detected(keys: Any, model: Any) -> None:
         list(DjangoSaver().list(CONFIG))
 
 
-def test_encrypted_delta_is_bound_to_its_readable_head(keys: Any) -> None:
+def test_encrypted_row_with_exchanged_plaintext_head_raises_corrupt_payload_error(
+    keys: Any,
+) -> None:
     keys(NEW)
     data = b"head" + SECRET.encode()
     stored, stored_digest = encrypt_row(data, digest(data), 4, get_key_ring())
@@ -178,7 +180,7 @@ def test_encrypted_delta_is_bound_to_its_readable_head(keys: Any) -> None:
         decrypt_row(other, digest(other), 4, "value")
 
 
-def test_maintenance_needs_no_key(keys: Any) -> None:
+def test_copy_thread_and_prune_leave_encrypted_state_readable(keys: Any) -> None:
     keys(NEW)
     expected = run()
     saver = DjangoSaver()
@@ -190,7 +192,9 @@ def test_maintenance_needs_no_key(keys: Any) -> None:
     assert not is_readable()
 
 
-def test_admin_shows_decrypted_values(keys: Any, settings: Any, client: Client) -> None:
+def test_admin_pages_show_decrypted_checkpoint_values(
+    keys: Any, settings: Any, client: Client
+) -> None:
     keys(NEW)
     settings.HITL = {**settings.HITL, "ADMIN_SHOW_ENGINE_MODELS": True}
     run()
@@ -209,7 +213,9 @@ def test_admin_shows_decrypted_values(keys: Any, settings: Any, client: Client) 
 
 
 @pytest.mark.parametrize("wrong", ["short", ["short"], [5], [""], ["ü" * 44]])
-def test_invalid_key_fails_a_check(settings: Any, wrong: Any) -> None:
+def test_check_reports_invalid_encryption_key_without_revealing_the_key(
+    settings: Any, wrong: Any
+) -> None:
     settings.HITL = {"ENCRYPTION_KEYS": wrong}
     found = [one for one in run_checks() if "ENCRYPTION_KEYS" in one.msg]
     assert [one.id for one in found] == ["hitl_django.E003"]
@@ -217,7 +223,7 @@ def test_invalid_key_fails_a_check(settings: Any, wrong: Any) -> None:
     assert wrong == hitl.ENCRYPTION_KEYS
 
 
-def test_keys_work_as_cipher_of_encrypted_serializer() -> None:
+def test_encrypted_serializer_with_key_ring_restores_values_of_its_key_only() -> None:
     serde = EncryptedSerializer(KeyRing([NEW]))
     kind, data = serde.dumps_typed(SECRET)
     assert kind == "msgpack+aes-256-gcm"
@@ -232,7 +238,7 @@ def test_keys_work_as_cipher_of_encrypted_serializer() -> None:
     assert graph.invoke(Command(resume="x"), CONFIG)["log"][-1] == "x"
 
 
-def test_thread_has_no_unencrypted_bytes() -> None:
+def test_every_binary_column_is_encrypted_or_declared_unencrypted() -> None:
     """Where a table gets a column of bytes, it is to be said whether that is encrypted."""
     columns = {
         (model.__name__, field.name)
@@ -265,7 +271,7 @@ COLUMN = (
 )
 
 
-def test_bytes_of_an_earlier_version_are_read(keys: Any) -> None:
+def test_encrypted_text_and_row_recorded_by_earlier_version_are_decrypted(keys: Any) -> None:
     keys(NEW, LANDED)
     text = decrypt_text(TEXT, "hitl_django_interrupt.payload")
     assert json.loads(text) == {"amount": 120.5, "to": "Zoë"}

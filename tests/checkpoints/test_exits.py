@@ -64,7 +64,9 @@ def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
     return call if request.param == "sync" else async_to_sync(acall)
 
 
-def test_exit_durability_stores_empty_last_step(saver: Saver, invoke: Callable[..., Any]) -> None:
+def test_exit_durability_run_stores_last_step_without_writes(
+    saver: Saver, invoke: Callable[..., Any]
+) -> None:
     calls = []
 
     def ask(state: State) -> None:
@@ -78,7 +80,7 @@ def test_exit_durability_stores_empty_last_step(saver: Saver, invoke: Callable[.
     assert invoke(graph, {"x": 2})["x"] == 2
 
 
-def test_exit_durability_keeps_steps_before_failure(
+def test_exit_durability_run_failing_at_conflicting_writes_stores_the_previous_step(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     class One(TypedDict, total=False):
@@ -94,7 +96,7 @@ def test_exit_durability_keeps_steps_before_failure(
     assert (state.values, state.next) == ({"x": 5}, ("b", "c"))
 
 
-def test_closed_stream_keeps_emitted_steps(saver: Saver) -> None:
+def test_closing_exit_durability_stream_stores_the_yielded_steps(saver: Saver) -> None:
     graph = build(saver, a=logs("a"), b=logs("b"), c=logs("c"))
     stream = graph.stream({"x": 1}, CONFIG, durability="exit", stream_mode="updates")
     assert [next(stream), next(stream)] == [{"a": {"log": ["a"]}}, {"b": {"log": ["b"]}}]
@@ -105,7 +107,7 @@ def test_closed_stream_keeps_emitted_steps(saver: Saver) -> None:
 
 
 @in_a_loop
-async def test_closed_async_stream_keeps_emitted_steps(saver: Saver) -> None:
+async def test_closing_async_exit_durability_stream_stores_the_yielded_steps(saver: Saver) -> None:
     graph = build(saver, a=logs("a"), b=logs("b"), c=logs("c"))
     stream = graph.astream({"x": 1}, CONFIG, durability="exit", stream_mode="updates")
     assert await anext(stream) == {"a": {"log": ["a"]}}
@@ -117,7 +119,9 @@ async def test_closed_async_stream_keeps_emitted_steps(saver: Saver) -> None:
 
 
 @pytest.mark.parametrize("siblings", [0, 1])
-def test_ctrl_c_keeps_finished_steps(saver: Saver, siblings: int) -> None:
+def test_keyboard_interrupt_in_exit_durability_run_stores_finished_steps(
+    saver: Saver, siblings: int
+) -> None:
     calls: list[str] = []
 
     def counted(state: State) -> State:
@@ -144,7 +148,7 @@ def test_ctrl_c_keeps_finished_steps(saver: Saver, siblings: int) -> None:
 
 
 @in_a_loop
-async def test_cancelled_task_keeps_finished_steps(saver: Saver) -> None:
+async def test_cancelled_exit_durability_run_stores_finished_steps(saver: Saver) -> None:
     started = asyncio.Event()
     calls: list[str] = []
 
@@ -176,7 +180,9 @@ async def test_cancelled_task_keeps_finished_steps(saver: Saver) -> None:
     assert calls.count("side") == 1
 
 
-def test_finished_subgraph_stores_nothing(saver: Saver, invoke: Callable[..., Any]) -> None:
+def test_exit_durability_run_stores_no_checkpoints_of_finished_subgraph(
+    saver: Saver, invoke: Callable[..., Any]
+) -> None:
     below = StateGraph(State).add_node("b", logs("b")).add_edge(START, "b").compile()
     graph = build(saver, a=logs("a"), below=below)
     assert invoke(graph, {"x": 1})["log"] == ["a", "a", "b"]

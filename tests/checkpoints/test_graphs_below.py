@@ -68,7 +68,7 @@ def place_of(graph: Any, *names: str) -> Any:
 
 @pytest.mark.parametrize("by_id", [False, True])
 @pytest.mark.parametrize("depth", [1, 2])
-def test_resume_in_subgraph_namespace_reaches_it(
+def test_resume_in_namespace_of_nested_subgraph_answers_its_interrupt(
     saver: Saver, invoke: Callable[..., Any], depth: int, by_id: bool
 ) -> None:
     below = graph_of(ask=asking("?"))
@@ -84,7 +84,9 @@ def test_resume_in_subgraph_namespace_reaches_it(
     assert (state.next, state.interrupts, state.values["log"]) == ((), (), ["yes"])
 
 
-def test_value_is_written_to_the_named_subgraph(saver: Saver, invoke: Callable[..., Any]) -> None:
+def test_resume_in_namespace_of_one_subgraph_leaves_interrupt_of_second_subgraph_pending(
+    saver: Saver, invoke: Callable[..., Any]
+) -> None:
     graph = graph_of(saver, a=graph_of(ask=asking("a?")), b=graph_of(ask=asking("b?")))
     invoke(graph, {"log": []}, CONFIG)
     asked = invoke(graph, Command(resume="to b"), place_of(graph, "b"))["__interrupt__"]
@@ -92,7 +94,7 @@ def test_value_is_written_to_the_named_subgraph(saver: Saver, invoke: Callable[.
     assert invoke(graph, Command(resume="to a"), place_of(graph, "a"))["log"] == ["to a", "to b"]
 
 
-def test_resume_for_other_subgraph_is_an_error_there(
+def test_resume_in_namespace_of_subgraph_with_id_of_another_subgraphs_interrupt_raises_error(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     graph = graph_of(saver, a=graph_of(ask=asking("a?")), b=graph_of(ask=asking("b?")))
@@ -105,7 +107,7 @@ def test_resume_for_other_subgraph_is_an_error_there(
     assert graph.get_state(CONFIG, subgraphs=True) == before
 
 
-def test_resume_at_missing_checkpoint_is_an_error(saver: Saver) -> None:
+def test_resume_at_missing_subgraph_checkpoint_raises_thread_not_found(saver: Saver) -> None:
     graph = graph_of(saver, below=graph_of(ask=asking("?")))
     graph.invoke({"x": 1}, CONFIG)
     place = place_of(graph, "below")["configurable"]
@@ -117,7 +119,9 @@ def test_resume_at_missing_checkpoint_is_an_error(saver: Saver) -> None:
     assert len(graph.get_state(CONFIG).interrupts) == 1
 
 
-def test_send_excludes_unstored_subgraphs(saver: Saver, invoke: Callable[..., Any]) -> None:
+def test_send_of_state_after_resume_omits_channels_that_are_not_stored(
+    saver: Saver, invoke: Callable[..., Any]
+) -> None:
     seen: list[list[str]] = []
 
     def ask(state: Secret) -> Secret:
@@ -167,7 +171,9 @@ HIDDEN: dict[str, Callable[[Any], Callable[[State], State]]] = {
 
 
 @pytest.mark.parametrize("way", HIDDEN)
-def test_subgraph_state_is_read_however_it_is_called(saver: Saver, way: str) -> None:
+def test_subgraph_state_can_be_read_for_every_way_of_calling_the_subgraph(
+    saver: Saver, way: str
+) -> None:
     below = StateGraph(State).add_node("first", lambda state: {"log": ["first"]})
     below.add_node("ask", asking("?")).add_edge(START, "first").add_edge("first", "ask")
     graph = graph_of(saver, node=HIDDEN[way](below.compile()))
@@ -191,7 +197,7 @@ def test_subgraph_state_is_read_however_it_is_called(saver: Saver, way: str) -> 
     assert graph.invoke(Command(resume="yes"), place)["log"] == ["first", "yes"]
 
 
-def test_namespace_without_checkpoint_is_not_a_subgraph(saver: Saver) -> None:
+def test_get_state_in_namespace_without_checkpoint_raises_value_error(saver: Saver) -> None:
     graph = graph_of(saver, node=HIDDEN["method"](graph_of(ask=asking("?"))))
     graph.invoke({"x": 1}, CONFIG)
     with pytest.raises(ValueError, match="Subgraph nowhere not found"):
@@ -201,7 +207,7 @@ def test_namespace_without_checkpoint_is_not_a_subgraph(saver: Saver) -> None:
         graph.update_state(place, {"x": 2})
 
 
-def test_subgraphs_are_listed_on_an_event_loop() -> None:
+def test_aget_subgraphs_lists_same_names_as_get_subgraphs() -> None:
     async def names(graph: Any) -> list[str]:
         return [name async for name, _ in graph.aget_subgraphs(recurse=True)]
 

@@ -126,7 +126,9 @@ def step_of(kind: str, given: Any) -> Callable[[Any], Any]:
 
 @pytest.mark.promise("P14")
 @given(st.lists(steps, min_size=1, max_size=14))
-def test_appended_value_is_stored_like_a_full_comparison(plan: list[Any]) -> None:
+def test_appended_channel_value_is_stored_with_same_bytes_as_full_comparison(
+    plan: list[Any],
+) -> None:
     ended, stored = [], []
     for saver in (InMemorySaver(), InMemorySaver(serde=Whole())):
         graph = graph_of([step_of(*each) for each in plan], saver)
@@ -145,7 +147,9 @@ def test_appended_value_is_stored_like_a_full_comparison(plan: list[Any]) -> Non
 @pytest.mark.promise("P14")
 @real
 @given(st.lists(steps, min_size=1, max_size=14), st.integers(0, 10**9))
-def test_database_equals_memory(plan: list[Any], number: int) -> None:
+def test_django_saver_and_memory_saver_store_equal_histories_of_generated_runs(
+    plan: list[Any], number: int
+) -> None:
     held = []
     for saver in (InMemorySaver(), DjangoSaver()):
         thread = place(f"{number} {len(plan)} {plan!r}"[:200])
@@ -158,7 +162,9 @@ def test_database_equals_memory(plan: list[Any], number: int) -> None:
 
 
 @each_saver
-def test_each_step_encodes_only_its_additions(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_step_of_growing_list_encodes_only_its_new_items(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sizes: list[int] = []
 
     class Counting(Codec):
@@ -189,7 +195,9 @@ def test_each_step_encodes_only_its_additions(make: Make, monkeypatch: pytest.Mo
 
 @each_saver
 @pytest.mark.parametrize("ends", [True, False], ids=["at its end", "at a question"])
-def test_value_mutated_in_place_is_stored_at_exit(make: Make, ends: bool) -> None:
+def test_value_mutated_in_place_is_stored_at_end_or_interrupt_of_run(
+    make: Make, ends: bool
+) -> None:
     def add(state: Any) -> Any:
         return {"log": [{"seen": 0}], "facts": {f"fact {state['n']}": {"seen": 0}}}
 
@@ -213,7 +221,7 @@ def test_value_mutated_in_place_is_stored_at_exit(make: Make, ends: bool) -> Non
 
 
 @each_saver
-def test_replaced_message_is_stored_immediately(make: Make) -> None:
+def test_replaced_message_content_is_stored_before_the_next_step(make: Make) -> None:
     def speak(state: Any) -> Any:
         return {"messages": [said(len(state["messages"]), "word " * 9)]}
 
@@ -235,7 +243,7 @@ def test_replaced_message_is_stored_immediately(make: Make) -> None:
 
 
 @each_saver
-def test_branches_of_a_list_grow_separately(make: Make) -> None:
+def test_two_branches_of_a_growing_list_are_restored_separately(make: Make) -> None:
     def add(state: Any) -> Any:
         return {"log": [f"item {state['n']}"]}
 
@@ -252,7 +260,9 @@ def test_branches_of_a_list_grow_separately(make: Make) -> None:
 
 
 @each_saver
-def test_additions_respect_limits_of_the_whole(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growing_list_exceeding_max_containers_fails_the_run_at_the_limit(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     saver = make()
     small = Codec(max_bytes=2000, max_containers=40)
     if make is InMemorySaver:
@@ -271,7 +281,7 @@ def test_additions_respect_limits_of_the_whole(make: Make, monkeypatch: pytest.M
 
 
 @real
-def test_one_full_row_exists_however_long_the_run() -> None:
+def test_run_with_growing_values_stores_only_one_full_row_per_channel() -> None:
     def add(state: Any) -> Any:
         return {"log": [f"item {state['n']}"], "facts": {f"fact {state['n']}": 0}}
 

@@ -50,7 +50,7 @@ def crashing_once(calls: list[str]) -> Any:
     return handler
 
 
-def test_process_killed_in_error_handler_resumes_at_it(
+def test_run_killed_in_error_handler_resumes_at_the_error_handler(
     saver: BaseCheckpointSaver,
 ) -> None:
     calls: list[str] = []
@@ -63,7 +63,9 @@ def test_process_killed_in_error_handler_resumes_at_it(
     assert graph.get_state(CONFIG).next == ()
 
 
-def test_async_run_resumes_at_the_error_handler(saver: BaseCheckpointSaver) -> None:
+def test_async_run_killed_in_error_handler_resumes_at_the_error_handler(
+    saver: BaseCheckpointSaver,
+) -> None:
     calls: list[str] = []
     graph = failing(calls, crashing_once(calls)).compile(saver)
     with pytest.raises(Gone):
@@ -72,7 +74,7 @@ def test_async_run_resumes_at_the_error_handler(saver: BaseCheckpointSaver) -> N
     assert calls == ["node", "handler", "handler"]
 
 
-def test_saver_rejecting_failure_stops_before_the_handler(
+def test_error_handler_does_not_start_if_saver_fails_to_store_the_node_failure(
     saver: BaseCheckpointSaver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
@@ -93,7 +95,7 @@ def test_saver_rejecting_failure_stops_before_the_handler(
     assert calls == ["node", "node", "handler"]
 
 
-def test_send_timeout_survives_the_process(saver: BaseCheckpointSaver) -> None:
+def test_send_timeout_is_restored_when_graph_is_compiled_again(saver: BaseCheckpointSaver) -> None:
     async def node(state: State) -> None:
         await asyncio.Event().wait()
 
@@ -106,7 +108,9 @@ def test_send_timeout_survives_the_process(saver: BaseCheckpointSaver) -> None:
     assert raised.value.run_timeout == 0.01
 
 
-def test_interrupt_of_error_handler_is_resumed(saver: BaseCheckpointSaver) -> None:
+def test_interrupt_in_error_handler_is_stored_and_resumes_the_handler(
+    saver: BaseCheckpointSaver,
+) -> None:
     graph = failing([], lambda state: {"log": [ask("and now?")]}).compile(saver)
     graph.invoke({"x": 1}, CONFIG)
     assert [asked.value for asked in graph.get_state(CONFIG).interrupts] == ["and now?"]
@@ -118,7 +122,7 @@ def test_interrupt_of_error_handler_is_resumed(saver: BaseCheckpointSaver) -> No
 
 
 @pytest.mark.django_db
-def test_run_with_handled_failure_succeeds() -> None:
+def test_run_whose_node_failure_is_handled_succeeds_without_error() -> None:
     calls: list[str] = []
     registry.register("handled")(
         lambda: failing(calls, lambda state, error: {"log": [f"{error.error}"]})
@@ -135,7 +139,9 @@ def test_run_with_handled_failure_succeeds() -> None:
 
 
 @pytest.mark.django_db
-def test_decision_resumes_the_error_handler(caplog: pytest.LogCaptureFixture) -> None:
+def test_decision_on_interrupt_of_error_handler_resumes_the_handler(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     calls: list[str] = []
 
     def handler(state: State, error: NodeError) -> dict[str, Any]:
@@ -159,7 +165,7 @@ def test_decision_resumes_the_error_handler(caplog: pytest.LogCaptureFixture) ->
 
 
 @pytest.mark.django_db
-def test_retry_repeats_the_handler_and_not_the_node() -> None:
+def test_retry_of_run_failed_in_error_handler_does_not_rerun_its_node() -> None:
     calls: list[str] = []
 
     def handler(state: State) -> dict[str, Any]:

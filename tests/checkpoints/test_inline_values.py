@@ -63,7 +63,7 @@ class Chain:
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("size", [3, 200], ids=["few values", "a wide state"])
-def test_missing_value_row_is_detected_unlike_emptied_channel(size: int) -> None:
+def test_checkpoint_with_deleted_value_row_raises_corrupt_payload_error(size: int) -> None:
     chain, values = Chain(), {**state(size), "list": [1], "other": [2]}
     chain.go(DjangoSaver(), values)
     emptied = {name: value for name, value in values.items() if name != "other"}
@@ -83,7 +83,9 @@ def test_missing_value_row_is_detected_unlike_emptied_channel(size: int) -> None
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("apart", [None, "x", 2, -1, [], 1.5])
-def test_forged_value_claims_are_rejected(apart: Any) -> None:
+def test_checkpoint_with_forged_number_of_value_rows_raises_corrupt_payload_error(
+    apart: Any,
+) -> None:
     config = Chain().go(DjangoSaver(), {"list": [1]})
     row = Checkpoint.objects.get()
     record = {**codec.decode(bytes(row.data)), "apart": apart}
@@ -95,7 +97,7 @@ def test_forged_value_claims_are_rejected(apart: Any) -> None:
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("known", [False, True], ids=["a new saver each time", "the same saver"])
-def test_scalars_survive_widening_and_narrowing_of_state(known: bool) -> None:
+def test_scalars_are_restored_after_state_becomes_wider_and_narrower(known: bool) -> None:
     sizes = [
         3,
         MAX_SCALARS,
@@ -123,7 +125,7 @@ def test_scalars_survive_widening_and_narrowing_of_state(known: bool) -> None:
         assert one["channel_values"] == oracle.get_tuple(config).checkpoint["channel_values"]
 
 
-def test_step_of_small_state_is_one_row() -> None:
+def test_step_of_small_state_is_stored_in_one_checkpoint_row() -> None:
     saver, chain = DjangoSaver(), Chain()
     for number in range(5):
         chain.go(saver, {"count": number, "note": "x"})
@@ -132,7 +134,7 @@ def test_step_of_small_state_is_one_row() -> None:
     assert not PendingWrite.objects.exists()
 
 
-def test_wide_state_stores_only_changed_scalars() -> None:
+def test_step_of_wide_state_stores_one_value_row_per_changed_scalar() -> None:
     saver, chain = DjangoSaver(), Chain()
     for number in range(5):
         chain.go(saver, {**state(MAX_SCALARS + 4), "key0": number})
@@ -140,7 +142,7 @@ def test_wide_state_stores_only_changed_scalars() -> None:
 
 
 @pytest.mark.parametrize("value", ["ä" * (MAX_TEXT + 1), 2**64, [1], {"a": 1}, b"x"])
-def test_large_value_has_a_row_per_version(value: Any) -> None:
+def test_channel_value_too_large_for_checkpoint_row_is_stored_in_its_own_row(value: Any) -> None:
     Chain().go(DjangoSaver(), {"a": value})
     assert ChannelBlob.objects.get().channel == "a"
     assert DjangoSaver().get_tuple(place()).checkpoint["channel_values"] == {"a": value}
@@ -150,7 +152,7 @@ SHORT = {"count": 1, "note": "x", "flag": None, "share": 0.5}
 
 
 @pytest.mark.parametrize("value", [{}, SHORT])
-def test_short_input_is_in_its_checkpoint_row(value: Any) -> None:
+def test_short_graph_input_is_stored_in_its_checkpoint_row(value: Any) -> None:
     Chain().go(DjangoSaver(), {START: value})
     assert not ChannelBlob.objects.exists()
     assert DjangoSaver().get_tuple(place()).checkpoint["channel_values"] == {START: value}
@@ -166,7 +168,7 @@ def test_short_input_is_in_its_checkpoint_row(value: Any) -> None:
         ["x"],
     ],
 )
-def test_long_input_has_its_own_row(value: Any) -> None:
+def test_long_graph_input_is_stored_in_its_own_row(value: Any) -> None:
     Chain().go(DjangoSaver(), {START: value})
     assert ChannelBlob.objects.get().channel == START
     assert DjangoSaver().get_tuple(place()).checkpoint["channel_values"] == {START: value}
@@ -174,7 +176,7 @@ def test_long_input_has_its_own_row(value: Any) -> None:
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("known", [False, True], ids=["a new saver each time", "the same saver"])
-def test_short_input_survives_widening_of_state(known: bool) -> None:
+def test_short_graph_input_is_restored_after_state_becomes_wider_and_narrower(known: bool) -> None:
     chain, saver = Chain(), DjangoSaver()
     for size in (2, MAX_SCALARS + 4, 2):
         chain.go(saver if known else DjangoSaver(), {START: SHORT, **state(size)})
@@ -189,7 +191,7 @@ def written(found: Any) -> list[Any]:
     return [(task, value) for task, _, value in found.pending_writes]
 
 
-def test_writes_leading_on_are_read_with_their_checkpoint() -> None:
+def test_writes_stored_in_child_checkpoint_are_returned_with_their_parent() -> None:
     saver, chain = DjangoSaver(), Chain()
     for number in range(5):
         chain.go(saver, {"key0": number})
@@ -203,7 +205,7 @@ def test_writes_leading_on_are_read_with_their_checkpoint() -> None:
     assert [written(one) for one in odd] == [expected[2]]
 
 
-def test_writes_leading_on_are_found_after_a_fork() -> None:
+def test_writes_stored_in_child_checkpoint_are_returned_with_their_parent_after_fork() -> None:
     saver, chain = DjangoSaver(), Chain()
     for number in range(3):
         chain.go(saver, {"key0": number})
@@ -218,7 +220,7 @@ def test_writes_leading_on_are_found_after_a_fork() -> None:
     assert [written(one) for one in saver.list(place())][::-1] == expected
 
 
-def test_newest_history_page_reads_no_children() -> None:
+def test_newest_history_page_takes_two_queries_and_later_page_three() -> None:
     saver, chain = DjangoSaver(), Chain()
     for number in range(20):
         chain.go(saver, {"key0": number})
@@ -230,7 +232,7 @@ def test_newest_history_page_reads_no_children() -> None:
     assert len(queries) == 3
 
 
-def test_large_writes_are_not_read_with_the_child() -> None:
+def test_large_writes_are_stored_outside_the_child_checkpoint() -> None:
     saver, chain = DjangoSaver(), Chain()
     chain.go(saver, {"key0": 0})
     stored = checkpoint({"key0": 1}, {"key0": 2})
@@ -241,7 +243,7 @@ def test_large_writes_are_not_read_with_the_child() -> None:
     assert written(saver.get_tuple(chain.configs[-1])) == [("task", "x" * MAX_BYTES)]
 
 
-def test_existing_write_is_not_reported_twice() -> None:
+def test_write_stored_before_the_child_checkpoint_is_returned_once() -> None:
     saver, chain = DjangoSaver(), Chain()
     first = chain.go(saver, {"key0": 0})
     saver.put_writes(first, [("key0", "as first written")], "task 2", "path")

@@ -60,7 +60,7 @@ class Adapted(Theirs):  # type: ignore[type-arg]
         pytest.param(DjangoSaver, id="django", marks=pytest.mark.django_db),
     ],
 )
-def test_saver_passes_the_conformance_suite(
+def test_saver_passes_langgraph_conformance_suite_for_each_capability(
     saver: Callable[[], BaseCheckpointSaver], capability: Capability
 ) -> None:
     @checkpointer_test(name=saver.__name__)

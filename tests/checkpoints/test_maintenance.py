@@ -71,7 +71,9 @@ def nested(*, stateful: bool) -> Any:
 # Pruning.
 
 
-def test_prune_keeps_newest_checkpoint_with_values_and_writes(saver: BaseCheckpointSaver) -> None:
+def test_prune_leaves_newest_checkpoint_with_its_values_and_writes(
+    saver: BaseCheckpointSaver,
+) -> None:
     newest = chain(saver, 4)[-1]
     saver.put_writes(newest, [("a", "next")], TASK)
     before = saver.get_tuple(newest)
@@ -82,7 +84,9 @@ def test_prune_keeps_newest_checkpoint_with_values_and_writes(saver: BaseCheckpo
     assert after.checkpoint["channel_values"] == {"a": [4], "still": [1]}
 
 
-def test_pruned_thread_continues_with_new_history(saver: BaseCheckpointSaver) -> None:
+def test_pruned_thread_with_pending_interrupt_resumes_and_adds_history(
+    saver: BaseCheckpointSaver,
+) -> None:
     graph = nested(stateful=False).compile(checkpointer=saver)
     graph.invoke({"log": ["in"]}, place())
     saver.prune(["t"])
@@ -96,7 +100,7 @@ def test_pruned_thread_continues_with_new_history(saver: BaseCheckpointSaver) ->
 
 @pytest.mark.parametrize("stateful", [False, True], ids=["called anew", "with its own history"])
 @pytest.mark.promise("P4")
-def test_pending_subgraph_interrupt_survives_prune(
+def test_prune_preserves_pending_interrupt_of_subgraph(
     saver: BaseCheckpointSaver, stateful: bool
 ) -> None:
     graph = nested(stateful=stateful).compile(checkpointer=saver)
@@ -108,7 +112,7 @@ def test_pending_subgraph_interrupt_survives_prune(
     assert done[0] == done[1]
 
 
-def test_pending_interrupts_of_many_tasks_survive_prune(saver: BaseCheckpointSaver) -> None:
+def test_prune_preserves_pending_interrupts_of_five_sends(saver: BaseCheckpointSaver) -> None:
     graph = StateGraph(State).add_node("ask", lambda item: {"log": [interrupt(item)]})
     graph.add_conditional_edges(START, lambda state: [Send("ask", n) for n in range(5)], ["ask"])
     compiled = graph.compile(checkpointer=saver)
@@ -124,7 +128,7 @@ def namespaces(saver: Any, thread: str = "t") -> set[str]:
 
 
 @pytest.mark.parametrize(("stateful", "left"), [(False, {""}), (True, {"", "below"})])
-def test_prune_of_finished_subgraph_keeps_newest_history(
+def test_prune_removes_finished_subgraph_unless_it_has_its_own_checkpoints(
     saver: BaseCheckpointSaver, stateful: bool, left: set[str]
 ) -> None:
     graph = nested(stateful=stateful).compile(checkpointer=saver)
@@ -135,7 +139,7 @@ def test_prune_of_finished_subgraph_keeps_newest_history(
     assert namespaces(saver) == left
 
 
-def test_prune_affects_only_named_threads(saver: BaseCheckpointSaver) -> None:
+def test_prune_changes_only_the_named_threads(saver: BaseCheckpointSaver) -> None:
     chain(saver, 2)
     chain(saver, 2, place("other"))
     saver.prune(["t", "nobody", "t"])
@@ -144,7 +148,9 @@ def test_prune_affects_only_named_threads(saver: BaseCheckpointSaver) -> None:
     assert steps(saver, place("other")) == [2, 1]
 
 
-def test_prune_can_empty_a_thread(saver: BaseCheckpointSaver) -> None:
+def test_prune_with_strategy_delete_removes_all_checkpoints_of_the_thread(
+    saver: BaseCheckpointSaver,
+) -> None:
     chain(saver, 2)
     chain(saver, 2, place("other"))
     saver.prune(["t"], strategy="delete")
@@ -152,7 +158,9 @@ def test_prune_can_empty_a_thread(saver: BaseCheckpointSaver) -> None:
     assert steps(saver, place("other")) == [2, 1]
 
 
-def test_prune_with_unknown_strategy_is_rejected(saver: BaseCheckpointSaver) -> None:
+def test_prune_with_unknown_strategy_or_string_as_threads_raises_value_or_type_error(
+    saver: BaseCheckpointSaver,
+) -> None:
     chain(saver, 2)
     with pytest.raises(ValueError, match="keep_all"):
         saver.prune(["t"], strategy="keep_all")
@@ -164,7 +172,9 @@ def test_prune_with_unknown_strategy_is_rejected(saver: BaseCheckpointSaver) -> 
 # Copying.
 
 
-def test_copy_is_complete_and_independent(saver: BaseCheckpointSaver) -> None:
+def test_copied_thread_contains_full_history_and_resumes_independently(
+    saver: BaseCheckpointSaver,
+) -> None:
     graph = nested(stateful=False).compile(checkpointer=saver)
     graph.invoke({"log": ["in"]}, place())
     whole = [one._replace(config=None, parent_config=None) for one in saver.list(place())]
@@ -180,14 +190,14 @@ def test_copy_is_complete_and_independent(saver: BaseCheckpointSaver) -> None:
         assert graph.get_state(place(thread)).values["log"][-2:] == [answer, "last"]
 
 
-def test_copy_of_unknown_thread_does_nothing(saver: BaseCheckpointSaver) -> None:
+def test_copy_thread_of_unknown_thread_raises_thread_not_found(saver: BaseCheckpointSaver) -> None:
     chain(saver, 1, place("other"))
     with pytest.raises(ThreadNotFound):
         saver.copy_thread("nobody", "copy")
     assert saver.get_tuple(place("copy")) is None
 
 
-def test_copy_into_used_thread_is_rejected(saver: BaseCheckpointSaver) -> None:
+def test_copy_thread_into_existing_thread_raises_value_error(saver: BaseCheckpointSaver) -> None:
     chain(saver, 1)
     chain(saver, 2, place("other"))
     with pytest.raises(ValueError, match="other"):
@@ -195,7 +205,9 @@ def test_copy_into_used_thread_is_rejected(saver: BaseCheckpointSaver) -> None:
     assert steps(saver, place("other")) == [2, 1]
 
 
-def test_list_over_copies_is_complete(saver: BaseCheckpointSaver) -> None:
+def test_saver_list_over_copied_threads_returns_each_checkpoint_once(
+    saver: BaseCheckpointSaver,
+) -> None:
     # Copies have the same checkpoint ids, and a page may end between two of them.
     chain(saver, 120)
     for target in ("one", "two"):
@@ -207,7 +219,7 @@ def test_list_over_copies_is_complete(saver: BaseCheckpointSaver) -> None:
 # Deleting what runs stored.
 
 
-def test_delete_for_runs_keeps_shared_checkpoints(
+def test_delete_for_runs_leaves_checkpoints_of_later_runs_with_their_values(
     saver: BaseCheckpointSaver,
 ) -> None:
     first = chain(saver, 2, run_id="one")
@@ -227,13 +239,15 @@ def test_delete_for_runs_keeps_shared_checkpoints(
     assert steps(saver, None) == [3]
 
 
-def test_delete_for_runs_keeps_runs_mentioned_in_metadata(saver: BaseCheckpointSaver) -> None:
+def test_delete_for_runs_ignores_run_ids_in_other_metadata_keys(saver: BaseCheckpointSaver) -> None:
     chain(saver, 1, run_id="one", about="another")
     saver.delete_for_runs(["another"])
     assert steps(saver, place()) == [1]
 
 
-def test_async_methods_do_the_same(saver: BaseCheckpointSaver) -> None:
+def test_async_saver_methods_copy_and_delete_checkpoints_like_sync_methods(
+    saver: BaseCheckpointSaver,
+) -> None:
     async def use() -> tuple[Any, ...]:
         stored = checkpoint({"a": 1}, {"a": 1})
         config = await saver.aput(place(), stored, {"step": 1, "run_id": "one"}, {"a": 1})
@@ -256,7 +270,7 @@ def counts() -> list[int]:
 
 
 @pytest.mark.django_db
-def test_no_unreferenced_row_remains() -> None:
+def test_prune_leaves_no_unreferenced_value_or_write_rows() -> None:
     saver = DjangoSaver()
     for config in chain(saver, 5):
         saver.put_writes(config, [("a", 1)], TASK)
@@ -269,7 +283,7 @@ def test_no_unreferenced_row_remains() -> None:
 
 
 @pytest.mark.django_db
-def test_prune_queries_do_not_grow_with_the_thread() -> None:
+def test_prune_takes_same_number_of_queries_for_short_and_long_threads() -> None:
     said = []
     for length in (3, 30):
         saver = DjangoSaver()
@@ -281,7 +295,7 @@ def test_prune_queries_do_not_grow_with_the_thread() -> None:
 
 
 @pytest.mark.django_db
-def test_prune_deletes_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prune_deletes_rows_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "BATCH", 4)
     saver = DjangoSaver()
     for config in chain(saver, 10):
@@ -295,7 +309,7 @@ def test_prune_deletes_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("how", ["prune", "delete_for_runs"])
-def test_process_killed_during_prune_has_deleted_nothing(how: str) -> None:
+def test_process_killed_during_prune_or_delete_for_runs_leaves_all_rows(how: str) -> None:
     saver = DjangoSaver()
     for config in chain(saver, 5, run_id="r"):
         saver.put_writes(config, [("a", 1)], TASK)
@@ -325,7 +339,7 @@ def kill_at(statement: str) -> Iterator[None]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("state", Run.NOT_ENDED)
-def test_prune_keeps_rows_of_active_runs(state: str) -> None:
+def test_prune_delete_and_delete_for_runs_of_active_run_raise_run_state_error(state: str) -> None:
     saver = DjangoSaver()
     run = Run(graph="approval", state=state)
     chain(saver, 2, run_id=str(run.pk))
@@ -345,7 +359,7 @@ def test_prune_keeps_rows_of_active_runs(state: str) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("state", sorted({*Run.State.values} - {*Run.NOT_ENDED}))
-def test_prune_deletes_rows_unused_by_active_runs(state: str) -> None:
+def test_prune_delete_and_delete_for_runs_ignore_active_runs_of_other_threads(state: str) -> None:
     saver = DjangoSaver()
     runs = {"t": Run(graph="x", state=state), "other": Run(graph="x", state=Run.State.RUNNING)}
     for name, run in runs.items():
@@ -360,7 +374,7 @@ def test_prune_deletes_rows_unused_by_active_runs(state: str) -> None:
 
 
 @pytest.mark.django_db
-def test_copy_keeps_rows_of_the_source_run() -> None:
+def test_delete_for_runs_leaves_checkpoints_of_copied_thread() -> None:
     saver = DjangoSaver()
     run = Run(graph="approval", state=Run.State.SUCCEEDED)
     chain(saver, 2, run_id=str(run.pk))
@@ -372,7 +386,7 @@ def test_copy_keeps_rows_of_the_source_run() -> None:
 
 
 @pytest.mark.django_db
-def test_prune_locks_only_changed_threads() -> None:
+def test_maintenance_lock_locks_only_the_selected_threads() -> None:
     saver = DjangoSaver()
     for name in ("t", "other", "another"):
         chain(saver, 1, place(name))
@@ -391,7 +405,7 @@ def test_prune_locks_only_changed_threads() -> None:
     ],
     ids=["prune", "delete_for_runs"],
 )
-def test_run_resumed_before_lock_keeps_its_history(
+def test_delete_of_thread_whose_run_is_retried_before_the_lock_raises_run_state_error(
     delete: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saver = DjangoSaver()
@@ -431,7 +445,7 @@ def ask(thread: str, checkpoint_id: str) -> Interrupt:
 
 
 @pytest.mark.django_db
-def test_prune_keeps_checkpoint_of_pending_interrupt() -> None:
+def test_prune_leaves_checkpoint_of_pending_interrupt_until_decision() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 3)
     asked = ask("t", configs[0]["configurable"]["checkpoint_id"])
@@ -443,7 +457,7 @@ def test_prune_keeps_checkpoint_of_pending_interrupt() -> None:
 
 
 @pytest.mark.django_db
-def test_prune_keeps_parent_of_kept_checkpoint() -> None:
+def test_prune_leaves_parent_reference_between_remaining_checkpoints() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 3)
     ask("t", configs[1]["configurable"]["checkpoint_id"])
@@ -454,7 +468,7 @@ def test_prune_keeps_parent_of_kept_checkpoint() -> None:
 
 
 @pytest.mark.django_db
-def test_prune_keeps_subgraph_without_root_checkpoint() -> None:
+def test_prune_leaves_subgraph_checkpoint_without_root_checkpoint() -> None:
     saver = DjangoSaver()
     chain(saver, 1)
     [called_from] = chain(saver, 1, place(ns="another"))
@@ -465,7 +479,7 @@ def test_prune_keeps_subgraph_without_root_checkpoint() -> None:
 
 
 @pytest.mark.django_db
-def test_interrupt_protects_no_rows_of_copies() -> None:
+def test_pending_interrupt_protects_checkpoints_only_of_its_own_thread() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 3)
     saver.copy_thread("t", "copy")
@@ -479,7 +493,7 @@ def test_interrupt_protects_no_rows_of_copies() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.promise("P14")
-def test_damaged_checkpoint_deletes_nothing() -> None:
+def test_prune_of_damaged_checkpoint_raises_corrupt_payload_error_and_deletes_no_rows() -> None:
     saver = DjangoSaver()
     chain(saver, 2)
     newest = Checkpoint.objects.order_by("-checkpoint_id").first()

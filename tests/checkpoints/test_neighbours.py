@@ -97,7 +97,7 @@ OF_A_PLACE: dict[str, Callable[[str, str], Any]] = {
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("name", OF_A_PLACE)
 @pytest.mark.parametrize("page", [1, 100])
-def test_checkpoint_is_read_independently_of_others(
+def test_reading_checkpoint_returns_same_result_beside_other_threads_and_namespaces(
     name: str, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAGE_SIZE", page)
@@ -111,7 +111,7 @@ def test_checkpoint_is_read_independently_of_others(
 
 
 @pytest.mark.promise("P4")
-def test_interrupt_is_read_with_resume_values_of_its_task() -> None:
+def test_responses_of_interrupt_are_read_only_from_its_own_task() -> None:
     interrupts, expected = [], {}
     for where in PLACES:
         build(where)
@@ -170,7 +170,7 @@ def of_head(read: Callable[..., Any], thread: str, *more: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", OF_A_THREAD)
-def test_root_graph_is_read_independently_of_others(name: str) -> None:
+def test_reading_root_graph_returns_same_result_beside_other_threads(name: str) -> None:
     read = OF_A_THREAD[name]
     threads = list(dict.fromkeys(thread for thread, _ in PLACES))
     expected = {thread: alone([(thread, "")], read, thread) for thread in threads}
@@ -181,7 +181,7 @@ def test_root_graph_is_read_independently_of_others(name: str) -> None:
         assert len({str(found) for found in expected.values()}) == len(threads)
 
 
-def test_subgraph_steps_are_reported_for_their_thread() -> None:
+def test_finished_subgraph_nodes_are_read_only_for_their_own_thread() -> None:
     threads = list(dict.fromkeys(thread for thread, _ in PLACES))
     for where in PLACES:
         build(where)
@@ -192,7 +192,7 @@ def test_subgraph_steps_are_reported_for_their_thread() -> None:
         assert said == {f"{thread}/below:1"}
 
 
-def test_list_of_all_has_each_checkpoint_once_across_pages(
+def test_saver_list_of_all_threads_returns_each_checkpoint_once_across_pages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for where in reversed(PLACES):  # not in the order of a listing
@@ -237,7 +237,7 @@ def ended(name: str, *, much: bool = False, sent: bool = False) -> TaskWrites:
 
 
 @pytest.mark.parametrize("much", [False, True])
-def test_abandoned_branch_is_not_part_of_the_path(much: bool) -> None:
+def test_finished_nodes_exclude_nodes_of_abandoned_branch(much: bool) -> None:
     put(0, None, [])
     put(1, 0, [ended("first", much=much)])
     put(2, 1, [ended("left", much=much)])
@@ -251,7 +251,7 @@ def test_abandoned_branch_is_not_part_of_the_path(much: bool) -> None:
     assert "on the line that was left" not in found
 
 
-def test_failure_before_newest_checkpoint_counts_as_retried() -> None:
+def test_failed_nodes_exclude_failures_before_the_newest_checkpoint() -> None:
     first = put(0, None, [])
     DjangoSaver().put_writes(first, [(ERROR, "no")], TASK, f"~{PULL}, earlier")
     newest = put(1, 0, [])
@@ -260,7 +260,7 @@ def test_failure_before_newest_checkpoint_counts_as_retried() -> None:
     assert of_head(thread_position.read_failed_nodes, "one") == {"now"}
 
 
-def test_emptied_channel_is_empty_whatever_other_channels_have() -> None:
+def test_emptied_channel_is_read_as_empty_although_other_threads_store_a_value() -> None:
     versions = {"kept": 1, "emptied": 2}
     for thread, ns in [("two", ""), ("one", "below:1"), ("one", "")]:
         values = {name: ["x"] for name in versions}
@@ -273,7 +273,7 @@ def test_emptied_channel_is_empty_whatever_other_channels_have() -> None:
 
 
 @pytest.mark.parametrize("much", [False, True])
-def test_number_of_reported_subgraph_steps_is_limited(
+def test_finished_subgraph_nodes_are_read_from_at_most_max_steps_checkpoints(
     much: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thread_position, "MAX_STEPS", 2)
@@ -287,7 +287,7 @@ def test_number_of_reported_subgraph_steps_is_limited(
     assert of_head(thread_position.read_finished_in_subgraphs, "one") == {("below:2", "late")}
 
 
-def test_history_page_has_tasks_of_its_own_steps(
+def test_thread_history_page_lists_only_nodes_of_its_own_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for number in range(6):
@@ -302,7 +302,7 @@ def test_history_page_has_tasks_of_its_own_steps(
     assert [step.more for step in steps] == [False, True, True, True, True, False]
 
 
-def test_task_error_is_not_a_state_change() -> None:
+def test_thread_history_omits_task_error_from_changes_of_a_step() -> None:
     first = put(0, None, [])
     DjangoSaver().put_writes(first, [(ERROR, "x" * 70_000)], TASK, f"~{PULL}, failed at first")
     put(1, 0, [ended("done", much=True)])
@@ -311,7 +311,7 @@ def test_task_error_is_not_a_state_change() -> None:
     assert [change.key for change in step.changes] == ["note"]
 
 
-def test_first_continuation_wins_whatever_the_storage_order() -> None:
+def test_pending_writes_are_read_from_child_checkpoint_with_the_lowest_id() -> None:
     put(0, None, [])
     first = put(1, 0, [])
     put(2, 0, [])
@@ -322,7 +322,9 @@ def test_first_continuation_wins_whatever_the_storage_order() -> None:
     assert found.pending_writes == [(TASK, "note", 5)]
 
 
-def test_frequent_node_does_not_hide_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_subgraph_nodes_include_rare_node_beside_frequent_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(thread_position, "MAX_SUBGRAPH_NODES", 2)
     put(0, None, [])
     for number in range(1, 6):

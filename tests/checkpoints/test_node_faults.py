@@ -67,7 +67,9 @@ FAULTS: dict[str, tuple[Fault, type[Exception]]] = {
 @pytest.mark.django_db
 @pytest.mark.parametrize("place", ["alone", "beside"])
 @pytest.mark.parametrize("name", FAULTS)
-def test_failure_is_stored_and_thread_continues(name: str, place: str) -> None:
+def test_node_failure_is_stored_by_django_saver_and_run_continues_after_fix(
+    name: str, place: str
+) -> None:
     fault, kind = FAULTS[name]
     trial = Trial(fault, place, DjangoSaver())
     error = trial.failure()
@@ -91,7 +93,7 @@ ODD: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", ODD)
-def test_unusual_values_round_trip_unchanged(name: str) -> None:
+def test_django_saver_restores_unusual_state_value_unchanged(name: str) -> None:
     trial = Trial(lambda state: {"x": ODD[name]()}, saver=DjangoSaver())
     assert trial.advance().status == "finished"
     assert repr(trial.graph.get_state(CONFIG).values["x"]) == repr(ODD[name]())
@@ -99,7 +101,7 @@ def test_unusual_values_round_trip_unchanged(name: str) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit])
-def test_crash_loses_nothing_stored_before(kind: Any) -> None:
+def test_crash_in_node_leaves_state_stored_by_django_saver_before_the_crash(kind: Any) -> None:
     trial = Trial(raising(kind()), saver=DjangoSaver())
     with pytest.raises(kind):
         trial.advance()
@@ -109,7 +111,7 @@ def test_crash_loses_nothing_stored_before(kind: Any) -> None:
 
 
 @pytest.mark.django_db
-def test_unstorable_interrupt_fails_its_node() -> None:
+def test_interrupt_with_django_object_as_payload_fails_its_node() -> None:
     trial = Trial(lambda state: interrupt(User(username="ann")), saver=DjangoSaver())
     assert isinstance(trial.failure(), UnserializableError)
     trial.assert_waits_at_the_fault()
@@ -118,7 +120,7 @@ def test_unstorable_interrupt_fails_its_node() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", ["n" * 300, "ünï ✓", "a\nb", "{0}%s"], ids=ascii)
-def test_unusual_name_is_stored(name: str) -> None:
+def test_node_with_unusual_name_interrupts_and_resumes_with_django_saver(name: str) -> None:
     graph = saved(
         line(**{name: lambda state: {"log": [interrupt("who?")]}, "b": says("b")}), DjangoSaver()
     )
@@ -144,7 +146,7 @@ def seen_afresh(trial: Trial) -> Any:
 
 
 @pytest.mark.usefixtures("real")
-def test_connections_of_parallel_nodes_are_closed() -> None:
+def test_database_connections_of_parallel_nodes_are_closed_after_the_step() -> None:
     together, used = threading.Barrier(3, timeout=60), []
 
     def node(state: Any) -> dict[str, Any]:
@@ -166,7 +168,7 @@ def test_connections_of_parallel_nodes_are_closed() -> None:
 
 @pytest.mark.usefixtures("real")
 @pytest.mark.parametrize("place", ["alone", "beside"])
-def test_node_closing_the_connection_does_not_affect_the_run(place: str) -> None:
+def test_node_closing_the_database_connection_does_not_fail_the_run(place: str) -> None:
     def node(state: Any) -> dict[str, Any]:
         Group.objects.create(name="by the node")
         connection.close()
@@ -180,7 +182,7 @@ def test_node_closing_the_connection_does_not_affect_the_run(place: str) -> None
 
 @pytest.mark.usefixtures("real")
 @pytest.mark.parametrize("place", ["alone", "beside"])
-def test_node_leaving_a_transaction_open_fails_and_stores_nothing(place: str) -> None:
+def test_node_leaving_a_transaction_open_fails_and_its_rows_are_rolled_back(place: str) -> None:
     def node(state: Any) -> dict[str, Any]:
         transaction.atomic().__enter__()
         Group.objects.create(name="by the node")
@@ -197,7 +199,9 @@ def test_node_leaving_a_transaction_open_fails_and_stores_nothing(place: str) ->
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("savepoint", [True, False])
-def test_open_transaction_of_node_is_undone_inside_the_caller_s(savepoint: bool) -> None:
+def test_transaction_left_open_by_node_is_rolled_back_inside_transaction_of_caller(
+    savepoint: bool,
+) -> None:
     def node(state: Any) -> dict[str, Any]:
         transaction.atomic(savepoint=savepoint).__enter__()
         Group.objects.create(name="by the node")
@@ -212,7 +216,7 @@ def test_open_transaction_of_node_is_undone_inside_the_caller_s(savepoint: bool)
 
 
 @pytest.mark.usefixtures("real")
-def test_node_with_its_own_transaction_keeps_it() -> None:
+def test_node_committing_its_own_transaction_finishes_with_its_rows_stored() -> None:
     def node(state: Any) -> dict[str, Any]:
         with transaction.atomic():
             Group.objects.create(name="kept")
@@ -231,7 +235,7 @@ def test_node_with_its_own_transaction_keeps_it() -> None:
 
 
 @pytest.mark.usefixtures("real")
-def test_node_failing_in_its_transaction_rolls_back_only_its_rows() -> None:
+def test_node_failing_inside_its_transaction_rolls_back_only_rows_of_that_transaction() -> None:
     def node(state: Any) -> dict[str, Any]:
         with transaction.atomic():
             Group.objects.create(name="dropped")
@@ -246,7 +250,7 @@ def test_node_failing_in_its_transaction_rolls_back_only_its_rows() -> None:
 
 
 @pytest.mark.usefixtures("real")
-def test_interrupt_in_transaction_rolls_it_back_and_pauses() -> None:
+def test_interrupt_inside_transaction_of_node_rolls_transaction_back_and_pauses() -> None:
     def node(state: Any) -> dict[str, Any]:
         with transaction.atomic():
             Group.objects.create(name="once")
@@ -266,7 +270,7 @@ def test_interrupt_in_transaction_rolls_it_back_and_pauses() -> None:
 
 
 @pytest.mark.django_db
-def test_thread_deleted_during_execution_can_be_read_and_restarted() -> None:
+def test_thread_deleted_by_its_own_node_can_be_started_again() -> None:
     saver = DjangoSaver()
 
     def node(state: Any) -> dict[str, Any]:

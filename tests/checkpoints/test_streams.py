@@ -55,7 +55,9 @@ def logged(mode: str, data: Any) -> list[str]:
 
 @pytest.mark.parametrize("names", [("a",), ("a", "b", "c")])
 @pytest.mark.parametrize("mode", MODES)
-def test_emitted_step_is_already_stored(saver: Saver, names: tuple[str, ...], mode: Any) -> None:
+def test_streamed_step_is_stored_before_its_chunk_is_yielded(
+    saver: Saver, names: tuple[str, ...], mode: Any
+) -> None:
     graph = side_by_side(*names).compile(checkpointer=saver)
     told = []
     for data in graph.stream({"x": 1}, CONFIG, stream_mode=mode, durability="sync"):
@@ -65,7 +67,7 @@ def test_emitted_step_is_already_stored(saver: Saver, names: tuple[str, ...], mo
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_emitted_async_step_is_already_stored(saver: Saver, mode: Any) -> None:
+def test_async_streamed_step_is_stored_before_its_chunk_is_yielded(saver: Saver, mode: Any) -> None:
     async def go_through() -> int:
         graph = side_by_side("a", "b").compile(checkpointer=saver)
         count = 0
@@ -77,7 +79,7 @@ def test_emitted_async_step_is_already_stored(saver: Saver, mode: Any) -> None:
     assert async_to_sync(go_through)() > 2
 
 
-def test_stream_closed_at_an_update_has_stored_it(saver: Saver) -> None:
+def test_stream_closed_at_first_update_has_stored_that_update(saver: Saver) -> None:
     calls: list[str] = []
 
     def once(state: State) -> State:
@@ -93,7 +95,7 @@ def test_stream_closed_at_an_update_has_stored_it(saver: Saver) -> None:
     assert (calls, compiled.get_state(CONFIG).values["log"]) == (["once"], ["once"])
 
 
-def test_unstorable_step_is_not_emitted(saver: Saver) -> None:
+def test_stream_does_not_yield_update_that_cannot_be_stored(saver: Saver) -> None:
     graph = StateGraph(State).add_node("good", lambda state: {"log": ["good"]})
     graph.add_node("bad", lambda state: {"x": object()})
     graph.add_edge(START, "good").add_edge(START, "bad")
@@ -104,7 +106,7 @@ def test_unstorable_step_is_not_emitted(saver: Saver) -> None:
     assert told == [{"good": {"log": ["good"]}}]
 
 
-def test_pause_is_emitted_with_parallel_results(saver: Saver) -> None:
+def test_stream_yields_results_of_parallel_node_when_run_pauses_at_interrupt(saver: Saver) -> None:
     graph = side_by_side("a").add_node("ask", lambda state: {"log": [interrupt("?")]})
     graph.add_edge(START, "ask")
     told = list(
@@ -116,7 +118,7 @@ def test_pause_is_emitted_with_parallel_results(saver: Saver) -> None:
     assert ("updates", {"a": {"log": ["a"]}}) in told
 
 
-def test_called_task_result_is_stored_when_emitted(saver: Saver) -> None:
+def test_result_of_called_task_is_stored_before_stream_yields_the_result(saver: Saver) -> None:
     @task
     def double(number: int) -> int:
         return 2 * number

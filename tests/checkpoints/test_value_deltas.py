@@ -89,7 +89,9 @@ changes = st.one_of(
 
 @pytest.mark.promise("P14")
 @given(st.lists(changes, max_size=40), st.booleans())
-def test_every_version_round_trips_byte_for_byte(steps: list[Any], is_dict: bool) -> None:
+def test_every_version_of_changing_list_is_restored_byte_for_byte_from_deltas(
+    steps: list[Any], is_dict: bool
+) -> None:
     codec, rows, history = Codec(), {}, []
     value, tip = ["x" * 30], None
 
@@ -124,7 +126,7 @@ def series(count: int) -> tuple[dict[Any, Any], list[Any]]:
 
 
 @pytest.mark.promise("P14")
-def test_modified_byte_is_detected_or_harmless() -> None:
+def test_modified_byte_in_delta_rows_raises_corrupt_payload_error_or_restores_equal_value() -> None:
     rows, value = series(6)
     sound = Codec().encode(value)
     refused = 0
@@ -144,7 +146,7 @@ def test_modified_byte_is_detected_or_harmless() -> None:
 
 
 @pytest.mark.promise("P14")
-def test_missing_or_unknown_delta_is_rejected() -> None:
+def test_missing_or_unknown_delta_row_raises_corrupt_payload_error() -> None:
     rows, _ = series(6)
     for version, *_ in value_deltas._trace("log", 6, rows):
         less = {key: row for key, row in rows.items() if key[1] != version}
@@ -157,7 +159,9 @@ def test_missing_or_unknown_delta_is_rejected() -> None:
             value_deltas.restore_value("log", 6, {**rows, ("log", 6): (damaged, stored)})
 
 
-def test_each_item_is_stored_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delta_rows_of_growing_list_store_each_item_at_most_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 64)
     for count in (64, 640, 6400):
         rows, value = series(count)
@@ -169,7 +173,9 @@ def test_each_item_is_stored_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> N
         assert heads / count < 30 + count / 64 / 8
 
 
-def test_long_list_is_rebuilt_from_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_list_is_restored_from_at_most_64_rows_and_one_per_64_versions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 64)
     rows, value = series(2000)
     for version in (1, 2, 64, 65, 66, 129, 1999, 2000):
@@ -185,7 +191,7 @@ def test_long_list_is_rebuilt_from_few_rows(monkeypatch: pytest.MonkeyPatch) -> 
 
 @real
 @pytest.mark.promise("P14")
-def test_message_thread_is_equal_in_database_and_memory() -> None:
+def test_message_thread_has_equal_history_in_django_saver_and_memory_saver() -> None:
     def update(state: Any) -> Any:
         n = state["n"]
         spoken = [{"role": "ai", "content": f"message {n}", "id": str(n)}]
@@ -208,7 +214,9 @@ def test_message_thread_is_equal_in_database_and_memory() -> None:
 
 
 @real
-def test_step_size_does_not_grow_with_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_size_per_step_does_not_grow_with_length_of_the_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 16)
     saver, sizes = DjangoSaver(), {}
     for steps in (40, 160):
@@ -220,7 +228,7 @@ def test_step_size_does_not_grow_with_the_thread(monkeypatch: pytest.MonkeyPatch
 
 
 @real
-def test_another_saver_continues_the_deltas() -> None:
+def test_growing_list_continued_by_new_saver_is_restored_completely() -> None:
     for steps in range(3, 20):
         logging(steps).compile(checkpointer=DjangoSaver()).invoke({"n": steps - 1}, place())
     values = logging(0).compile(checkpointer=DjangoSaver()).get_state(place()).values
@@ -229,7 +237,7 @@ def test_another_saver_continues_the_deltas() -> None:
 
 
 @real
-def test_branches_of_a_thread_grow_separately() -> None:
+def test_two_branches_of_growing_list_continued_by_different_savers_are_restored() -> None:
     saver = DjangoSaver()
     configs = grown(saver, 6)
     left = grown(saver, 4, configs[3], logs(saver, configs)[3])
@@ -241,7 +249,7 @@ def test_branches_of_a_thread_grow_separately() -> None:
 
 
 @real
-def test_load_takes_four_queries_and_page_five() -> None:
+def test_get_tuple_of_long_list_takes_four_queries_and_list_page_five() -> None:
     said = []
     for steps in (20, 200):
         saver = DjangoSaver()
@@ -258,7 +266,7 @@ def test_load_takes_four_queries_and_page_five() -> None:
 
 
 @real
-def test_prune_keeps_deltas_of_the_newest_list() -> None:
+def test_prune_leaves_delta_rows_needed_by_newest_list() -> None:
     saver = DjangoSaver()
     grown(saver, 40)
     rows = ChannelBlob.objects.count()
@@ -273,7 +281,7 @@ def test_prune_keeps_deltas_of_the_newest_list() -> None:
 
 
 @real
-def test_delete_for_runs_keeps_continued_deltas() -> None:
+def test_delete_for_runs_leaves_delta_rows_continued_by_later_runs() -> None:
     saver = DjangoSaver()
     first = grown(saver, 10, run_id="one")
     later = grown(saver, 3, first[-1], logs(saver, first)[-1], run_id="two")
@@ -285,7 +293,7 @@ def test_delete_for_runs_keeps_continued_deltas() -> None:
 
 
 @real
-def test_copy_is_complete() -> None:
+def test_copied_thread_with_deltas_is_readable_after_source_is_deleted() -> None:
     saver = DjangoSaver()
     grown(saver, 12)
     saver.copy_thread("t", "copy")
@@ -294,7 +302,7 @@ def test_copy_is_complete() -> None:
 
 
 @real
-def test_rolled_back_delta_is_not_continued() -> None:
+def test_saver_does_not_continue_delta_rolled_back_with_its_transaction() -> None:
     saver = DjangoSaver()
     configs = grown(saver, 5)
     log = logs(saver, configs)[-1]
@@ -307,7 +315,7 @@ def test_rolled_back_delta_is_not_continued() -> None:
 
 
 @real
-def test_service_continues_deltas_in_its_transaction() -> None:
+def test_saver_in_transaction_of_service_continues_stored_deltas() -> None:
     log = logs(DjangoSaver(), grown(DjangoSaver(), 1) + grown(DjangoSaver(), 5))[-1]
     with transaction.atomic():
         saver = DjangoSaver(ThreadKey(Thread.objects.get().pk, "t"))
@@ -318,7 +326,7 @@ def test_service_continues_deltas_in_its_transaction() -> None:
 
 @real
 @pytest.mark.parametrize("row_stays", [True, False], ids=["with runs", "without"])
-def test_delta_deleted_by_another_process_is_not_continued(row_stays: bool) -> None:
+def test_saver_does_not_continue_delta_deleted_by_another_saver(row_stays: bool) -> None:
     saver = DjangoSaver()
     log = logs(saver, grown(saver, 5))[-1]
     if row_stays:
@@ -332,7 +340,7 @@ def test_delta_deleted_by_another_process_is_not_continued(row_stays: bool) -> N
 
 @real
 @pytest.mark.parametrize("act", ["prune_to_latest", "delete_runs"])
-def test_delta_read_during_deletion_is_not_continued(
+def test_saver_does_not_continue_delta_read_while_rows_are_being_deleted(
     act: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saver = DjangoSaver()
@@ -356,7 +364,7 @@ def test_delta_read_during_deletion_is_not_continued(
 
 @real
 @pytest.mark.promise("P14")
-def test_damaged_delta_in_database_is_rejected() -> None:
+def test_damaged_or_deleted_delta_row_in_database_raises_corrupt_payload_error() -> None:
     grown(DjangoSaver(), 8)
     row = ChannelBlob.objects.order_by("-version")[2]
     assert value_deltas.is_delta(bytes(row.data))

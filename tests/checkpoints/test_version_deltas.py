@@ -77,7 +77,7 @@ steps = st.tuples(maps, st.sets(names, max_size=8), st.dictionaries(names, maps,
 
 @pytest.mark.promise("P14")
 @given(st.lists(steps, max_size=30))
-def test_every_checkpoint_round_trips(changes: list[Any]) -> None:
+def test_every_checkpoint_head_is_restored_from_base_and_differences(changes: list[Any]) -> None:
     now, seen = {f"name{at}": at for at in range(80)}, {"node": {"name1": 1}}
     stored, rows, base, saved = [], {}, None, []
     for number, (changed, gone, read) in enumerate(changes):
@@ -98,7 +98,7 @@ def test_every_checkpoint_round_trips(changes: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("width", [100, 300, 1000])
-def test_differences_and_bases_stay_small(width: int) -> None:
+def test_stored_size_of_channel_versions_grows_with_square_root_of_their_number(width: int) -> None:
     now, base, size = dict.fromkeys(map(str, range(width)), 1), None, 0
     for number in range(2, 500):
         now = {**now, str(number % width): number << 32}
@@ -113,7 +113,7 @@ def test_differences_and_bases_stay_small(width: int) -> None:
 
 @real
 @pytest.mark.promise("P14")
-def test_wide_thread_is_equal_in_database_and_memory() -> None:
+def test_wide_thread_has_equal_history_in_django_saver_and_memory_saver() -> None:
     histories = []
     for saver in (InMemorySaver(), DjangoSaver()):
         graph = turning(60).compile(checkpointer=saver)
@@ -127,7 +127,7 @@ def test_wide_thread_is_equal_in_database_and_memory() -> None:
 
 @real
 @pytest.mark.promise("P14")
-def test_loaded_versions_equal_stored_versions() -> None:
+def test_channel_versions_restored_from_differences_equal_versions_of_memory_saver() -> None:
     kept, written = InMemorySaver(), DjangoSaver()
     for saver in (kept, written):
         config = place()
@@ -140,7 +140,7 @@ def test_loaded_versions_equal_stored_versions() -> None:
 
 
 @real
-def test_step_size_follows_its_changes() -> None:
+def test_stored_size_of_step_in_wide_state_depends_only_on_its_changes() -> None:
     def stored(name: str) -> int:
         heads = Checkpoint.objects.filter(thread__thread_id=name)
         rows = ChannelBlob.objects.filter(thread__thread_id=name)
@@ -155,7 +155,7 @@ def test_step_size_follows_its_changes() -> None:
 
 
 @real
-def test_load_queries_are_constant() -> None:
+def test_get_tuple_and_list_of_wide_thread_take_same_queries_for_any_length() -> None:
     saver, counted = DjangoSaver(), []
     for steps in (20, 200):
         chain(saver, steps, place(f"of {steps}"))
@@ -175,7 +175,7 @@ def test_load_queries_are_constant() -> None:
 
 
 @real
-def test_another_saver_continues_the_base() -> None:
+def test_new_saver_continues_stored_version_base_without_storing_another() -> None:
     first = chain(DjangoSaver(), 3)
     saver = DjangoSaver()
     saver.get_tuple(first[-1])
@@ -185,7 +185,7 @@ def test_another_saver_continues_the_base() -> None:
 
 
 @real
-def test_repeated_put_keeps_later_checkpoints() -> None:
+def test_repeated_put_of_first_checkpoint_leaves_later_checkpoints_unchanged() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 4)
     before = found(configs[1:])
@@ -197,7 +197,7 @@ def test_repeated_put_keeps_later_checkpoints() -> None:
 
 
 @real
-def test_later_mutation_by_caller_does_not_change_the_base() -> None:
+def test_mutating_checkpoint_after_put_does_not_change_stored_version_base() -> None:
     saver, names = DjangoSaver(), dict.fromkeys(KEYS, 1)
     given = checkpoint({}, names)
     config = saver.put(place(), given, {}, {})
@@ -210,7 +210,7 @@ def test_later_mutation_by_caller_does_not_change_the_base() -> None:
 
 @real
 @pytest.mark.parametrize("same", [True, False], ids=["same saver", "another"])
-def test_prune_keeps_base_of_the_newest(same: bool) -> None:
+def test_prune_leaves_only_version_base_of_the_newest_checkpoint(same: bool) -> None:
     saver = DjangoSaver()
     configs = chain(saver, 60)
     before, count = found(configs[-1:]), bases().count()
@@ -225,7 +225,7 @@ def test_prune_keeps_base_of_the_newest(same: bool) -> None:
 
 @real
 @pytest.mark.parametrize("gone", ["one", "two"])
-def test_delete_for_runs_keeps_bases_of_others(gone: str) -> None:
+def test_delete_for_runs_leaves_version_bases_of_other_runs(gone: str) -> None:
     saver = DjangoSaver()
     first = chain(saver, 20, run_id="one")
     later = chain(saver, 20, first[-1], 22, run_id="two")
@@ -240,7 +240,7 @@ def test_delete_for_runs_keeps_bases_of_others(gone: str) -> None:
 
 
 @real
-def test_copy_is_complete() -> None:
+def test_copied_wide_thread_is_readable_after_source_is_deleted() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 30)
     before = found(configs)
@@ -252,7 +252,7 @@ def test_copy_is_complete() -> None:
 
 
 @real
-def test_rolled_back_base_is_not_used() -> None:
+def test_saver_does_not_use_version_base_rolled_back_with_its_transaction() -> None:
     saver = DjangoSaver()
     with transaction.atomic():
         put_wide(saver, place(), {})
@@ -262,7 +262,7 @@ def test_rolled_back_base_is_not_used() -> None:
 
 
 @real
-def test_service_continues_base_in_its_transaction() -> None:
+def test_saver_in_transaction_of_service_continues_stored_version_base() -> None:
     [config] = chain(DjangoSaver(), 1)
     with transaction.atomic():
         saver = DjangoSaver(ThreadKey(Thread.objects.get().pk, "t"))
@@ -288,7 +288,7 @@ def move(row: ChannelBlob) -> None:
 @real
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("damage", [cut, exchange, move, ChannelBlob.delete])
-def test_damaged_or_missing_base_is_rejected(damage: Any) -> None:
+def test_damaged_or_missing_version_base_raises_corrupt_payload_error(damage: Any) -> None:
     chain(DjangoSaver(), 3)
     damage(bases().get())
     for read in (
@@ -301,7 +301,7 @@ def test_damaged_or_missing_base_is_rejected(damage: Any) -> None:
     assert Checkpoint.objects.count() == 3
 
 
-def test_saver_cache_is_bounded() -> None:
+def test_write_cache_of_saver_drops_oldest_entries_beyond_its_limit() -> None:
     cache = WriteCache(6, wide=3)
     tip, base = (
         ValueTip(1, False, 10, b"", (1,), 10, 0),
