@@ -88,7 +88,7 @@ def asking(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
     registry.unregister("asking")
 
 
-def test_parallel_tasks_get_their_own_responses_in_any_order(
+def test_parallel_tasks_answered_in_random_order_receive_their_own_responses(
     asking: tuple[str, int], amount: Callable[[int, int], int], chance: Random
 ) -> None:
     graph, wanted = asking

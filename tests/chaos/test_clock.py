@@ -76,7 +76,7 @@ def in_a_process(act: Callable[..., None], *args: Any) -> Any:
 
 
 @pytest.mark.parametrize("by", [-HOUR, HOUR])
-def test_worker_with_clock_skew_steals_no_lease(
+def test_worker_with_wrong_clock_claims_no_run_with_unexpired_lease(
     by: int, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     runs = [str(services.start("chaos line", EMPTY).id) for _ in range(amount(10, 100))]
@@ -89,7 +89,7 @@ def test_worker_with_clock_skew_steals_no_lease(
 
 
 @pytest.mark.parametrize("by", [-HOUR, HOUR])
-def test_lease_of_worker_with_clock_skew_is_not_stolen(
+def test_lease_of_worker_with_wrong_clock_is_unexpired_for_other_workers(
     by: int, amount: Callable[[int, int], int]
 ) -> None:
     runs = [str(services.start("chaos line", EMPTY).id) for _ in range(amount(10, 100))]
@@ -101,7 +101,7 @@ def test_lease_of_worker_with_clock_skew_is_not_stolen(
 
 
 @pytest.mark.parametrize("by", [-HOUR, HOUR])
-def test_worker_with_clock_skew_works_normally(by: int, effects: Effects) -> None:
+def test_worker_with_wrong_clock_executes_run_to_its_end(by: int, effects: Effects) -> None:
     run = services.start("chaos line", EMPTY).id
     in_a_process(work, by, str(run))
     assert invariants.faults() == []

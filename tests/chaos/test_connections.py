@@ -77,7 +77,7 @@ def assert_all_is_well(effects: Effects) -> None:
 
 
 @pytest.mark.promise("P7")
-def test_worker_with_dropped_connections_continues(
+def test_worker_whose_connections_are_dropped_loses_and_repeats_no_writes(
     toiling: Callable[[dict[str, Any]], Any],
     effects: Effects,
     amount: Callable[[int, int], int],
@@ -102,7 +102,7 @@ def test_worker_with_dropped_connections_continues(
     )
 
 
-def test_worker_with_connections_breaking_at_commit_continues(
+def test_worker_whose_connections_break_at_commit_loses_and_repeats_no_writes(
     toiling: Callable[[dict[str, Any]], Any],
     effects: Effects,
     amount: Callable[[int, int], int],
@@ -140,7 +140,7 @@ def test_worker_with_connections_breaking_at_commit_continues(
 @pytest.mark.parametrize(
     "shape", [*SHAPES, in_mode("chaos fan", "async"), in_mode("chaos nested", "exit")]
 )
-def test_unconfirmed_commit_is_looked_up_and_not_repeated(
+def test_worker_checks_unconfirmed_commit_and_does_not_repeat_its_writes(
     shape: str, fate: Fate, effects: Effects
 ) -> None:
     nth, failures = 0, 1

@@ -34,7 +34,7 @@ def let_time_pass() -> None:
 @pytest.mark.parametrize(
     ("node", "mode"), [("a", "sync"), ("b", "sync"), ("b", "async"), ("b", "exit")]
 )
-def test_run_killing_its_workers_is_parked_after_max_attempts(
+def test_run_whose_worker_dies_at_each_attempt_is_parked_after_max_attempts(
     node: str, mode: str, effects: Effects
 ) -> None:
     run = services.start(in_mode("chaos line", mode), EMPTY).id
@@ -73,7 +73,7 @@ def test_run_killing_its_workers_is_parked_after_max_attempts(
     assert len(invariants.tasks_of(record)) == end_of("chaos line")[0]
 
 
-def test_out_of_memory_fails_only_its_run() -> None:
+def test_memory_error_in_node_fails_only_its_own_run() -> None:
     run, other = (str(services.start("chaos line", EMPTY).id) for _ in range(2))
     process = processes.start(victim.starve, run, "b", other)
     process.join(processes.PATIENCE)

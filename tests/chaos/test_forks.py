@@ -36,7 +36,9 @@ def faults_but_for_branches(effects: Effects) -> list[str]:
 @pytest.mark.promise("P6")
 @pytest.mark.promise("P20")
 @pytest.mark.parametrize("after", SIDES)
-def test_fork_crashing_at_any_statement_is_all_or_nothing(after: bool, effects: Effects) -> None:
+def test_fork_killed_at_any_statement_is_stored_completely_or_rolled_back(
+    after: bool, effects: Effects
+) -> None:
     crashes, made, survivors = 0, 0, 0
     while survivors < 2:
         crashes += 1

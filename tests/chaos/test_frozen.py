@@ -107,7 +107,7 @@ def everything() -> list[Any]:
 
 
 @pytest.mark.parametrize("where", POINTS)
-def test_worker_thawed_after_its_replacement_changes_nothing(
+def test_worker_thawed_after_its_run_was_taken_over_stores_no_rows(
     where: str,
     effects: Effects,
     freezing: Callable[..., Frozen],
@@ -143,7 +143,7 @@ def test_worker_thawed_after_its_replacement_changes_nothing(
 
 @pytest.mark.parametrize("mode", DURABILITIES)
 @pytest.mark.parametrize("where", POINTS)
-def test_worker_thawed_during_its_replacement_changes_nothing(
+def test_worker_thawed_while_its_run_is_taken_over_stores_no_rows(
     where: str, mode: str, effects: Effects, freezing: Callable[..., Frozen]
 ) -> None:
     # The thread is leased, as it is while it is one's own: only the epoch tells whose it is.
@@ -165,7 +165,7 @@ def test_worker_thawed_during_its_replacement_changes_nothing(
 
 
 @pytest.mark.sessions
-def test_worker_frozen_in_transaction_blocks_others_for_a_limited_time(
+def test_worker_frozen_inside_transaction_blocks_other_writers_for_a_limited_time(
     effects: Effects, freezing: Callable[..., Frozen]
 ) -> None:
     options = connection.settings_dict["OPTIONS"]

@@ -56,7 +56,9 @@ def waiting(effects: Effects) -> Run:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_intact_thread_has_no_fault_at_any_time(shape: str, effects: Effects) -> None:
+def test_thread_invariants_report_no_fault_at_any_step_of_intact_run(
+    shape: str, effects: Effects
+) -> None:
     info = services.start(shape, EMPTY)
     assert invariants.faults(effects=effects) == []
     while recovery.deliver() or recovery.answer():
@@ -170,7 +172,9 @@ TAMPERINGS_WITH_THE_RECORD: dict[str, tuple[Callable[[], Any], str]] = {
 
 @pytest.mark.parametrize("name", TAMPERINGS_WITH_THE_RECORD)
 @pytest.mark.promise("P20")
-def test_tampering_is_detected_by_invariants_and_package(finished: Run, name: str) -> None:
+def test_tampered_audit_log_is_reported_by_test_verifier_and_by_package(
+    finished: Run, name: str
+) -> None:
     tamper, said = TAMPERINGS_WITH_THE_RECORD[name]
     assert (list(audit_chain.faults(finished.thread_id)), list(audit.find_faults())) == ([], [])
     tamper()
@@ -178,7 +182,7 @@ def test_tampering_is_detected_by_invariants_and_package(finished: Run, name: st
     assert len(list(audit.find_faults())) == 1
 
 
-def test_audit_log_verifies_after_erase_and_deleted_users(
+def test_audit_log_verifies_after_user_is_deleted_and_reasons_are_erased(
     waiting: Run,
 ) -> None:
     somebody = get_user_model().objects.create_superuser("somebody")
@@ -234,7 +238,7 @@ TAMPERINGS: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("tamper", "said"), TAMPERINGS, ids=[said for _, said in TAMPERINGS])
-def test_tampered_rows_are_detected(
+def test_invariants_report_fault_for_each_tampered_row(
     finished: Run, effects: Effects, tamper: Callable[[], Any], said: str
 ) -> None:
     assert invariants.faults(effects=effects) == []
@@ -243,30 +247,32 @@ def test_tampered_rows_are_detected(
     assert re.search(said, found), found
 
 
-def test_partially_answered_run_has_no_fault(waiting: Run, effects: Effects) -> None:
+def test_invariants_report_no_fault_for_partially_answered_run(
+    waiting: Run, effects: Effects
+) -> None:
     assert (waiting.state, invariants.faults(effects=effects)) == ("interrupted", [])
 
 
-def test_duplicate_write_is_detected(finished: Run) -> None:
+def test_invariants_report_write_stored_twice(finished: Run) -> None:
     # The database wouldn't let it happen, so it is done to what was read.
     (record,) = invariants.records()
     record.writes.append(copy(record.writes[0]))
     assert [fault for fault in invariants.faults_of(record) if "written 2 times" in fault]
 
 
-def test_second_active_run_is_detected(finished: Run) -> None:
+def test_invariants_report_second_active_run_of_a_thread(finished: Run) -> None:
     (record,) = invariants.records()
     record.runs += [Run(thread=record.thread, state="queued") for _ in range(2)]
     assert "rest: 2 live runs" in [*invariants.faults_of(record)]
 
 
-def test_misplaced_response_is_detected(waiting: Run) -> None:
+def test_invariants_report_response_stored_at_wrong_position(waiting: Run) -> None:
     Interrupt.objects.filter(status="decided").update(index=F("index") + 1)
     assert [fault for fault in invariants.faults() if "its answer isn't stored" in fault]
 
 
 @pytest.mark.parametrize("state", ["queued", "running"])
-def test_abandoned_run_is_detected_after_a_while(state: str) -> None:
+def test_unfinished_reports_queued_or_running_run_only_after_the_given_time(state: str) -> None:
     services.start("chaos line", EMPTY)
     Run.objects.update(state=state, hinted_at=Now() - timedelta(seconds=10))
     Thread.objects.update(lease_until=Now() - timedelta(seconds=10))
@@ -274,20 +280,20 @@ def test_abandoned_run_is_detected_after_a_while(state: str) -> None:
     assert invariants.unfinished(timedelta(seconds=11)) == []
 
 
-def test_running_run_is_not_abandoned() -> None:
+def test_unfinished_does_not_report_running_run_with_valid_lease() -> None:
     services.start("chaos line", EMPTY)
     Run.objects.update(state="running", hinted_at=Now() - timedelta(seconds=10))
     Thread.objects.update(lease_until=Now() + timedelta(seconds=10))
     assert invariants.unfinished() == []
 
 
-def test_message_without_run_is_detected(finished: Run) -> None:
+def test_astray_reports_message_for_run_that_does_not_exist(finished: Run) -> None:
     async_task(dispatcher.ADVANCE, str(uuid.uuid4()))
     assert OrmQ.objects.count() == 1
     assert ["isn't there" in fault for fault in invariants.astray()] == [True]
 
 
-def test_snapshot_contains_all_rows_of_a_thread(finished: Run) -> None:
+def test_invariants_record_contains_all_rows_of_its_thread(finished: Run) -> None:
     services.start("chaos line", EMPTY)
     (record,) = invariants.records([finished.thread_id])
     assert isinstance(record, Record)

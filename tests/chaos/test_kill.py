@@ -71,7 +71,7 @@ def note_what_is_stored(seen: dict[str, int], effects: Effects) -> None:
 @pytest.mark.promise("P6")
 @pytest.mark.promise("P7")
 @pytest.mark.promise("P10")
-def test_workers_killed_at_random_lose_and_double_nothing(
+def test_runs_of_workers_killed_at_random_lose_and_repeat_no_writes(
     effects: Effects,
     amount: Callable[[int, int], int],
     chance: Random,

@@ -30,7 +30,7 @@ SHAPE = "chaos line"  # two claims: one to the question, one to the end
 
 @pytest.mark.django_db
 @pytest.mark.promise("P8")
-def test_without_messages_one_sweep_per_step_completes_everything(
+def test_sweep_per_step_completes_all_runs_although_every_message_is_lost(
     effects: Effects, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     count = amount(20, 200)
@@ -53,7 +53,9 @@ def test_without_messages_one_sweep_per_step_completes_everything(
 @pytest.mark.django_db
 @pytest.mark.promise("P8")
 @pytest.mark.promise("P10")
-def test_tenfold_messages_in_any_order_execute_a_run_once(effects: Effects, chance: Random) -> None:
+def test_ten_shuffled_messages_per_run_execute_each_run_once(
+    effects: Effects, chance: Random
+) -> None:
     runs = [str(services.start(SHAPE, EMPTY).id) for _ in range(10)]
     for _ in range(2):
         messages = runs * 10
@@ -69,7 +71,7 @@ def test_tenfold_messages_in_any_order_execute_a_run_once(effects: Effects, chan
 @pytest.mark.race
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.promise("P9")
-def test_rolled_back_starts_are_not_executed(
+def test_rolled_back_starts_are_never_executed_by_a_running_worker(
     effects: Effects,
     amount: Callable[[int, int], int],
     settings: Any,
@@ -104,7 +106,7 @@ def vanish(interrupt: str) -> None:
 @pytest.mark.crash
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.promise("P8")
-def test_response_of_process_killed_before_its_message_is_used(
+def test_decision_of_process_killed_before_its_message_resumes_the_run(
     settings: Any,
 ) -> None:
     settings.HITL = recovery.IMPATIENT
@@ -120,7 +122,7 @@ def test_response_of_process_killed_before_its_message_is_used(
     assert invariants.faults() == []
 
 
-def test_effects_file_lists_executed_functions(tmp_path: Path) -> None:
+def test_effects_file_lists_begun_and_done_functions_in_order(tmp_path: Path) -> None:
     effects = Effects(tmp_path / "effects")
     assert (effects.begun(), effects.done()) == ([], [])
     for word, task in (("begun", "a"), ("done", "a"), ("begun", "a")):

@@ -354,7 +354,7 @@ def rows() -> list[str]:
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_session_lost_anywhere_resumes_and_writes_once(
+def test_run_losing_database_session_inside_node_succeeds_and_writes_rows_once(
     act: str, trial: Trial, run: Callable[[Any], Run]
 ) -> None:
     found = run(alone(trial, loses(ACTS[act], trial)))
@@ -364,7 +364,7 @@ def test_session_lost_anywhere_resumes_and_writes_once(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_session_lost_in_any_kind_of_call_resumes(
+def test_run_losing_database_session_in_any_kind_of_node_call_succeeds(
     way: str, trial: Trial, run: Callable[[Any], Run]
 ) -> None:
     found = run(WAYS[way](trial, loses(loses_in_a_transaction_of_its_own, trial)))
@@ -374,7 +374,7 @@ def test_session_lost_in_any_kind_of_call_resumes(
 
 
 @pytest.mark.promise("P11")
-def test_run_losing_its_session_repeatedly_is_parked_with_reason(
+def test_run_losing_database_session_at_each_attempt_is_parked_with_database_error(
     trial: Trial, run: Callable[[Any], Run]
 ) -> None:
     trial.losses = 1000
@@ -399,7 +399,7 @@ def elsewhere() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("call", [lambda act: act(), partial(transact, "k")])
-def test_lost_session_of_another_database_fails_the_node(
+def test_node_losing_session_of_another_database_fails_after_its_retries(
     call: Any, elsewhere: str, trial: Trial, run: Callable[[Any], Run]
 ) -> None:
     def act() -> None:
@@ -416,7 +416,7 @@ def test_lost_session_of_another_database_fails_the_node(
 
 
 @pytest.mark.parametrize("call", [lambda act: act(), partial(transact, "k"), partial(once, "k")])
-def test_statement_timeout_fails_the_node(
+def test_statement_timeout_in_node_fails_run_after_its_retries(
     call: Any, trial: Trial, run: Callable[[Any], Run]
 ) -> None:
     def act() -> None:

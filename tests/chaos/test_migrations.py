@@ -65,7 +65,7 @@ def unregistered() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("unregistered")
-def test_killed_migration_leaves_old_or_new_state(
+def test_run_killed_at_any_statement_of_state_migration_has_old_or_new_state(
     tmp_path: Path,
 ) -> None:
     finished = nth = 0

@@ -60,7 +60,7 @@ def talks(advance: Advance, ended: Ended, monkeypatch: pytest.MonkeyPatch) -> li
     return [ended(thread_id=name, text=name) for name in ("first", "second")]
 
 
-def test_incomplete_operation_is_detected() -> None:
+def test_assert_same_after_kills_reports_operation_incomplete_after_kill() -> None:
     def store_both() -> None:
         if not GraphShape.objects.exists():
             for name in ("first", "second"):
@@ -70,35 +70,41 @@ def test_incomplete_operation_is_detected() -> None:
         commits.assert_same_after_kills(store_both)
 
 
-def test_purge_killed_at_any_commit_deletes_all(talks: list[Thread]) -> None:
+def test_purge_killed_at_any_commit_deletes_all_threads_when_repeated(talks: list[Thread]) -> None:
     services.start("approval", {"text": "waits"})
     commits.assert_same_after_kills(lambda: hitl("purge", "--days", "30"))
 
 
 @pytest.mark.long
-def test_prune_killed_at_any_commit_prunes_all(talks: list[Thread]) -> None:
+def test_prune_killed_at_any_commit_prunes_all_threads_when_repeated(talks: list[Thread]) -> None:
     commits.assert_same_after_kills(lambda: hitl("purge", "--days", "30", "--prune"))
 
 
 @pytest.mark.long
-def test_event_deletion_killed_at_any_commit_deletes_all(talks: list[Thread]) -> None:
+def test_event_deletion_killed_at_any_commit_deletes_all_events_when_repeated(
+    talks: list[Thread],
+) -> None:
     assert Run.objects.filter(last_event__gt=0).count() > 1
     commits.assert_same_after_kills(lambda: retention.delete_events(30, 100))
 
 
 @pytest.mark.long
-def test_archive_killed_at_any_commit_archives_all(talks: list[Thread]) -> None:
+def test_archive_killed_at_any_commit_archives_all_threads_when_repeated(
+    talks: list[Thread],
+) -> None:
     commits.assert_same_after_kills(lambda: hitl("archive", "--older-than", "30d"))
 
 
 @pytest.mark.long
-def test_restore_killed_at_any_commit_restores_all(talks: list[Thread]) -> None:
+def test_restore_killed_at_any_commit_restores_all_threads_when_repeated(
+    talks: list[Thread],
+) -> None:
     hitl("archive", "--older-than", "30d")
     commits.assert_same_after_kills(lambda: hitl("restore", "first", "second", "steps-0"))
 
 
 @pytest.mark.long
-def test_reencryption_killed_at_any_commit_rewrites_every_row(
+def test_reencrypt_killed_at_any_commit_rewrites_every_row_when_repeated(
     talks: list[Thread], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reencryption, "BATCH", 4)
@@ -114,7 +120,7 @@ def test_reencryption_killed_at_any_commit_rewrites_every_row(
 
 @pytest.mark.long
 @pytest.mark.parametrize("known_by", ["name", "one thread", "the archive"])
-def test_pseudonymize_killed_at_any_commit_leaves_no_name(
+def test_pseudonymize_killed_at_any_commit_leaves_no_name_when_repeated(
     lena: User, advance: Advance, known_by: str
 ) -> None:
     rita = User.objects.get(username="rita")
@@ -139,7 +145,7 @@ def test_pseudonymize_killed_at_any_commit_leaves_no_name(
 
 
 @pytest.mark.long
-def test_due_schedules_killed_at_any_commit_start_one_run_each(advance: Advance) -> None:
+def test_schedules_killed_at_any_commit_start_one_run_each_when_repeated(advance: Advance) -> None:
     with registry.hide_graphs():
         registry.register("hourly")(steps)
         schedule("hourly", "0 * * * *")
@@ -153,7 +159,7 @@ def test_due_schedules_killed_at_any_commit_start_one_run_each(advance: Advance)
 
 
 @pytest.mark.long
-def test_sweep_killed_at_any_commit_does_all_that_is_due(
+def test_sweep_killed_at_any_commit_and_repeated_leaves_same_rows_as_uninterrupted_sweep(
     talks: list[Thread], advance: Advance, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rita = User.objects.create_superuser("rita")

@@ -27,7 +27,7 @@ def result(graph: Pregel, saver: Any, order: str, threads: int) -> tuple[str, by
 
 @pytest.mark.django_db
 @pytest.mark.promise("P17")
-def test_result_is_independent_of_threads_crashes_and_stores(
+def test_random_graph_has_same_result_for_any_concurrency_crash_and_saver(
     amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     @settings(

@@ -43,7 +43,7 @@ def simulated(world_of: Callable[[str], Any], seed: int, durability: str = "sync
     return world
 
 
-def test_engine_under_random_faults_loses_and_doubles_nothing(
+def test_engine_simulation_under_random_faults_loses_and_repeats_no_writes(
     seed: int, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     count = amount(6_000, 60_000)
@@ -55,7 +55,7 @@ def test_engine_under_random_faults_loses_and_doubles_nothing(
 @pytest.mark.django_db
 @pytest.mark.promise("P7")
 @pytest.mark.promise("P8")
-def test_leases_and_decisions_under_random_faults_lose_and_double_nothing(
+def test_database_simulation_under_random_faults_violates_no_invariant(
     seed: int, amount: Callable[[int, int], int], settings: Any, figures: Callable[[str], None]
 ) -> None:
     settings.HITL = {**recovery.IMPATIENT, "LEASE_SECONDS": 3600, "MAX_ATTEMPTS": 1000}
@@ -68,7 +68,7 @@ def test_leases_and_decisions_under_random_faults_lose_and_double_nothing(
     figures(f"{count:,} seeds from {seed} on, in the database: all clean")
 
 
-def test_seed_reproduces_the_simulation() -> None:
+def test_simulation_repeated_with_the_same_seed_has_the_same_story() -> None:
     stories = []
     for _ in range(2):
         simulation = Simulation(MemoryWorld("chaos fan"), 7)
@@ -111,12 +111,14 @@ class WithoutALookAtThePause(MemoryWorld):
     "world",
     [WithoutEpochs, WithoutSweep, WithoutALookAtThePause],
 )
-def test_simulation_without_a_rule_finds_faults(world: type[MemoryWorld]) -> None:
+def test_simulation_with_lease_epochs_or_sweep_disabled_reports_a_fault(
+    world: type[MemoryWorld],
+) -> None:
     with pytest.raises((AssertionError, LookupError)):
         simulate(world, 2_000)
 
 
-def test_simulation_without_leases_repeats_work_only() -> None:
+def test_simulation_with_leases_disabled_reports_no_fault() -> None:
     simulate(WithoutLeases, 500)
 
 

@@ -44,7 +44,7 @@ def crash_everywhere(shape: str, marks: Path, after: bool) -> list[str]:
 @pytest.mark.promise("P9")
 @pytest.mark.parametrize("after", SIDES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_crash_at_any_statement_loses_and_doubles_nothing(
+def test_run_killed_at_any_statement_loses_and_repeats_no_writes(
     shape: str, after: bool, effects: Effects
 ) -> None:
     # A crash costs the tasks of one super-step at most.
@@ -61,7 +61,7 @@ def test_crash_at_any_statement_loses_and_doubles_nothing(
     [(shape, bool(at % 2)) for at, shape in enumerate(SHAPES)],
     ids=[f"{shape}-{'after' if at % 2 else 'before'}" for at, shape in enumerate(SHAPES)],
 )
-def test_crash_of_deferred_durability_loses_and_doubles_nothing(
+def test_async_or_exit_durability_run_killed_at_any_statement_loses_no_writes(
     shape: str, after: bool, mode: str, effects: Effects
 ) -> None:
     # It costs the tasks of two super-steps, or all since the last pause.
@@ -99,7 +99,9 @@ def spend_by_crashes(shape: str, after: bool, effects: Effects) -> float:
     return spent / len(keys)
 
 
-def test_crash_injection_covers_every_statement(effects: Effects) -> None:
+def test_bomb_counts_every_statement_of_a_run_except_transaction_statements(
+    effects: Effects,
+) -> None:
     bomb = victim.Bomb(0, after=False)
     with connection.execute_wrapper(bomb), CaptureQueriesContext(connection) as seen:
         services.start("chaos fan", EMPTY)

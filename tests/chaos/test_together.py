@@ -117,7 +117,7 @@ def assert_each_paid_once(effects: Effects, each: int) -> None:
 @pytest.mark.usefixtures("paid")
 @pytest.mark.parametrize("after", SIDES)
 @pytest.mark.parametrize("mode", DURABILITIES)
-def test_transact_crashing_at_any_statement_writes_once(
+def test_transact_killed_at_any_statement_writes_its_row_once(
     mode: str, after: bool, effects: Effects
 ) -> None:
     nth = 0
@@ -138,7 +138,9 @@ def test_transact_crashing_at_any_statement_writes_once(
 @pytest.mark.database("postgresql")
 @pytest.mark.usefixtures("paid")
 @pytest.mark.parametrize("fate", ["unheard", "unanswered"])
-def test_transact_with_unconfirmed_commit_writes_once(fate: Fate, effects: Effects) -> None:
+def test_transact_whose_commit_is_unconfirmed_writes_its_row_once(
+    fate: Fate, effects: Effects
+) -> None:
     nth, failures = 0, 1
     with Proxy(lambda: fate if len(proxy.met) + 1 == nth else "pass") as proxy:
         while failures:
@@ -157,7 +159,7 @@ def test_transact_with_unconfirmed_commit_writes_once(fate: Fate, effects: Effec
 
 @pytest.mark.crash
 @pytest.mark.usefixtures("paid")
-def test_transact_killed_at_random_writes_once(
+def test_transact_killed_at_random_writes_its_row_once(
     effects: Effects,
     amount: Callable[[int, int], int],
     chance: Random,
@@ -196,7 +198,7 @@ def node() -> Iterator[Callable[[Callable[[Any], Any]], Any]]:
     registry.unregister("one node")
 
 
-def test_transact_of_replaced_worker_writes_nothing(node: Any) -> None:
+def test_transact_in_worker_whose_lease_was_taken_over_writes_no_row(node: Any) -> None:
     def lose() -> None:
         Group.objects.create(name="late")
         Thread.objects.update(epoch=F("epoch") + 1)
@@ -206,7 +208,7 @@ def test_transact_of_replaced_worker_writes_nothing(node: Any) -> None:
     assert Thread.objects.get().epoch == 1
 
 
-def test_failed_transact_is_rolled_back_and_retried(node: Any) -> None:
+def test_failed_transact_is_rolled_back_and_runs_once_after_retry(node: Any) -> None:
     faults: list[Exception] = [ValueError("first")]
 
     def act() -> int:
@@ -228,7 +230,7 @@ def test_failed_transact_is_rolled_back_and_retried(node: Any) -> None:
     assert Group.objects.count() == 1
 
 
-def test_transact_with_unstorable_result_is_rolled_back(node: Any) -> None:
+def test_transact_with_unstorable_result_fails_node_and_is_rolled_back(node: Any) -> None:
     def act() -> object:
         Group.objects.create(name="lost")
         return object()
@@ -239,14 +241,16 @@ def test_transact_with_unstorable_result_is_rolled_back(node: Any) -> None:
     assert not Group.objects.exists()
 
 
-def test_transact_with_async_function_is_rejected(node: Any) -> None:
+def test_transact_with_async_function_fails_node_naming_thread_bound_transactions(
+    node: Any,
+) -> None:
     async def act() -> None:
         pass
 
     assert "transactions are bound to a thread" in node(lambda state: transact("k", act)).error
 
 
-def test_transact_conflict_is_retried(node: Any) -> None:
+def test_transact_with_serialization_conflict_runs_again_and_writes_its_row_once(node: Any) -> None:
     def act() -> int:
         tries.append(Group.objects.count())
         Group.objects.create(name="once")
@@ -266,7 +270,7 @@ class Undone(Exception):
     sqlstate = "40001"
 
 
-def test_transact_lets_another_thread_store_its_result(node: Any) -> None:
+def test_transact_waiting_for_result_lock_of_another_thread_writes_its_row_once(node: Any) -> None:
     class Reluctant:
         """A lock that is somebody else's the first time."""
 
@@ -302,7 +306,7 @@ def test_transact_lets_another_thread_store_its_result(node: Any) -> None:
 
 
 @pytest.mark.parametrize("deed", [once, transact])
-def test_nested_transact_is_rejected(deed: Any, node: Any) -> None:
+def test_once_or_transact_called_inside_transact_fails_the_node(deed: Any, node: Any) -> None:
     run = node(lambda state: transact("k", lambda: deed("inner", int)))
     assert run.state == "failed"
     assert "'inner' inside transact()" in run.error

@@ -37,7 +37,7 @@ def states_of(thread_id: str) -> list[str]:
 @pytest.mark.promise("P6")
 @pytest.mark.promise("P8")
 @pytest.mark.parametrize("after", SIDES)
-def test_waiting_runs_start_once_and_in_order_despite_crashes(after: bool) -> None:
+def test_waiting_runs_killed_at_any_statement_start_once_and_in_order(after: bool) -> None:
     crashes = survivors = 0
     while not survivors:
         crashes += 1
