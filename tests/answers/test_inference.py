@@ -59,7 +59,7 @@ REQUEST = {
          "respond", "x"),
     ],
 )  # fmt: skip
-def test_resume_value_is_read_as_its_decision(
+def test_infer_decision_returns_decision_type_and_value_of_resume_value(
     interrupt: AnswerOptions, resume: Any, decision: str, value: Any
 ) -> None:
     meant = infer_decision(interrupt, resume)
@@ -87,7 +87,7 @@ def test_resume_value_is_read_as_its_decision(
         (AnswerOptions(payload=REQUEST, dialect="hitl_request"), True, [""]),
     ],
 )  # fmt: skip
-def test_resume_value_without_matching_decision_is_rejected(
+def test_infer_decision_without_matching_decision_raises_invalid_answer_error_with_json_pointers(
     interrupt: AnswerOptions, resume: Any, pointers: list[str]
 ) -> None:
     with pytest.raises(InvalidAnswerError) as caught:
@@ -95,7 +95,7 @@ def test_resume_value_without_matching_decision_is_rejected(
     assert [pointer for pointer, _ in caught.value.faults] == pointers
 
 
-def test_fixed_arguments_cannot_be_edited_per_action() -> None:
+def test_edit_of_non_editable_arguments_in_resume_value_raises_invalid_answer_error() -> None:
     interrupt = AnswerOptions(payload=REQUEST, dialect="hitl_request", editable=["/1"])
     edit = {"type": "edit", "edited_action": {"name": "send", "args": {"to": "b"}}}
     for give in (
@@ -106,7 +106,7 @@ def test_fixed_arguments_cannot_be_edited_per_action() -> None:
             give(interrupt, {"decisions": [edit, {"type": "respond", "message": "No."}]})
 
 
-def test_resume_value_reaches_the_graph_and_decision_is_logged(
+def test_resume_value_given_to_decide_is_logged_as_decision_and_reaches_the_node(
     advance: Callable[[], int], reviewer: User
 ) -> None:
     interrupt = asked("plain", {"payload": {"a": 1, "b": 2}}, advance)
@@ -124,7 +124,7 @@ def test_resume_value_reaches_the_graph_and_decision_is_logged(
     assert values_of(interrupt.thread)["answer"] == {"a": 1, "b": 3}
 
 
-def test_rejection_resume_value_is_unchanged(
+def test_resume_value_that_means_rejection_is_stored_unchanged(
     advance: Callable[[], int],
 ) -> None:
     """A decision given by its type would also have the requested approval."""
@@ -134,14 +134,16 @@ def test_rejection_resume_value_is_unchanged(
     assert (info.type, info.value) == ("reject", {"approved": False})
 
 
-def test_key_identifies_the_submitted_resume_value(interrupt: Interrupt) -> None:
+def test_request_digest_of_decision_with_resume_value_differs_from_plain_digest(
+    interrupt: Interrupt,
+) -> None:
     """By a digest with a key, since that of a short answer would give it away."""
     services.decide(interrupt.pk, resume=True, key="k")
     digest = Decision.objects.get().request_digest
     assert digest != digest_json({"reason": "", "resume": True})  # nobody guesses it without a key
 
 
-def test_resume_value_is_rejected_like_its_decision(
+def test_resume_value_given_to_decide_raises_same_errors_as_its_decision(
     advance: Callable[[], int], user: Callable[..., User]
 ) -> None:
     dana = user("dana", "view_interrupt", "decide_interrupt", "start_run")
@@ -161,6 +163,8 @@ def test_resume_value_is_rejected_like_its_decision(
 @pytest.mark.parametrize(
     "given", [{}, {"type": "approve", "resume": True}, {"value": 1}, {"value": 1, "resume": 1}]
 )
-def test_decision_takes_type_or_resume_value(interrupt: Interrupt, given: Any) -> None:
+def test_decide_with_both_or_neither_of_type_and_resume_raises_type_error(
+    interrupt: Interrupt, given: Any
+) -> None:
     with pytest.raises(TypeError, match="resume value"):
         services.decide(interrupt.pk, **given)

@@ -44,7 +44,7 @@ ALL = ("approve", "edit", "reject", "respond")
         ({}, None, "breakpoint", ("approve",)),
     ],
 )
-def test_allowed_decisions_follow_the_response_format(
+def test_allowed_decisions_are_derived_from_payload_schema_and_interrupt_kind(
     payload: Any, schema: Any, kind: str, allowed: tuple[str, ...]
 ) -> None:
     interrupt = AnswerOptions(payload=payload, schema=schema, kind=kind)
@@ -73,7 +73,7 @@ def test_allowed_decisions_follow_the_response_format(
         ({}, CHOICE, "respond", "b", "b"),
     ],
 )  # fmt: skip
-def test_each_decision_composes_a_response(
+def test_make_resume_value_returns_response_for_each_decision_type(
     payload: Any, schema: Any, type_: str, value: Any, answer: Any
 ) -> None:
     assert make_resume_value(AnswerOptions(payload=payload, schema=schema), type_, value) == answer
@@ -90,18 +90,20 @@ def test_each_decision_composes_a_response(
         ({"amount": 1, "a/b~c": 1}, [""]),
     ],
 )
-def test_errors_have_field_pointers(value: Any, pointers: list[str]) -> None:
+def test_make_resume_value_with_invalid_response_raises_invalid_answer_error_with_json_pointers(
+    value: Any, pointers: list[str]
+) -> None:
     with pytest.raises(InvalidAnswerError) as caught:
         make_resume_value(AnswerOptions(payload={}, schema=APPROVAL), "edit", value)
     assert [pointer for pointer, _ in caught.value.faults] == pointers
 
 
-def test_pointers_are_escaped() -> None:
+def test_json_pointer_of_schema_fault_escapes_slash_and_tilde() -> None:
     schema = {"properties": {"a/b~c": {"items": {"type": "integer"}}}}
     assert json_schema.find_faults(schema, {"a/b~c": [1, "x"]})[0][0] == "/a~1b~0c/1"
 
 
-def test_form_starts_with_the_payload() -> None:
+def test_response_form_starts_with_values_of_payload_and_schema_defaults() -> None:
     def started(payload: Any, schema: Any) -> Any:
         return AnswerOptions(payload=payload, schema=schema).start
 
@@ -113,7 +115,7 @@ def test_form_starts_with_the_payload() -> None:
 
 
 @pytest.mark.promise("P21")
-def test_backtracking_pattern_takes_linear_time() -> None:
+def test_backtracking_pattern_in_schema_is_matched_in_linear_time() -> None:
     schema = {"type": "string", "pattern": "^(a+)+$"}
     # Were it tried in every way there is, that would be 2 ** 50,000: this never came to an end.
     assert json_schema.find_faults(schema, "a" * 50_000 + "b")
@@ -130,7 +132,7 @@ def test_backtracking_pattern_takes_linear_time() -> None:
         {"properties": 5},
     ],
 )
-def test_inapplicable_schema_is_an_error_and_not_a_crash(schema: Any) -> None:
+def test_invalid_schema_is_reported_as_schema_fault_without_exception(schema: Any) -> None:
     [(pointer, reason)] = json_schema.find_faults(schema, {"a": 1} if "properties" in schema else 5)
     assert pointer == ""
     assert "schema" in reason
@@ -145,7 +147,7 @@ def test_inapplicable_schema_is_an_error_and_not_a_crash(schema: Any) -> None:
         {"patternProperties": {"a": {}}, "unevaluatedProperties": False},
     ],
 )
-def test_unsupported_keyword_is_an_error(schema: Any) -> None:
+def test_unsupported_pattern_in_schema_is_reported_as_schema_fault(schema: Any) -> None:
     value = {"a": 1} if "patternProperties" in schema else "anything"
     [(pointer, reason)] = json_schema.find_faults(schema, value)
     assert pointer == ""
@@ -161,7 +163,7 @@ def test_unsupported_keyword_is_an_error(schema: Any) -> None:
         (r"^(?!a)", ["b", ""], ["a"]),
     ],
 )
-def test_leading_lookaheads_are_applied(
+def test_lookaheads_at_the_start_of_schema_pattern_are_applied(
     pattern: str, fitting: list[str], others: list[str]
 ) -> None:
     faulty = [
@@ -170,7 +172,7 @@ def test_leading_lookaheads_are_applied(
     assert faulty == others
 
 
-def test_lookahead_inside_alternative_is_an_error() -> None:
+def test_lookahead_inside_alternative_of_schema_pattern_is_reported_as_schema_fault() -> None:
     [(_, reason)] = json_schema.find_faults({"pattern": "^(?=a)b|c"}, "c")
     assert "schema" in reason
 
@@ -208,7 +210,9 @@ def test_lookahead_inside_alternative_is_an_error() -> None:
         ({"multipleOf": 3}, True, []),
     ],
 )
-def test_keyword_is_applied(schema: Any, value: Any, pointers: list[str]) -> None:
+def test_schema_keyword_reports_faults_with_json_pointers(
+    schema: Any, value: Any, pointers: list[str]
+) -> None:
     faults = json_schema.find_faults(schema, value)
     assert [pointer for pointer, _ in faults] == pointers
     assert not any("response schema" in reason for _, reason in faults)
@@ -229,11 +233,11 @@ def test_keyword_is_applied(schema: Any, value: Any, pointers: list[str]) -> Non
         ("👍 ünï", "👍 ünï"),
     ],
 )
-def test_title_is_one_visible_line(payload: Any, title: str) -> None:
+def test_make_title_returns_one_visible_line_of_the_payload(payload: Any, title: str) -> None:
     assert make_title(payload, "review") == title
 
 
-def test_long_title_ends_at_a_word() -> None:
+def test_make_title_shortens_long_title_to_300_characters_at_a_word() -> None:
     cut = make_title("word " * 100, "n")
     assert len(cut) <= 300
     assert cut.endswith("word…")
@@ -242,6 +246,6 @@ def test_long_title_ends_at_a_word() -> None:
     assert len(make_title("", "n" * 1000)) == 300
 
 
-def test_text_becomes_storable_and_visible() -> None:
+def test_escape_functions_replace_unstorable_and_invisible_characters_with_escapes() -> None:
     assert escape_unstorable("a\x00b\ud800\nc") == "a\\u0000b\\ud800\nc"
     assert escape_invisible("\U000e0041") == "\\U000e0041"

@@ -41,7 +41,9 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Target]:
 
 
 @pytest.mark.promise("P21")
-def test_attack_stays_within_its_bounds(target: Target, figures: Callable[[str], None]) -> None:
+def test_attack_on_running_server_stays_within_its_time_and_memory_limits(
+    target: Target, figures: Callable[[str], None]
+) -> None:
     faults, lines = [], [f"{target.server.kind}: attack | answer | bound | measured"]
     for row in TABLE:
         fault, line = attempt(target, row)

@@ -102,7 +102,7 @@ def check(url: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_runs_resume_from_a_backup(
+def test_database_restored_from_backup_resumes_its_runs(
     cluster: Callable[..., Cluster], restored: Restored, tmp_path: Path
 ) -> None:
     book = tmp_path / "book"

@@ -84,7 +84,7 @@ def holders(cluster: Cluster) -> list[psutil.Process]:
 
 
 @pytest.mark.promise("P7")
-def test_run_of_killed_worker_resumes_within_lease_and_sweep(
+def test_run_of_killed_worker_is_resumed_within_lease_and_sweep_period(
     cluster: Callable[..., Cluster],
     book: Path,
     amount: Callable[[int, int], int],

@@ -29,7 +29,9 @@ def rest(cluster: Cluster) -> None:
 
 
 @pytest.mark.promise("P13")
-def test_supervised_cluster_stops_between_steps(cluster: Start, book: Path) -> None:
+def test_supervised_cluster_stopped_by_signal_leaves_runs_between_steps(
+    cluster: Start, book: Path
+) -> None:
     # In slices, so that the runs take turns: none ends before all have been taken up again.
     told = {"TEST_HITL": json.dumps({**PATIENT, "TIME_SLICE_SECONDS": 1})}
     first = cluster("hitl", "worker", **told).ready()
@@ -51,7 +53,9 @@ def test_supervised_cluster_stops_between_steps(cluster: Start, book: Path) -> N
 
 @pytest.mark.promise("P13")
 @pytest.mark.parametrize("everybody", [False, True])
-def test_worker_stops_between_steps_on_sigterm(cluster: Start, book: Path, everybody: bool) -> None:
+def test_qcluster_worker_stopped_by_sigterm_leaves_its_run_between_steps(
+    cluster: Start, book: Path, everybody: bool
+) -> None:
     plain = cluster("qcluster", TEST_HITL=json.dumps(PATIENT)).ready()
     runs = start_laps(book, 2, laps=600 if everybody else 30)
     plain.wait_for(under_way(book))
@@ -71,7 +75,9 @@ def test_worker_stops_between_steps_on_sigterm(cluster: Start, book: Path, every
 
 
 @pytest.mark.promise("P13")
-def test_plain_cluster_stops_at_time_slices(cluster: Start, book: Path) -> None:
+def test_stopped_qcluster_requeues_its_runs_at_end_of_time_slice(
+    cluster: Start, book: Path
+) -> None:
     told = json.dumps({**PATIENT, "TIME_SLICE_SECONDS": 1})
     plain = cluster("qcluster", TEST_HITL=told).ready()
     runs = start_laps(book, 2, laps=600)
@@ -83,7 +89,7 @@ def test_plain_cluster_stops_at_time_slices(cluster: Start, book: Path) -> None:
 
 
 @pytest.mark.promise("P13")
-def test_idle_worker_stops_on_sigterm_without_claiming(cluster: Start, book: Path) -> None:
+def test_idle_qcluster_worker_stopped_by_sigterm_claims_no_run(cluster: Start, book: Path) -> None:
     plain = cluster("qcluster", q={"workers": 1}).ready(workers=1)
     for _ in range(3):
         before = psutil.Process(plain.last("worker"))
@@ -95,7 +101,9 @@ def test_idle_worker_stops_on_sigterm_without_claiming(cluster: Start, book: Pat
     assert plain.stop() == 0
 
 
-def test_foreign_task_is_stopped_immediately(cluster: Start, book: Path) -> None:
+def test_qcluster_worker_executing_project_task_stops_immediately_on_sigterm(
+    cluster: Start, book: Path
+) -> None:
     from django_q.tasks import async_task
 
     plain = cluster("qcluster", q={"workers": 1}).ready(workers=1)

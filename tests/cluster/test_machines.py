@@ -51,7 +51,9 @@ def perform(environment: dict[str, str], *command: str) -> str:
     return done.stdout
 
 
-def test_two_hosts_complete_fifty_runs(environment: dict[str, str], tmp_path: Path) -> None:
+def test_two_hosts_complete_fifty_runs_and_both_execute_tasks(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     perform(environment, "manage.py", "migrate", "--verbosity", "0")
     perform(environment, "manage.py", "check", "--database", "default", "--fail-level", "WARNING")
     machines = [

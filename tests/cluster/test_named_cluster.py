@@ -64,7 +64,7 @@ def product(cluster: Start) -> Callable[[], Cluster]:
     return lambda: cluster("qcluster", q={"workers": 1}).ready(workers=1)
 
 
-def test_runs_continue_while_the_project_cluster_is_blocked(
+def test_runs_on_named_cluster_continue_while_project_cluster_is_blocked(
     worker: Callable[[], Cluster], product: Callable[[], Cluster], gate: Path, tmp_path: Path
 ) -> None:
     mark = tmp_path / "mark"
@@ -79,7 +79,7 @@ def test_runs_continue_while_the_project_cluster_is_blocked(
     assert len(re.findall(SAYS["worker"], workers.log.read_text())) == 1
 
 
-def test_project_tasks_continue_while_run_workers_are_blocked(
+def test_project_tasks_continue_while_workers_of_named_cluster_are_blocked(
     worker: Callable[[], Cluster], product: Callable[[], Cluster], book: Path, tmp_path: Path
 ) -> None:
     mark = tmp_path / "mark"
@@ -91,14 +91,16 @@ def test_project_tasks_continue_while_run_workers_are_blocked(
     assert states(runs) == {"running": 1}
 
 
-def test_lost_messages_are_sent_again(worker: Callable[[], Cluster], book: Path) -> None:
+def test_worker_of_named_cluster_executes_runs_whose_messages_were_lost(
+    worker: Callable[[], Cluster], book: Path
+) -> None:
     runs = start_laps(book, 3, laps=1, seconds=0)
     assert set(OrmQ.objects.values_list("key", flat=True)) == {"runs"}
     OrmQ.objects.all().delete()
     worker().wait_for(all_succeeded(runs))
 
 
-def test_sweep_is_scheduled_in_the_named_cluster(settings: Any) -> None:
+def test_sweep_schedules_are_installed_for_the_configured_cluster(settings: Any) -> None:
     def clusters() -> set[str | None]:
         installed = schedules.Schedule.objects.filter(name__startswith=schedules.NAME)
         return set(installed.values_list("cluster", flat=True))

@@ -260,7 +260,7 @@ def supervised(request: pytest.FixtureRequest) -> Queue:
 
 
 @pytest.mark.promise("P3")
-def test_message_is_sent_on_commit_only(queue: Queue) -> None:
+def test_queue_receives_message_only_after_commit(queue: Queue) -> None:
     with transaction.atomic():
         enqueue_run("an id")
         transaction.set_rollback(True)
@@ -270,7 +270,7 @@ def test_message_is_sent_on_commit_only(queue: Queue) -> None:
     assert queue.length() == 1
 
 
-def test_run_completes_through_its_interrupts(queue: Queue) -> None:
+def test_run_with_two_interrupts_completes_through_each_queue(queue: Queue) -> None:
     workers = queue.work()
     run = services.start("interview", {"log": []})
     for answer in ("one", "two"):
@@ -280,7 +280,7 @@ def test_run_completes_through_its_interrupts(queue: Queue) -> None:
     assert queue.length() == 0
 
 
-def test_killed_worker_loses_no_run(queue: Queue, book: Path) -> None:
+def test_runs_of_killed_queue_worker_succeed_after_restart(queue: Queue, book: Path) -> None:
     workers = queue.work()
     runs = start_laps(book, 4)
     workers.wait_for(lambda: book.read_text() != "")
@@ -290,7 +290,7 @@ def test_killed_worker_loses_no_run(queue: Queue, book: Path) -> None:
     assert begun(book).total() <= 4 * 5 + queue.width + queue.overtaken(workers)
 
 
-def test_lost_messages_are_sent_again(queue: Queue, book: Path) -> None:
+def test_runs_whose_queue_messages_were_lost_succeed(queue: Queue, book: Path) -> None:
     runs = start_laps(book, 3, laps=1, seconds=0)
     assert queue.length() == 3
     queue.lose()
@@ -298,7 +298,7 @@ def test_lost_messages_are_sent_again(queue: Queue, book: Path) -> None:
     queue.work().wait_for(all_succeeded(runs))
 
 
-def test_nodes_longer_than_a_time_slice_are_not_interrupted(
+def test_node_longer_than_time_slice_is_not_interrupted_by_queue_worker(
     queue: Queue, book: Path, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "TIME_SLICE_SECONDS": 1}
@@ -313,7 +313,7 @@ def test_nodes_longer_than_a_time_slice_are_not_interrupted(
     assert set(Run.objects.filter(pk__in=runs).values_list("thread__epoch", flat=True)) == {1}
 
 
-def test_stopped_workers_leave_runs_between_steps(queue: Queue, book: Path) -> None:
+def test_stopped_queue_workers_leave_runs_between_steps(queue: Queue, book: Path) -> None:
     workers = queue.work()
     runs = start_laps(book, 2, laps=8, seconds=0.2)
     workers.wait_for(lambda: len(begun(book)) >= 2)
@@ -326,7 +326,7 @@ def test_stopped_workers_leave_runs_between_steps(queue: Queue, book: Path) -> N
 
 
 @pytest.mark.promise("P7")
-def test_stalled_worker_is_restarted(supervised: Queue, book: Path) -> None:
+def test_stalled_queue_worker_is_restarted_by_its_supervisor(supervised: Queue, book: Path) -> None:
     workers = supervised.work()
     os.kill(supervised.worker(), signal.SIGSTOP)
     workers.wait_for(all_succeeded(start_laps(book, 3, laps=1, seconds=0)))
@@ -334,7 +334,7 @@ def test_stalled_worker_is_restarted(supervised: Queue, book: Path) -> None:
 
 
 @pytest.mark.promise("P7")
-def test_no_worker_survives_a_killed_supervisor(supervised: Queue, book: Path) -> None:
+def test_queue_worker_ends_after_its_supervisor_is_killed(supervised: Queue, book: Path) -> None:
     workers = supervised.work()
     runs = start_laps(book, supervised.width + 1, laps=100)
     workers.wait_for(lambda: len(begun(book)) >= supervised.width)
@@ -347,7 +347,7 @@ def test_no_worker_survives_a_killed_supervisor(supervised: Queue, book: Path) -
 @pytest.mark.database("postgresql")
 @pytest.mark.promise("P7")
 @pytest.mark.promise("P10")
-def test_short_database_outage_costs_one_step_per_worker(
+def test_short_database_outage_repeats_at_most_one_step_per_queue_worker(
     queue: Queue, book: Path, tmp_path: Path
 ) -> None:
     health = tmp_path / "health"
@@ -380,7 +380,9 @@ def test_short_database_outage_costs_one_step_per_worker(
     assert set(steps.values()) == {1}
 
 
-def test_broker_outage_loses_nothing(celery_queue: CeleryOverRedis, book: Path) -> None:
+def test_runs_started_during_celery_broker_outage_succeed_afterwards(
+    celery_queue: CeleryOverRedis, book: Path
+) -> None:
     celery_queue.server.kill()
     assert [each.id for each in dispatcher.get_dispatcher().probe()] == ["hitl_django.E037"]
     runs = start_laps(book, 2, laps=1, seconds=0)
@@ -391,7 +393,9 @@ def test_broker_outage_loses_nothing(celery_queue: CeleryOverRedis, book: Path) 
 
 
 @pytest.mark.any_database
-def test_redis_outage_loses_nothing(rq_queue: DjangoTasksOverRedis, book: Path) -> None:
+def test_runs_started_during_rq_redis_outage_succeed_afterwards(
+    rq_queue: DjangoTasksOverRedis, book: Path
+) -> None:
     rq_queue.server.kill()
     runs = start_laps(book, 2, laps=1, seconds=0)
     assert states(runs) == {"queued": 2}
@@ -400,7 +404,7 @@ def test_redis_outage_loses_nothing(rq_queue: DjangoTasksOverRedis, book: Path) 
     rq_queue.work().wait_for(all_succeeded(runs))
 
 
-def test_message_calls_only_the_worker_function() -> None:
+def test_perform_of_message_naming_unknown_function_raises_value_error() -> None:
     with pytest.raises(ValueError, match=r"No handler for messages to 'os\.system'\."):
         messages.perform("os.system", "true")
     assert not Run.objects.exists()

@@ -34,7 +34,7 @@ def nobody_holds_anything() -> bool:
 @pytest.mark.promise("P7")
 @pytest.mark.promise("P8")
 @pytest.mark.promise("P10")
-def test_database_outage_costs_one_step_per_worker(
+def test_repeated_database_outages_store_each_step_of_each_run_once(
     cluster: Start, book: Path, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     with Proxy(lambda: "pass") as proxy:

@@ -73,7 +73,7 @@ def state_is(run: services.RunInfo, state: str) -> Callable[[], bool]:
     return lambda: Run.objects.get(pk=run.id).state == state
 
 
-def test_run_is_started_answered_and_finished(qcluster: Callable[[], Path]) -> None:
+def test_run_with_two_interrupts_completes_through_qcluster(qcluster: Callable[[], Path]) -> None:
     log = qcluster()
     run = services.start("interview", {"log": []})
     for answer in ("one", "two"):
@@ -84,7 +84,7 @@ def test_run_is_started_answered_and_finished(qcluster: Callable[[], Path]) -> N
 
 
 @pytest.mark.promise("P8")
-def test_lost_message_is_repaired_by_scheduled_sweep(qcluster: Callable[[], Path]) -> None:
+def test_scheduled_sweep_executes_run_whose_message_was_lost(qcluster: Callable[[], Path]) -> None:
     run = services.start("steps", {"log": []})
     OrmQ.objects.all().delete()
     Run.objects.filter(pk=run.id).update(hinted_at=Now() - timedelta(minutes=5))

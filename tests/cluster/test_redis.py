@@ -40,7 +40,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisSer
 
 
 @pytest.mark.promise("P3")
-def test_message_is_sent_after_the_commit(server: RedisServer) -> None:
+def test_redis_broker_receives_message_only_after_commit(server: RedisServer) -> None:
     with transaction.atomic():
         enqueue_run("an id")
         assert server.length("hitl") == 0
@@ -53,7 +53,7 @@ def test_message_is_sent_after_the_commit(server: RedisServer) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_broker_outage_loses_nothing(
+def test_runs_started_before_and_during_redis_broker_outage_succeed(
     server: RedisServer,
     cluster: Start,
     book: Path,
@@ -84,7 +84,7 @@ def test_broker_outage_loses_nothing(
 
 
 @pytest.mark.promise("P8")
-def test_messages_lost_with_their_cluster_are_sent_again(
+def test_runs_whose_redis_messages_were_lost_with_killed_cluster_succeed(
     server: RedisServer, cluster: Start, book: Path
 ) -> None:
     supervised = cluster("hitl", "worker", TEST_REDIS_URL=server.url).ready()
@@ -96,7 +96,7 @@ def test_messages_lost_with_their_cluster_are_sent_again(
 
 @pytest.mark.promise("P8")
 @pytest.mark.parametrize("broker", ["orm", "redis"])
-def test_messages_signed_with_old_secret_key_are_repaired(
+def test_runs_whose_messages_are_signed_with_old_secret_key_succeed(
     request: pytest.FixtureRequest, cluster: Start, book: Path, broker: str
 ) -> None:
     url = request.getfixturevalue("server").url if broker == "redis" else ""

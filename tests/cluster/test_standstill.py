@@ -22,7 +22,7 @@ Start = Callable[..., Cluster]
 
 
 @pytest.mark.promise("P7")
-def test_all_runs_end_whichever_process_is_killed(
+def test_all_runs_succeed_whichever_qcluster_process_is_killed(
     cluster: Start, book: Path, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     supervised = cluster("hitl", "worker").ready()
@@ -46,7 +46,9 @@ def test_all_runs_end_whichever_process_is_killed(
 
 @pytest.mark.any_database
 @pytest.mark.promise("P7")
-def test_stalled_cluster_is_restarted(cluster: Start, book: Path) -> None:
+def test_cluster_whose_only_worker_was_killed_is_restarted_by_supervisor(
+    cluster: Start, book: Path
+) -> None:
     supervised = cluster("hitl", "worker", q={"workers": 1}).ready(workers=1)
     # The one worker waits for a task, and dies with the queue's lock in its hands.
     os.kill(supervised.last("worker"), signal.SIGKILL)
@@ -57,7 +59,9 @@ def test_stalled_cluster_is_restarted(cluster: Start, book: Path) -> None:
 
 @pytest.mark.any_database
 @pytest.mark.promise("P7")
-def test_fully_stopped_cluster_is_restarted(cluster: Start, book: Path) -> None:
+def test_cluster_stopped_by_sigterm_to_all_processes_is_restarted_by_supervisor(
+    cluster: Start, book: Path
+) -> None:
     supervised = cluster("hitl", "worker").ready()
     os.killpg(supervised.main(), signal.SIGTERM)  # its main process hangs, with nobody left
     supervised.wait_for(all_succeeded(start_laps(book, 3, laps=1)))
@@ -67,7 +71,9 @@ def family(main: int) -> list[psutil.Process]:
     return [psutil.Process(main), *psutil.Process(main).children(recursive=True)]
 
 
-def test_no_process_survives_a_killed_supervisor(cluster: Start, book: Path) -> None:
+def test_all_cluster_processes_end_after_their_supervisor_is_killed(
+    cluster: Start, book: Path
+) -> None:
     supervised = cluster("hitl", "worker").ready()
     runs = start_laps(book, 3, laps=100)  # more than workers: some are under way, and some wait
     supervised.wait_for(lambda: len(begun(book)) >= 2)
@@ -80,7 +86,9 @@ def test_no_process_survives_a_killed_supervisor(cluster: Start, book: Path) -> 
     assert not all_succeeded(runs)()
 
 
-def test_orphans_end_with_the_next_task_without_kernel_support(cluster: Start, book: Path) -> None:
+def test_orphaned_cluster_processes_end_at_next_task_without_kernel_parent_death_signal(
+    cluster: Start, book: Path
+) -> None:
     supervised = cluster("hitl", "worker", TEST_PARENT_DEATH="unheard").ready()
     processes = family(supervised.main())
     os.kill(supervised.process.pid, signal.SIGKILL)
@@ -93,7 +101,7 @@ def test_orphans_end_with_the_next_task_without_kernel_support(cluster: Start, b
     assert begun(book) == {}, "an orphan has taken up work"
 
 
-def test_no_process_survives_a_killed_main_process(cluster: Start) -> None:
+def test_all_cluster_processes_end_and_restart_after_main_process_is_killed(cluster: Start) -> None:
     supervised = cluster("hitl", "worker").ready()
     processes = family(supervised.main())
     os.kill(supervised.main(), signal.SIGKILL)
@@ -102,7 +110,9 @@ def test_no_process_survives_a_killed_main_process(cluster: Start) -> None:
 
 
 @pytest.mark.any_database
-def test_cluster_with_unread_results_is_restarted(cluster: Start, book: Path) -> None:
+def test_cluster_with_unprocessed_task_results_is_restarted_by_supervisor(
+    cluster: Start, book: Path
+) -> None:
     supervised = cluster("hitl", "worker").ready()
     os.kill(supervised.last("monitor"), signal.SIGKILL)
     runs = start_laps(book, 2, laps=1)
@@ -110,7 +120,7 @@ def test_cluster_with_unread_results_is_restarted(cluster: Start, book: Path) ->
     supervised.wait_for(lambda: "results are not processed" in supervised.log.read_text())
 
 
-def test_executed_work_leaves_a_heartbeat(cluster: Start, book: Path) -> None:
+def test_cluster_worker_writes_heartbeat_after_executing_runs(cluster: Start, book: Path) -> None:
     supervised = cluster("hitl", "worker").ready()
     assert not WorkerHeartbeat.objects.exists()
     assert services.worker_health().last_seen is None

@@ -28,7 +28,7 @@ def delivered(count: int) -> Callable[[], bool]:
 
 
 @pytest.mark.promise("P8")
-def test_message_of_killed_worker_is_sent_again(
+def test_webhook_message_of_killed_worker_is_delivered_by_the_next_worker(
     cluster: Callable[..., Cluster], settings: Any
 ) -> None:
     settings.HITL = HITL
@@ -53,7 +53,7 @@ def test_message_of_killed_worker_is_sent_again(
     assert Delivery.objects.get(pk=hanging).attempts >= 2
 
 
-def test_runs_continue_beside_a_hanging_receiver(
+def test_runs_and_other_webhooks_continue_while_one_receiver_hangs(
     cluster: Callable[..., Cluster], settings: Any, book: Any
 ) -> None:
     settings.HITL = HITL

@@ -22,7 +22,7 @@ def looked() -> int:
 
 
 @pytest.mark.database("postgresql")
-def test_clock_difference_is_read_once_a_minute() -> None:
+def test_read_clock_queries_the_database_at_most_once_a_minute() -> None:
     clock.forget()
     with patch.object(clock, "monotonic", return_value=100.0) as now:
         assert [looked(), looked()] == [1, 0]
@@ -34,7 +34,7 @@ def test_clock_difference_is_read_once_a_minute() -> None:
         assert clock.read_clock("default") - read < timedelta(seconds=clock.KEEP_SECONDS - 1)
 
 
-def test_clock_returns_database_time() -> None:
+def test_read_clock_returns_the_time_of_the_database() -> None:
     clock.forget()
     Thread.objects.create(thread_id="a")
     rows = Thread.objects.annotate(clock=Now()).values_list("clock", flat=True)

@@ -21,7 +21,7 @@ def threads() -> Iterator[CommitThreads]:
     made.close()
 
 
-def test_successive_commits_use_one_thread(threads: CommitThreads) -> None:
+def test_successive_async_commits_use_the_same_os_thread(threads: CommitThreads) -> None:
     seen: list[int] = []
     for _ in range(3):
         threads.submit(lambda: seen.append(threading.get_ident())).result(10)
@@ -29,7 +29,7 @@ def test_successive_commits_use_one_thread(threads: CommitThreads) -> None:
     assert threading.get_ident() not in seen
 
 
-def test_parallel_commits_use_a_thread_each(threads: CommitThreads) -> None:
+def test_parallel_async_commits_use_different_os_threads(threads: CommitThreads) -> None:
     both = threading.Barrier(2, timeout=10)
     met: list[int] = []
     stored = [threads.submit(lambda: met.append(both.wait())) for _ in range(2)]
@@ -38,7 +38,7 @@ def test_parallel_commits_use_a_thread_each(threads: CommitThreads) -> None:
     assert sorted(met) == [0, 1]
 
 
-def test_failed_commit_is_in_its_future_and_replaces_the_connection(
+def test_failed_async_commit_raises_in_its_future_and_closes_the_connection(
     threads: CommitThreads,
 ) -> None:
     made: list[object] = []
@@ -58,7 +58,9 @@ def test_failed_commit_is_in_its_future_and_replaces_the_connection(
     assert made[1] is None
 
 
-def test_idle_thread_ends(threads: CommitThreads, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_commit_os_thread_ends_and_a_new_one_starts_for_next_commit(
+    threads: CommitThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "IDLE", 0.01)
     seen: list[threading.Thread] = []
     threads.submit(lambda: seen.append(threading.current_thread())).result(10)
@@ -67,7 +69,7 @@ def test_idle_thread_ends(threads: CommitThreads, monkeypatch: pytest.MonkeyPatc
     threads.submit(lambda: None).result(10)
 
 
-def test_forked_process_starts_without_threads(threads: CommitThreads) -> None:
+def test_commit_threads_in_forked_process_start_without_os_threads(threads: CommitThreads) -> None:
     threads.submit(lambda: None).result(10)
     threads.close()
     threads.submit(lambda: None).result(10)

@@ -82,18 +82,18 @@ def history(count: int = 5, **metadata: Any) -> DjangoSaver:
     return saver
 
 
-def test_interrupted_thread_start_is_all_or_nothing() -> None:
+def test_first_commit_of_thread_interrupted_at_any_statement_is_rolled_back() -> None:
     at_once = connection.vendor == "postgresql"
     cut_everywhere(lambda: DjangoSaver().commit(told(1, place())), least=1 if at_once else 3)
 
 
-def test_interrupted_copy_is_all_or_nothing() -> None:
+def test_copy_thread_interrupted_at_any_statement_is_rolled_back() -> None:
     saver = history()
     cut_everywhere(lambda: saver.copy_thread("t", "copy"), least=4)
 
 
 @pytest.mark.parametrize("act", ["delete_thread", "prune"])
-def test_interrupted_thread_deletion_is_all_or_nothing(act: str) -> None:
+def test_delete_thread_interrupted_at_any_statement_is_rolled_back(act: str) -> None:
     saver = history()
     if act == "prune":
         cut_everywhere(lambda: saver.prune(["t"], strategy="delete"), least=4)
@@ -102,7 +102,7 @@ def test_interrupted_thread_deletion_is_all_or_nothing(act: str) -> None:
 
 
 @pytest.mark.parametrize("act", ["prune", "delete_for_runs"])
-def test_interrupted_history_deletion_is_all_or_nothing(
+def test_prune_and_delete_for_runs_interrupted_at_any_statement_are_rolled_back(
     act: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "BATCH", 2)
@@ -115,7 +115,7 @@ def test_interrupted_history_deletion_is_all_or_nothing(
     assert Checkpoint.objects.count() == 1
 
 
-def test_deletion_checks_active_runs_in_its_transaction() -> None:
+def test_prune_delete_checks_active_runs_again_inside_its_transaction() -> None:
     saver = history()
     with CaptureQueriesContext(connection) as queries:
         saver.prune(["t"], strategy="delete")
@@ -138,17 +138,17 @@ def ended(*answers: str) -> Run:
     return Run.objects.select_related("thread").get(pk=info.id)
 
 
-def test_interrupted_erase_is_all_or_nothing() -> None:
+def test_erase_thread_interrupted_at_any_statement_is_rolled_back() -> None:
     run = ended()
     cut_everywhere(lambda: services.erase_thread(run.thread.thread_id), least=10)
 
 
-def test_events_are_deleted_with_their_marker() -> None:
+def test_delete_events_interrupted_at_any_statement_is_rolled_back() -> None:
     ended()
     cut_everywhere(lambda: retention.delete_events(7, 10), least=2)
 
 
-def test_ended_thread_is_deleted_in_the_checking_transaction() -> None:
+def test_delete_ended_interrupted_at_any_statement_is_rolled_back() -> None:
     ended()
     cut_everywhere(lambda: retention.delete_ended(7, 10), least=5)
     ended()
@@ -161,7 +161,9 @@ def test_ended_thread_is_deleted_in_the_checking_transaction() -> None:
     assert all(at > begins for at in looked)
 
 
-def test_run_resumes_with_stored_or_own_structure() -> None:
+def test_adopt_shape_interrupted_at_any_statement_stores_structure_and_fingerprint_or_neither() -> (
+    None
+):
     run = ended()
     key = ThreadKey(run.thread.pk, run.thread.thread_id, run.thread.epoch)
     Run.objects.update(fingerprint="")
@@ -175,7 +177,7 @@ def test_run_resumes_with_stored_or_own_structure() -> None:
     assert Run.objects.get().fingerprint == GraphShape.objects.get().fingerprint
 
 
-def test_structure_is_stored_again_after_a_rolled_back_write() -> None:
+def test_store_shape_after_interrupted_attempt_stores_the_structure() -> None:
     compatibility.clear_shapes()
     with pytest.raises(CutError), cut_before(0):
         compatibility.store_shape(registry.get_graph("approval"))
@@ -183,7 +185,7 @@ def test_structure_is_stored_again_after_a_rolled_back_write() -> None:
     assert GraphShape.objects.exists()
 
 
-def test_transact_rows_are_committed_with_its_result() -> None:
+def test_transact_rows_and_its_result_are_committed_in_one_transaction() -> None:
     saver = history(1)
     on = saver.get_tuple(place()).config  # type: ignore[union-attr]
 
@@ -200,7 +202,7 @@ def test_transact_rows_are_committed_with_its_result() -> None:
     cut_everywhere(together, least=2)
 
 
-def test_failed_transact_is_rolled_back_and_its_error_returned() -> None:
+def test_failed_transact_function_is_rolled_back_and_its_error_returned() -> None:
     error = LookupError("no such order")
 
     def act() -> int:

@@ -50,7 +50,7 @@ CASES: list[tuple[dict[str, Any], bool]] = [
 ]
 
 
-def test_contains_matches_only_own_members_and_values() -> None:
+def test_json_contains_matches_only_metadata_with_the_given_members_and_values() -> None:
     Thread.objects.create(thread_id="one", metadata=STORED)
     for wanted, fits in CASES:
         condition = JSONContains("metadata", wanted)

@@ -64,7 +64,7 @@ def start_as(monkeypatch: pytest.MonkeyPatch, *command: str) -> None:
 
 
 @pytest.mark.parametrize("dispatcher", ["django_q2", "django_tasks", "procrastinate"])
-def test_worker_command_uses_one_connection_for_all_tasks(
+def test_worker_command_uses_one_database_connection_for_all_tasks(
     dispatcher: str, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     commands = {
@@ -79,7 +79,7 @@ def test_worker_command_uses_one_connection_for_all_tasks(
     assert count_connections(3) == 1
 
 
-def test_supervised_process_uses_one_connection_for_all_tasks(
+def test_supervised_process_uses_one_database_connection_for_all_tasks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(supervisor_pipe, "is_supervised", lambda: True)
@@ -87,7 +87,7 @@ def test_supervised_process_uses_one_connection_for_all_tasks(
     assert count_connections(3) == 1
 
 
-def test_connection_closed_by_server_is_replaced() -> None:
+def test_database_connection_closed_by_server_is_replaced_for_next_task() -> None:
     keep_connections()
 
     def work() -> None:
@@ -115,7 +115,7 @@ def test_connection_closed_by_server_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("given", [{"CONN_MAX_AGE": 60}, {"OPTIONS": {"pool": {"min_size": 1}}}])
-def test_project_conn_max_age_and_pool_are_kept(
+def test_keep_connections_leaves_conn_max_age_and_pool_of_project_unchanged(
     given: dict[str, Any], database: dict[str, Any]
 ) -> None:
     database |= given
@@ -124,7 +124,9 @@ def test_project_conn_max_age_and_pool_are_kept(
     assert database == expected
 
 
-def test_celery_reconnecting_per_task_is_reported(database: dict[str, Any]) -> None:
+def test_check_reports_celery_reconnecting_to_database_for_each_task(
+    database: dict[str, Any],
+) -> None:
     def found() -> list[str | None]:
         messages: list[checks.CheckMessage] = list(CeleryDispatcher().check())
         return [each.id for each in messages]

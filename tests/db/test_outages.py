@@ -114,14 +114,16 @@ LOST: dict[str, Act] = {
 @pytest.mark.sessions
 @pytest.mark.database("postgresql")
 @pytest.mark.parametrize("how", LOST)
-def test_closed_or_unserved_session_is_an_outage(how: str) -> None:
+def test_is_database_lost_returns_true_for_terminated_session_of_that_database(how: str) -> None:
     error = raised(LOST[how])
     assert is_database_lost(error, "default")
     assert not is_database_lost(error, "another")
 
 
 @pytest.mark.database("postgresql")
-def test_missing_server_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_is_database_lost_returns_true_for_unreachable_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     connection.close()
     monkeypatch.setitem(connection.settings_dict, "PORT", "1")
     assert is_database_lost(raised(query), "default")
@@ -144,7 +146,7 @@ ON_POSTGRESQL: dict[str, Act] = {
 
 
 @pytest.mark.parametrize("what", STATEMENTS)
-def test_failed_statement_is_not_an_outage(what: str) -> None:
+def test_is_database_lost_returns_false_for_failed_statement(what: str) -> None:
     error = raised(STATEMENTS[what])
     assert isinstance(error, DatabaseError)
     assert not is_database_lost(error, "default")
@@ -152,13 +154,13 @@ def test_failed_statement_is_not_an_outage(what: str) -> None:
 
 @pytest.mark.database("postgresql")
 @pytest.mark.parametrize("what", ON_POSTGRESQL)
-def test_timeout_or_rollback_is_not_an_outage(what: str) -> None:
+def test_is_database_lost_returns_false_for_postgresql_timeout_or_rollback(what: str) -> None:
     error = raised(ON_POSTGRESQL[what])
     assert isinstance(error, DatabaseError)
     assert not is_database_lost(error, "default")
 
 
-def test_error_without_database_is_not_an_outage() -> None:
+def test_is_database_lost_returns_false_for_error_raised_outside_the_database() -> None:
     for error in (IntegrityError("mine"), DatabaseError("mine"), OSError(errno.EPIPE, "pipe")):
         assert not is_database_lost(error, "default")
 
@@ -185,7 +187,9 @@ def files(wrapper: BaseDatabaseWrapper, code: int) -> Iterator[None]:
         (sqlite3.SQLITE_ERROR, False),
     ],
 )
-def test_failing_file_is_an_outage_and_locked_file_is_not(code: int, lost: bool) -> None:
+def test_is_database_lost_returns_true_for_failing_and_false_for_locked_sqlite_file(
+    code: int, lost: bool
+) -> None:
     def fail() -> None:
         with files(connection, code):
             pass
@@ -194,7 +198,7 @@ def test_failing_file_is_an_outage_and_locked_file_is_not(code: int, lost: bool)
 
 
 @pytest.mark.database("sqlite")
-def test_full_database_is_an_outage() -> None:
+def test_is_database_lost_returns_true_for_full_sqlite_database() -> None:
     def fill() -> None:
         query("PRAGMA max_page_count = 1")  # as few as it has by now
         for number in range(10_000):

@@ -130,7 +130,9 @@ def archive_and_restore() -> None:
     "act",
     [take_a_run, sweep, forget_shapes, delete, delete_by_graph, prune, archive_and_restore],
 )
-def test_every_row_is_found_by_an_index(act: Callable[[], None], database: str) -> None:
+def test_queries_of_worker_sweep_and_retention_find_every_row_by_index(
+    act: Callable[[], None], database: str
+) -> None:
     act()  # what is made once is made
     Thread.objects.filter(thread_id="talk").delete()
     Run.objects.filter(key="mine").update(key=None)
@@ -170,7 +172,7 @@ def plan(sql: str, params: Any, mode: str) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("database", ["full"], indirect=True)
 @pytest.mark.parametrize("text", ["zebra", "ebr inside", "x"])
-def test_search_of_pending_interrupts_uses_its_index(text: str, database: str) -> None:
+def test_queue_search_of_pending_interrupts_uses_trigram_index(text: str, database: str) -> None:
     found = queue_filters.Search.build(queue_filters.list_waiting(None), text)
     sql, params = found.few.values("pk")[:100].query.sql_with_params()
     nodes = list(plan(sql, params, MODES[0]))
@@ -179,7 +181,7 @@ def test_search_of_pending_interrupts_uses_its_index(text: str, database: str) -
 
 @pytest.mark.parametrize("database", ["full"], indirect=True)
 @pytest.mark.parametrize("model", [Interrupt, Decision, Run, Thread])
-def test_search_of_closed_interrupts_reads_newest_rows(
+def test_admin_search_of_closed_objects_reads_only_the_newest_rows(
     model: Any, database: str, rf: Any, admin_user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue_filters, "SCANNED", 100)

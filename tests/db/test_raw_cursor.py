@@ -48,7 +48,7 @@ def counted(name: str, error: type[Exception] | None = None) -> WriteBatch:
 
 
 @pytest.mark.database("postgresql")
-def test_unhealthy_connection_is_reopened() -> None:
+def test_prepared_query_reopens_unusable_database_connection() -> None:
     assert FIND.run(DEFAULT_DB_ALIAS, name="a") == []
     wrapper = connections[DEFAULT_DB_ALIAS]
     lost = wrapper.connection
@@ -59,7 +59,7 @@ def test_unhealthy_connection_is_reopened() -> None:
 
 
 @pytest.mark.usefixtures("preparing")
-def test_prepared_plans_return_the_same_rows() -> None:
+def test_prepared_statements_repeated_ten_times_return_the_same_rows() -> None:
     make("a", "b")
     for _ in range(10):  # PostgreSQL thinks about another plan after the fifth
         assert counted("a").commit() == counted("b").commit()
@@ -71,7 +71,7 @@ def test_prepared_plans_return_the_same_rows() -> None:
             assert cursor.fetchone()[0] >= 3
 
 
-def test_literals_are_inlined_and_parameters_are_not() -> None:
+def test_prepared_query_inlines_model_defaults_and_passes_other_values_as_parameters() -> None:
     # Else an index for rows of one state is of no use to a plan for all values.
     free = PreparedSelect(
         lambda: Thread.objects.filter(thread_id=NAMED, graph="", attempts=0, lease_owner="a 'b'")
@@ -82,7 +82,7 @@ def test_literals_are_inlined_and_parameters_are_not() -> None:
     assert "= 0" in text
 
 
-def test_connection_wrapper_sees_every_statement() -> None:
+def test_execute_wrapper_receives_every_prepared_statement_and_write_batch() -> None:
     seen: list[str] = []
 
     def watch(execute: Any, sql: str, *rest: Any) -> Any:
@@ -98,7 +98,9 @@ def test_connection_wrapper_sees_every_statement() -> None:
 
 
 @pytest.mark.parametrize("keeps", [False, True], ids=["plans anew", "keeps plans"])
-def test_marks_and_percent_signs_are_escaped(keeps: bool, request: pytest.FixtureRequest) -> None:
+def test_prepared_query_matches_percent_signs_and_dollar_marks_literally(
+    keeps: bool, request: pytest.FixtureRequest
+) -> None:
     if keeps:
         request.getfixturevalue("preparing")
     make("50%s off", "%s", "other")
@@ -111,7 +113,7 @@ def test_marks_and_percent_signs_are_escaped(keeps: bool, request: pytest.Fixtur
 
 @pytest.mark.parametrize("keeps", [False, True], ids=["plans anew", "keeps plans"])
 @pytest.mark.parametrize("is_watched", [False, True])
-def test_combined_read_sees_the_write(
+def test_read_combined_with_write_batch_returns_the_written_values(
     keeps: bool, is_watched: bool, request: pytest.FixtureRequest
 ) -> None:
     if keeps:
@@ -133,7 +135,7 @@ def test_combined_read_sees_the_write(
 
 @pytest.mark.usefixtures("preparing")
 @pytest.mark.database("postgresql")
-def test_combined_read_fails_with_the_write() -> None:
+def test_write_batch_is_rolled_back_if_its_combined_read_fails() -> None:
     make("a")
     batch = counted("a")
     batch.prefetch(PreparedSelect(lambda: Thread.objects.values_list(1 / F("attempts"))), {})
@@ -146,7 +148,7 @@ def test_combined_read_fails_with_the_write() -> None:
 
 @pytest.mark.usefixtures("preparing")
 @pytest.mark.database("postgresql")
-def test_combined_read_sees_rows_the_write_waited_for() -> None:
+def test_read_combined_with_write_batch_sees_rows_committed_while_waiting_for_lock() -> None:
     make("a")
     found: list[Any] = []
 
@@ -170,7 +172,7 @@ def test_combined_read_sees_rows_the_write_waited_for() -> None:
     assert [graph for _, graph in found] == [""]
 
 
-def test_failed_condition_leaves_no_open_transaction() -> None:
+def test_write_batch_with_failed_condition_leaves_no_open_transaction() -> None:
     make("a")
     with pytest.raises(LeaseLostError):
         counted("absent", LeaseLostError).commit()
@@ -195,7 +197,7 @@ def elsewhere() -> list[Any]:
         connections.close_all()
 
 
-def test_broken_transaction_rejects_statements() -> None:
+def test_prepared_query_in_broken_transaction_raises_transaction_management_error() -> None:
     with transaction.atomic():
         make("a")
         connection.set_rollback(True)
@@ -204,14 +206,14 @@ def test_broken_transaction_rejects_statements() -> None:
     assert not Thread.objects.exists()
 
 
-def test_closed_connection_is_reopened() -> None:
+def test_prepared_query_reopens_closed_database_connection() -> None:
     make("a")
     assert len(FIND.run(DEFAULT_DB_ALIAS, name="a")) == 1
     connection.close()
     assert len(FIND.run(DEFAULT_DB_ALIAS, name="a")) == 1
 
 
-def test_call_on_event_loop_is_rejected() -> None:
+def test_prepared_query_on_event_loop_raises_synchronous_only_operation() -> None:
     async def look() -> None:
         FIND.run(DEFAULT_DB_ALIAS, name="a")
 
@@ -219,7 +221,7 @@ def test_call_on_event_loop_is_rejected() -> None:
         asyncio.run(look())
 
 
-def test_connection_of_another_thread_is_rejected() -> None:
+def test_open_cursor_with_connection_of_another_os_thread_raises_database_error() -> None:
     refused: list[str] = []
     mine = connections[DEFAULT_DB_ALIAS]
 

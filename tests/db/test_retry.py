@@ -38,7 +38,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("code", retry.CODES)
-def test_conflict_is_retried_until_success(code: str) -> None:
+def test_serialization_conflict_is_retried_up_to_the_maximum_number_of_attempts(code: str) -> None:
     tries: list[str] = []
 
     @retry_on_conflict
@@ -55,7 +55,7 @@ def test_conflict_is_retried_until_success(code: str) -> None:
     assert len(tries) == 4 + retry.MOST + 1
 
 
-def test_nested_transaction_is_retried_with_the_outer_one() -> None:
+def test_conflict_inside_outer_transaction_is_not_retried() -> None:
     tries: list[int] = []
 
     @retry_on_conflict
@@ -69,7 +69,7 @@ def test_nested_transaction_is_retried_with_the_outer_one() -> None:
 
 
 @pytest.mark.parametrize("code", ["57P01", "", None])
-def test_other_errors_are_raised(code: Any) -> None:
+def test_database_error_other_than_conflict_is_not_retried(code: Any) -> None:
     tries: list[int] = []
 
     @retry_on_conflict
@@ -114,7 +114,7 @@ def touch() -> None:
 @pytest.mark.database("postgresql")
 @pytest.mark.promise("P1")
 @pytest.mark.usefixtures("repeatable")
-def test_decision_beside_a_conflicting_write_succeeds(
+def test_decision_conflicting_with_concurrent_write_is_retried_and_stored_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = services.start("approval", {"text": "x"}).id
@@ -140,7 +140,7 @@ def test_decision_beside_a_conflicting_write_succeeds(
 @pytest.mark.database("postgresql")
 @pytest.mark.promise("P10")
 @pytest.mark.usefixtures("repeatable")
-def test_worker_commit_beside_a_conflicting_write_succeeds(
+def test_worker_commit_conflicting_with_concurrent_write_is_retried_and_stored_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = services.start("panel", {"log": []}).id

@@ -18,7 +18,7 @@ from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread, Wor
 
 
 @pytest.mark.parametrize("model", [Thread, Run, Interrupt, Decision, AuditEntry])
-def test_missing_columns_have_defaults(model: type[Model]) -> None:
+def test_row_mapper_new_fills_missing_columns_with_model_defaults(model: type[Model]) -> None:
     made, constructed = vars(RowMapper(model).new()), vars(model())
     assert made.keys() == constructed.keys()
     assert {name: type(value) for name, value in made.items()} == {
@@ -29,7 +29,7 @@ def test_missing_columns_have_defaults(model: type[Model]) -> None:
     assert {name: made[name] for name in own} == {name: constructed[name] for name in own}
 
 
-def test_mutable_defaults_are_not_shared() -> None:
+def test_row_mapper_new_does_not_share_mutable_defaults_between_rows() -> None:
     record: RowMapper[Any] = RowMapper(Interrupt)
     one, other = record.new(), record.new()
     assert one.pk != other.pk
@@ -37,13 +37,13 @@ def test_mutable_defaults_are_not_shared() -> None:
     assert record.new(id=one.pk).pk == one.pk
 
 
-def test_unknown_column_is_rejected() -> None:
+def test_row_mapper_new_with_unknown_column_raises_type_error() -> None:
     with pytest.raises(TypeError, match="Thread has no column grpah"):
         RowMapper(Thread).new(grpah="x")
 
 
 @pytest.mark.django_db
-def test_mapped_row_equals_row_of_the_manager() -> None:
+def test_row_read_by_row_mapper_equals_row_read_by_model_manager() -> None:
     insert, record = BulkInsert(Thread, insertable_columns(Thread), fresh=True), RowMapper(Thread)
     made = record.new(thread_id="one", metadata={"a": [1]})
     assert made._state.adding
@@ -80,7 +80,7 @@ def read(mapper: RowMapper[WorkerHeartbeat]) -> Any:
 
 @pytest.mark.database("sqlite")
 @pytest.mark.django_db(transaction=True)
-def test_datetime_is_read_in_connection_time_zone(request: Any) -> None:
+def test_row_mapper_reads_datetime_in_time_zone_of_its_connection(request: Any) -> None:
     mapper = RowMapper(WorkerHeartbeat)
     found: list[Any] = []
     other = OsThread(target=lambda: found.append(read(mapper)))

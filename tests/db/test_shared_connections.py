@@ -28,7 +28,7 @@ def on_a_new_thread(call: Callable[[], Any]) -> Any:
         return threads.submit(call).result(10)
 
 
-def test_successive_calls_share_a_connection_across_threads(
+def test_successive_os_threads_use_the_same_shared_database_connection(
     pool: SharedConnections,
 ) -> None:
     def call() -> Any:
@@ -48,7 +48,7 @@ def test_successive_calls_share_a_connection_across_threads(
     assert shared[0].connection is not None
 
 
-def test_parallel_calls_use_separate_connections_or_turns(
+def test_parallel_os_threads_use_separate_connections_or_wait_on_sqlite(
     pool: SharedConnections,
 ) -> None:
     is_lent, is_over = threading.Event(), threading.Event()
@@ -76,7 +76,7 @@ def test_parallel_calls_use_separate_connections_or_turns(
         assert came_after is (shared is first.result(10)) is (connection.vendor == "sqlite")
 
 
-def test_turn_ends_with_a_failed_call(pool: SharedConnections) -> None:
+def test_shared_connection_is_available_again_after_a_failed_call(pool: SharedConnections) -> None:
     def fail() -> None:
         with pool.use("default"):
             raise ValueError
@@ -86,7 +86,7 @@ def test_turn_ends_with_a_failed_call(pool: SharedConnections) -> None:
             on_a_new_thread(fail)
 
 
-def test_failed_call_replaces_its_connection(pool: SharedConnections) -> None:
+def test_shared_connection_is_replaced_after_a_database_error(pool: SharedConnections) -> None:
     made: list[Any] = []
 
     def fail() -> None:
@@ -106,7 +106,7 @@ def test_failed_call_replaces_its_connection(pool: SharedConnections) -> None:
     assert made[0].connection is None
 
 
-def test_unused_connection_is_closed(
+def test_unused_shared_connection_is_closed_after_the_idle_time(
     pool: SharedConnections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "IDLE", 0.01)
@@ -120,7 +120,9 @@ def test_unused_connection_is_closed(
         assert other is not shared
 
 
-def test_connection_opens_outside_the_caller_s_context(pool: SharedConnections) -> None:
+def test_shared_connection_opened_inside_node_connection_context_remains_open(
+    pool: SharedConnections,
+) -> None:
     from hitl_django.contrib.langgraph.node_connections import close_node_connections
 
     with close_node_connections(), pool.use("default") as shared:
@@ -128,7 +130,7 @@ def test_connection_opens_outside_the_caller_s_context(pool: SharedConnections) 
     assert shared.connection is not None
 
 
-def test_forked_process_starts_without_connections(pool: SharedConnections) -> None:
+def test_shared_connections_in_forked_process_start_empty(pool: SharedConnections) -> None:
     with pool.use("default") as shared:
         pass
     pool.reset()

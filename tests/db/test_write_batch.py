@@ -57,26 +57,30 @@ def graphs() -> list[str]:
     return list(Thread.objects.order_by("pk").values_list("graph", flat=True))
 
 
-def test_batch_with_all_guards_is_written(threads: list[str]) -> None:
+def test_write_batch_whose_guards_all_match_writes_all_rows(threads: list[str]) -> None:
     assert batch(*threads).commit() == [(), ()]
     assert graphs() == ["new", "new"]
 
 
 @pytest.mark.database("sqlite")
-def test_batch_with_failed_later_guard_writes_nothing(threads: list[str]) -> None:
+def test_write_batch_with_failed_second_guard_writes_no_rows(threads: list[str]) -> None:
     with pytest.raises(Missing):
         batch(threads[0], "nobody").commit()
     assert graphs() == ["old", "old"]
     assert not connection.connection.in_transaction
 
 
-def test_batch_in_transaction_with_failed_later_guard_writes_nothing(threads: list[str]) -> None:
+def test_write_batch_in_transaction_with_failed_second_guard_writes_no_rows(
+    threads: list[str],
+) -> None:
     with pytest.raises(Missing), transaction.atomic():
         batch(threads[0], "nobody").run()
     assert graphs() == ["old", "old"]
 
 
-def test_statements_after_failed_guard_are_skipped(threads: list[str]) -> None:
+def test_write_batch_skips_statements_and_callbacks_after_a_failed_guard(
+    threads: list[str],
+) -> None:
     done: list[str] = []
     made = WriteBatch("default")
     for name in ("nobody", threads[0]):
@@ -87,7 +91,9 @@ def test_statements_after_failed_guard_are_skipped(threads: list[str]) -> None:
     assert (graphs(), done) == (["old", "old"], [])
 
 
-def test_callbacks_run_after_the_write(threads: list[str]) -> None:
+def test_write_batch_calls_before_commit_inside_and_after_write_outside_its_transaction(
+    threads: list[str],
+) -> None:
     seen: list[Any] = []
     made = batch(*threads)
     made.before_commit(lambda: seen.append(("within", connection.in_atomic_block, graphs())))
@@ -97,7 +103,7 @@ def test_callbacks_run_after_the_write(threads: list[str]) -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_error_at_commit_leaves_no_open_transaction(threads: list[str]) -> None:
+def test_write_batch_interrupted_before_commit_is_rolled_back(threads: list[str]) -> None:
     made = batch(*threads)
 
     def fail() -> None:
@@ -124,7 +130,9 @@ def begun(name: str, runs: int) -> tuple[WriteBatch, Thread]:
 
 
 @pytest.mark.parametrize("is_inner", [False, True], ids=["alone", "in a transaction"])
-def test_rows_are_written_with_their_parent(is_inner: bool) -> None:
+def test_write_batch_inserts_child_rows_with_key_of_parent_inserted_in_the_batch(
+    is_inner: bool,
+) -> None:
     for name in ("a", "b"):
         made, thread = begun(name, 2)
         with transaction.atomic() if is_inner else nullcontext(), counting() as counts:
@@ -136,7 +144,7 @@ def test_rows_are_written_with_their_parent(is_inner: bool) -> None:
         assert counts.statements == control
 
 
-def test_existing_row_is_not_written() -> None:
+def test_write_batch_inserting_existing_row_raises_integrity_error_and_writes_no_rows() -> None:
     Thread.objects.create(thread_id="a")
     made, _ = begun("a", 1)
     with pytest.raises(IntegrityError):
@@ -149,7 +157,7 @@ def test_existing_row_is_not_written() -> None:
 
 
 @pytest.mark.parametrize("is_inner", [False, True], ids=["alone", "in a transaction"])
-def test_conditional_insert_is_one_statement(is_inner: bool) -> None:
+def test_write_batch_insert_conditional_on_lock_takes_one_statement(is_inner: bool) -> None:
     Thread.objects.create(thread_id="found")
     for name, expected in (("found", ["found", "new"]), ("nobody", ["found", "new"])):
         made = WriteBatch("default")
@@ -162,7 +170,7 @@ def test_conditional_insert_is_one_statement(is_inner: bool) -> None:
         assert [*Thread.objects.order_by("pk").values_list("thread_id", flat=True)] == expected
 
 
-def test_optional_insert_does_not_satisfy_a_guard() -> None:
+def test_write_batch_with_optional_insert_and_failed_guard_writes_no_rows() -> None:
     Thread.objects.create(thread_id="found")
     made = WriteBatch("default")
     made.lock(FIND, {"name": "found"}, Missing)
@@ -177,7 +185,7 @@ def test_optional_insert_does_not_satisfy_a_guard() -> None:
     assert Thread.objects.count() == 1
 
 
-def test_durable_batch_inside_transaction_is_rejected(threads: list[str]) -> None:
+def test_durable_write_batch_inside_transaction_raises_runtime_error(threads: list[str]) -> None:
     transaction.set_autocommit(False)
     try:
         with pytest.raises(RuntimeError, match="Autocommit is off"):

@@ -178,7 +178,7 @@ def decisions_for(draw: Any, interrupt: AnswerOptions, decision: str) -> Any:
 
 @pytest.mark.parametrize("dialect", payloads)
 @given(data=st.data())
-def test_every_offered_decision_composes_the_dialect_s_format(
+def test_every_allowed_decision_on_dialect_payload_makes_a_resume_value_of_that_dialect(
     dialect: str, data: st.DataObject
 ) -> None:
     payload = data.draw(payloads[dialect])
@@ -206,7 +206,9 @@ def test_every_offered_decision_composes_the_dialect_s_format(
 
 @pytest.mark.parametrize("dialect", payloads)
 @given(data=st.data())
-def test_no_value_composes_another_format(dialect: str, data: st.DataObject) -> None:
+def test_random_value_on_dialect_payload_makes_valid_resume_value_or_raises_with_pointers(
+    dialect: str, data: st.DataObject
+) -> None:
     interrupt = AnswerOptions(payload=data.draw(payloads[dialect]), dialect=dialect)
     decision = data.draw(st.sampled_from(interrupt.allowed))
     value = data.draw(values | st.just(interrupt.start) | st.just([{"type": "approve"}]))
@@ -290,12 +292,14 @@ def without(payload: dict[str, Any], name: str) -> dict[str, Any]:
     ],
     ids=str,
 )  # fmt: skip
-def test_similar_payload_is_plain_json(payload: Any) -> None:
+def test_payload_resembling_a_dialect_is_recognised_as_raw(payload: Any) -> None:
     assert recognise_dialect(payload) == "raw"
 
 
 @pytest.mark.parametrize("payload", [HUMAN, [HUMAN], REQUEST, APPROVAL, CALL])
-def test_response_schema_or_name_overrides_detection(payload: Any) -> None:
+def test_response_schema_breakpoint_or_named_dialect_overrides_dialect_recognition(
+    payload: Any,
+) -> None:
     assert recognise_dialect(payload) != "raw"
     assert recognise_dialect(payload, {"type": "boolean"}) == "raw"
     assert recognise_dialect(payload, kind="breakpoint") == "raw"
@@ -317,7 +321,9 @@ def decision_schema(*allowed: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "allowed", [("approve", "edit", "reject", "respond"), ("reject", "approve"), ("approve",)]
 )
-def test_approval_request_uses_its_response_schema(allowed: tuple[str, ...]) -> None:
+def test_approval_request_with_response_schema_allows_decisions_of_that_schema(
+    allowed: tuple[str, ...],
+) -> None:
     schema = decision_schema(*allowed)
     assert recognise_dialect(APPROVAL, schema) == "approval_request"
     assert recognise_dialect(HUMAN, schema) == "raw"
@@ -335,7 +341,9 @@ def test_approval_request_uses_its_response_schema(allowed: tuple[str, ...]) -> 
         ({"name": "send", "args": {}, "id": "c"}, ["/id"]),
     ],
 )
-def test_edited_call_errors_have_pointers(value: Any, pointers: list[str]) -> None:
+def test_invalid_edit_of_approval_request_raises_invalid_answer_error_with_json_pointers(
+    value: Any, pointers: list[str]
+) -> None:
     interrupt = AnswerOptions(
         payload=APPROVAL, schema=decision_schema("approve", "edit"), dialect="approval_request"
     )
@@ -348,7 +356,7 @@ def test_edited_call_errors_have_pointers(value: Any, pointers: list[str]) -> No
     assert infer_decision(interrupt, answer) == ("edit", edited, "/edited_action")
 
 
-def test_each_action_uses_the_configuration_of_its_name() -> None:
+def test_each_requested_action_allows_decisions_of_the_configuration_with_its_name() -> None:
     send, read = {"name": "send", "args": {}}, {"name": "read", "args": {}}
     configs = [
         {"action_name": "read", "allowed_decisions": ["approve", "respond"]},
@@ -382,7 +390,9 @@ def test_each_action_uses_the_configuration_of_its_name() -> None:
         ("edit", [5], ["/0"]),
     ],
 )  # fmt: skip
-def test_errors_point_into_the_given_value(decision: str, value: Any, pointers: list[str]) -> None:
+def test_invalid_decision_on_requested_action_raises_invalid_answer_error_with_json_pointers(
+    decision: str, value: Any, pointers: list[str]
+) -> None:
     schema = {"properties": {"to": {"type": "string"}}}
     config = {**REQUEST["review_configs"][0], "args_schema": schema}
     interrupt = AnswerOptions(
@@ -393,7 +403,7 @@ def test_errors_point_into_the_given_value(decision: str, value: Any, pointers: 
     assert [pointer for pointer, _ in caught.value.faults] == pointers
 
 
-def test_fewer_decisions_than_actions_are_rejected() -> None:
+def test_fewer_decisions_than_requested_actions_raise_invalid_answer_error() -> None:
     two = {name: [*REQUEST[name]] * 2 for name in REQUEST}
     interrupt = AnswerOptions(payload=two, dialect="hitl_request")
     for value in ([{"type": "approve"}], [{"type": "approve"}] * 3, "no", {}):
@@ -419,7 +429,7 @@ def test_fewer_decisions_than_actions_are_rejected() -> None:
         ({"a": 1}, "raw", "ask requests a review", "approve", UNSET, True),
     ],
 )  # fmt: skip
-def test_interrupt_is_stored_and_answered_in_its_dialect(
+def test_interrupt_with_dialect_payload_stores_dialect_and_resumes_with_its_format(
     advance: Callable[[], int],
     payload: Any,
     dialect: str,
@@ -439,14 +449,16 @@ def test_interrupt_is_stored_and_answered_in_its_dialect(
     assert values_of(interrupt.thread)["answer"] == answer
 
 
-def test_rejection_reason_reaches_the_model(advance: Callable[[], int]) -> None:
+def test_rejection_message_is_part_of_resume_value_and_reason_is_stored_separately(
+    advance: Callable[[], int],
+) -> None:
     interrupt = asked("plain", {"payload": REQUEST}, advance)
     info = services.decide(interrupt.pk, "reject", "Wrong address.", reason="For the record.")
     assert info.value == {"decisions": [{"type": "reject", "message": "Wrong address."}]}
     assert info.reason == "For the record."
 
 
-def test_agent_interrupt_description_is_its_reason(
+def test_description_in_dialect_payload_becomes_reason_of_the_interrupt(
     advance: Callable[[], int],
 ) -> None:
     assert asked("plain", {"payload": HUMAN}, advance).why == "Send it?"
@@ -456,7 +468,7 @@ def test_agent_interrupt_description_is_its_reason(
     assert asked("plain", {"payload": {"why": ["no text"]}}, advance).why == ""
 
 
-def test_edited_agent_action_is_stored_as_changes(
+def test_edited_action_of_dialect_payload_is_stored_as_json_patch(
     advance: Callable[[], int],
 ) -> None:
     interrupt = asked("plain", {"payload": [HUMAN]}, advance)
@@ -469,5 +481,5 @@ def test_edited_agent_action_is_stored_as_changes(
     assert Interrupt.objects.get(pk=interrupt.pk).closing().patch == info.patch  # type: ignore[union-attr]
 
 
-def test_title_without_dialect_is_that_of_the_payload() -> None:
+def test_make_title_without_dialect_is_derived_from_node_name() -> None:
     assert make_title(HUMAN, "ask") == "ask requests a review"

@@ -43,7 +43,7 @@ def content_of(message: Any) -> str:
 
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("path", SAVED, ids=[path.stem for path in SAVED])
-def test_thread_saved_by_version_is_resumed_and_finished(path: Path) -> None:
+def test_threads_saved_by_earlier_version_are_resumed_and_finished(path: Path) -> None:
     call_command("loaddata", path, verbosity=0, ignorenonexistent=True)
     threads = {thread.thread_id: thread for thread in Thread.objects.all()}
     assert {"paused", "queued", "decided", "under-way", "finished"} <= threads.keys()
@@ -84,7 +84,7 @@ def new_database(path: Path) -> Iterator[str]:
 @pytest.mark.promise("P16")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_database_of_version_is_migrated_and_its_threads_finished(
+def test_database_of_earlier_version_is_migrated_and_its_threads_finished(
     name: str, tmp_path: Path
 ) -> None:
     with new_database(tmp_path) as url:
@@ -103,12 +103,12 @@ def test_database_of_version_is_migrated_and_its_threads_finished(
     }  # fmt: skip
 
 
-def test_saved_histories_exist_with_a_known_schema() -> None:
+def test_every_saved_history_has_a_saved_database_schema() -> None:
     assert {path.stem for path in SAVED} == SCHEMAS.keys() != set()
 
 
 @pytest.mark.promise("P16")
-def test_history_of_this_version_can_be_finished() -> None:
+def test_threads_saved_by_the_current_version_can_all_be_finished() -> None:
     make()
     finish()
     assert ended() == set(Thread.objects.values_list("thread_id", flat=True))

@@ -50,7 +50,7 @@ def edited(draw: Any) -> tuple[Any, Any]:
 
 
 @given(st.tuples(documents, documents) | edited())
-def test_applied_patch_gives_the_target(pair: tuple[Any, Any]) -> None:
+def test_json_patch_applied_to_old_document_gives_the_new_document(pair: tuple[Any, Any]) -> None:
     old, new = pair
     before = as_json(old)
     patch = json_patch.make_patch(old, new)
@@ -90,7 +90,9 @@ def test_applied_patch_gives_the_target(pair: tuple[Any, Any]) -> None:
         ({"a": []}, {"a": {}}, [{"op": "replace", "path": "/a", "value": {}}]),
     ],
 )
-def test_patch_is_minimal_at_the_deepest_place(old: Any, new: Any, patch: Any) -> None:
+def test_json_patch_replaces_only_the_deepest_changed_values(
+    old: Any, new: Any, patch: Any
+) -> None:
     assert json_patch.make_patch(old, new) == patch
     assert as_json(json_patch.apply_patch(old, patch)) == as_json(new)
 
@@ -110,13 +112,15 @@ def test_patch_is_minimal_at_the_deepest_place(old: Any, new: Any, patch: Any) -
         (5, {"op": "add", "path": "/a", "value": 1}),
     ],
 )
-def test_inapplicable_patch_step_is_rejected(document: Any, step: Any) -> None:
+def test_json_patch_step_that_cannot_be_applied_raises_value_error(
+    document: Any, step: Any
+) -> None:
     with pytest.raises(ValueError, match=r"(?i)\bpatch\b"):
         json_patch.apply_patch(document, [step])
 
 
 @given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")), st.integers(0, 30))
-def test_alignment_covers_both_sides_within_any_budget(
+def test_sequence_alignment_covers_both_sequences_within_any_work_limit(
     old: list[str], new: list[str], work: int
 ) -> None:
     for blocks in (align_sequences(old, new), align_sequences(old, new, StepBudget(work))):
@@ -129,7 +133,9 @@ def test_alignment_covers_both_sides_within_any_budget(
 
 
 @given(st.lists(st.sampled_from("abcd"), max_size=9), st.lists(st.sampled_from("abcd"), max_size=9))
-def test_alignment_finds_the_longest_common_part(old: list[str], new: list[str]) -> None:
+def test_sequence_alignment_finds_the_longest_common_subsequence(
+    old: list[str], new: list[str]
+) -> None:
     def common(i: int, k: int) -> int:
         if i == len(old) or k == len(new):
             return 0
@@ -141,14 +147,14 @@ def test_alignment_finds_the_longest_common_part(old: list[str], new: list[str])
 
 
 @given(st.text("ab cé.\n日本", max_size=40), st.text("ab cé.\n日本", max_size=40))
-def test_kept_and_removed_words_are_the_old_text(old: str, new: str) -> None:
+def test_compare_words_returns_spans_that_join_to_both_texts(old: str, new: str) -> None:
     spans = compare_words(old, new)
     assert "".join(span.text for span in spans if span.kind != "added") == old
     assert "".join(span.text for span in spans if span.kind != "removed") == new
     assert all(span.text for span in spans)
 
 
-def test_changed_word_is_marked_changed() -> None:
+def test_compare_words_marks_only_the_changed_words() -> None:
     assert compare_words("Pay 120 EUR to Dana.", "Pay 90 EUR to Dana K.") == [
         Span("same", "Pay "),
         Span("removed", "120"),
@@ -166,7 +172,7 @@ def test_changed_word_is_marked_changed() -> None:
 
 
 @pytest.mark.promise("P21")
-def test_long_unrelated_texts_are_not_compared() -> None:
+def test_long_unrelated_texts_are_compared_as_one_removal_and_one_addition() -> None:
     old = " ".join(f"a{n % 97}" for n in range(60_000))
     new = " ".join(f"b{n % 89} a{n % 7}" for n in range(60_000))
     lists = [n % 5 for n in range(5_000)], [n % 7 for n in range(5_000)]
@@ -184,7 +190,7 @@ def test_long_unrelated_texts_are_not_compared() -> None:
     ],
     ids=["nothing in common", "separated"],
 )
-def test_lists_of_a_document_share_one_budget(
+def test_lists_of_one_document_share_one_work_limit_for_their_patch(
     monkeypatch: pytest.MonkeyPatch, before: list[Any], after: list[Any]
 ) -> None:
     """As many values as an answer may have, in twenty lists: each alone would be within it."""
@@ -201,7 +207,7 @@ def test_lists_of_a_document_share_one_budget(
     assert len(steps) <= json_patch.MAX_STEPS
 
 
-def test_changed_fields_are_listed_separately() -> None:
+def test_compare_fields_lists_each_changed_added_and_removed_field() -> None:
     old = {"a": 1, "b": {"c": [1, 2], "d": "x"}, "gone": None, "list": [1]}
     new = {"a": 1, "b": {"c": [1, 3], "d": "x"}, "list": [1, 2], "new": 0}
     assert compare_fields(old, new) == [

@@ -104,7 +104,7 @@ def seconds(act: Callable[[], object], tries: int = 5) -> float:
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("values", [range(MOST), [*range(5_000), *map(str, range(4_990))]])
-def test_unique_items_takes_linear_time(values: Any) -> None:
+def test_unique_items_of_long_list_is_validated_within_the_time_limit(values: Any) -> None:
     schema, numbers = schema_of(set[int | str]), list(values)
     assert seconds(lambda: json_schema.find_faults(schema, numbers)) < BOUND
     assert json_schema.find_faults(schema, numbers) == []
@@ -112,7 +112,7 @@ def test_unique_items_takes_linear_time(values: Any) -> None:
     assert (pointer, reason) == ("", "contains duplicates")
 
 
-def test_number_comparison_time_is_bounded() -> None:
+def test_unique_items_of_numbers_with_colliding_hashes_is_validated_within_the_time_limit() -> None:
     # In a set of Python's all of these have the same hash.
     numbers = [n * (2**61 - 1) for n in range(1, 9_000)]
     schema = {"uniqueItems": True}
@@ -138,7 +138,9 @@ def test_number_comparison_time_is_bounded() -> None:
         (2**60, float(2**60), True),
     ],
 )
-def test_equality_follows_json_schema(one: Any, other: Any, same: bool) -> None:
+def test_json_schema_equality_distinguishes_booleans_from_numbers_and_text(
+    one: Any, other: Any, same: bool
+) -> None:
     for schema, value in (
         ({"uniqueItems": True}, [one, other]),
         ({"not": {"const": one}}, other),
@@ -149,7 +151,9 @@ def test_equality_follows_json_schema(one: Any, other: Any, same: bool) -> None:
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("schema", [schema_of(Tagged), untagged(schema_of(Tagged))])
-def test_recursive_union_of_constants_has_no_depth_limit(schema: Any) -> None:
+def test_union_with_constant_tags_nested_fifteen_levels_is_validated_within_the_time_limit(
+    schema: Any,
+) -> None:
     deep, wrong = expression(15), expression(15, name=5)
     assert seconds(lambda: json_schema.find_faults(schema, deep)) < BOUND
     assert json_schema.find_faults(schema, deep) == []
@@ -157,12 +161,12 @@ def test_recursive_union_of_constants_has_no_depth_limit(schema: Any) -> None:
     assert json_schema.find_faults(schema, wrong) not in ([], TOO_COMPLEX)
 
 
-def test_discriminator_selects_the_failing_branch() -> None:
+def test_union_with_discriminator_reports_fault_of_the_selected_branch() -> None:
     found = json_schema.find_faults(schema_of(Tagged), expression(3, name=5))
     assert [pointer for pointer, _ in found] == ["/args/0/args/0/args/0/name"]
 
 
-def test_discriminator_without_constants_is_used() -> None:
+def test_union_with_discriminator_mapping_without_constants_selects_the_mapped_branch() -> None:
     schema = {
         "oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}],
         "discriminator": {"propertyName": "is", "mapping": {"a": "#/$defs/a", "b": "#/$defs/b"}},
@@ -180,7 +184,9 @@ def test_discriminator_without_constants_is_used() -> None:
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("levels", [12, 16, 31])
-def test_ambiguous_union_is_too_complex(levels: int) -> None:
+def test_deeply_nested_ambiguous_union_is_reported_as_too_complex_within_the_time_limit(
+    levels: int,
+) -> None:
     schema, value = schema_of(Either), chain(levels)
     assert seconds(lambda: json_schema.find_faults(schema, value)) < BOUND
     found = json_schema.find_faults(schema, value)
@@ -256,14 +262,16 @@ COSTLY: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("name", COSTLY)
-def test_every_costly_keyword_is_bounded(name: str) -> None:
+def test_every_costly_schema_keyword_is_validated_within_the_time_limit(name: str) -> None:
     schema, value = COSTLY[name]
     assert seconds(lambda: json_schema.find_faults(schema, value)) < BOUND
 
 
 @pytest.mark.parametrize("keyword", ["2020-12/schema", "2019-09/schema"])
 @pytest.mark.parametrize("where", ["below", "referenced"])
-def test_declared_dialect_uses_only_its_keywords(keyword: str, where: str) -> None:
+def test_subschema_that_declares_another_dialect_is_validated_within_the_time_limit(
+    keyword: str, where: str
+) -> None:
     part = {"$schema": f"https://json-schema.org/draft/{keyword}", "pattern": "^(a+)+$"}
     schema = {"below": {"items": part}, "referenced": {**part, "items": {"$ref": "#"}}}[where]
     # With Python's own engine this never came to an end.
@@ -273,7 +281,7 @@ def test_declared_dialect_uses_only_its_keywords(keyword: str, where: str) -> No
     assert json_schema.find_faults({"const": {"$schema": "x"}, **part}, {"$schema": "x"}) == []
 
 
-def test_common_model_allows_the_maximum_of_values() -> None:
+def test_common_pydantic_model_with_maximum_number_of_values_is_accepted() -> None:
     class Line(BaseModel):
         sku: str = Field(max_length=20)
         count: int = Field(ge=1)
@@ -287,7 +295,7 @@ def test_common_model_allows_the_maximum_of_values() -> None:
     assert json_schema.find_faults(schema_of(Order), {"lines": [line] * 1_990}) == []
 
 
-def test_validations_of_a_decision_share_one_budget() -> None:
+def test_schemas_validated_for_one_decision_share_one_time_limit() -> None:
     action = {"name": "send", "args": {}}
     deep = {"v": chain(13)}
     configs = {
@@ -316,7 +324,7 @@ def _refused(payload: Any, value: Any) -> None:
     assert reason == json_schema.TOO_COMPLEX
 
 
-def test_resume_value_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_infer_decision_validates_the_resume_value_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     apply = json_schema.find_faults
     monkeypatch.setattr(
@@ -375,7 +383,7 @@ SCHEMAS = st.builds(
 
 @settings(max_examples=100)
 @given(schema=SCHEMAS, value=json_values(40))
-def test_results_equal_those_of_jsonschema(schema: Any, value: Any) -> None:
+def test_find_faults_accepts_the_same_values_as_jsonschema(schema: Any, value: Any) -> None:
     checker = FormatChecker(())
     checker.checkers = {
         name: (lambda text, check=check: not isinstance(text, str) or check(text), ())
@@ -392,7 +400,9 @@ def test_results_equal_those_of_jsonschema(schema: Any, value: Any) -> None:
 
 
 @pytest.mark.promise("P21")
-def test_decision_time_is_bounded_for_any_schema(interrupt: Interrupt, reviewer: User) -> None:
+def test_decision_request_with_any_generated_schema_is_answered_within_the_time_limit(
+    interrupt: Interrupt, reviewer: User
+) -> None:
     client = Client()
     client.force_login(reviewer)
     rows = Interrupt.objects.filter(pk=interrupt.pk)

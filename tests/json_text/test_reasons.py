@@ -54,14 +54,16 @@ from hitl_django.json_text.reasons import ValidationMessage, describe_limits, sa
         ),
     ],
 )
-def test_validation_error_is_described(schema: Any, value: Any, english: str, german: str) -> None:
+def test_schema_fault_is_described_in_english_and_german(
+    schema: Any, value: Any, english: str, german: str
+) -> None:
     with translation.override("de"):
         [(_, reason)] = find_faults(schema, value)
         assert reason == english
         assert say(reason) == german
 
 
-def test_unknown_validation_error_keeps_its_text() -> None:
+def test_schema_fault_without_translation_retains_its_text() -> None:
     assert say("is odd") == "is odd"
     assert find_faults({"maxProperties": 0}, {"a": 1}) != []
 
@@ -81,7 +83,7 @@ class Payment(BaseModel):
     seats: int | None = Field(None, ge=1, le=9)
 
 
-def test_union_error_is_that_of_the_intended_branch() -> None:
+def test_union_fault_is_reported_for_the_branch_the_value_matches_best() -> None:
     found = find_faults(Payment.model_json_schema(), {"by": {"kind": "cash", "cents": -1}})
     assert found == [("/by/cents", "must be at least 0")]
     found = find_faults(
@@ -92,12 +94,12 @@ def test_union_error_is_that_of_the_intended_branch() -> None:
     assert found == [("/by", "does not match any allowed schema")]
 
 
-def test_meaningless_limits_are_omitted() -> None:
+def test_describe_limits_omits_limits_without_effect_and_invalid_limits() -> None:
     assert describe_limits({"minLength": 1, "minItems": 0, "multipleOf": 1}) == []
     assert describe_limits({"minimum": "low", "maxLength": True}) == []
 
 
-def test_quoted_value_is_truncated() -> None:
+def test_schema_fault_message_truncates_long_enum_values() -> None:
     [(_, reason)] = find_faults({"enum": ["x" * 500] * 500}, "y")
     assert len(reason) < 150
     assert isinstance(reason, ValidationMessage)
@@ -142,17 +144,17 @@ INVALID = {
 
 
 @pytest.mark.parametrize(("name", "text"), [(n, t) for n, many in VALID.items() for t in many])
-def test_text_of_a_format_is_accepted(name: str, text: str) -> None:
+def test_valid_text_of_each_format_has_no_schema_fault(name: str, text: str) -> None:
     assert find_faults({"format": name}, text) == []
 
 
 @pytest.mark.parametrize(("name", "text"), [(n, t) for n, many in INVALID.items() for t in many])
-def test_text_of_no_format_is_rejected(name: str, text: str) -> None:
+def test_invalid_text_of_each_format_has_one_schema_fault(name: str, text: str) -> None:
     [(pointer, reason)] = find_faults({"format": name}, text)
     assert pointer == ""
     assert reason.startswith("must be ")
 
 
 @given(st.sampled_from(sorted(text_formats.CHECKS)), st.text())
-def test_every_text_is_valid_or_invalid_for_a_format(name: str, text: str) -> None:
+def test_format_check_returns_true_or_false_for_any_text(name: str, text: str) -> None:
     assert text_formats.CHECKS[name](text) in (True, False)

@@ -21,7 +21,7 @@ from hitl_django.json_text.strict_json import StrictJSONError, collect_violation
         ("-1234", "integer_too_long", ()),
     ],
 )
-def test_first_violation_is_raised_with_its_path(
+def test_parse_strict_raises_first_violation_with_rule_and_path(
     text: str, rule: str, path: tuple[str | int, ...]
 ) -> None:
     with pytest.raises(StrictJSONError) as caught:
@@ -30,19 +30,19 @@ def test_first_violation_is_raised_with_its_path(
     assert str(caught.value) == str(caught.value.violation)
 
 
-def test_integer_digits_are_limited() -> None:
+def test_parse_strict_limits_the_number_of_integer_digits() -> None:
     assert parse_strict("[-123, 999]", max_digits=3) == [-123, 999]
     assert parse_strict("1234") == 1234
 
 
-def test_invalid_or_deeply_nested_json_is_a_value_error() -> None:
+def test_parse_strict_of_invalid_or_deeply_nested_json_raises_value_error() -> None:
     with pytest.raises(json.JSONDecodeError):
         parse_strict("{")
     with pytest.raises(ValueError, match="nested too deeply"):
         parse_strict("[" * 100_000)
 
 
-def test_unstorable_json_is_rejected_on_request() -> None:
+def test_collect_violations_with_storable_reports_nul_and_surrogates_with_path() -> None:
     text = r'{"\u0000": "x", "y": ["\ud800"]}'
     assert collect_violations(text)[1] == []
     found = collect_violations(text, storable=True)[1]
@@ -53,5 +53,5 @@ def test_unstorable_json_is_rejected_on_request() -> None:
 
 
 @given(st.lists(st.text("ab/~01", max_size=4)))
-def test_pointer_round_trips(parts: list[str]) -> None:
+def test_formatted_json_pointer_is_parsed_to_the_same_parts(parts: list[str]) -> None:
     assert parse_pointer(format_pointer(parts)) == parts

@@ -100,7 +100,7 @@ def call(threads: ThreadPoolExecutor, graph: Any, value: Any, **options: Any) ->
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_concurrent_first_inputs_one_is_rejected(
+def test_second_direct_call_with_input_on_running_thread_raises_lease_held_error(
     savers: MakeSaver, threads: ThreadPoolExecutor, durability: Any
 ) -> None:
     gate = Gate()
@@ -118,7 +118,7 @@ def test_concurrent_first_inputs_one_is_rejected(
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_concurrent_responses_one_is_used(
+def test_second_direct_call_with_response_on_running_thread_raises_lease_held_error(
     savers: MakeSaver, threads: ThreadPoolExecutor, durability: Any
 ) -> None:
     gate = Gate()
@@ -140,14 +140,16 @@ def test_concurrent_responses_one_is_used(
     assert build(savers(), node).get_state(CONFIG).values == {"log": ["yes", "gate"]}
 
 
-def test_next_run_starts_after_the_first_ends(savers: MakeSaver) -> None:
+def test_direct_call_starts_after_earlier_call_on_the_thread_ended(savers: MakeSaver) -> None:
     graph, other = build(savers(), lambda state: None), build(savers(), lambda state: None)
     graph.invoke({"log": ["1"]}, CONFIG)
     other.invoke({"log": ["2"]}, CONFIG)
     assert graph.invoke({"log": ["3"]}, CONFIG) == {"log": ["1", "2", "3"]}
 
 
-def test_readers_never_wait(savers: MakeSaver, threads: ThreadPoolExecutor) -> None:
+def test_get_state_and_history_are_readable_during_direct_call_on_the_thread(
+    savers: MakeSaver, threads: ThreadPoolExecutor
+) -> None:
     gate = Gate()
     first = call(threads, build(savers(), gate), {"log": ["in"]})
     assert gate.begun.wait(PATIENCE)
@@ -158,7 +160,9 @@ def test_readers_never_wait(savers: MakeSaver, threads: ThreadPoolExecutor) -> N
     first.result(PATIENCE)
 
 
-def test_other_threads_run_in_parallel(savers: MakeSaver, threads: ThreadPoolExecutor) -> None:
+def test_direct_calls_on_different_threads_run_in_parallel(
+    savers: MakeSaver, threads: ThreadPoolExecutor
+) -> None:
     gate = Gate()
     first = call(threads, build(savers(), gate), {"log": ["in"]})
     assert gate.begun.wait(PATIENCE)
@@ -170,7 +174,9 @@ def test_other_threads_run_in_parallel(savers: MakeSaver, threads: ThreadPoolExe
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_concurrent_asyncio_tasks_one_is_rejected(savers: MakeSaver, is_async: bool) -> None:
+def test_second_asyncio_call_on_running_thread_raises_lease_held_error(
+    savers: MakeSaver, is_async: bool
+) -> None:
     calls = []
 
     async def main() -> Any:
@@ -201,7 +207,9 @@ def test_concurrent_asyncio_tasks_one_is_rejected(savers: MakeSaver, is_async: b
 
 
 @pytest.mark.parametrize("end", ["fails", "is refused", "is closed", "pauses"])
-def test_any_end_of_run_releases_the_thread(savers: MakeSaver, end: str) -> None:
+def test_direct_call_that_fails_pauses_or_is_rejected_or_closed_releases_the_lease(
+    savers: MakeSaver, end: str
+) -> None:
     def fail(state: State) -> State:
         raise ValueError("no")
 
@@ -223,7 +231,7 @@ def test_any_end_of_run_releases_the_thread(savers: MakeSaver, end: str) -> None
     assert graph.get_state(CONFIG).values == {"log": ["in", "other"]}
 
 
-def test_cancelled_run_releases_the_thread(savers: MakeSaver) -> None:
+def test_cancelled_asyncio_call_releases_the_lease_of_its_thread(savers: MakeSaver) -> None:
     async def main() -> Any:
         begun = asyncio.Event()
 
@@ -242,7 +250,7 @@ def test_cancelled_run_releases_the_thread(savers: MakeSaver) -> None:
     assert async_to_sync(main)() == {"log": ["in", "b"]}
 
 
-def test_paused_run_can_be_resumed_elsewhere(
+def test_paused_direct_call_can_be_resumed_from_another_os_thread(
     savers: MakeSaver, threads: ThreadPoolExecutor
 ) -> None:
     stream = build(savers(), ask).stream({"log": []}, CONFIG)
@@ -252,7 +260,7 @@ def test_paused_run_can_be_resumed_elsewhere(
     assert list(stream) == []
 
 
-def test_abandoned_stream_is_taken_over_by_its_reader() -> None:
+def test_invoke_after_abandoned_stream_takes_over_lease_of_the_stream() -> None:
     for saver in (InMemorySaver(), DjangoSaver()):
         first = build(saver, lambda state: {"log": ["a"]}, lambda state: {"log": ["b"]})
         left = first.stream({"log": ["in"]}, CONFIG)
@@ -264,7 +272,9 @@ def test_abandoned_stream_is_taken_over_by_its_reader() -> None:
         assert first.invoke({"log": ["more"]}, CONFIG)["log"][3:] == ["more", "a", "b"]
 
 
-def test_abandoned_async_stream_is_taken_over_by_its_task(savers: MakeSaver) -> None:
+def test_ainvoke_after_abandoned_async_stream_takes_over_lease_of_the_stream(
+    savers: MakeSaver,
+) -> None:
     saver = savers()
 
     async def main() -> Any:
@@ -276,7 +286,7 @@ def test_abandoned_async_stream_is_taken_over_by_its_task(savers: MakeSaver) -> 
     assert async_to_sync(main)() == {"log": ["in", "a", "b"]}
 
 
-def test_abandoned_stream_on_other_os_thread_is_not_taken_over(
+def test_invoke_on_another_os_thread_during_open_stream_raises_lease_held_error(
     savers: MakeSaver, threads: ThreadPoolExecutor
 ) -> None:
     graph = build(savers(), lambda state: {"log": ["a"]}, lambda state: {"log": ["b"]})
@@ -288,7 +298,7 @@ def test_abandoned_stream_on_other_os_thread_is_not_taken_over(
     assert [*left] == [{"n1": {"log": ["b"]}}]
 
 
-def test_node_calling_its_own_thread_is_rejected(savers: MakeSaver) -> None:
+def test_node_invoking_graph_on_its_own_thread_gets_lease_held_error(savers: MakeSaver) -> None:
     other = build(savers(), lambda state: None)
 
     def node(state: State) -> State:
@@ -308,7 +318,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_other_process_is_rejected(
+def test_direct_call_in_another_process_on_running_thread_raises_lease_held_error(
     threads: ThreadPoolExecutor, elsewhere: Callable[[], None], durability: Any
 ) -> None:
     gate = Gate()
@@ -323,7 +333,9 @@ def test_other_process_is_rejected(
     assert gate.calls == 1
 
 
-def test_run_that_read_an_old_state_is_rejected(elsewhere: Callable[[], None]) -> None:
+def test_direct_call_that_read_state_before_another_run_resumed_raises_lease_held_error(
+    elsewhere: Callable[[], None],
+) -> None:
     graph = build(DjangoSaver(), ask)
     graph.invoke({"log": []}, CONFIG)
 
@@ -339,7 +351,7 @@ def test_run_that_read_an_old_state_is_rejected(elsewhere: Callable[[], None]) -
     assert graph.get_state(CONFIG).values == {"log": ["first"]}
 
 
-def test_start_of_thread_started_meanwhile_is_rejected(
+def test_direct_call_on_thread_started_meanwhile_by_another_run_raises_lease_held_error(
     elsewhere: Callable[[], None],
 ) -> None:
     class Slow(DjangoSaver):
@@ -363,7 +375,7 @@ def run_forever(begun: Any) -> None:
     build(DjangoSaver(), node).invoke({"log": ["in"]}, CONFIG)
 
 
-def test_thread_of_killed_process_is_free_after_its_lease() -> None:
+def test_thread_of_killed_process_accepts_direct_call_after_its_lease_expired() -> None:
     begun = processes.SERVER.Event()
     graph = build(DjangoSaver(), lambda state: {"log": ["after"]})
     with override_settings(HITL={**settings.HITL, "LEASE_SECONDS": 2, "HEARTBEAT_SECONDS": 0.2}):
@@ -385,7 +397,7 @@ def test_thread_of_killed_process_is_free_after_its_lease() -> None:
     assert found == {"log": ["in", "after"]}
 
 
-def test_run_without_its_lease_stores_nothing(
+def test_direct_call_whose_lease_was_taken_over_raises_lease_lost_error_and_stores_no_rows(
     threads: ThreadPoolExecutor, elsewhere: Callable[[], None]
 ) -> None:
     gate = Gate()
@@ -402,7 +414,7 @@ def test_run_without_its_lease_stores_nothing(
     assert Thread.objects.get().lease_until is None
 
 
-def test_run_that_read_before_a_late_run_resumed_is_rejected(
+def test_direct_call_that_read_state_before_a_late_run_continued_raises_lease_held_error(
     threads: ThreadPoolExecutor, elsewhere: Callable[[], None]
 ) -> None:
     gate, next_gate = Gate(), Gate()
@@ -425,7 +437,7 @@ def test_run_that_read_before_a_late_run_resumed_is_rejected(
     assert first.result(PATIENCE) == {"log": ["in", "gate", "gate"]}
 
 
-def test_direct_call_that_read_before_a_late_run_ended_is_rejected(
+def test_direct_call_that_read_state_before_a_late_run_ended_raises_lease_held_error(
     threads: ThreadPoolExecutor, elsewhere: Callable[[], None]
 ) -> None:
     gate = Gate()
@@ -448,7 +460,7 @@ def test_direct_call_that_read_before_a_late_run_ended_is_rejected(
 
 
 @pytest.mark.parametrize("outcome", [None, Outcome("drained")])
-def test_direct_call_that_read_before_a_late_worker_stored_is_rejected(
+def test_direct_call_that_read_state_before_a_late_worker_committed_raises_lease_held_error(
     outcome: Outcome | None,
 ) -> None:
     with testing.inline():
@@ -469,7 +481,7 @@ def test_direct_call_that_read_before_a_late_worker_stored_is_rejected(
         build(Slow(), lambda state: {"log": ["second"]}).invoke({"log": ["in"]}, place)
 
 
-def test_lease_in_transaction_is_rolled_back_with_it() -> None:
+def test_direct_call_in_rolled_back_transaction_leaves_no_thread_and_no_lease() -> None:
     graph = build(DjangoSaver(), ask)
     with transaction.atomic():
         graph.invoke({"log": ["in"]}, CONFIG)
@@ -481,7 +493,7 @@ def test_lease_in_transaction_is_rolled_back_with_it() -> None:
     assert graph.invoke(Command(resume="yes"), CONFIG) == {"log": ["in", "yes"]}
 
 
-def test_thread_leased_by_worker_is_rejected() -> None:
+def test_direct_call_on_thread_leased_by_worker_raises_lease_held_error() -> None:
     build(DjangoSaver(), ask).invoke({"log": []}, CONFIG)
     Thread.objects.update(lease_owner="worker", lease_until="2999-01-01T00:00Z")
     with pytest.raises(LeaseHeldError, match="is in use: leased by worker"):

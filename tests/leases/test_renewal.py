@@ -39,7 +39,7 @@ def renewals() -> Iterator[LeaseRenewer]:
         yield LeaseRenewer()
 
 
-def test_one_os_thread_renews_all_leases_and_ends_without_any(renewals: LeaseRenewer) -> None:
+def test_one_os_thread_renews_all_leases_and_ends_when_none_is_left(renewals: LeaseRenewer) -> None:
     leases = [Renewal(), Renewal()]
     for lease in leases:
         renewals.add(lease)
@@ -57,13 +57,15 @@ def test_one_os_thread_renews_all_leases_and_ends_without_any(renewals: LeaseRen
     renewals.remove(another)
 
 
-def test_forked_process_starts_without_the_os_thread(renewals: LeaseRenewer) -> None:
+def test_lease_renewals_in_forked_process_start_without_os_thread_and_leases(
+    renewals: LeaseRenewer,
+) -> None:
     renewals._thread, renewals._leases = threading.current_thread(), {Renewal()}
     renewals.reset()  # what the fork calls in the child
     assert (renewals._thread, renewals._leases) == (None, set())
 
 
-def test_unclosable_connection_does_not_stop_renewal(
+def test_lease_renewal_continues_if_closing_its_connections_fails(
     renewals: LeaseRenewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> None:
@@ -78,7 +80,7 @@ def test_unclosable_connection_does_not_stop_renewal(
     renewals.remove(lease)
 
 
-def test_removed_lease_is_not_renewed(renewals: LeaseRenewer) -> None:
+def test_lease_removed_from_renewals_is_not_renewed_again(renewals: LeaseRenewer) -> None:
     removed, other = Renewal(), Renewal()
     renewals.add(removed)
     renewals.remove(removed)
@@ -89,7 +91,7 @@ def test_removed_lease_is_not_renewed(renewals: LeaseRenewer) -> None:
     assert len(removed.seen) == count
 
 
-def test_earlier_due_lease_wakes_the_os_thread(
+def test_lease_due_earlier_wakes_the_sleeping_renewal_os_thread(
     renewals: LeaseRenewer,
 ) -> None:
     with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 3600}):

@@ -13,7 +13,7 @@ from hitl_django.models.review import ERASED_COLUMNS, INTERRUPT_COLUMNS, LARGE_C
 COLUMNS = [field.name for field in Interrupt._meta.concrete_fields]
 
 
-def test_every_column_is_declared() -> None:
+def test_every_interrupt_column_is_declared() -> None:
     assert sorted(INTERRUPT_COLUMNS) == sorted(COLUMNS)
 
 
@@ -26,19 +26,21 @@ def column_of(name: str, field: Any) -> str:
     ("serializer", "shown_in"),
     [(InterruptSerializer, {"list"}), (InterruptDetailSerializer, {"list", "detail"})],
 )
-def test_api_shows_the_declared_columns(serializer: type, shown_in: set[str]) -> None:
+def test_interrupt_serializer_fields_are_the_declared_api_columns(
+    serializer: type, shown_in: set[str]
+) -> None:
     shown = {column_of(name, field) for name, field in serializer().fields.items()}
     wanted = {name for name, column in INTERRUPT_COLUMNS.items() if column.api in shown_in}
     assert shown.intersection(COLUMNS) == wanted
 
 
-def test_lists_read_no_large_columns() -> None:
+def test_interrupt_list_and_queue_columns_exclude_large_columns() -> None:
     listed = {name for name, column in INTERRUPT_COLUMNS.items() if column.api == "list"}
     queued = {name for name, column in INTERRUPT_COLUMNS.items() if column.in_queue}
     assert set(LARGE_COLUMNS).isdisjoint(listed | queued)
 
 
-def test_erased_values_can_be_stored() -> None:
+def test_interrupt_column_erased_to_null_is_nullable() -> None:
     for name, left in ERASED_COLUMNS.items():
         field = Interrupt._meta.get_field(name)
         assert left is not None or field.null or name == "payload"  # JSON's null

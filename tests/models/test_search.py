@@ -42,18 +42,20 @@ NOT_FOUND = [
 
 
 @pytest.mark.parametrize(("asked", "text"), FOUND)
-def test_search_finds_parts_of_words_and_short_prefixes(
+def test_search_finds_interrupt_by_parts_of_words_and_short_prefixes(
     asked: Any, text: str, interrupt: Interrupt
 ) -> None:
     assert _finds(interrupt, asked, text)
 
 
 @pytest.mark.parametrize(("asked", "text"), NOT_FOUND)
-def test_search_without_match_finds_nothing(asked: Any, text: str, interrupt: Interrupt) -> None:
+def test_search_without_matching_words_does_not_find_the_interrupt(
+    asked: Any, text: str, interrupt: Interrupt
+) -> None:
     assert not _finds(interrupt, asked, text)
 
 
-def test_search_text_is_bounded() -> None:
+def test_search_text_and_grams_of_huge_payload_are_truncated_to_the_maximum_length() -> None:
     for asked in ("word " * 10**6, ["ﷺ" * 100] * 10**5, "x" * 10**7, {"a": ["y"] * 10**5}):
         text = build_search_text("A title", asked)
         assert text.startswith(" a title")

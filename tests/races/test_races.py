@@ -86,7 +86,7 @@ def sort(words: Sequence[str]) -> dict[str, set[str]]:
 
 
 @pytest.mark.promise("P1")
-def test_concurrent_decisions_only_first_is_recorded(
+def test_concurrent_decisions_on_one_interrupt_store_only_the_first(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
     asked = pending_interrupts(rounds)
@@ -111,7 +111,7 @@ def test_concurrent_decisions_only_first_is_recorded(
     figures(f"{PROCESSES} processes × {rounds} rounds: one decision in each")
 
 
-def test_concurrent_sweeps_start_one_scheduled_run(
+def test_concurrent_sweeps_start_one_run_per_due_schedule(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
     for number in range(rounds):
@@ -126,7 +126,7 @@ def test_concurrent_sweeps_start_one_scheduled_run(
 
 
 @pytest.mark.promise("P1")
-def test_concurrent_admin_and_api_decisions_only_first_is_recorded(
+def test_concurrent_admin_and_api_decisions_on_one_interrupt_store_only_the_first(
     rounds: int, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     people = amount(16, PROCESSES)
@@ -146,7 +146,7 @@ def test_concurrent_admin_and_api_decisions_only_first_is_recorded(
 
 
 @pytest.mark.promise("P1")
-def test_undo_and_worker_race_has_one_winner(
+def test_concurrent_undo_and_claim_of_a_run_have_exactly_one_winner(
     rounds: int, settings: Any, figures: Callable[[str], None]
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600}
@@ -190,7 +190,9 @@ def jointly(count: int) -> list[str]:
 
 
 @pytest.mark.promise("P1")
-def test_concurrent_approvals_count_two(rounds: int, figures: Callable[[str], None]) -> None:
+def test_concurrent_approvals_with_quorum_two_store_exactly_two_votes(
+    rounds: int, figures: Callable[[str], None]
+) -> None:
     for interrupt, words in race("vote", jointly(rounds), count=VOTERS).items():
         found = sort(words)
         assert set(found) == {"voted", "closed", "late"}, found
@@ -210,7 +212,7 @@ def test_concurrent_approvals_count_two(rounds: int, figures: Callable[[str], No
 
 
 @pytest.mark.promise("P1")
-def test_concurrent_votes_and_proposals_agree_on_one_version(rounds: int) -> None:
+def test_concurrent_votes_and_proposals_decide_one_version_with_two_votes(rounds: int) -> None:
     for interrupt, words in race("propose", jointly(rounds), count=VOTERS).items():
         assert not [word for word in words if word.startswith("error")], words
         row = Interrupt.objects.get(pk=interrupt)
@@ -225,7 +227,7 @@ def test_concurrent_votes_and_proposals_agree_on_one_version(rounds: int) -> Non
 
 
 @pytest.mark.promise("P8")
-def test_last_of_concurrent_responses_resumes_the_run(rounds: int) -> None:
+def test_concurrent_responses_to_run_waiting_for_all_queue_the_run_once(rounds: int) -> None:
     with testing.inline() as advance:
         runs = [str(services.start("jury", {"log": []}).id) for _ in range(rounds)]
         advance()
@@ -239,7 +241,7 @@ def test_last_of_concurrent_responses_resumes_the_run(rounds: int) -> None:
 
 
 @pytest.mark.promise("P1")
-def test_decision_and_expiry_race_has_one_winner(
+def test_concurrent_decision_and_expiry_of_interrupt_have_exactly_one_winner(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
     asked = pending_interrupts(rounds)
@@ -261,7 +263,7 @@ def test_decision_and_expiry_race_has_one_winner(
 
 
 @pytest.mark.promise("P2")
-def test_request_repeated_concurrently_is_one_decision(
+def test_concurrent_decisions_with_one_key_store_one_decision_and_return_the_same_decision(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
     for interrupt, words in race("repeat", pending_interrupts(rounds)).items():
@@ -277,7 +279,7 @@ def test_request_repeated_concurrently_is_one_decision(
 
 
 @pytest.mark.promise("P2")
-def test_start_repeated_concurrently_is_one_run() -> None:
+def test_concurrent_starts_with_one_key_create_one_run() -> None:
     for words in race("start", ["a", "b", "c"]).values():
         found = sort(words)
         assert set(found) == {"created", "found"}, found
@@ -293,7 +295,7 @@ def people() -> None:
 
 
 @pytest.mark.usefixtures("people")
-def test_concurrent_claims_have_one_winner(rounds: int) -> None:
+def test_concurrent_claims_of_one_interrupt_have_exactly_one_winner(rounds: int) -> None:
     for interrupt, words in race("hold", pending_interrupts(rounds)).items():
         found = sort(words)
         assert set(found) == {"held", "late"}, found
@@ -304,7 +306,7 @@ def test_concurrent_claims_have_one_winner(rounds: int) -> None:
 
 @pytest.mark.promise("P2")
 @pytest.mark.usefixtures("people")
-def test_claim_next_repeated_concurrently_claims_one_interrupt() -> None:
+def test_concurrent_claim_next_calls_with_one_key_claim_one_interrupt() -> None:
     asked = pending_interrupts(8)
     Interrupt.objects.filter(pk__in=asked[:4]).update(graph="another")
     for graph, words in race("take_once", ["another", "approval"], count=10).items():
@@ -314,14 +316,14 @@ def test_claim_next_repeated_concurrently_claims_one_interrupt() -> None:
 
 @pytest.mark.promise("P2")
 @pytest.mark.usefixtures("people")
-def test_keyed_request_repeated_concurrently_is_executed_once(rounds: int) -> None:
+def test_concurrent_comments_with_one_idempotency_key_create_one_comment(rounds: int) -> None:
     for interrupt, words in race("comment_once", pending_interrupts(rounds), count=10).items():
         (made,) = Comment.objects.filter(interrupt=interrupt)
         assert sorted(words) == [f"made:{made.pk}", *[f"there:{made.pk}"] * 9]
 
 
 @pytest.mark.usefixtures("people")
-def test_concurrent_claim_next_distributes_interrupts_once(rounds: int) -> None:
+def test_concurrent_claim_next_calls_claim_each_interrupt_once(rounds: int) -> None:
     graphs = [f"round-{number}" for number in range(rounds)]
     asked = pending_interrupts(30 * rounds)
     for number, graph in enumerate(graphs):
@@ -334,7 +336,7 @@ def test_concurrent_claim_next_distributes_interrupts_once(rounds: int) -> None:
 
 
 @pytest.mark.usefixtures("people")
-def test_concurrent_take_overs_are_logged_in_sequence(rounds: int) -> None:
+def test_concurrent_take_overs_write_consecutive_audit_entries(rounds: int) -> None:
     for interrupt, words in race("take_over", pending_interrupts(rounds), count=10).items():
         assert len(set(words)) == 10
         row = Interrupt.objects.get(pk=interrupt)
@@ -346,7 +348,9 @@ def test_concurrent_take_overs_are_logged_in_sequence(rounds: int) -> None:
 
 
 @pytest.mark.promise("P10")
-def test_concurrent_workers_claim_a_run_once(rounds: int, figures: Callable[[str], None]) -> None:
+def test_concurrent_workers_claim_each_run_once(
+    rounds: int, figures: Callable[[str], None]
+) -> None:
     with testing.inline():
         runs = [str(services.start("steps", {"log": []}).id) for _ in range(rounds)]
     said: dict[str, Any] = race("claim", runs)
@@ -358,7 +362,7 @@ def test_concurrent_workers_claim_a_run_once(rounds: int, figures: Callable[[str
 
 @pytest.mark.promise("P8")
 @pytest.mark.promise("P10")
-def test_many_messages_about_one_run_are_one_claim(
+def test_two_hundred_concurrent_messages_about_one_run_claim_the_run_once(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
     with testing.inline():
@@ -374,7 +378,7 @@ def test_many_messages_about_one_run_are_one_claim(
 
 @pytest.mark.promise("P4")
 @pytest.mark.promise("P8")
-def test_concurrent_responses_and_workers_lose_nothing(
+def test_concurrent_responses_and_workers_finish_each_run_with_both_responses(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
     with testing.inline() as advance:
@@ -396,7 +400,7 @@ def test_concurrent_responses_and_workers_lose_nothing(
 
 
 @pytest.mark.promise("P8")
-def test_concurrent_waiting_starts_and_workers_lose_nothing(rounds: int) -> None:
+def test_concurrent_waiting_starts_and_workers_execute_each_run_once(rounds: int) -> None:
     threads = [f"thread {number}" for number in range(rounds)]
     for thread in threads:
         services.start("steps", {"log": ["first"]}, thread_id=thread)
@@ -416,7 +420,7 @@ def test_concurrent_waiting_starts_and_workers_lose_nothing(rounds: int) -> None
 
 
 @pytest.mark.promise("P1")
-def test_link_is_used_or_revoked_once(rounds: int) -> None:
+def test_concurrent_use_and_revocation_of_review_link_have_exactly_one_winner(rounds: int) -> None:
     links = [create_review_link(pk, name="Dana K.") for pk in pending_interrupts(rounds)]
     tokens = {link.url.rstrip("/").rpartition("/")[2]: link for link in links}
     for token, words in race("follow", list(tokens)).items():
@@ -431,7 +435,7 @@ def test_link_is_used_or_revoked_once(rounds: int) -> None:
     assert all(audit.find_first_fault(thread) is None for thread in Thread.objects.all())
 
 
-def test_concurrent_processes_send_each_message_once(settings: Any) -> None:
+def test_concurrent_processes_deliver_each_webhook_message_once(settings: Any) -> None:
     settings.HITL = {"WEBHOOK_NETWORKS": ["127.0.0.1"], "WEBHOOK_TIMEOUT_SECONDS": 120}
     receiver = Receiver([answering(204)])
     try:
@@ -450,7 +454,7 @@ def test_concurrent_processes_send_each_message_once(settings: Any) -> None:
 
 @pytest.mark.promise("P1")
 @pytest.mark.promise("P7")
-def test_concurrent_forks_and_decisions_leave_one_active_branch(
+def test_concurrent_forks_and_decisions_leave_one_active_run_per_thread(
     rounds: int,
 ) -> None:
     asked = pending_interrupts(rounds)

@@ -70,7 +70,7 @@ def recorded_once(interrupt: Interrupt) -> Decision:
 
 
 @pytest.mark.promise("P1")
-def test_concurrent_http_decisions_only_first_is_recorded(
+def test_concurrent_http_decisions_store_the_first_and_return_409_for_all_later_requests(
     server: Server, pending_interrupts: list[Interrupt], figures: Callable[[str], None]
 ) -> None:
     def different(number: int) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def test_concurrent_http_decisions_only_first_is_recorded(
 
 
 @pytest.mark.promise("P2")
-def test_http_request_repeated_concurrently_is_executed_once(
+def test_concurrent_http_requests_with_one_idempotency_key_store_one_decision(
     server: Server, pending_interrupts: list[Interrupt]
 ) -> None:
     same = {"body": {"type": "respond", "value": {"same": True}}, "Idempotency-Key": "one"}

@@ -108,7 +108,7 @@ def answer(info: Any, value: Any = "yes") -> None:
 # The states of a run.
 
 
-def test_states_are_recorded_by_default(tell: Tell) -> None:
+def test_run_records_state_events_by_default(tell: Tell) -> None:
     info = tell(line(a=one, ask=asks, b=one))
     interrupt = Interrupt.objects.get()
     answer(info)
@@ -122,7 +122,7 @@ def test_states_are_recorded_by_default(tell: Tell) -> None:
     assert Run.objects.get().last_event == 4
 
 
-def test_interrupts_of_later_pause_are_recorded(tell: Tell) -> None:
+def test_run_interrupting_twice_records_interrupt_ids_of_each_pause(tell: Tell) -> None:
     info = tell(line(ask=asks, again=asks))
     answer(info)
     asked = Interrupt.objects.order_by("created_at", "pk").values_list("pk", flat=True)
@@ -130,14 +130,14 @@ def test_interrupts_of_later_pause_are_recorded(tell: Tell) -> None:
     assert told == [[str(pk)] for pk in asked]
 
 
-def test_graph_without_events_records_none(tell: Tell) -> None:
+def test_run_of_graph_with_empty_events_option_records_no_events(tell: Tell) -> None:
     info = tell(line(a=one, ask=asks), events=())
     answer(info)
     services.start(NAME, {"count": 0})
     assert not RunEvent.objects.exists()
 
 
-def test_failed_retried_and_cancelled_run_is_recorded(tell: Tell) -> None:
+def test_failed_retried_and_cancelled_run_records_states_without_error_text(tell: Tell) -> None:
     def fails(state: State) -> State:
         raise ValueError("the word of the author's mother")
 
@@ -149,7 +149,7 @@ def test_failed_retried_and_cancelled_run_is_recorded(tell: Tell) -> None:
     assert "mother" not in repr([event.data for event in events_of(info)])
 
 
-def test_parked_run_is_recorded(tell: Tell, settings: Any) -> None:
+def test_run_parked_after_dying_worker_records_parked_event(tell: Tell, settings: Any) -> None:
     def fails(state: State) -> State:
         raise KeyboardInterrupt
 
@@ -164,7 +164,9 @@ def test_parked_run_is_recorded(tell: Tell, settings: Any) -> None:
     assert kinds_of(info) == ["queued", "queued", "parked"]
 
 
-def test_cancel_of_active_run_numbers_after_its_last_commit(tell: Tell) -> None:
+def test_run_cancelled_by_its_node_records_cancelled_event_after_its_last_commit(
+    tell: Tell,
+) -> None:
     def cancelled(state: State) -> State:
         services.cancel(Run.objects.get().pk)
         return {"count": 1}
@@ -177,7 +179,7 @@ def test_cancel_of_active_run_numbers_after_its_last_commit(tell: Tell) -> None:
 # The stream modes.
 
 
-def test_updates_and_states_share_numbers(tell: Tell) -> None:
+def test_update_events_and_state_events_of_a_run_share_one_numbering(tell: Tell) -> None:
     info = tell(line(a=one, ask=asks), events=["updates"])
     answer(info)
     assert kinds_of(info) == [
@@ -189,7 +191,7 @@ def test_updates_and_states_share_numbers(tell: Tell) -> None:
     assert last == {"ask": {"answer": "yes"}}
 
 
-def test_every_mode_records_each_step_once(tell: Tell) -> None:
+def test_run_recording_all_modes_records_each_step_once_per_mode(tell: Tell) -> None:
     info = tell(line(a=says("hello"), ask=asks, b=one), events=MODES)
     answer(info)
     assert data_of(info, "custom") == ["hello"]
@@ -204,19 +206,19 @@ def test_every_mode_records_each_step_once(tell: Tell) -> None:
     assert started == ["a", "ask", "b"]
 
 
-def test_start_selects_recorded_modes(tell: Tell) -> None:
+def test_start_with_events_option_records_the_selected_modes(tell: Tell) -> None:
     info = tell(line(a=one), start_events=["updates"])
     assert kinds_of(info) == ["queued", "updates", "succeeded"]
 
 
-def test_unknown_mode_is_rejected() -> None:
+def test_unknown_event_mode_raises_value_error_at_registration_and_start() -> None:
     with pytest.raises(ValueError, match="'debug'"):
         registry.register("x", events=["debug"])
     with pytest.raises(ValueError, match="'everything'"):
         services.start("approval", {"text": "x"}, events=["everything"])
 
 
-def test_step_of_continued_thread_is_recorded_by_its_own_run(tell: Tell) -> None:
+def test_second_run_of_a_thread_records_events_only_of_its_own_steps(tell: Tell) -> None:
     first = tell(line(a=one), events=["updates", "values"])
     thread = Run.objects.get().thread.thread_id
     second = services.start(NAME, {"count": 5}, thread_id=thread)
@@ -228,7 +230,7 @@ def test_step_of_continued_thread_is_recorded_by_its_own_run(tell: Tell) -> None
 # What belongs to an attempt.
 
 
-def test_output_of_failed_attempt_is_not_recorded(tell: Tell) -> None:
+def test_custom_output_of_failed_node_attempt_is_not_recorded(tell: Tell) -> None:
     tries: list[int] = []
 
     def flaky(state: State) -> State:
@@ -245,7 +247,7 @@ def test_output_of_failed_attempt_is_not_recorded(tell: Tell) -> None:
     assert data_of(info, "custom") == ["attempt 3"]
 
 
-def test_unstored_output_of_a_task_is_recorded_by_the_next_worker(tell: Tell) -> None:
+def test_custom_output_of_task_lost_with_its_worker_is_recorded_by_next_worker(tell: Tell) -> None:
     lives: list[int] = []
 
     def mortal(state: State) -> State:
@@ -267,7 +269,7 @@ def test_unstored_output_of_a_task_is_recorded_by_the_next_worker(tell: Tell) ->
     assert data_of(info, "custom") == ["before", "life 2"]
 
 
-def test_parallel_tasks_are_recorded_with_their_own_writes(tell: Tell) -> None:
+def test_parallel_send_tasks_record_their_own_custom_output_and_updates(tell: Tell) -> None:
     def fan(state: State) -> Any:
         return Command(goto=[Send("each", {"count": n}) for n in range(5)])
 
@@ -283,7 +285,7 @@ def test_parallel_tasks_are_recorded_with_their_own_writes(tell: Tell) -> None:
     ] * 5
 
 
-def test_subgraph_output_is_stored_with_its_own_steps(tell: Tell) -> None:
+def test_custom_output_of_subgraph_step_is_recorded_when_that_step_is_stored(tell: Tell) -> None:
     def fails(state: State) -> State:
         if not Run.objects.exclude(state="running").exists() and not woken:
             woken.append(1)
@@ -302,7 +304,9 @@ def test_subgraph_output_is_stored_with_its_own_steps(tell: Tell) -> None:
 
 
 @pytest.mark.parametrize("checkpointer", [None, False], ids=["stored", "not stored"])
-def test_subgraph_events_are_recorded_on_request(tell: Tell, checkpointer: Any) -> None:
+def test_subgraph_updates_are_recorded_only_with_subgraphs_mode(
+    tell: Tell, checkpointer: Any
+) -> None:
     inner = line(x=one, y=one).compile(checkpointer=checkpointer)
     quiet = tell(line(inner=inner, last=one), events=["updates"])
     assert data_of(quiet, "updates") == [{"inner": {"count": 2}}, {"last": {"count": 1}}]
@@ -323,7 +327,7 @@ def test_subgraph_events_are_recorded_on_request(tell: Tell, checkpointer: Any) 
     assert [each for each in told if each != ("values", "", {"count": 0})] == expected
 
 
-def test_subgraph_interrupt_is_recorded_by_each_parent(tell: Tell) -> None:
+def test_subgraph_interrupt_is_recorded_for_subgraph_and_for_its_parent(tell: Tell) -> None:
     inner = line(x=one, ask=asks).compile()
     info = tell(line(inner=inner), events=[*MODES, "subgraphs"])
     answer(info)
@@ -336,14 +340,14 @@ def test_subgraph_interrupt_is_recorded_by_each_parent(tell: Tell) -> None:
     assert kinds_of(info)[-1] == "succeeded"
 
 
-def test_subgraph_without_checkpoints_is_recorded_by_its_task(tell: Tell) -> None:
+def test_custom_output_of_subgraph_without_checkpoints_is_recorded_once(tell: Tell) -> None:
     inner = line(x=says("x")).compile(checkpointer=False)
     info = tell(line(inner=inner, ask=asks), events=["custom"])
     answer(info)
     assert data_of(info, "custom") == ["x"]
 
 
-def test_called_tasks_are_recorded_once(tell: Tell) -> None:
+def test_custom_output_and_updates_of_called_tasks_are_recorded_once(tell: Tell) -> None:
     @task
     def step(n: int) -> int:
         get_stream_writer()({"step": n})
@@ -367,7 +371,7 @@ def test_called_tasks_are_recorded_once(tell: Tell) -> None:
 # What it costs, and when it can't be stored.
 
 
-def test_unstorable_value_is_not_recorded(tell: Tell) -> None:
+def test_unstorable_node_update_is_not_recorded_as_event(tell: Tell) -> None:
     info = tell(line(a=lambda state: {"answer": object()}), events=["updates"])
     assert kinds_of(info) == ["queued", "failed"]
     assert not PendingWrite.objects.filter(slot=0, task_path__contains="pull").exclude(
@@ -375,7 +379,7 @@ def test_unstorable_value_is_not_recorded(tell: Tell) -> None:
     )
 
 
-def test_worker_without_lease_records_nothing(tell: Tell) -> None:
+def test_worker_whose_lease_was_taken_over_records_no_further_events(tell: Tell) -> None:
     def overtaken(state: State) -> State:
         if not rivals:
             rivals.append(1)
@@ -392,7 +396,7 @@ def test_worker_without_lease_records_nothing(tell: Tell) -> None:
 # What is shown.
 
 
-def test_secrets_and_redacted_keys_are_hidden(tell: Tell) -> None:
+def test_events_redact_secret_keys_and_keys_configured_for_the_graph(tell: Tell) -> None:
     answer_ = {"iban": "DE02", "password": "hunter2", "deep": [{"API_KEY": "k", "token": "t"}]}
     info = tell(
         line(a=lambda state: {"answer": answer_}), events=["updates", "values"], redact=["iban"]
@@ -407,7 +411,9 @@ def test_secrets_and_redacted_keys_are_hidden(tell: Tell) -> None:
     assert "hunter2" not in repr([event.data for event in events_of(info)])
 
 
-def test_large_value_is_truncated_and_marked(tell: Tell, settings: Any) -> None:
+def test_event_larger_than_event_max_bytes_is_truncated_and_marked(
+    tell: Tell, settings: Any
+) -> None:
     settings.HITL = {**settings.HITL, "EVENT_MAX_BYTES": 1000}
     many = {"long": "ä" * 5000, "list": list(range(5000)), "last": 1}
     info = tell(line(a=lambda state: {"answer": many}, b=one), events=["updates"])
@@ -418,7 +424,7 @@ def test_large_value_is_truncated_and_marked(tell: Tell, settings: Any) -> None:
     assert large.data["a"]["answer"]["long"].endswith("ä…")
 
 
-def test_unstorable_text_is_recorded_escaped(tell: Tell) -> None:
+def test_event_with_nul_surrogate_or_nan_is_recorded_with_escaped_text(tell: Tell) -> None:
     strange = [
         "\x00",
         "\ud800",
@@ -435,7 +441,7 @@ def test_unstorable_text_is_recorded_escaped(tell: Tell) -> None:
     assert told[4:] == ["<1 bytes>", {"['a', 1]": [1, 2]}, "<ValueError>"]
 
 
-def test_recorded_value_is_a_snapshot(tell: Tell) -> None:
+def test_custom_event_records_value_as_it_was_when_written(tell: Tell) -> None:
     def count(state: State) -> State:
         progress = {"done": 0}
         for done in (1, 2):
@@ -447,7 +453,9 @@ def test_recorded_value_is_a_snapshot(tell: Tell) -> None:
     assert data_of(info, "custom") == [{"done": 1}, {"done": 2}]
 
 
-def test_unreadable_value_does_not_fail_the_run(tell: Tell) -> None:
+def test_custom_event_of_unreadable_object_records_its_class_name_and_run_succeeds(
+    tell: Tell,
+) -> None:
     class Spoiled(dict[str, Any]):
         def items(self) -> Any:
             raise RuntimeError
@@ -457,7 +465,9 @@ def test_unreadable_value_does_not_fail_the_run(tell: Tell) -> None:
     assert data_of(info, "custom") == ["<Spoiled>"]
 
 
-def test_failed_commit_leaves_no_gap(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_whose_commit_failed_numbers_its_events_without_gaps(
+    tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     add, faults = EventLog.append_chunks, [OperationalError("the connection is gone")]
 
     def counted_in_vain(self: EventLog, writing: Any, chunks: Any) -> None:

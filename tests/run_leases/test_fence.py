@@ -70,7 +70,9 @@ LAST_ACTS: dict[str, Callable[[RunLease], object]] = {
 
 @pytest.mark.promise("P10")
 @pytest.mark.parametrize("name", LAST_ACTS)
-def test_replaced_worker_does_not_release_the_new_lease(advance: Advance, name: str) -> None:
+def test_worker_whose_lease_was_taken_over_cannot_change_or_release_the_new_lease(
+    advance: Advance, name: str
+) -> None:
     frozen, at_work = replaced("steps", {"log": []})
     before = [list(model.objects.values()) for model in (Thread, Run, Checkpoint, Interrupt)]
 
@@ -85,7 +87,7 @@ def test_replaced_worker_does_not_release_the_new_lease(advance: Advance, name: 
 
 
 @pytest.mark.promise("P10")
-def test_replaced_worker_parks_nothing(advance: Advance) -> None:
+def test_worker_whose_lease_was_taken_over_cannot_park_the_run(advance: Advance) -> None:
     frozen, at_work = replaced("steps", {"log": []})
     before = [list(model.objects.values()) for model in (Thread, Run)]
 
@@ -107,7 +109,7 @@ def test_replaced_worker_parks_nothing(advance: Advance) -> None:
         *((queries, name) for name in ("REST", "ASK", "GIVE_BACK")),
     ],
 )
-def test_statement_of_another_epoch_matches_no_thread(
+def test_lease_statement_with_outdated_epoch_changes_no_thread(
     advance: Advance, module: ModuleType, name: str
 ) -> None:
     frozen, at_work = replaced("steps", {"log": []})
@@ -126,7 +128,9 @@ def test_statement_of_another_epoch_matches_no_thread(
 @pytest.mark.promise("P10")
 @pytest.mark.parametrize("name", ["BEGIN", "PAUSE", "END", "REQUEUE"])
 @pytest.mark.parametrize("state", sorted({*Run.State.values} - {"queued", "running"}))
-def test_run_left_meanwhile_is_unchanged(advance: Advance, name: str, state: str) -> None:
+def test_run_statement_changes_no_run_that_left_the_queued_and_running_states(
+    advance: Advance, name: str, state: str
+) -> None:
     info = services.start("steps", {"log": []})
     Run.objects.update(state=state)
     left = {"state": "failed", "step": 1, "error": "late", "traceback": None, "last_event": 9}
@@ -136,7 +140,7 @@ def test_run_left_meanwhile_is_unchanged(advance: Advance, name: str, state: str
 
 
 @pytest.mark.promise("P10")
-def test_claim_takes_one_of_many_due_runs(advance: Advance) -> None:
+def test_claim_changes_only_the_claimed_of_three_due_runs(advance: Advance) -> None:
     first, second, last = (services.start("steps", {"log": []}) for _ in range(3))
     before = list(Thread.objects.exclude(thread_id=second.thread_id).order_by("pk").values())
     claimed(second.id)
@@ -150,7 +154,9 @@ def test_claim_takes_one_of_many_due_runs(advance: Advance) -> None:
 
 @pytest.mark.promise("P11")
 @pytest.mark.parametrize("tries", [1, 3])
-def test_step_writes_thread_only_to_reset_attempts(advance: Advance, tries: int) -> None:
+def test_commit_of_run_changes_thread_row_only_to_reset_attempts(
+    advance: Advance, tries: int
+) -> None:
     info = services.start("steps", {"log": []})
     Thread.objects.update(attempts=tries - 1)
     lease = claimed(info.id)
@@ -165,7 +171,7 @@ def test_step_writes_thread_only_to_reset_attempts(advance: Advance, tries: int)
 
 
 @pytest.mark.promise("P10")
-def test_take_over_reads_checkpoint_after_the_claim(
+def test_claim_after_lost_lease_reads_newest_checkpoint_in_the_claim(
     advance: Advance,
 ) -> None:
     frozen, at_work = replaced("steps", {"log": []})
@@ -176,7 +182,7 @@ def test_take_over_reads_checkpoint_after_the_claim(
 
 
 @pytest.mark.promise("P8")
-def test_released_lease_is_not_renewed(advance: Advance) -> None:
+def test_released_lease_is_not_renewed_by_renew_statements(advance: Advance) -> None:
     lease = claimed(services.start("steps", {"log": []}).id)
     Thread.objects.update(lease_until=None)
     for name in ("RENEW", "RENEW_AFTER_PROGRESS"):
@@ -185,7 +191,7 @@ def test_released_lease_is_not_renewed(advance: Advance) -> None:
 
 
 @pytest.mark.promise("P10")
-def test_fork_starts_a_new_epoch(advance: Advance) -> None:
+def test_fork_increments_the_epoch_of_its_thread(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     advance()
     before = Thread.objects.get().epoch
@@ -202,7 +208,7 @@ def test_fork_starts_a_new_epoch(advance: Advance) -> None:
         (Outcome("failed", error=InterruptChangedError("other words")), "parked", {}),
     ],
 )
-def test_resumable_run_has_neither_ended_nor_withdrawn_its_interrupts(
+def test_drained_or_parked_run_has_no_end_time_and_preserves_pending_interrupts(
     advance: Advance, outcome: Outcome, state: str, told: dict[str, str]
 ) -> None:
     info = services.start("panel", {"log": []})
@@ -236,7 +242,7 @@ def asked_again(*rows: Interrupt) -> tuple[PendingInterrupt, ...]:
 
 
 @pytest.mark.parametrize(("answered", "state"), [(1, "interrupted"), (2, "queued")])
-def test_run_waiting_for_all_resumes_when_all_are_answered_meanwhile(
+def test_run_waiting_for_all_is_queued_if_all_were_answered_while_it_was_pausing(
     advance: Advance, answered: int, state: str
 ) -> None:
     info = services.start("jury", {"log": []})
@@ -250,13 +256,15 @@ def test_run_waiting_for_all_resumes_when_all_are_answered_meanwhile(
     assert Run.objects.get().state == state
 
 
-def test_end_without_interrupts_logs_no_withdrawal(advance: Advance) -> None:
+def test_run_ending_without_pending_interrupts_writes_no_supersede_audit_entry(
+    advance: Advance,
+) -> None:
     lease = claimed(services.start("steps", {"log": []}).id)
     withdraw_interrupts(lease, "default")
     assert not AuditEntry.objects.filter(verb="supersede").exists()
 
 
-def test_run_answered_meanwhile_reports_that_it_resumes(
+def test_run_answered_while_pausing_is_queued_with_continued_event(
     advance: Advance,
 ) -> None:
     info = services.start("panel", {"log": []})
@@ -275,7 +283,9 @@ def test_run_answered_meanwhile_reports_that_it_resumes(
 
 
 @pytest.mark.parametrize("status", ["finished", "failed", "out_of_steps"])
-def test_pending_interrupts_are_withdrawn_at_the_end(advance: Advance, status: Any) -> None:
+def test_pending_interrupts_of_run_are_superseded_and_audited_when_run_ends(
+    advance: Advance, status: Any
+) -> None:
     info = services.start("panel", {"log": []})
     other = services.start("panel", {"log": []})
     advance()

@@ -45,7 +45,7 @@ def a_lease(pk: int) -> RunLease:
     )
 
 
-def test_ended_run_is_not_renewed(renewed: Renewed) -> None:
+def test_lease_of_ended_run_is_not_renewed(renewed: Renewed) -> None:
     with time_slice.keep_renewed(a_lease(1), RunControl(), None):
         assert renewed.again.wait(60)
     count = len(renewed.seen)
@@ -55,7 +55,7 @@ def test_ended_run_is_not_renewed(renewed: Renewed) -> None:
     assert {pk for pk, _ in renewed.seen[count:]} == {2}
 
 
-def test_lost_lease_starts_no_further_step(renewed: Renewed) -> None:
+def test_lost_lease_makes_run_control_request_drain(renewed: Renewed) -> None:
     renewed.held, control = False, RunControl()
     with time_slice.keep_renewed(a_lease(1), control, None):
         while not control.drain_requested:
@@ -63,7 +63,7 @@ def test_lost_lease_starts_no_further_step(renewed: Renewed) -> None:
     assert control.drain_reason == "lease lost"
 
 
-def test_failed_renewal_thread_is_started_for_next_run(
+def test_lease_renewal_os_thread_that_failed_to_start_is_started_for_next_run(
     renewed: Renewed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: threading.Thread) -> None:
@@ -78,7 +78,7 @@ def test_failed_renewal_thread_is_started_for_next_run(
     assert {pk for pk, _ in renewed.seen} == {2}
 
 
-def test_run_is_asked_to_stop_at_the_end_of_its_slice(
+def test_run_control_requests_drain_only_for_run_whose_time_slice_ended(
     renewed: Renewed,
 ) -> None:
     short, long = RunControl(), RunControl()
@@ -93,7 +93,7 @@ def test_run_is_asked_to_stop_at_the_end_of_its_slice(
     assert not long.drain_requested
 
 
-def test_ended_slice_does_not_renew_the_lease(renewed: Renewed) -> None:
+def test_run_with_ended_time_slice_is_drained_without_renewing_its_lease(renewed: Renewed) -> None:
     control = RunControl()
     run = time_slice.RunRenewal(a_lease(1), control, 0)
     run.beat = float("inf")

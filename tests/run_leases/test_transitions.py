@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.mark.promise("P10")
-def test_retried_pause_is_stored_once_with_ordered_events(
+def test_run_pausing_with_retried_commit_stores_events_once_and_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(retry, "FIRST", 0)
@@ -51,7 +51,7 @@ def test_retried_pause_is_stored_once_with_ordered_events(
 
 
 @pytest.mark.promise("P10")
-def test_release_after_failed_commit_numbers_events_without_gaps() -> None:
+def test_run_released_after_failed_commit_numbers_its_events_without_gaps() -> None:
     run = services.start("steps", {"log": []}, events=["updates"])
     lease = run_leases.claim(run.id)
     assert lease is not None

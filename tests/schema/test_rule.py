@@ -62,7 +62,7 @@ def sample(migration: Any) -> Migration:
 
 
 @pytest.mark.parametrize("name", MIGRATIONS)
-def test_migration_is_safe_beside_writers_kills_and_reverses(
+def test_migration_trial_with_writers_kills_and_reversal_reports_no_fault(
     trial_of: Callable[[Migration], Trial], name: str
 ) -> None:
     trial = trial_of(GRAPH.nodes[tuple(name.split("."))])
@@ -71,7 +71,7 @@ def test_migration_is_safe_beside_writers_kills_and_reverses(
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", [*samples.GOOD, *LATER])
-def test_migration_is_safe_when_killed_at_every_statement(
+def test_migration_trial_with_kill_at_every_statement_reports_no_fault(
     trial_of: Callable[[Migration], Trial], name: str
 ) -> None:
     good = samples.GOOD.get(name)
@@ -80,14 +80,14 @@ def test_migration_is_safe_when_killed_at_every_statement(
 
 
 @pytest.mark.parametrize("name", samples.GOOD)
-def test_trial_of_safe_migration_finds_nothing(
+def test_migration_trial_of_safe_sample_migration_reports_no_fault(
     trial_of: Callable[[Migration], Trial], name: str
 ) -> None:
     assert list(trial_of(sample(samples.GOOD[name])).find_faults()) == []
 
 
 @pytest.mark.parametrize("name", samples.BAD)
-def test_trial_of_unsafe_migration_finds_its_fault(
+def test_migration_trial_of_unsafe_sample_migration_reports_its_fault(
     trial_of: Callable[[Migration], Trial], name: str
 ) -> None:
     migration, fault = samples.BAD[name]
@@ -101,7 +101,9 @@ def test_trial_of_unsafe_migration_finds_its_fault(
 
 
 @pytest.mark.database("sqlite")
-def test_copy_includes_uncommitted_log_of_another_connection(copied_databases: Databases) -> None:
+def test_copied_sqlite_database_includes_uncheckpointed_write_ahead_log(
+    copied_databases: Databases,
+) -> None:
     template = copied_databases.make()
     with closing(sqlite3.connect(template)) as kept:
         kept.execute("PRAGMA journal_mode=WAL")

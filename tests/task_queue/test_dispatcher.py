@@ -27,7 +27,7 @@ INLINE = {"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}
 
 
 @pytest.mark.promise("P9")
-def test_queue_row_is_part_of_the_transaction() -> None:
+def test_enqueue_run_in_rolled_back_transaction_leaves_no_queue_row() -> None:
     with transaction.atomic():
         enqueue_run("an id")
         assert OrmQ.objects.count() == 1
@@ -36,14 +36,16 @@ def test_queue_row_is_part_of_the_transaction() -> None:
 
 
 @pytest.mark.promise("P22")
-def test_message_is_the_function_name_and_run_id() -> None:
+def test_queued_message_contains_only_function_name_and_run_id() -> None:
     run = services.start("approval", {"text": "secret"})
     task = SignedPackage.loads(OrmQ.objects.get().payload)
     assert (task["func"], task["args"]) == ("hitl_django.worker.advance", (str(run.id),))
     assert (task["kwargs"], task["ack_failure"], task["save"]) == ({}, True, False)
 
 
-def test_external_broker_gets_message_after_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_external_broker_receives_message_only_after_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # Another alias stands for another database; the broker itself stays where it is.
     monkeypatch.setattr(Conf, "ORM", "elsewhere")
     sent: list[int] = []
@@ -62,7 +64,7 @@ def test_external_broker_gets_message_after_commit(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.promise("P8")
-def test_broker_outage_does_not_undo_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_during_broker_outage_stores_a_queued_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: object, **kwargs: object) -> None:
         raise ConnectionError
 
@@ -72,7 +74,9 @@ def test_broker_outage_does_not_undo_the_change(monkeypatch: pytest.MonkeyPatch)
     assert Run.objects.get(pk=run.id).state == "queued"
 
 
-def test_synchronous_task_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_with_synchronous_django_q_executes_run_once_without_queue_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(Conf, "SYNC", True)
     advanced: list[str] = []
     monkeypatch.setattr(worker, "advance", advanced.append)
@@ -91,7 +95,7 @@ class RowlessDispatcher(dispatcher.Dispatcher):
         self.sent.append((function, argument))
 
 
-def test_custom_dispatcher_needs_one_method() -> None:
+def test_custom_dispatcher_with_only_enqueue_receives_run_id_of_started_run() -> None:
     path = f"{__name__}.RowlessDispatcher"
     RowlessDispatcher.sent.clear()
     with override_settings(HITL={"DISPATCH": path}):
@@ -111,7 +115,7 @@ def test_custom_dispatcher_needs_one_method() -> None:
         (dispatcher.SWEEP, worker, "sweep"),
     ],
 )
-def test_message_names_an_importable_function(
+def test_queued_message_calls_the_function_it_names(
     monkeypatch: pytest.MonkeyPatch, message: str, module: ModuleType, name: str
 ) -> None:
     called: list[str] = []
@@ -120,7 +124,7 @@ def test_message_names_an_importable_function(
     assert called == ["an id"]
 
 
-def test_inline_run_starts_after_commit() -> None:
+def test_inline_dispatcher_executes_run_after_commit() -> None:
     with override_settings(HITL=INLINE):
         with transaction.atomic():
             run = services.start("approval", {"text": "x"})
@@ -130,7 +134,9 @@ def test_inline_run_starts_after_commit() -> None:
     assert Run.objects.get(pk=run.id).state == "succeeded"
 
 
-def test_time_slice_leaves_a_margin_to_queue_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_slice_is_sixty_percent_of_queue_timeout_unless_configured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(Conf, "TIMEOUT", 100)
     assert Dispatcher().time_slice() == 60
     assert dispatcher.get_time_slice() == 60
@@ -140,7 +146,7 @@ def test_time_slice_leaves_a_margin_to_queue_timeout(monkeypatch: pytest.MonkeyP
     assert dispatcher.get_time_slice() is None
 
 
-def test_migrate_schedules_the_sweep_once() -> None:
+def test_install_schedules_creates_sweep_schedules_once_and_preserves_changed_interval() -> None:
     def names() -> list[str]:
         rows = Schedule.objects.filter(name__startswith=schedules.NAME)
         return list(rows.order_by("name").values_list("name", flat=True))
@@ -157,7 +163,9 @@ def test_migrate_schedules_the_sweep_once() -> None:
         assert names() == ["hitl_django sweep 1"]
 
 
-def test_schedules_wait_for_their_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_install_schedules_before_schedule_table_exists_creates_no_schedule(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     Schedule.objects.all().delete()
     monkeypatch.setattr(Schedule._meta, "db_table", "not_yet_migrated")
     install_schedules(using="default")

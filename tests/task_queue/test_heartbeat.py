@@ -19,7 +19,9 @@ def _unreported(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "_reported", None)
 
 
-def test_process_reports_periodically(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_work_updates_heartbeat_of_its_process_only_after_the_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     heartbeat.report_work()
     row = WorkerHeartbeat.objects.get()
     WorkerHeartbeat.objects.update(at=Now() - timedelta(hours=1))
@@ -32,21 +34,23 @@ def test_process_reports_periodically(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (health.workers, health.is_alive, health.is_missing) == (1, True, False)
 
 
-def test_forked_process_reports_separately(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_work_in_forked_process_creates_its_own_heartbeat(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     heartbeat.report_work()
     monkeypatch.setattr("os.getpid", lambda: 4_000_000)
     heartbeat.report_work()
     assert WorkerHeartbeat.objects.count() == 2
 
 
-def test_heartbeats_of_old_processes_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_work_deletes_heartbeats_older_than_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
     WorkerHeartbeat.objects.create(owner="old:1", host="old", pid=1)
     WorkerHeartbeat.objects.update(at=Now() - timedelta(days=2))
     heartbeat.report_work()
     assert [row.owner == "old:1" for row in WorkerHeartbeat.objects.all()] == [False]
 
 
-def test_failing_heartbeat_does_not_fail_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_work_that_fails_to_write_raises_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
 
     def fail(pid: int) -> None:

@@ -34,7 +34,7 @@ def faults(dispatcher: Any) -> list[str]:
     return [found.id for found in dispatcher.check()]
 
 
-def test_tasks_without_backend_or_queue_fail_a_check(settings: Any) -> None:
+def test_check_reports_django_tasks_without_configured_backend_or_queue(settings: Any) -> None:
     assert faults(TasksDispatcher()) == []
     assert faults(Elsewhere()) == ["hitl_django.E019"]
     assert faults(Runs()) == ["hitl_django.E036"]
@@ -42,7 +42,9 @@ def test_tasks_without_backend_or_queue_fail_a_check(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["immediate.ImmediateBackend", "dummy.DummyBackend"])
-def test_tasks_immediate_backend_fails_a_check(settings: Any, name: str) -> None:
+def test_check_reports_django_tasks_with_immediate_or_dummy_backend(
+    settings: Any, name: str
+) -> None:
     from hitl_django.contrib.django_tasks import framework
 
     home = framework.task_backends.__module__
@@ -52,7 +54,7 @@ def test_tasks_immediate_backend_fails_a_check(settings: Any, name: str) -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_subclass_sends_to_its_queue(settings: Any) -> None:
+def test_tasks_dispatcher_subclass_enqueues_to_its_configured_queue(settings: Any) -> None:
     settings.TASKS = {
         "default": {
             "BACKEND": "django_tasks_db.DatabaseBackend",
@@ -67,7 +69,7 @@ def test_subclass_sends_to_its_queue(settings: Any) -> None:
     assert Runs().command()[-6:-3] == ["--queue-name", "runs", "--interval"]
 
 
-def test_celery_eager_mode_is_reported_and_limits_shorten_the_slice() -> None:
+def test_celery_dispatcher_check_reports_eager_mode_and_task_limit_shortens_time_slice() -> None:
     app = make_app("memory://")
     app.conf.CELERY_DB_REUSE_MAX = 1000
     assert faults(CeleryDispatcher()) == []
@@ -80,7 +82,7 @@ def test_celery_eager_mode_is_reported_and_limits_shorten_the_slice() -> None:
     app.close()
 
 
-def test_procrastinate_requires_its_app_and_postgresql(settings: Any) -> None:
+def test_check_reports_procrastinate_missing_in_installed_apps(settings: Any) -> None:
     settings.INSTALLED_APPS = [
         name for name in settings.INSTALLED_APPS if name != "tests.queue_app.QueueConfig"
     ]
@@ -88,13 +90,17 @@ def test_procrastinate_requires_its_app_and_postgresql(settings: Any) -> None:
 
 
 @pytest.mark.database("sqlite")
-def test_procrastinate_requires_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_reports_procrastinate_on_database_other_than_postgresql(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(apps, "is_installed", lambda name: True)
     assert faults(ProcrastinateDispatcher()) == ["hitl_django.E039"]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_idle_worker_reports_when_the_sweep_requests_it(settings: Any) -> None:
+def test_sweep_enqueues_one_report_task_that_ends_the_reported_outage_of_idle_worker(
+    settings: Any,
+) -> None:
     settings.HITL = {**settings.HITL, "DISPATCH": "hitl_django.contrib.django_tasks.Dispatcher"}
     rows = apps.get_model("django_tasks_database", "DBTaskResult")._default_manager
     WorkerHeartbeat.objects.create(owner="worker:1", host="worker", pid=1)
@@ -111,6 +117,6 @@ def test_idle_worker_reports_when_the_sweep_requests_it(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [CeleryDispatcher, ProcrastinateDispatcher, TasksDispatcher])
-def test_queue_without_idle_task_gets_one(kind: Any) -> None:
+def test_dispatcher_that_does_not_report_when_idle_has_a_report_task_function(kind: Any) -> None:
     assert not kind().reports_when_idle()
     assert REPORT in list_functions()

@@ -48,7 +48,7 @@ def buy(hitl: GraphEnvironment) -> Any:
     return Group.objects.count()
 
 
-def test_deterministic_graph_passes_and_leaves_no_rows(order: Any) -> None:
+def test_assert_deterministic_of_deterministic_graph_passes_and_leaves_no_rows(order: Any) -> None:
     order(lambda state: {"total": state["total"] + 1, "log": ["charged"]})
     # Three steps, one of them up to the question and again, and what comes before and behind each.
     assert assert_deterministic(buy) >= 8
@@ -56,7 +56,7 @@ def test_deterministic_graph_passes_and_leaves_no_rows(order: Any) -> None:
     assert not Thread.objects.exists()
 
 
-def test_nondeterministic_write_is_named_with_its_step(order: Any) -> None:
+def test_assert_deterministic_names_nondeterministic_write_with_its_step(order: Any) -> None:
     counter = itertools.count(2)
     order(lambda state: {"total": next(counter)})
     with pytest.raises(NondeterminismError) as told:
@@ -68,7 +68,7 @@ def test_nondeterministic_write_is_named_with_its_step(order: Any) -> None:
     assert assert_deterministic(buy, ignore=["total"]) >= 8
 
 
-def test_row_written_twice_after_crash_is_found(order: Any) -> None:
+def test_assert_deterministic_reports_row_written_twice_after_a_crash(order: Any) -> None:
     names = itertools.count()
 
     def charge(state: Order) -> Order:
@@ -83,7 +83,9 @@ def test_row_written_twice_after_crash_is_found(order: Any) -> None:
 
 
 @pytest.mark.parametrize("guard", [once, transact])
-def test_guarded_row_is_written_once(order: Any, guard: Any) -> None:
+def test_assert_deterministic_passes_for_row_written_by_transact_but_not_by_once(
+    order: Any, guard: Any
+) -> None:
     names = itertools.count()
 
     def pay() -> None:
@@ -102,7 +104,9 @@ def test_guarded_row_is_written_once(order: Any, guard: Any) -> None:
             assert_deterministic(buy)
 
 
-def test_changed_interrupt_is_found(order: Any) -> None:
+def test_assert_deterministic_reports_interrupt_payload_that_differs_on_second_run(
+    order: Any,
+) -> None:
     counter = itertools.count()
 
     def charge(state: Order) -> Order:
@@ -120,7 +124,7 @@ def test_changed_interrupt_is_found(order: Any) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_determinism_check_works_with_committed_transactions(order: Any) -> None:
+def test_assert_deterministic_passes_in_test_with_committed_transactions(order: Any) -> None:
     order(lambda state: {"total": 2})
     assert assert_deterministic(buy) >= 8
     assert not Thread.objects.exists()

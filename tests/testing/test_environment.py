@@ -51,7 +51,9 @@ def graphs() -> Iterator[None]:
     registry.unregister("broken")
 
 
-def test_run_is_started_interrupted_decided_and_finished(hitl: GraphEnvironment) -> None:
+def test_graph_environment_starts_interrupts_decides_and_finishes_a_run(
+    hitl: GraphEnvironment,
+) -> None:
     run = hitl.start("leave", {"person": "Ann", "days": 2})
     assert run.state == "interrupted"
     hitl.assert_asks(run, "Give Ann 2 days off?")
@@ -61,7 +63,9 @@ def test_run_is_started_interrupted_decided_and_finished(hitl: GraphEnvironment)
     assert result["days"] == 2
 
 
-def test_interrupts_are_found_by_title_node_graph_or_run(hitl: GraphEnvironment) -> None:
+def test_graph_environment_finds_interrupt_by_title_node_graph_or_run(
+    hitl: GraphEnvironment,
+) -> None:
     ann = hitl.start("leave", {"person": "Ann", "days": 2})
     bob = hitl.start("leave", {"person": "Bob", "days": 9})
     assert [each.run_id for each in hitl.interrupts()] == [ann.id, bob.id]
@@ -73,7 +77,9 @@ def test_interrupts_are_found_by_title_node_graph_or_run(hitl: GraphEnvironment)
     assert not hitl.interrupts().exists()
 
 
-def test_missing_or_ambiguous_interrupt_lists_pending_ones(hitl: GraphEnvironment) -> None:
+def test_graph_environment_error_for_missing_or_ambiguous_interrupt_lists_pending_ones(
+    hitl: GraphEnvironment,
+) -> None:
     with pytest.raises(
         AssertionError, match=r"matches title 'Ann\?'\. There are no pending interrupts"
     ):
@@ -90,7 +96,9 @@ def test_missing_or_ambiguous_interrupt_lists_pending_ones(hitl: GraphEnvironmen
     assert hitl.interrupts().count() == 2
 
 
-def test_advance_time_processes_due_rows(hitl: GraphEnvironment) -> None:
+def test_advance_time_past_expiry_finishes_run_with_its_default_response(
+    hitl: GraphEnvironment,
+) -> None:
     run = hitl.start("leave", {"person": "Ann", "days": 2})
     hitl.advance_time(days=2, hours=23)
     hitl.assert_asks(run, "Give Ann 2 days off?")
@@ -99,7 +107,7 @@ def test_advance_time_processes_due_rows(hitl: GraphEnvironment) -> None:
     assert Interrupt.objects.get(run=run.id).status == "expired"
 
 
-def test_advance_time_expires_claims_and_audit_log_verifies(
+def test_advance_time_expires_claim_and_leaves_valid_audit_log(
     hitl: GraphEnvironment, django_user_model: Any, settings: Any
 ) -> None:
     rita = django_user_model.objects.create_superuser("rita")
@@ -113,7 +121,9 @@ def test_advance_time_expires_claims_and_audit_log_verifies(
     assert list(audit.find_faults()) == []
 
 
-def test_make_interrupt_accepts_review_options(hitl: GraphEnvironment) -> None:
+def test_make_interrupt_creates_interrupt_with_the_given_review_options(
+    hitl: GraphEnvironment,
+) -> None:
     Group.objects.create(name="payments")
     payload = hitl.make_interrupt({"sum": 3}, title="Pay 3?", group="payments", decisions=["edit"])
     assert (payload.title, payload.payload) == ("Pay 3?", {"sum": 3})
@@ -124,7 +134,9 @@ def test_make_interrupt_accepts_review_options(hitl: GraphEnvironment) -> None:
     hitl.assert_asks(payload.run_id, "Pay 3?")
 
 
-def test_assert_failed_and_parked_check_the_reason(hitl: GraphEnvironment) -> None:
+def test_assert_failed_and_assert_parked_compare_the_error_of_the_run(
+    hitl: GraphEnvironment,
+) -> None:
     run = hitl.start("broken", {"person": "Ann"})
     hitl.assert_failed(run, "ZeroDivisionError")
     with pytest.raises(
@@ -137,7 +149,9 @@ def test_assert_failed_and_parked_check_the_reason(hitl: GraphEnvironment) -> No
     hitl.assert_parked(run, "has changed")
 
 
-def test_failing_assertion_describes_the_actual_state(hitl: GraphEnvironment) -> None:
+def test_failed_assertion_of_graph_environment_describes_the_actual_run_state(
+    hitl: GraphEnvironment,
+) -> None:
     run = hitl.start("leave", {"person": "Ann", "days": 2})
     with pytest.raises(
         AssertionError, match="to be succeeded, but it has the interrupts 'Give Ann 2 days off"
@@ -156,7 +170,7 @@ def test_failing_assertion_describes_the_actual_state(hitl: GraphEnvironment) ->
         hitl.assert_finished(run, paid=True)
 
 
-def test_runs_started_by_project_code_are_executed(hitl: GraphEnvironment) -> None:
+def test_advance_executes_runs_started_by_project_code(hitl: GraphEnvironment) -> None:
     run = services.start("leave", {"person": "Ann", "days": 2})
     assert not hitl.interrupts().exists()
     assert hitl.advance() == 1
@@ -169,7 +183,7 @@ def test_runs_started_by_project_code_are_executed(hitl: GraphEnvironment) -> No
 class LeaveTests(TestCase):
     """With Django's own classes."""
 
-    def test_environment_is_a_context_manager(self) -> None:
+    def test_graph_environment_is_usable_as_context_manager(self) -> None:
         with GraphEnvironment() as hitl:
             run = hitl.start("leave", {"person": "Ann", "days": 2})
             hitl.decide("Give Ann 2 days off?", "approve")
@@ -177,13 +191,17 @@ class LeaveTests(TestCase):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_environment_works_with_committed_transactions(hitl: GraphEnvironment) -> None:
+def test_advance_time_finishes_expired_run_in_test_with_committed_transactions(
+    hitl: GraphEnvironment,
+) -> None:
     run = hitl.start("leave", {"person": "Ann", "days": 2})
     hitl.advance_time(days=4)
     hitl.assert_finished(run, granted=False)
 
 
-def test_review_options_reach_the_interrupt(hitl: GraphEnvironment) -> None:
+def test_review_options_of_node_are_stored_on_interrupt_in_graph_environment(
+    hitl: GraphEnvironment,
+) -> None:
     def check(state: Leave) -> Leave:
         return {"granted": review({"person": "Ann"}, title="Fine?", priority=2)}
 

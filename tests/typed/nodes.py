@@ -33,38 +33,38 @@ async def acharge(cents: int) -> Booking:
     return Booking(seats=cents)
 
 
-def test_an_answer_is_of_the_class_that_was_asked_for() -> None:
+def test_interrupt_with_response_schema_class_is_typed_as_that_class() -> None:
     assert_type(interrupt("How many?", response_schema=Booking), Booking)
     assert_type(interrupt("How much?", response_schema=Refund, key="much"), Refund)
     assert_type(review("Where?", response_schema=Address, title="Where?"), Address)
     assert_type(review("How many?", response_schema=int), int)
 
 
-def test_an_answer_without_a_class_is_anything() -> None:
+def test_interrupt_without_response_schema_class_is_typed_as_any() -> None:
     answer = interrupt("Go on?")
     assert_type(answer, Any)
     assert_type(interrupt("Go on?", response_schema={"type": "string"}), Any)
     assert_type(review("Go on?", quorum=2), Any)
 
 
-def test_what_is_done_once_returns_what_its_function_does() -> None:
+def test_once_and_transact_are_typed_as_return_type_of_their_function() -> None:
     assert_type(once("charge", charge, 120, currency="EUR"), Booking)
     assert_type(transact("charge", charge, 120, currency="EUR"), Booking)
     once("charge", charge, "120", currency="EUR")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     transact("charge", charge, 120)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
-async def test_an_async_function_is_awaited() -> None:
+async def test_awaited_once_of_async_function_is_typed_as_its_return_type() -> None:
     assert_type(await once("charge", acharge, 120), Booking)
 
 
-def test_the_services_return_their_own_classes() -> None:
+def test_start_and_decide_are_typed_as_run_info_and_decision_info() -> None:
     run = hitl_django.start("refund", {"cents": 1})
     assert_type(run, RunInfo)
     assert_type(hitl_django.decide("id", "approve"), DecisionInfo)
 
 
-def test_a_result_is_of_the_class_that_was_named() -> None:
+def test_run_result_with_class_is_typed_as_that_class() -> None:
     run = hitl_django.start_and_wait("refund", {"cents": 1}, timeout=5, key="k")
     assert_type(run, RunInfo)
     assert_type(run.result(), Any)
@@ -73,7 +73,7 @@ def test_a_result_is_of_the_class_that_was_named() -> None:
     assert_type(services.run_result("id", Booking), Booking)
 
 
-async def test_a_coroutine_takes_and_returns_what_its_verb_does() -> None:
+async def test_async_services_are_typed_like_their_sync_services() -> None:
     run = await services.astart("refund", {"cents": 1}, key="k")
     assert_type(run, RunInfo)
     assert_type(await services.adecide("id", "approve", reason="because"), DecisionInfo)
