@@ -89,11 +89,6 @@ class ResponseSpec:
 
     ``serializer`` renders the body or, if ``paged`` is true, each result of a page. ``schema`` is
     for a JSON body without a serializer, and ``media_type`` for a body that is not JSON.
-    ``other_media_types`` lists the text types available through content negotiation. A successful
-    response: its description and its content.
-
-    ``serializer`` renders the body or, if ``paged`` is true, each result of a page. ``schema`` is
-    for a JSON body without a serializer, and ``media_type`` for a body that is not JSON.
     ``other_media_types`` lists the text types available through content negotiation.
     """
 

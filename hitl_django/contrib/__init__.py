@@ -1,1 +1,1 @@
-"""Optional apps, and integrations of other packages. The core imports none of them."""
+"""Optional apps and integrations of other packages. The core doesn't import any of them."""

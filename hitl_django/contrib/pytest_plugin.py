@@ -1,4 +1,4 @@
-"""pytest plugin: the fixture ``hitl``, and cleanup after each test."""
+"""pytest plugin with the fixture ``hitl``, and cleanup after each test."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def hitl(db: None) -> Iterator[GraphEnvironment]:
-    """Replace queue, worker and clock: runs are executed by the calls of the test."""
-    # Only now: pytest loads this before Django has its settings.
+    """Return an environment that replaces queue, worker and clock.
+
+    Calls of the test execute the runs.
+    """
+    # Import this late, because pytest loads the plugin before Django has its settings.
     from hitl_django.testing import GraphEnvironment
 
     with GraphEnvironment() as environment:
@@ -23,6 +26,6 @@ def hitl(db: None) -> Iterator[GraphEnvironment]:
 
 
 def pytest_runtest_teardown() -> None:
-    """Close the idle connections, because PostgreSQL cannot drop a database in use."""
+    """Close idle connections, because PostgreSQL can't drop a database that is in use."""
     if (module := sys.modules.get("hitl_django.db.shared_connections")) is not None:
         module.shared_connections.close()

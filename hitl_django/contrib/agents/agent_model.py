@@ -17,10 +17,10 @@ from .tool_messages import get_messages, get_part
 
 
 class AgentModel:
-    """Model of an agent, with its prompt.
+    """Model of an agent, with the agent's prompt.
 
     ``model`` is a chat model, a model name for LangChain, or a function of state and runtime that
-    returns a model. ``needs_loop`` is true if the model or the prompt is async only.
+    returns a model. ``needs_loop`` is true if the model or the prompt has only an async form.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class AgentModel:
         ) or _is_async_alone(self._prompt)
 
     def ask(self, state: Any) -> Any:
-        """Return the model's response to the messages of a state."""
+        """Return the model's response to the messages in a state."""
         action = self._build_action(self.resolve(state))
         return call_now(action, call_now(self._prompt, state))
 
@@ -127,7 +127,10 @@ def _is_async_alone(action: Action) -> bool:
 
 
 def _bind_tools(model: Any, tools: Sequence[Any], builtin: Sequence[dict[str, Any]]) -> Any:
-    """Return the model with the tools bound to it, or unchanged if it has bound tools."""
+    """Return the model with the tools bound to it.
+
+    A model that already has bound tools is returned unchanged.
+    """
     if not tools and not builtin:
         return model
     bound = _find_step(model)
@@ -169,7 +172,10 @@ def _name_bound(tool: Any) -> str | None:
 
 
 def _find_step(model: Any) -> Any:
-    """Return the chat model in a sequence of steps, with its bindings; otherwise the model."""
+    """Return the chat model in a sequence of steps, with its bindings.
+
+    Any other model is returned unchanged.
+    """
     steps = getattr(model, "steps", None) or ()
     return next((s for s in steps if _is_binding(s) or hasattr(s, "bind_tools")), model)
 

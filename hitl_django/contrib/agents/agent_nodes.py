@@ -13,14 +13,14 @@ from .agent_state import LLM_INPUT
 from .tool_call import list_calls
 from .tool_messages import get_messages, get_part, list_open_calls
 
-#: Answer of an agent without remaining steps for the tool calls of its model.
+#: Answer of an agent that has no steps left for the tool calls of its model.
 _NO_STEPS = "Sorry, need more steps to process this request."
 
 
 class ModelNode:
     """Node that calls the model and adds its response to the messages.
 
-    ``speaker`` is the name of these messages.
+    ``speaker`` is the name that the messages get.
 
     Raises:
         ValueError: if there are no messages, or a tool call has no result.
@@ -37,7 +37,9 @@ class ModelNode:
         return self._build_update(state, await self._model.aask(self._view(state)))
 
     def _view(self, state: Any) -> Any:
-        """Return the state for prompt and model, with the messages that a hook selected."""
+        """Return the state that the prompt and the model see, with the messages that a hook
+        selected.
+        """
         messages = (get_part(state, LLM_INPUT) if self._has_hook else None) or get_part(
             state, "messages"
         )
@@ -70,7 +72,7 @@ def _lacks_steps(state: Any, response: Any) -> bool:
 class ResponseNode:
     """Node in which the model returns its answer in the format of a schema.
 
-    ``format`` is the schema, or a pair of a system prompt and the schema.
+    ``format`` is the schema, or a pair of system prompt and schema.
     """
 
     def __init__(self, model: AgentModel, format: Any) -> None:
@@ -96,7 +98,7 @@ class ResponseNode:
 
 
 def _check_calls(messages: Sequence[Any]) -> None:
-    """Raise ValueError for a tool call without a result, which most providers reject."""
+    """Raise ValueError if a tool call has no result, because most providers reject it."""
     left = list_open_calls(messages)
     if left:
         named = ", ".join(f"{call.name} ({call.id})" for call in list_calls(left[:3]))

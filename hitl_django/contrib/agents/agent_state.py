@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from hitl_django.engine.state.messages import add_messages
 from hitl_django.engine.state.schema import RemainingSteps, is_model
 
-#: Key with which a hook before the model replaces the messages of the state.
+#: Key under which a hook before the model returns messages that replace those of the state.
 LLM_INPUT = "llm_input_messages"
 
 
@@ -51,7 +51,9 @@ def check_state_schema(schema: Any, *, is_structured: bool) -> None:
 
 
 def add_llm_input(schema: Any) -> Any:
-    """Return the state schema with a field for messages that replace the model's input."""
+    """Return the state schema with an additional field for messages that replace the model's
+    input.
+    """
     if is_model(schema):
         return create_model("ModelInput", __base__=schema, **{LLM_INPUT: (list[Any] | None, None)})  # type: ignore[call-overload]
     if dataclasses.is_dataclass(schema):

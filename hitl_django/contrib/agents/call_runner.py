@@ -1,4 +1,4 @@
-"""Execution of one tool call of a ToolNode, with its wrapper and error handling."""
+"""Execution of one tool call of a ToolNode, with the node's wrapper and error handling."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .tool_request import AsyncToolCallWrapper, ToolCallRequest, ToolCallWrapper
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Message that contains the call, the state, and the call's view of the task."""
+    """The model's message with the call, the state, and the call's view of the task."""
 
     asker: Any
     state: Any
@@ -80,8 +80,8 @@ class CallRunner:
                 if self._wrap is not None:
                     result = self._wrap(request, partial(self._execute, caller))
                 else:
-                    # The wrapper may ask for approval, so it must not be skipped if there is no
-                    # event loop.
+                    # Run the async wrapper even without an event loop. It may interrupt for an
+                    # approval and must not be skipped.
                     result = _run_async(call.name, partial(self._await_wrapper, caller, request))
         except Exception as error:
             result = self._describe(error, wrapped=True)
@@ -142,7 +142,7 @@ class CallRunner:
             raise
 
     def _begin(self, caller: Caller, request: ToolCallRequest) -> _Attempt | None:
-        """Return an attempt with its injected arguments, or None for an unknown tool."""
+        """Return an attempt with its injected arguments, or None if the tool is unknown."""
         given = request.tool_call
         tool = request.tool
         if tool is None:
@@ -172,7 +172,9 @@ class CallRunner:
         return self._build_message(request, caller, Failure(text))
 
     def _describe(self, error: Exception, *, wrapped: bool = False) -> Failure:
-        """Return the error message for the model, or raise the error."""
+        """Return the error message for the model, or raise the error if the model must not receive
+        it.
+        """
         text = self._handling.describe(error, wrapped=wrapped)
         if text is None:
             raise error
@@ -184,7 +186,7 @@ class CallRunner:
 
 
 class _KnownTool:
-    """Tool with its invocation and the arguments that the node injects."""
+    """A tool of the node, with its invocation and the arguments that the node injects."""
 
     __slots__ = ("injections", "langchain", "runs", "tool")
 
@@ -192,7 +194,7 @@ class _KnownTool:
         self.tool = tool
         function = tool.function if isinstance(tool, Tool) else tool
         self.injections: dict[str, Injection] = find_injections(function)
-        #: Bridge to LangChain, for a LangChain tool.
+        #: Bridge to LangChain if the tool is a LangChain tool, otherwise None.
         self.langchain = find_langchain() if is_of_langchain(tool) else None
         self.runs = tool if self.langchain is None else self.langchain.keep_commands(tool)
 
@@ -212,7 +214,10 @@ class _Attempt:
         self._chunks: ToolCallChunks | None = None
 
     def begin(self) -> None:
-        """Emit the start of the call, unless LangChain's callbacks do."""
+        """Emit the start of the call.
+
+        For LangChain tools, LangChain's callbacks emit it.
+        """
         seen = self._seen
         if seen is None:
             return
@@ -288,10 +293,10 @@ class _Attempt:
 
 @contextmanager
 def _resolving_groups(caller: Caller) -> Iterator[None]:
-    """Raise the error or signal that an exception group stands for.
+    """Replace an exception group by the error or signal that it stands for.
 
-    Interrupts next to a failure are withdrawn, because the failure may become a message to the
-    model.
+    Interrupts that occur together with a failure are withdrawn, because the failure may become a
+    message to the model.
     """
     try:
         yield
@@ -310,7 +315,7 @@ async def _run_on_thread(work: Callable[[], Any]) -> Any:
 
 
 def _run_async(name: str, start: Callable[[], Any]) -> Any:
-    """Run an async tool to completion on a new event loop, as a worker does."""
+    """Run an async tool to completion on a new event loop, like a worker does."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

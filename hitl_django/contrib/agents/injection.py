@@ -1,4 +1,7 @@
-"""Tool arguments that the node injects and the model doesn't see."""
+"""Tool arguments that the node injects.
+
+The model doesn't see these arguments.
+"""
 
 from __future__ import annotations
 
@@ -14,35 +17,37 @@ from hitl_django.engine.types import ContextT, RunnableConfig, StateT, StreamWri
 
 
 class _Plain:
-    """Base of the markers if langchain-core isn't installed."""
+    """Base class of the markers if langchain-core isn't installed."""
 
 
 _langchain = find_langchain()
-#: LangChain omits arguments with these annotations from a tool's schema.
+#: LangChain omits arguments with these annotations from the schema of a tool.
 _Marker: Any = _Plain if _langchain is None else _langchain.InjectedToolArg
 _Direct: Any = _Plain if _langchain is None else _langchain.DirectlyInjectedToolArg
-#: Value of an argument that keeps its default.
+#: Injected value of an argument that keeps its default.
 LEFT_OUT: Any = object()
 
 
 class InjectedState(_Marker):  # type: ignore[misc]
-    """Marker for an argument with the state or one field: ``Annotated[dict, InjectedState]``."""
+    """Marker for an argument that receives the state or one of its fields: ``Annotated[dict,
+    InjectedState]``.
+    """
 
     def __init__(self, field: str | None = None) -> None:
         self.field = field
 
 
 class InjectedStore(_Marker):  # type: ignore[misc]
-    """Marker for an argument with the store: ``Annotated[BaseStore, InjectedStore()]``."""
+    """Marker for an argument that receives the store: ``Annotated[BaseStore, InjectedStore()]``."""
 
 
 class InjectedToolCallId(_Marker):  # type: ignore[misc]
-    """Marker for an argument with the id of the tool call."""
+    """Marker for an argument that receives the id of the tool call."""
 
 
 @dataclass
 class ToolRuntime(_Direct, Generic[ContextT, StateT]):  # type: ignore[misc]
-    """Runtime of a tool call, injected into an argument with this annotation.
+    """Runtime of a tool call. The node injects it into an argument with this annotation.
 
     ``tools`` are the tools of the node. ``server_info`` exists for compatibility with LangGraph,
     and is None.
@@ -65,7 +70,7 @@ class ToolRuntime(_Direct, Generic[ContextT, StateT]):  # type: ignore[misc]
 
 @dataclass(slots=True)
 class CallScope:
-    """Sources of the injected arguments of one call."""
+    """The sources of the injected arguments of one call."""
 
     state: Any
     context: TaskContext | None
@@ -74,7 +79,7 @@ class CallScope:
     messages_key: str
 
 
-#: Function that returns the value of an argument, or LEFT_OUT.
+#: Function that returns the injected value of an argument, or LEFT_OUT.
 Injection = Callable[[CallScope], Any]
 
 
@@ -115,7 +120,7 @@ def _injection_of(hint: Any, has_default: bool) -> Injection | None:
             return _read_store
         if name == "InjectedToolCallId":
             return lambda scope: scope.call_id
-    # Optional[ToolRuntime] and other unions.
+    # The annotation may be Optional[ToolRuntime] or another union.
     inner = (
         _injection_of(argument, has_default)
         for argument in get_args(hint)
@@ -148,7 +153,7 @@ def _read_store(scope: CallScope) -> Any:
 
 
 def build_runtime(kind: Any, scope: CallScope) -> Any:
-    """Return an instance of the annotated runtime class, this package's or LangGraph's."""
+    """Return an instance of the annotated runtime class, which is this package's or LangGraph's."""
     context = scope.context
     if context is None:
         raise ValueError("A tool with ToolRuntime can only be called from a running graph.")

@@ -15,14 +15,14 @@ _ToolException: Any = Exception if _langchain is None else _langchain.ToolExcept
 
 
 class BadCall(Exception):
-    """Call of an unknown tool, or with arguments that are not an object."""
+    """The model called an unknown tool, or passed arguments that are not an object."""
 
 
 class ToolInvocationError(_ToolException):  # type: ignore[misc]
-    """Invalid arguments for a tool.
+    """The arguments for a tool are invalid.
 
     ``message`` is the text for the model. ``source`` is pydantic's error. ``filtered_errors`` are
-    the errors that are reported to the model; default: all.
+    the errors that the model receives, by default all errors.
     """
 
     def __init__(

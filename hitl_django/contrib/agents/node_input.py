@@ -16,9 +16,9 @@ from .tool_request import WITH_CONTEXT
 
 @dataclass(frozen=True, slots=True)
 class NodeInput:
-    """Tool calls to run, the model's message that contains them, and the state for the tools.
+    """The tool calls to run, the model's message that contains them, and the state for the tools.
 
-    ``is_list`` is true if the input was a list of messages, so that a list is returned.
+    ``is_list`` is true if the input was a list of messages. The node then also returns a list.
     """
 
     calls: list[ToolCall]
@@ -28,10 +28,10 @@ class NodeInput:
 
 
 def read_input(given: Any, key: str, context: TaskContext | None) -> NodeInput:
-    """Return the calls of the model's last message, or the calls of the input.
+    """Return the tool calls of the model's last message, or the tool calls given as input.
 
     Raises:
-        ValueError: if the input has neither.
+        ValueError: if the input contains neither.
     """
     if isinstance(given, dict) and given.get("__type") == WITH_CONTEXT:
         calls = list_calls([given["tool_call"]])
@@ -48,7 +48,10 @@ def read_input(given: Any, key: str, context: TaskContext | None) -> NodeInput:
 
 
 def _read_state(context: TaskContext | None) -> dict[str, Any]:
-    """Return the state of the running graph, which a Send of a call does not include."""
+    """Return the state of the running graph.
+
+    A Send of a single call doesn't include the state.
+    """
     if context is None:
         return {}
     origin, graph = context.task.origin, context.run.loop_state.graph

@@ -66,7 +66,7 @@ def create_react_agent(
     answer in that format, as ``structured_response``. ``pre_model_hook`` runs before each call of
     the model and can replace its input with ``llm_input_messages``. ``post_model_hook`` runs after
     it and can ask a person. ``state_schema`` must have ``messages`` and ``remaining_steps``. An
-    agent without remaining steps ends with a message instead of calling tools.
+    agent that has no steps left ends with a message instead of calling tools.
 
     With ``version="v2"`` each tool call is a separate task. With "v1" all calls of a message share
     one task. A tool with ``return_direct`` ends the run. ``debug`` is accepted for compatibility
@@ -141,7 +141,10 @@ def _convert_tool(tool: Any) -> Any:
 
 
 def _suited(node: Any, model: AgentModel) -> Any:
-    """Return the async form of a node that needs an event loop; otherwise the node."""
+    """Return the async form of a node that needs an event loop.
+
+    Any other node is returned unchanged.
+    """
     return node.ainvoke if model.needs_loop else node
 
 
@@ -161,7 +164,10 @@ def _route_from_model(last: str, version: str) -> Callable[[Any], Any]:
 
 
 def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
-    """Return the router after the hook: to the tool calls without a result, if any."""
+    """Return the router after the hook.
+
+    It routes to tool calls that have no result yet.
+    """
 
     def route_from_hook(state: Any) -> Any:
         messages = get_messages(state, "messages")
@@ -175,7 +181,10 @@ def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
 
 
 def _route_from_tools(first: str, direct: frozenset[str]) -> Callable[[Any], Any]:
-    """Return the router after tools, some of which end the run."""
+    """Return the router after the tools.
+
+    Some tools end the run.
+    """
 
     def route_from_tools(state: Any) -> str:
         for message in reversed(get_messages(state, "messages")):
@@ -183,7 +192,7 @@ def _route_from_tools(first: str, direct: frozenset[str]) -> Callable[[Any], Any
                 if get_part(message, "name") in direct:
                     return END
                 continue
-            # Another call of the same message may have ended the run.
+            # A different call of the same message may have ended the run.
             calls = list_calls(get_part(message, "tool_calls") or ())
             return END if any(call.name in direct for call in calls) else first
         return first

@@ -13,7 +13,7 @@ class ActionRequest(TypedDict):
 
 
 class HumanInterruptConfig(TypedDict):
-    """Decisions that are allowed."""
+    """The decisions that an interrupt allows."""
 
     allow_ignore: bool
     allow_respond: bool

@@ -17,10 +17,10 @@ from .invocation_error import BadCall, ToolInvocationError
 
 
 class Tool:
-    """Function as a tool, with arguments validated by its annotations.
+    """A function as a tool, whose annotations validate the arguments.
 
-    ``description`` is its docstring. ``args_schema`` is the pydantic model of the arguments from
-    the model.
+    ``description`` is the function's docstring. ``args_schema`` is the pydantic model of the
+    arguments that the model passes.
     """
 
     return_direct = False
@@ -40,7 +40,7 @@ class Tool:
             if parameter.kind is parameter.VAR_KEYWORD:
                 self._takes_all = True
             elif parameter.kind is not parameter.VAR_POSITIONAL:
-                # pydantic restricts field names, so the fields have other names.
+                # pydantic restricts field names, so the fields get different names.
                 default = ... if parameter.default is parameter.empty else parameter.default
                 field = f"argument_{number}"
                 fields[field] = (
@@ -57,11 +57,11 @@ class Tool:
     def arguments(self, given: Any, filled_in: Mapping[str, Any]) -> dict[str, Any]:
         """Return validated arguments for the function, including the injected ones.
 
-        Arguments without a parameter are dropped.
+        Arguments for which the function has no parameter are ignored.
 
         Raises:
             ToolInvocationError: if the arguments are invalid.
-            BadCall: if they are not an object.
+            BadCall: if the arguments are not an object.
         """
         if not isinstance(given, dict):
             raise BadCall(f"Error: the arguments of {self.name} must be a JSON object.")
@@ -76,7 +76,10 @@ class Tool:
         return {**taken, **filled_in}
 
     def invoke(self, input: dict[str, Any], config: Any = None) -> Any:
-        """Return the function's result for arguments, or for those of a tool call."""
+        """Return the function's result.
+
+        ``input`` contains the arguments, or a tool call with the arguments.
+        """
         arguments = self.arguments(_read_arguments(input), {})
         if self.is_async:
             return asyncio.run(self.function(**arguments))
@@ -100,10 +103,10 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def build_tool(tool: Any) -> Any:
-    """Return a tool object: the given one, or a Tool for a function.
+    """Return a tool object, wrapping a function as a Tool.
 
     Raises:
-        TypeError: for other values.
+        TypeError: if the value is neither a function nor a tool.
     """
     name = getattr(tool, "name", None) or getattr(tool, "__name__", None)
     if not name or not (callable(tool) or hasattr(tool, "invoke")):

@@ -1,4 +1,4 @@
-"""A tool call, and its view of the running task."""
+"""Tool calls, and their view of the running task."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from hitl_django.engine.types import Expiry
 
 @dataclass(slots=True)
 class ToolCall:
-    """A tool call, with its ``result`` if it is ``done``, or its ``error``.
+    """A tool call with its state of execution.
 
-    ``key`` is unique within the task and the same in every run of the task. ``asking`` is true if
-    the call has a pending interrupt.
+    ``result`` is set if the call is ``done``. ``error`` is set if the call failed. ``key`` is
+    unique within the task and the same in every run of the task. ``asking`` is true if the call has
+    a pending interrupt.
     """
 
     name: str
@@ -34,12 +35,12 @@ class ToolCall:
     error: BaseException | None = None
     done: bool = False
     asking: bool = False
-    #: Writes to the state in addition to the result.
+    #: Writes to the state in addition to the result of the call.
     pushed: list[Any] = field(default_factory=list)
 
     @property
     def memo(self) -> str:
-        """Name under which the task stores the result of this call with these arguments."""
+        """Name under which the task stores the result of the call with these arguments."""
         return f"tool:{self.key}:{json.dumps(self.args, sort_keys=True, default=repr)}"
 
     @property
@@ -75,8 +76,8 @@ class ToolCallContext:
     """View of the running task for one of its tool calls.
 
     Interrupts, once() results and subgraphs are identified by the call, so that they don't depend
-    on the order of the calls. Changes of the task are made under its lock. Saver calls are made by
-    ``perform``.
+    on the order of the calls. The task's lock protects changes of the task. ``perform`` calls the
+    saver.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class ToolCallContext:
 
     @property
     def full_context(self) -> TaskContext:
-        """Context of the task to which the call belongs."""
+        """The context of the task to which the call belongs."""
         return self._context
 
     def __getattr__(self, name: str) -> Any:
@@ -104,7 +105,10 @@ class ToolCallContext:
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> Any:
-        """Interrupt with the call's id as key; later interrupts get a number appended."""
+        """Interrupt with the call's id as key.
+
+        Keys of later interrupts of the call also have a number.
+        """
         if key is not None:
             slot = f"{self._call.key}:{key}"
         else:
@@ -118,12 +122,15 @@ class ToolCallContext:
                 raise GraphInterrupt(self._context.open[-1:]) from None
 
     def push(self, name: str, value: Any) -> None:
-        """Add a write of this call. The node returns those of all calls in the calls' order."""
+        """Add a write of this call.
+
+        The node returns the writes of all calls in the order of the calls.
+        """
         self._call.pushed.append((name, value))
 
     @property
     def once(self) -> dict[str, Any]:
-        """Results of once() in this call."""
+        """The results of once() in this call."""
         size, known = len(self._prefix), self._context.once
         return {key[size:]: known[key] for key in known if key.startswith(self._prefix)}
 
@@ -134,18 +141,18 @@ class ToolCallContext:
         self._context.remember(self._prefix + key, result)
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Set a result of once() that is already stored."""
+        """Set a result of once() that has already been stored."""
         self._context.remember_stored(self._prefix + key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:
-        """Return a commit of the task's results with one more result of this call."""
+        """Return a commit of the task's results that includes one more result of this call."""
         return self._context.build_results_with(self._prefix + key, result)
 
     def next_call_index(self, numbers: Iterator[int]) -> int:
-        """Return the index of the next task called by this call."""
+        """Return the index of the next task that this call starts."""
         return self._call.place + self._call.total * next(self._tasks)
 
     def child_ns(self) -> str:
-        """Return the namespace for the next graph called by this call."""
+        """Return the namespace of the next graph that this call runs."""
         count = self._call.place + self._call.total * next(self._graphs)
         return f"{self._context.task.ns}|{count}" if count else self._context.task.ns

@@ -1,4 +1,4 @@
-"""Handling of failed tool calls: a message to the model, or failure of the node."""
+"""Handling of failed tool calls: either the model gets a message, or the node fails."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ from hitl_django.engine.task.context import current
 
 from .invocation_error import BadCall, ToolInvocationError
 
-#: Errors of the run or of a reviewer's response, which a model can't correct.
+#: Errors of the run or of a reviewer's response. A model can't correct them.
 _NOT_REPORTED = (LeaseError, NoSaverError, PayloadError, ResumeError)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Error message that the model receives instead of a result."""
+    """Error message that the model receives instead of the result."""
 
     text: str
 
 
 def describe_bad_call(error: Exception) -> str:
-    """Return the message for invalid arguments; raise any other error."""
+    """Return the message about invalid arguments.
+
+    Any other error is raised.
+    """
     if isinstance(error, ToolInvocationError):
         return error.message
     raise error
 
 
 class Handling:
-    """Rule of ``handle_tool_errors``: the failures that become messages to the model."""
+    """The rule ``handle_tool_errors``: which failures become messages to the model."""
 
     def __init__(self, rule: Any) -> None:
         self.rule = rule
@@ -41,8 +44,8 @@ class Handling:
     def describe(self, error: BaseException, *, wrapped: bool = False) -> str | None:
         """Return the message to the model, or None if the node fails.
 
-        Exceptions raised by a function given as rule are propagated. With ``wrapped``, the failure
-        is one of a wrapper, to which every rule applies regardless of the exception class.
+        If the rule is a function, exceptions that it raises are propagated. ``wrapped`` is true for
+        a failure of a wrapper, to which every rule applies independent of the exception class.
         """
         if isinstance(error, BadCall):
             return str(error)
@@ -61,7 +64,7 @@ class Handling:
 
 
 def _classes_of(rule: Any) -> tuple[type[BaseException], ...]:
-    """Return the exception classes that a rule covers."""
+    """Return the exception classes to which a rule applies."""
     if not rule and (rule is None or isinstance(rule, bool | str | tuple)):
         return ()
     if rule is True or isinstance(rule, str):

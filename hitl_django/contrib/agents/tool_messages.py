@@ -1,4 +1,4 @@
-"""Chat messages as dicts or objects: their tool calls and results."""
+"""Chat messages as dicts or objects, with their tool calls and results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hitl_django.engine.types import Command
 from .tool_errors import Failure
 
 _LANGCHAIN = "langchain_core.messages"
-#: Message types that determine the speaker. Such messages have no role.
+#: Message types that determine the speaker. Messages of these types have no role.
 _SPEAKERS = frozenset({"ai", "human", "system", "tool", "remove"})
 _get_type = attrgetter("type")
 _BLOCKS = frozenset({"text", "image", "image_url", "document", "file", "json", "search_result"})
@@ -27,24 +27,24 @@ def get_part(message: Any, name: str) -> Any:
 
 
 def get_messages(state: Any, key: str) -> list[Any]:
-    """Return the messages of a state, or of a list of messages."""
+    """Return the messages in a state, or the list itself if a list of messages is given."""
     return state if isinstance(state, list) else list(get_part(state, key) or ())
 
 
 def asks_for_tools(message: Any) -> bool:
-    """Return whether a message is one of the model."""
+    """Return whether the message was written by the model."""
     if get_part(message, "type") in ("ai", "AIMessageChunk"):
         return True
     return get_part(message, "role") in ("ai", "assistant")
 
 
 def is_result(message: Any) -> bool:
-    """Return whether a message is the result of a tool."""
+    """Return whether the message is the result of a tool call."""
     return "tool" in (get_part(message, "type"), get_part(message, "role"))
 
 
 def list_open_calls(messages: Sequence[Any], askers: Sequence[Any] | None = None) -> list[Any]:
-    """Return the tool calls without a result among ``messages``.
+    """Return the tool calls among ``messages`` that have no result.
 
     With ``askers``, only the calls in these messages of the model are returned.
     """
@@ -58,7 +58,10 @@ def list_open_calls(messages: Sequence[Any], askers: Sequence[Any] | None = None
 
 
 def _list_parts(messages: Sequence[Any], name: str) -> list[Any]:
-    """Return get_part of each message, in one pass in C if all are objects."""
+    """Return a part of each message.
+
+    If all messages are objects, this is a single pass in C.
+    """
     try:
         return list(map(attrgetter(name), messages))
     except AttributeError:
@@ -68,15 +71,15 @@ def _list_parts(messages: Sequence[Any], name: str) -> list[Any]:
 def _list_kinds(messages: Sequence[Any]) -> list[str]:
     """Return "ai", "tool" or the type of each message.
 
-    This runs before each call of the model, so it avoids a Python-level step per message if all
-    messages have types that determine the speaker.
+    This function runs before each call of the model. If all messages have types that determine the
+    speaker, it therefore avoids a Python-level step per message.
     """
     try:
         kinds = list(map(_get_type, messages))
         if _SPEAKERS.issuperset(kinds):
             return kinds
     except (AttributeError, TypeError):
-        pass  # dicts have no type attribute, and other objects may use it for anything
+        pass  # Dicts have no type attribute, and objects may use the attribute for other purposes.
     return [
         "ai" if asks_for_tools(message) else "tool" if is_result(message) else ""
         for message in messages
@@ -84,7 +87,7 @@ def _list_kinds(messages: Sequence[Any]) -> list[str]:
 
 
 def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tools", "__end__"]:
-    """Return ``"tools"`` if the last message has tool calls, otherwise the end."""
+    """Return ``"tools"`` if the last message has tool calls, otherwise ``"__end__"``."""
     messages = get_messages(state, messages_key)
     if not messages:
         raise ValueError(f"No messages found in input state to tool_edge: {state}")
@@ -92,10 +95,11 @@ def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tool
 
 
 def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: str) -> Any:
-    """Return the result of a call as a message of the same kind as ``asker``, the calling message.
+    """Return the result of a call as a message of the same kind as ``asker``, the message with the
+    call.
 
-    Commands, and lists of Commands and messages, are returned as such. The messages in a Command
-    under ``key`` that respond to the call get the tool's name.
+    Commands, and lists of Commands and messages, are returned unchanged, except that tool messages
+    in a Command under ``key`` get the tool's name.
     """
     if isinstance(result, list) and result and all(map(_is_finished, result)):
         return [build_message(item, name, call_id, asker, key) for item in result]
@@ -110,7 +114,7 @@ def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: 
 
 
 def make_tool_message(fields: dict[str, Any], asker: Any) -> Any:
-    """Return a tool message of the same kind as ``asker``."""
+    """Return a tool message of the same kind (dict or object) as ``asker``."""
     is_foreign = any(cls.__module__.startswith(_LANGCHAIN) for cls in type(asker).__mro__)
     langchain = find_langchain() if is_foreign or asker is None else None
     if langchain is None:
@@ -156,7 +160,10 @@ def _as_dict(message: Any) -> Any:
 
 
 def _is_blocks(result: Any) -> bool:
-    """Return whether a result is a list of content blocks, which models accept."""
+    """Return whether a result is a list of content blocks.
+
+    Models accept content blocks.
+    """
     return isinstance(result, list | tuple) and all(
         isinstance(item, dict) and item.get("type") in _BLOCKS for item in result
     )

@@ -1,4 +1,4 @@
-"""Node that runs the tool calls of a model."""
+"""The node that runs the tool calls of a model."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ from .tool_call import ToolCall, ToolCallContext
 from .tool_errors import Handling, describe_bad_call
 from .tool_request import AsyncToolCallWrapper, ToolCallWrapper
 
-#: Prefix of the name under which a task stores the messages that a call pushed.
+#: Prefix of the name under which a task stores messages that a call wrote in addition to its
+#: result.
 _PUSHED = "pushed:"
 
 
 class ToolNode:
     """Node that runs the tool calls of the last message in parallel, within one task.
 
-    A tool can call interrupt(). The interrupt is identified by the id of its tool call, and the
-    other calls run to completion. A finished call does not run again when the task resumes.
+    A tool can call interrupt(). The id of the tool call identifies the interrupt, and the other
+    calls run to completion. When the task resumes, completed calls don't run again.
 
-    ``handle_tool_errors`` selects the failures that become a message to the model. By default these
-    are only calls with invalid arguments (ToolInvocationError). It can be True for all failures, a
-    text to send instead, a function from the error to the text (its annotation limits the errors),
-    an exception class or several, or False for none. Any other failure fails the node. A pause is
-    not a failure, and an invalid response to an interrupt is never sent to the model.
+    ``handle_tool_errors`` selects the failures that become a message to the model. By default,
+    these are only calls with invalid arguments (ToolInvocationError). It can be True for all
+    failures, a text to send instead, a function from the error to the text (its annotation limits
+    the errors), an exception class or several, or False for none. Any other failure fails the node.
+    A pause is not a failure, and an invalid response to an interrupt is never sent to the model.
 
     ``wrap_tool_call(request, execute)`` wraps each call. It receives a ToolCallRequest, calls
-    ``execute`` with that or another request any number of times, and returns the message. It can
-    call interrupt(). ``awrap_tool_call`` is its async form. It is used on an event loop, and if
-    there is no ``wrap_tool_call``.
+    ``execute`` any number of times with the same or a changed request, and returns the message. It
+    can call interrupt(). ``awrap_tool_call`` is the async form. It is used on an event loop, or if
+    ``wrap_tool_call`` isn't given.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class ToolNode:
 
     @property
     def tools_by_name(self) -> dict[str, Any]:
-        """Tools by name: LangChain tools as given, functions as a Tool."""
+        """The tools by name: LangChain tools as given, and functions as a Tool."""
         return self._tools_by_name
 
     def invoke(self, input: Any, config: RunnableConfig | None = None) -> Any:
@@ -97,7 +98,7 @@ class ToolNode:
         return self._finish(context, given)
 
     def _run_together(self, context: TaskContext, given: NodeInput, calls: list[ToolCall]) -> None:
-        """Run each call on an OS thread, and their saver calls on this one."""
+        """Run each call on its own OS thread, and their saver calls on this OS thread."""
         inbox: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         lock, saver = Lock(), context.run.saver
 
@@ -118,7 +119,7 @@ class ToolNode:
                 seen = ToolCallContext(context, call, lock, perform)
                 self._runner.run(call, Caller(given.asker, given.state, seen))
             except BaseException as error:
-                # Signals that end the process are raised again on the node's OS thread.
+                # The node's OS thread raises signals that end the process again.
                 call.error = error
             finally:
                 if saver is not None and saver.leave_thread is not None:
@@ -140,8 +141,8 @@ class ToolNode:
         calls = given.calls
         if not all(call.done for call in calls):
             if context is not None:
-                # The result of a tool that caught its pause is discarded, because nobody decided
-                # it.
+                # A tool may catch its own pause and return a result. Discard that result, because
+                # nobody has responded to the interrupt.
                 ended = [call for call in calls if call.done and not call.asking]
                 context.once = {
                     **context.once,
@@ -156,7 +157,7 @@ class ToolNode:
         for call in calls:
             results += call.result if isinstance(call.result, list) else [call.result]
         if not any(isinstance(result, Command) for result in results):
-            # A list of messages as input results in a list of messages.
+            # If the input is a list of messages, the result is also a list of messages.
             return results if given.is_list else {self.messages_key: results}
         updates = [
             result
@@ -168,7 +169,10 @@ class ToolNode:
 
 
 def _join_for_parent(updates: list[Any]) -> list[Any]:
-    """Merge the updates, of which at most one is for the parent graph: the first ends this one."""
+    """Merge the updates.
+
+    At most one update is for the parent graph. The first one ends this graph.
+    """
     above = [u for u in updates if isinstance(u, Command) and u.graph == Command.PARENT]
     if len(above) < 2 or any(not isinstance(u.update, dict | NoneType) for u in above):
         return updates
@@ -183,10 +187,10 @@ def _join_for_parent(updates: list[Any]) -> list[Any]:
 
 
 def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolCall]:
-    """Return the calls that no earlier run of the task has finished."""
+    """Return the calls that have not finished in an earlier run of the task."""
     known = {} if context is None else context.once
     if not known:
-        return calls  # whose arguments needn't be written out to be looked for
+        return calls  # Avoids serializing the arguments of the calls to look them up.
     for call in calls:
         if call.memo in known:
             call.result, call.done = known[call.memo], True
@@ -195,7 +199,10 @@ def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolC
 
 
 def _raise_first(context: TaskContext | None, calls: list[ToolCall]) -> None:
-    """Raise the first failure, otherwise a pause with all interrupts in the order of the calls."""
+    """Raise the first failure.
+
+    Without a failure, raise a pause with all interrupts in the order of the calls.
+    """
     interrupts: list[Any] = []
     for call in calls:
         if isinstance(call.error, GraphInterrupt):

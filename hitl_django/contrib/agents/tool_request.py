@@ -1,4 +1,4 @@
-"""Request passed to tool call wrappers, and input of a single tool call."""
+"""The request that wrappers of tool calls receive, and the input of a single tool call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-#: ``__type`` of a ToolCallWithContext.
+#: Value of ``__type`` in a ToolCallWithContext.
 WITH_CONTEXT = "tool_call_with_context"
 
 
@@ -37,12 +37,15 @@ class ToolCallRequest:
         object.__setattr__(self, name, value)
 
     def override(self, **overrides: Any) -> ToolCallRequest:
-        """Return the request with another ``tool_call``, ``tool``, ``state`` or ``runtime``."""
+        """Return a copy of the request with changes.
+
+        ``overrides`` are new values of ``tool_call``, ``tool``, ``state`` or ``runtime``.
+        """
         return replace(self, **overrides)
 
 
-#: ``wrap(request, execute)`` returns a message, a Command or a list of them, as
-#: ``execute(request)`` does. It may call ``execute`` any number of times.
+#: Function ``wrap(request, execute)`` that returns a message, a Command or a list of these, like
+#: ``execute(request)``. It may call ``execute`` any number of times.
 ToolCallWrapper = Callable[[ToolCallRequest, Callable[[ToolCallRequest], Any]], Any]
 AsyncToolCallWrapper = Callable[
     [ToolCallRequest, Callable[[ToolCallRequest], Awaitable[Any]]], Awaitable[Any]

@@ -18,13 +18,13 @@ from .tool_messages import asks_for_tools, get_messages, get_part, make_tool_mes
 class ValidationNode:
     """Node that validates the arguments of tool calls in the last message.
 
-    Each call becomes a message with the validated arguments as JSON. For invalid arguments the
-    message has the errors, and ``is_error`` in its ``additional_kwargs``. ``schemas`` are pydantic
-    models, tools with ``args_schema``, or functions with annotations. ``format_error(error, call,
-    schema)`` returns the text for invalid arguments.
+    Each call results in a message with the validated arguments as JSON. If the arguments are
+    invalid, the message contains the errors, and ``is_error`` in its ``additional_kwargs``.
+    ``schemas`` are pydantic models, tools with ``args_schema``, or functions with annotations.
+    ``format_error(error, call, schema)`` returns the text for invalid arguments.
 
     Raises:
-        ValueError: for other schemas, or if the last message is not one of the model.
+        ValueError: if a schema has another type, or the last message is not from the model.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class ValidationNode:
                 f"{type(schema).__name__}: {schema!r}"
             )
         tool = Tool(schema)
-        self._by_alias.add(tool.name)  # the model's fields have other names
+        self._by_alias.add(tool.name)  # The fields of the model have different names.
         return tool.name, tool.args_schema
 
     def invoke(self, input: Any, config: Any = None) -> Any:
-        """Validate the calls and return the messages as an update of the state."""
+        """Validate the calls, and return the messages as an update of the state."""
         messages = get_messages(input, "messages")
         if not messages:
             raise ValueError("No message found in input")

@@ -54,7 +54,7 @@ class ArchivedThreadAdmin(ReadOnlyAdmin):
     search_help_text = _("Searches thread ids and idempotency keys.")
 
     def rows(self) -> QuerySet[Any]:
-        return super().rows().order_by()  # one is found by its key, and not by going through all
+        return super().rows().order_by()  # The row is found by its key, so it needs no order.
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("document")

@@ -1,4 +1,4 @@
-"""The app: registers the additions of the archive."""
+"""App configuration, which registers the extension of the archive."""
 
 from __future__ import annotations
 

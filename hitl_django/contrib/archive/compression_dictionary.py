@@ -1,8 +1,8 @@
 """The compression dictionary of archive documents.
 
-It has the names of tables and columns, and the keys of checkpoints and audit entries. A document
-can be read only with the dictionary that it was written with. Never change this one: a new
-dictionary needs a document format of its own.
+The dictionary contains the names of tables and columns, and the keys of checkpoints and audit
+entries. A document can be read only with the dictionary with which it was written. Never change
+this dictionary. A new dictionary requires a new document format.
 """
 
 from __future__ import annotations
@@ -31,5 +31,5 @@ payload_digest version created_by_id created_by_label created_at expires_at used
 auditentry id thread_id seq verb subject actor_id actor_label via detail at prev_hash hash
 """
 
-#: As in a document: each word after its length, as msgpack encodes short text.
+#: Each word follows its length, like msgpack encodes short text in a document.
 DICTIONARY = b"".join(bytes([0xA0 + len(word)]) + word.encode() for word in _WORDS.split())

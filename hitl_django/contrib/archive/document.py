@@ -1,7 +1,7 @@
 """The document of an archived thread: all its rows as compressed bytes, with a digest.
 
-It is a sequence of values of the state codec, each preceded by its length: the names of tables and
-columns, then the rows. With ENCRYPTION_KEYS the document is encrypted.
+The document is a sequence of values in the format of the state codec, each preceded by its length.
+The names of tables and columns precede the rows. With ENCRYPTION_KEYS, the document is encrypted.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ ArchivedRows = Mapping[type[models.Model], Sequence[models.Model]]
 
 FORMAT = 1
 
-#: Bytes per decompression step, so that a decompression bomb is rejected early.
+#: Maximum number of bytes per decompression step, so that a decompression bomb is detected early.
 AT_A_TIME = 1 << 20
 
 _LENGTH = struct.Struct(">I")
 
 
 def write_document(rows: ArchivedRows) -> tuple[bytes, str]:
-    """Return the document of these rows, and its digest.
+    """Return the document that contains these rows, and the document's digest.
 
     Raises:
         PayloadError: if a row is too large.
@@ -86,7 +86,7 @@ def read_document(archived: ArchivedThread) -> ArchivedRows:
 
 
 def _name_table(model: type[models.Model]) -> str:
-    # The app's own tables are in every document, so they are stored without app label.
+    # Every document contains the app's own tables, so their names are stored without the app label.
     options = model._meta
     return str(options.model_name) if options.app_label == "hitl_django" else options.label_lower
 
@@ -101,7 +101,10 @@ def _frame(value: Any) -> bytes:
 
 
 def _read_frames(data: bytes) -> Iterator[Any]:
-    """Yield the values of a document, decompressed in parts and each within the limits."""
+    """Yield the values of a document.
+
+    The document is decompressed in parts. Each value must be within the limits.
+    """
     buffer = bytearray()
     for part in _decompress(data):
         buffer += part
@@ -132,7 +135,10 @@ def _decompress(data: bytes) -> Iterator[bytes]:
 
 
 def _to_plain(field: models.Field[Any, Any], row: models.Model) -> Any:
-    """Return the value of a column; JSON as text, because the codec's limits don't apply to it."""
+    """Return the value of a column.
+
+    JSON is returned as text, because the codec's limits don't apply to text.
+    """
     value = field.value_from_object(row)
     if isinstance(field, JSONTextField):
         return field.encode(value)
@@ -140,7 +146,7 @@ def _to_plain(field: models.Field[Any, Any], row: models.Model) -> Any:
 
 
 def _make_row(model: type[models.Model], names: Sequence[str], values: Sequence[Any]) -> Any:
-    """Return a row without columns that the table no longer has."""
+    """Return a row, without the columns that the table no longer has."""
     row = model()
     found = dict(zip(names, values, strict=True))
     for field in _fields(model):

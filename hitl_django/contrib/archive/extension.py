@@ -16,7 +16,7 @@ from .moves import unarchive
 
 
 class DocumentArchive(Archive):
-    """An archive that stores threads as ``ArchivedThread``."""
+    """Archive that stores each thread as an ``ArchivedThread``."""
 
     column = "document"
 

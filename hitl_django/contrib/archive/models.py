@@ -17,11 +17,11 @@ require_app("hitl_django.contrib.archive")
 
 
 class ArchivedThread(models.Model):
-    """An archived thread: the columns to find it, and one document with all its rows.
+    """An archived thread: columns for finding it, and one document with all its rows.
 
-    A thread is either here or in its original tables. On PostgreSQL the table is partitioned by the
-    month of ``ended_at`` (partitions.py), so that an operator can detach or drop a month. The
-    primary key is then (id, ended_at).
+    A thread is either in this table or in its original tables. On PostgreSQL, the table is
+    partitioned by the month of ``ended_at`` (partitions.py), so that an operator can detach or drop
+    a month. The primary key is then (id, ended_at).
     """
 
     id = models.BigIntegerField(primary_key=True, editable=False)

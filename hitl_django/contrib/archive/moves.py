@@ -23,10 +23,10 @@ from .partitions import make_partitions
 
 
 def select_archivable(using: str, days: float) -> QuerySet[Thread]:
-    """Return the threads that ended that long ago and were not restored since.
+    """Return the threads that ended ``days`` ago or earlier.
 
-    Threads that rows of the project refer to are excluded, because archiving would delete or change
-    those rows.
+    Threads that were restored since are excluded. Threads to which rows of the project refer are
+    also excluded, because archiving would delete or change these rows.
     """
     before = Now() - timedelta(days=days)
     rested = Q(restored_at__isnull=True) | Q(restored_at__lt=before)
@@ -37,23 +37,26 @@ def select_archivable(using: str, days: float) -> QuerySet[Thread]:
 
 
 def make_room(threads: QuerySet[Thread]) -> None:
-    """Create the partitions for these threads, if the database has partitions."""
+    """Create the partitions for these threads.
+
+    On databases without partitions, nothing happens.
+    """
     moments = threads.values_list("ended_at", flat=True)
     make_partitions(threads.db, [at for at in moments if at is not None])
 
 
 @retry_on_conflict
 def archive_threads(threads: QuerySet[Thread]) -> list[int]:
-    """Archive all unlocked threads of these, or none; return their keys.
+    """Archive the threads that are not locked, in one transaction.
 
-    Their partitions must exist.
+    Returns their keys. The partitions for the threads must exist.
 
     Raises:
-        PayloadError: if a row is too large for a document.
+        PayloadError: if a row is too large for a document. No thread is archived.
     """
     using = threads.db
     with transaction.atomic(using=using):
-        # Checked again with the lock: a run may have been started in the meantime.
+        # Check again with the lock, because a run may have been started in the meantime.
         free = threads.exclude(Run.exists_live()).select_for_update(skip_locked=True, of=("self",))
         chosen = list(free.values_list("pk", flat=True))
         if not chosen:
@@ -62,7 +65,8 @@ def archive_threads(threads: QuerySet[Thread]) -> list[int]:
         archived = [_make_archived(rows) for rows in found.values()]
         ArchivedThread.objects.using(using).bulk_create(archived)
         _, deleted = Thread.objects.using(using).filter(pk__in=chosen).delete()
-        # Delete only the archived rows: rows added without the thread's lock must not be lost.
+        # Delete only the archived rows. Rows that were added without the thread's lock must not be
+        # lost.
         stored = Counter(row._meta.label for rows in found.values() for row in _all_rows(rows))
         if Counter({label: count for label, count in deleted.items() if count}) != stored:
             raise RuntimeError("The thread changed while it was being archived.")
@@ -71,12 +75,13 @@ def archive_threads(threads: QuerySet[Thread]) -> list[int]:
 
 @retry_on_conflict
 def unarchive(archived: QuerySet[ArchivedThread]) -> Thread | None:
-    """Move the first of these threads back to its tables, or return None without one.
+    """Move the first of these threads back to its tables.
 
-    Its rows are as before, except for references to rows that no longer exist, such as users.
+    Returns None if there are no threads. The rows are unchanged, except for references to rows that
+    no longer exist, for example users.
 
     Raises:
-        IntegrityError: if another thread or run uses its id or key.
+        IntegrityError: if another thread or run uses the same id or key.
     """
     using = archived.db
     with transaction.atomic(using=using):
@@ -136,7 +141,10 @@ def _make_archived(rows: ArchivedRows) -> ArchivedThread:
 
 
 def _find_last_state(runs: Sequence[Run]) -> str:
-    """Return the state of the newest started run, or of the newest run."""
+    """Return the state of the newest run that was started.
+
+    If no run was started, the state of the newest run is returned.
+    """
     begun = [run for run in runs if run.input is None] or runs
     return begun[-1].state if begun else ""
 
@@ -159,7 +167,9 @@ def _clear_dangling(using: str, model: type[models.Model], rows: Sequence[Any]) 
 
 
 def _reduce_search_texts(rows: ArchivedRows) -> None:
-    """Limit search texts from before encryption to those of encrypted interrupts."""
+    """Reduce search texts stored before encryption was enabled to the search texts of encrypted
+    interrupts.
+    """
     (thread,), found = rows[Thread], rows[Interrupt]
     keys: dict[Any, Any] = {run.pk: getattr(run, "key", None) for run in rows[Run]}
     asked: Any
@@ -171,7 +181,7 @@ def _reduce_search_texts(rows: ArchivedRows) -> None:
 
 
 def _foreign_references() -> Iterator[Exists]:
-    """Yield a condition for each way in which a row of the project can refer to a thread."""
+    """Yield a condition for each relation by which a row of the project can refer to a thread."""
     tables = list_thread_tables()
     for model, lookup in tables.items():
         for relation in model._meta.related_objects:

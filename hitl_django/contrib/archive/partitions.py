@@ -1,6 +1,6 @@
-"""Monthly partitions of the archive on PostgreSQL, created on demand.
+"""Monthly partitions of the archive on PostgreSQL, which are created when they are needed.
 
-An operator may detach or drop a partition: nothing else refers to its rows.
+An operator may detach or drop a partition, because no other rows refer to its rows.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ TABLE = ArchivedThread._meta.db_table
 
 
 def make_partitions(using: str, moments: Iterable[datetime]) -> None:
-    """Create the partitions for these times, if the database has partitions.
+    """Create the partitions for these times.
 
-    Uses a transaction of its own, which briefly locks the whole archive.
+    On databases without partitions, nothing happens. Creating a partition takes a separate
+    transaction, which briefly locks the whole archive.
     """
     if connections[using].vendor != "postgresql":
         return
@@ -31,7 +32,7 @@ def make_partitions(using: str, moments: Iterable[datetime]) -> None:
 
 
 def get_partition_name(month: str) -> str:
-    """Return the table name of a month's partition; the month is such as "2026-08"."""
+    """Return the table name of the partition for a month, for example "2026-08"."""
     return f"{TABLE}_{month.replace('-', '_')}"
 
 
@@ -52,12 +53,12 @@ def _make_partition(using: str, month: str) -> None:
     year, number = map(int, month.split("-"))
     after = f"{year + number // 12}-{number % 12 + 1:02}"
     with transaction.atomic(using=using), connection.cursor() as cursor:
-        # Two processes would otherwise both find that the partition is missing.
+        # Without the lock, two processes could both find that the partition is missing.
         cursor.execute(f"LOCK TABLE {quote(TABLE)} IN SHARE UPDATE EXCLUSIVE MODE")
         cursor.execute(
             f"CREATE TABLE IF NOT EXISTS {quote(get_partition_name(month))} "
             f"PARTITION OF {quote(TABLE)} "
             f"FOR VALUES FROM ('{month}-01 00:00+00') TO ('{after}-01 00:00+00') "
-            # Keep a document in its row as long as it fits on the page.
+            # Keep a document in its row as long as the row fits on a page.
             "WITH (toast_tuple_target = 8160)"
         )

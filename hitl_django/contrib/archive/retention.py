@@ -15,19 +15,20 @@ from .moves import archive_threads, make_room, select_archivable
 
 logger = logging.getLogger("hitl_django")
 
-BATCH = 20  # threads of one transaction, each of which is read whole
+BATCH = 20  # Number of threads per transaction. Each thread is read completely.
 
 
 def archive_due() -> None:
-    """Archive threads that ended before ARCHIVE_DAYS, one batch."""
+    """Archive one batch of threads that ended before ARCHIVE_DAYS."""
     apply_terms("archived", archive_ended, hitl.ARCHIVE_DAYS, "archive --older-than {days:g}d")
 
 
 def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
-    """Archive threads that ended that long ago, of one graph or all; return their number.
+    """Archive the threads that ended ``days`` ago or earlier, and return their number.
 
-    A transaction moves at most ``BATCH`` threads. A thread that can't be archived does not stop the
-    others; its error is raised afterwards.
+    ``graph`` limits this to one graph. Each transaction moves at most ``BATCH`` threads. If a
+    thread can't be archived, the others are archived nevertheless, and its error is raised
+    afterwards.
     """
     using = write_alias()
     archivable = select_archivable(using, days)
@@ -36,7 +37,7 @@ def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
     archived, refused = 0, list[Exception]()
     for chosen in iterate_batches(archivable, BATCH):
         chosen = chosen[: limit - archived]
-        # If partitions can't be created, no thread can be archived.
+        # Without partitions, no thread can be archived.
         make_room(archivable.filter(pk__in=chosen))
         moved, failures = _archive(archivable, chosen)
         archived += moved
@@ -56,7 +57,7 @@ def _archive(archivable: QuerySet[Thread], chosen: list[int]) -> tuple[int, list
         return len(archive_threads(archivable.filter(pk__in=chosen))), []
     except Exception as error:
         if len(chosen) == 1:
-            # Only the type: the message may quote content of the thread.
+            # Log only the error's type, because the message may quote content of the thread.
             logger.error("thread %s could not be archived: %s", chosen[0], type(error).__name__)
             return 0, [error]
     each = [_archive(archivable, [thread]) for thread in chosen]

@@ -24,17 +24,17 @@ from .document import read_document
 from .models import ArchivedThread
 from .moves import unarchive
 
-#: Tables whose rows are shown; state and history need a restored thread.
+#: Tables whose rows are included. State and history are available only after restoring the thread.
 SHOWN = (Run, Interrupt, Decision, Comment, RunEvent, AuditEntry)
-#: Columns of runs with state: the input of a run that never started.
+#: Columns of runs that contain state: the input of a run that never started.
 UNSHOWN = ("input",)
-#: Columns of runs for operators only.
+#: Columns of runs that only operators may see.
 OPERATORS = ("error", "traceback")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedThreadInfo:
-    """An archived thread with its rows as plain JSON, by model name."""
+    """An archived thread, with its rows as plain JSON by model name."""
 
     thread_id: str
     graph: str
@@ -50,8 +50,8 @@ def archived_thread(thread_id: str, *, by: Any = None) -> ArchivedThreadInfo:
     """Return an archived thread with its rows.
 
     Raises:
-        ThreadNotFound: if no such thread is archived, or ``by`` may not view it.
-        CorruptPayloadError: if its document is damaged.
+        ThreadNotFound: if the thread isn't archived, or ``by`` may not view it.
+        CorruptPayloadError: if the thread's document is damaged.
     """
     rows = select_visible(_find_all(), by).filter(thread_id=thread_id)
     row = next(iter(rows[:1]), None)
@@ -77,19 +77,20 @@ def archived_thread(thread_id: str, *, by: Any = None) -> ArchivedThreadInfo:
 def restore_thread(thread_id: str, *, by: Any = None) -> None:
     """Move an archived thread back to its tables, with all rows unchanged.
 
-    It is archived again only after the full retention period. ``by`` needs permission to operate
-    its runs.
+    The thread is archived again only after the full retention period. ``by`` needs the permission
+    to operate the thread's runs.
 
     Raises:
-        ThreadNotFound: if no such thread is archived, or ``by`` may not view it.
-        ThreadExistsError: if another thread uses its id or key.
+        ThreadNotFound: if the thread isn't archived, or ``by`` may not view it.
+        ThreadExistsError: if another thread uses the same id or key.
     """
     try:
         with transaction.atomic(using=write_alias()):
             thread = unarchive(_find_all().filter(thread_id=thread_id))
             if thread is None:
                 raise NoSuchThread
-            # Checked on the restored rows, as for any thread; without permission nothing is moved.
+            # Check the permission with the restored rows, as for any other thread. Without the
+            # permission, nothing is moved.
             seen = select_visible(Run.objects.using(write_alias()).filter(thread=thread), by)
             if by is not None and not seen.exists():
                 raise NoSuchThread
@@ -103,7 +104,7 @@ def restore_thread(thread_id: str, *, by: Any = None) -> None:
 
 
 def _find_all() -> QuerySet[ArchivedThread]:
-    # Unordered, or PostgreSQL might scan all months in that order.
+    # Unordered, because PostgreSQL might otherwise scan all months in that order.
     return ArchivedThread.objects.using(write_alias()).order_by()
 
 

@@ -1,4 +1,4 @@
-"""Celery as the task queue."""
+"""Celery as the task queue for messages to workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dispatcher that sends messages as Celery tasks."""
+"""Dispatcher that sends messages to workers as Celery tasks."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from hitl_django.task_queue.dispatcher import Dispatcher
 
 from . import message_task
 
-#: Seconds after which a worker requeues a run.
+#: Number of seconds after which a worker requeues a run.
 SLICE = 60.0
-#: Part of a task's time limit after which a run is requeued, before Celery kills the worker.
+#: Share of a task's time limit after which a run is requeued, so that Celery doesn't kill the
+#: worker.
 PART = 0.6
-#: Sending doesn't retry an unreachable broker, because the caller would wait for seconds. The sweep
-#: resends the message.
+#: Retry an unreachable broker only once, because the caller would otherwise wait for seconds. The
+#: sweep sends the message again.
 ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
 
 
 class CeleryDispatcher(Dispatcher):
-    """Dispatcher that sends ``(function, id)`` as a task after the commit.
+    """Dispatcher that sends ``(function, id)`` as a Celery task after the commit.
 
     ``options`` are arguments of ``apply_async``. A subclass can set them to route tasks. The sweep
-    resends messages that are lost between commit and broker. Celery runs the workers, so ``hitl
-    worker`` only runs the sweep.
+    sends messages again that are lost between the commit and the broker. Celery runs the workers,
+    so ``hitl worker`` only runs the sweep.
     """
 
     options: ClassVar[dict[str, Any]] = {}
@@ -64,7 +65,7 @@ class CeleryDispatcher(Dispatcher):
         try:
             with current_app.connection_for_write() as connection:
                 connection.ensure_connection(max_retries=1, timeout=2)
-        except Exception as error:  # any exception of the broker's library
+        except Exception as error:  # The broker's library may raise any exception.
             return [
                 checks.Critical(
                     f"Celery's broker can't be reached: {type(error).__name__}: {error}",

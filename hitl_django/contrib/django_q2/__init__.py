@@ -1,4 +1,7 @@
-"""django-q2 as the task queue. It only carries messages; the state of runs is in the database."""
+"""django-q2 as the task queue.
+
+The queue contains only messages. The state of runs is in the database.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""System checks of Q_CLUSTER, the setting of django-q2."""
+"""System checks of django-q2's setting Q_CLUSTER."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import named_cluster
 
 
 def check_cluster() -> list[checks.CheckMessage]:
-    """Report values in Q_CLUSTER that are known to lose, duplicate or stall tasks."""
+    """Report values in Q_CLUSTER that lose, duplicate or delay tasks."""
     if not apps.is_installed("django_q"):
         return [
             checks.Error(
@@ -104,6 +104,6 @@ def _times() -> Iterator[checks.CheckMessage]:
 
 
 def uses_redis() -> bool:
-    """Return whether django-q2 falls back to Redis, because no other broker is configured."""
+    """Return whether django-q2 uses Redis because no other broker is configured."""
     others = (Conf.BROKER_CLASS, Conf.IRON_MQ, Conf.SQS, Conf.ORM, Conf.MONGO)
     return not any(others)

@@ -19,24 +19,24 @@ from hitl_django.task_queue.dispatcher import Dispatcher
 from . import checks, health, named_cluster, schedules
 from .packing_broker import PackingBroker
 
-#: Part of the task's timeout after which a run is requeued between super-steps, so that django-q2
-#: rarely has to kill a worker within a node.
+#: Share of the task's timeout after which a run is requeued between super-steps, so that django-q2
+#: rarely kills a worker within a node.
 SLICE = 0.6
 
 
 class DjangoQ2Dispatcher(Dispatcher):
-    """Dispatcher that sends ``(function, id)`` as a task, without payload or result.
+    """Dispatcher that sends ``(function, id)`` as a django-q2 task, without payload or result.
 
-    With the ORM broker on the runs' database, the task is inserted in the caller's transaction, so
-    that it is committed or rolled back with the run. Other brokers get the task after the commit.
-    The sweep resends messages that are lost in between.
+    If the ORM broker uses the runs' database, the task is inserted in the caller's transaction. The
+    task and the run are then committed or rolled back together. Other brokers get the task after
+    the commit. The sweep sends messages again that are lost in between.
     """
 
     def reports_when_idle(self) -> bool:
         return True
 
     def enqueue(self, function: str, argument: str) -> None:
-        # A function, not a partial, because Django reports failures by __qualname__.
+        # Use a function instead of a partial, because Django reports failures by __qualname__.
         def send() -> None:
             _send(function, argument)
 
@@ -46,7 +46,7 @@ class DjangoQ2Dispatcher(Dispatcher):
             transaction.on_commit(send, using=write_alias(), robust=True)
 
     def message_row(self, function: str, argument: str) -> OrmQ | None:
-        # With ``sync``, django-q2 calls the function directly instead of packing it.
+        # With ``sync``, django-q2 calls the function directly and doesn't pack the task.
         if Conf.SYNC or not shares_transaction():
             return None
         broker = PackingBroker()
@@ -76,8 +76,9 @@ class DjangoQ2Dispatcher(Dispatcher):
 
 
 def _send(function: str, argument: str, **options: Any) -> None:
-    # save=False, because the outcome is in the run's row. ack_failure=True, because the sweep sends
-    # a new message for a run that is still due.
+    # With save=False, django-q2 stores no result, because the outcome is in the run's row. With
+    # ack_failure=True, a failed task isn't repeated, because the sweep sends a new message for a
+    # run that is still due.
     cluster = named_cluster.get_name()
     async_task(function, argument, cluster=cluster, ack_failure=True, save=False, **options)
 

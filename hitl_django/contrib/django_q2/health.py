@@ -1,4 +1,4 @@
-"""Health checks of the queue: its broker, and the schedules of the sweep."""
+"""Health checks of the task queue: its broker, and the schedules of the sweep."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Cluster to which runs are sent: the one in ``HITL["CLUSTER"]``, or that of Q_CLUSTER.
+"""The cluster that executes runs, named by ``HITL["CLUSTER"]`` or Q_CLUSTER.
 
-Each named cluster of django-q2 has its own queue. An environment variable selects the cluster of a
-process, but only if ``Q_CLUSTER["ALT_CLUSTERS"]`` describes other clusters.
+Each named cluster of django-q2 has a separate queue. An environment variable selects the cluster of
+a process, but only if ``Q_CLUSTER["ALT_CLUSTERS"]`` describes other clusters.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from django_q.conf import Conf
 from hitl_django.conf import hitl
 from hitl_django.task_queue import supervisor_pipe
 
-#: Environment variable from which django-q2 reads the cluster's name.
+#: Environment variable that contains the cluster's name for django-q2.
 VARIABLE = "Q_CLUSTER_NAME"
 
 
 def get_name() -> str | None:
-    """Return the name of the cluster for runs, or None for the cluster of this process."""
+    """Return the name of the cluster for runs, or None for the cluster of the current process."""
     return hitl.CLUSTER or None
 
 

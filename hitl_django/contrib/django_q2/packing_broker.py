@@ -1,4 +1,4 @@
-"""django-q2 broker that keeps a packed task instead of sending it."""
+"""django-q2 broker that stores a packed task instead of sending it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from . import named_cluster
 
 
 class PackingBroker:
-    """Broker for one task that ``async_task`` signs and packs."""
+    """Broker that stores one task, after ``async_task`` has signed and packed it."""
 
     def __init__(self) -> None:
         self.list_key: Any = named_cluster.get_name() or Conf.CLUSTER_NAME

@@ -14,18 +14,21 @@ from hitl_django.task_queue import dispatcher
 from . import named_cluster
 
 NAME = "hitl_django sweep"
-#: django-q2 checks its schedules twice a minute, and their unit is a minute.
+#: Seconds between two of django-q2's checks of its schedules. The unit of schedules is a minute.
 TICK = 30
 MINUTE = 60
 
 
 def install_schedules(using: str) -> None:
-    """Create missing schedules. Only the cluster name of existing ones is updated."""
+    """Create the missing schedules.
+
+    If a schedule exists, only its cluster name is updated.
+    """
     table = Schedule._meta.db_table
     if using != router.db_for_write(Schedule):
         return
     if table not in connections[using].introspection.table_names():
-        return  # django_q is migrated later, or is not installed
+        return  # django_q will be migrated later, or isn't installed.
 
     wanted = [f"{NAME} {number + 1}" for number in range(count_schedules())]
     installed = Schedule.objects.using(using).filter(name__startswith=NAME)
@@ -38,7 +41,7 @@ def install_schedules(using: str) -> None:
 
 
 def count_schedules() -> int:
-    """Return the number of schedules, 30 seconds apart, that best matches SWEEP_SECONDS."""
+    """Return the number of schedules, 30 seconds apart, that comes closest to SWEEP_SECONDS."""
     return 1 if hitl.SWEEP_SECONDS >= MINUTE else MINUTE // TICK
 
 

@@ -1,13 +1,13 @@
 """Signal handlers of django-q2 worker processes: heartbeats, status reports, graceful shutdown.
 
-By default SIGTERM ends a django-q2 worker immediately. The lease of its run then has to expire. A
-worker that was waiting for a task also keeps the lock of the queue, so that all other workers wait
-forever. With these handlers, a worker releases its run after the current super-step, and all locks,
-before it exits. SIGURG does the same without exiting. Other processes ignore SIGURG, so a
-supervisor can send it to all processes of a cluster.
+By default, SIGTERM ends a django-q2 worker immediately. Its run can then resume only after the
+lease has expired. A worker that was waiting for a task doesn't release the lock of the queue, so
+all other workers wait forever. With these handlers, a worker releases its run after the current
+super-step, and all locks, before it exits. SIGURG does the same without exiting. Other processes
+ignore SIGURG, so a supervisor can send it to all processes of a cluster.
 
-Everything is connected in django-q2's ``post_spawn`` signal, so other processes that run tasks (a
-web server with ``sync``, a test) are not affected.
+The handlers are installed in django-q2's ``post_spawn`` signal. Other processes that run tasks, for
+example a web server with ``sync`` or a test, are not affected.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ from django_q.signals import post_execute, post_execute_in_worker, post_spawn, p
 from hitl_django.task_queue import dispatcher, heartbeat, parent_death, supervisor_pipe
 from hitl_django.worker import runner
 
-ENDED = 128 + signal.SIGTERM  # exit code that a shell reports after SIGTERM
+ENDED = 128 + signal.SIGTERM  # The exit code that a shell reports after SIGTERM.
 
-#: qcluster forks the sentinel, which forks workers, monitor and pusher: two generations. Processes
-#: forked by a node are left alone.
+#: qcluster forks the sentinel, and the sentinel forks workers, monitor and pusher. Processes that a
+#: node forks are not affected.
 FORKS = 2
 
 
 class _Process:
-    """State of this worker process; ``until`` is the deadline of its current task."""
+    """State of this worker process.
+
+    ``until`` is the deadline of the current task.
+    """
 
     pid: int | None = None
     task: str | None = None
@@ -43,7 +46,7 @@ class _Process:
 
 
 def connect_signals() -> None:
-    """Connect to django-q2's signals, for all processes forked from this one."""
+    """Connect to django-q2's signals, for all processes forked from the current one."""
     for signal_, receiver in (
         (post_spawn, _spawned),
         (pre_execute, _begins),
@@ -64,7 +67,9 @@ def _spawned(**kwargs: Any) -> None:
 
 
 def _is_worker() -> bool:
-    """Return whether this is a django-q2 worker process without these signal handlers."""
+    """Return whether this is a django-q2 worker process that doesn't have the signal handlers
+    yet.
+    """
     return (
         multiprocessing.parent_process() is not None
         and threading.current_thread() is threading.main_thread()
@@ -78,8 +83,8 @@ def _begins(task: dict[str, Any], **kwargs: Any) -> None:
         return
     _Process.task = str(task["func"])
     _Process.until = time.monotonic() + Conf.TIMEOUT if Conf.TIMEOUT else float("inf")
-    # A task of the project may have its own timeout, which isn't available here. django-q2 kills
-    # the process that exceeds it.
+    # A task of the project may have a different timeout, which isn't available here. django-q2
+    # kills the process if the timeout is exceeded.
     limit = Conf.TIMEOUT if _Process.task in _list_functions() else None
     supervisor_pipe.report_status("busy", float(limit or 0))
 
@@ -93,7 +98,7 @@ def _ends(**kwargs: Any) -> None:
         return
     if not _Process.is_ending:
         heartbeat.report_work()
-    # Up to here a signal only sets a flag. An exception raised in the report, in a database
+    # Until here, a signal only sets a flag. An exception raised in the report, in a database
     # callback or in a destructor would be lost.
     _Process.task = None
     if _Process.is_ending:
@@ -105,7 +110,7 @@ def _ends(**kwargs: Any) -> None:
 def _settles(**kwargs: Any) -> None:
     supervisor_pipe.report_status(
         "settled"
-    )  # sent by the monitor when the result is stored and the message acknowledged
+    )  # The monitor sends this signal when the result is stored and the message is acknowledged.
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -120,9 +125,10 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def _is_stubborn() -> bool:
-    """Return whether the task won't stop: a task of the project, or one past its deadline.
+    """Return whether the task doesn't stop between super-steps.
 
-    django-q2 itself sends SIGTERM to a worker whose task exceeds its timeout.
+    This applies to tasks of the project, and to tasks past their deadline. django-q2 itself sends
+    SIGTERM to a worker whose task exceeds its timeout.
     """
     if _Process.task is None:
         return False

@@ -15,19 +15,19 @@ from hitl_django.task_queue.dispatcher import Dispatcher
 from . import message_task
 from .framework import InvalidTaskBackend, task_backends
 
-#: App that stores tasks in the database, and command that runs its worker.
+#: App that stores tasks in the database, and command that runs the app's worker.
 DATABASE_APP, DATABASE_LABEL = "django_tasks_db", "django_tasks_database"
 DATABASE_COMMAND = "db_worker"
-#: Seconds after which a worker requeues a run. These queues have no time limit.
+#: Number of seconds after which a worker requeues a run. These queues have no time limit.
 SLICE = 60.0
 
 
 class DjangoTasksDispatcher(Dispatcher):
     """Dispatcher that sends ``(function, id)`` as a task.
 
-    A subclass can set another ``backend`` or ``queue``. With the database backend on the runs'
+    A subclass can set another ``backend`` or ``queue``. If the database backend uses the runs'
     database, the task is inserted in the caller's transaction. Other backends get the task after
-    the commit. The sweep resends messages that are lost in between.
+    the commit. The sweep sends messages again that are lost in between.
     """
 
     backend: ClassVar[str] = "default"
@@ -80,7 +80,7 @@ class DjangoTasksDispatcher(Dispatcher):
 
     def command(self) -> Sequence[str]:
         if not self._is_database():
-            return ()  # the backend has its own workers
+            return ()  # The backend has its own workers.
         return [
             DATABASE_COMMAND, "--backend", self.backend, "--queue-name", self.queue,
             "--interval", "0.2", "--no-startup-delay", "--no-reload",

@@ -1,4 +1,4 @@
-"""Django Tasks, from Django or from the package django-tasks."""
+"""Imports of Django Tasks, from Django or from the package django-tasks."""
 
 from __future__ import annotations
 

@@ -9,5 +9,5 @@ from .framework import task
 
 @task
 def perform(function: str, argument: str) -> None:
-    """Call the function of a message."""
+    """Call the function that a message names."""
     messages.perform(function, argument)

@@ -1,7 +1,7 @@
-"""Signal handlers of Django Tasks worker processes, which report every task as activity.
+"""Signal handlers of Django Tasks worker processes.
 
-Runs may share a queue with tasks of the project. Without reports of these tasks, a supervisor would
-take a busy worker for an idle one.
+They report every task as activity. Runs may share a queue with tasks of the project. Without these
+reports, a supervisor would consider a busy worker idle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Insights: reports on reviews, CSV downloads and spot checks of decisions.
 
 sampling.py     ``spot_check()``: the rates of spot checks, by graph
-spot_checks.py  sample an approval; store the result of a spot check
+spot_checks.py  sampling of approvals, and results of spot checks
 reports.py      requests and decisions of a period, by day, graph and reviewer
 exports.py      the decisions of a period, row by row
 admin/          the pages: reports with plots and downloads, spot checks

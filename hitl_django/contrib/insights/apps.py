@@ -1,4 +1,4 @@
-"""The app: registers the additions of insights."""
+"""App configuration, which registers the extension of insights."""
 
 from __future__ import annotations
 

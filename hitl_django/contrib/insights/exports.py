@@ -1,7 +1,7 @@
 """Export of the decisions of a period, row by row.
 
-Each page of rows is a query that starts after the previous page. No cursor stays open while a
-client reads, and memory use does not grow with the period.
+Each page of rows is read by a query that starts after the previous page. No cursor stays open while
+a client downloads, and the memory used doesn't depend on the length of the period.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from hitl_django.permissions import get_policy
 from hitl_django.services.reviews.audit_export import refuse_export_unless
 from hitl_django.services.reviews.periods import Period, may_view_reviewer_reports, select_decided
 
-#: Decisions per query.
+#: Number of decisions that one query reads.
 PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedDecision:
-    """A decision with its interrupt; ``by`` is empty without permission to see reviewers."""
+    """A decision with its interrupt.
+
+    ``by`` is empty if the user may not see reviewers.
+    """
 
     id: UUID
     decided_at: datetime
@@ -47,11 +50,11 @@ class ExportedDecision:
 
     @property
     def seconds(self) -> float:
-        """Seconds from the creation of the interrupt to the decision."""
+        """The number of seconds from the creation of the interrupt to the decision."""
         return (self.decided_at - self.asked_at).total_seconds()
 
 
-#: Names of decision columns in exports.
+#: Names of the decision's columns in exports.
 _COLUMNS = {
     "id": F("pk"),
     "decided_at": F("created_at"),
@@ -73,7 +76,7 @@ def export_decisions(
     """Yield the decisions by people that closed an interrupt in a period, oldest first.
 
     Raises:
-        NotAllowedError: if the user has no permission, before the first row. None has permission.
+        NotAllowedError: before the first row, if the user has no permission. None has permission.
     """
     refuse_export_unless(user, get_policy().may_export)
     return _read_decisions(user, period, graph)
@@ -94,5 +97,6 @@ def _read_decisions(user: Any, period: Period, graph: str | None) -> Iterator[Ex
         if len(page) < PAGE:
             return
         at, last = page[-1]["out_decided_at"], page[-1]["out_id"]
-        # A lower bound with a remaining condition, since an index can't be entered at an OR.
+        # Combine a lower bound with a further condition, because the database can't use an index
+        # for a condition with OR.
         after = Q(created_at__gte=at) & (Q(created_at__gt=at) | Q(pk__gt=last))

@@ -1,4 +1,4 @@
-"""Spot checks: a random sample of approvals, which other reviewers check later."""
+"""Models for spot checks: a random sample of approvals that other reviewers check later."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ require_app("hitl_django.contrib.insights")
 
 
 class SpotCheck(models.Model):
-    """An approval that another reviewer checks; the run does not wait for it.
+    """An approval that another reviewer checks. The run doesn't wait for the check.
 
-    Written in the transaction of the decision. An empty ``result`` is pending; it is set once.
+    The row is stored in the transaction of the decision. ``result`` is empty while the check is
+    pending, and is set once.
     """
 
     class Result(models.TextChoices):
-        """Whether the other reviewer would have approved as well."""
+        """Whether the other reviewer would also have approved."""
 
         AGREE = "agree", _("agrees")
         DISAGREE = "disagree", _("disagrees")

@@ -1,7 +1,7 @@
 """Statistics on the requests and decisions of a period, by day, graph and reviewer.
 
-The number of queries is fixed and none reads a payload. Results are bounded by the number of days,
-graphs and reviewers. Deleted and archived threads are not counted.
+The number of queries is fixed, and none of them reads a payload. The number of days, graphs and
+reviewers limits the size of results. Deleted and archived threads are not counted.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from hitl_django.services.reviews.periods import Period, may_view_reviewer_repor
 
 from .models import SpotCheck
 
-#: Maximum number of listed reviewers, by number of decisions.
+#: Maximum number of reviewers in a list. Reviewers with the most decisions are listed.
 MAX_REVIEWERS = 100
-#: Size of the sample on databases without percentile functions.
+#: Maximum number of decisions in the sample on databases without percentile functions.
 SAMPLE = 20_000
 #: Boundaries of the age buckets.
 AGES = (
@@ -45,7 +45,7 @@ SHARES = {"median": 0.5, "p90": 0.9}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgeBucket:
-    """Number of pending interrupts created from ``since`` on and before ``until``."""
+    """The number of pending interrupts created from ``since`` to just before ``until``."""
 
     since: datetime | None
     until: datetime | None
@@ -54,7 +54,9 @@ class AgeBucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayReport:
-    """Requests and decisions of a day; median and 90th percentile of the seconds to a decision."""
+    """The requests and decisions of a day, with the median and the 90th percentile of the seconds
+    to a decision.
+    """
 
     day: date
     asked: int
@@ -67,8 +69,9 @@ class DayReport:
 class DecisionCounts:
     """The decisions of a graph or a reviewer, by type.
 
-    ``key`` is the name of the graph, or the key of the reviewer: None is for all without an
-    account. Of the spot checks of these decisions, ``checked`` have a result and ``agreed`` agree.
+    ``key`` is the name of the graph, or the key of the reviewer. The key None stands for all people
+    without an account. ``checked`` is the number of spot checks with a result, and ``agreed`` the
+    number of those that agree.
     """
 
     key: Any
@@ -86,9 +89,9 @@ class DecisionCounts:
 class ReviewReport:
     """The statistics of a period, limited to interrupts that the user may view.
 
-    Times are seconds from the creation of an interrupt to its decision, of the latest ``sample``
-    decisions; None means all. ``reviewers`` is None without permission to view insights by
-    reviewer.
+    Times are the seconds from the creation of an interrupt to its decision. They are computed from
+    the latest ``sample`` decisions, or from all decisions if ``sample`` is None. ``reviewers`` is
+    None if the user may not view insights by reviewer.
     """
 
     days: Sequence[DayReport]
@@ -102,12 +105,12 @@ class ReviewReport:
 
     @property
     def asked(self) -> int:
-        """Number of created interrupts."""
+        """The number of interrupts that were created."""
         return sum(day.asked for day in self.days)
 
     @property
     def decided(self) -> int:
-        """Number of interrupts decided by people."""
+        """The number of interrupts that people decided."""
         return sum(day.decided for day in self.days)
 
 
@@ -127,10 +130,11 @@ _NONE: _Times = (None, None)
 
 
 def review_report(user: Any, period: Period, *, graph: str | None = None) -> ReviewReport:
-    """Return the statistics of a period, for one graph or all. A user of None sees everything.
+    """Return the statistics of a period.
 
-    Decisions are those by people that closed an interrupt, on the day of the decision. Pending and
-    overdue counts are current, regardless of the period.
+    ``graph`` limits the statistics to one graph. A user of None sees everything. Only decisions by
+    people that closed an interrupt count, on the day of the decision. Pending and overdue counts
+    are current, independent of the period.
     """
     decided = select_decided(user, period, graph=graph)
     asked, types = _count_asked(user, period, graph), _count_types(decided)
@@ -169,7 +173,7 @@ class _Types:
 
 @dataclass(frozen=True, slots=True)
 class _Checks:
-    """Spot checks of one reviewer's approvals in one graph."""
+    """The spot checks of one reviewer's approvals in one graph."""
 
     graph: str
     reviewer: Any
@@ -196,9 +200,9 @@ def _count_types(decided: QuerySet[Decision]) -> _Types:
 
 
 def _time(decided: QuerySet[Decision]) -> tuple[dict[date | None, _Times], int | None]:
-    """Return the times by day, with the total under None, and the number of sampled decisions.
+    """Return the times by day, and the number of decisions in the sample.
 
-    A number of None means all decisions.
+    The key None has the times of all days. If the number is None, all decisions were included.
     """
     day = TruncDate("created_at")
     if connections[decided.db].vendor == "postgresql":
@@ -227,7 +231,7 @@ def _time(decided: QuerySet[Decision]) -> tuple[dict[date | None, _Times], int |
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:
-    """Return a percentile, interpolated as PostgreSQL's PERCENTILE_CONT."""
+    """Return a percentile, interpolated like PostgreSQL's PERCENTILE_CONT."""
     place = share * (len(ordered) - 1)
     below, above = ordered[math.floor(place)], ordered[math.ceil(place)]
     return below + (above - below) * (place - math.floor(place))
@@ -245,7 +249,10 @@ def _count_checks(user: Any, period: Period, graph: str | None) -> list[_Checks]
 
 
 def _list_reviewers(decided: QuerySet[Decision], checks: list[_Checks]) -> list[DecisionCounts]:
-    """Return the counts of the most active reviewers; people without an account are one entry."""
+    """Return the counts of the most active reviewers.
+
+    All people without an account are one entry.
+    """
     busiest = decided.values_list("by").annotate(n=Count("pk"), label=Max("by_label"))
     labels = {key: label for key, _n, label in busiest.order_by("-n")[:MAX_REVIEWERS]}
     counts: dict[Any, Counter[str]] = {key: Counter() for key in labels}
@@ -278,7 +285,7 @@ def _make_shares(
 
 
 def _count_ages(waiting: QuerySet[Interrupt]) -> list[AgeBucket]:
-    """Count pending interrupts by age, youngest first, in one index scan."""
+    """Count the pending interrupts by age, youngest first, in one scan of an index."""
     now = timezone.now()
     bounds = [None, *(now - age for age in AGES), None]
     bands = [(since, until) for until, since in pairwise(bounds)]

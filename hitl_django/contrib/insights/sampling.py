@@ -8,8 +8,8 @@ _rates: dict[str, float] = {}
 def spot_check(graph: str, *, rate: float) -> None:
     """Have another reviewer check a random sample of a graph's approvals.
 
-    Call it in the module that registers the graph. ``rate`` is the share of approvals in the
-    sample, from 0 to 1. A later call replaces the rate. No run waits for a check.
+    Call this function in the module that registers the graph. ``rate`` is the share of approvals in
+    the sample, from 0 to 1. A later call replaces the rate. No run waits for a check.
 
     Raises:
         ValueError: if the rate is not a number from 0 to 1.
@@ -27,5 +27,5 @@ def get_rate(graph: str) -> float:
 
 
 def list_graphs() -> list[str]:
-    """List the graphs with spot checks."""
+    """Return the names of the graphs with spot checks."""
     return list(_rates)

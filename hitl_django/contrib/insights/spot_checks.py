@@ -1,8 +1,8 @@
 """Spot checks: another reviewer checks a random sample of a graph's approvals.
 
-The run does not wait for the check, and the result does not affect it. The sample follows from the
-ids of the interrupts and the site's secret key: nobody can predict it or try again, and the sample
-can be verified with the key.
+The run doesn't wait for the check, and the result doesn't affect the run. The sample is computed
+from the ids of the interrupts and the site's secret key. Nobody can predict or influence the
+sample, and anyone with the key can verify it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from hitl_django.services.results import read_fields
 from . import sampling
 from .models import SpotCheck
 
-#: Salt of the digest, and the number of compared bits.
+#: Salt of the digest, and number of bits that are compared.
 SALT, BITS = "hitl_insights.spot_check", 64
 
 _ROWS = RowMapper(SpotCheck)
@@ -62,15 +62,15 @@ class SpotCheckInfo:
 
 
 def is_sampled(interrupt_id: UUID | str, rate: float) -> bool:
-    """Return whether an approval of this interrupt is in a sample of this rate."""
+    """Return whether a sample of this rate includes an approval of this interrupt."""
     digest = salted_hmac(SALT, str(interrupt_id), algorithm="sha256").digest()
     return int.from_bytes(digest[: BITS // 8]) < rate * 2**BITS
 
 
 def sample_decision(batch: WriteBatch, event: Event) -> None:
-    """Add a spot check of an approval to the batch that stores it, if the approval is sampled.
+    """If an approval is sampled, add its spot check to the batch that stores the approval.
 
-    If the approval is undone, its spot check is deleted with the same batch.
+    If the approval is undone, its spot check is deleted in the batch of the undo.
     """
     decision: Decision | None = event.decision
     if decision is None:
@@ -93,7 +93,7 @@ def sample_decision(batch: WriteBatch, event: Event) -> None:
 
 
 def match_own(user: Any) -> Q:
-    """Return the condition on spot checks of requests that the user has decided or approved."""
+    """Return the condition on spot checks: the user has decided or approved the request."""
     own = Decision.objects.filter(interrupt=OuterRef("interrupt"), by=user.pk)
     return Q(Exists(own))
 
@@ -102,12 +102,12 @@ def match_own(user: Any) -> Q:
 def record_spot_check(
     check_id: UUID | str, agrees: bool, *, reason: str = "", by: Any, via: str = "code"
 ) -> SpotCheckInfo:
-    """Store whether another reviewer would have approved as well.
+    """Store whether another reviewer would also have approved.
 
     Raises:
         InvalidInputError: if the reviewer disagrees and the reason is empty.
         NotAllowedError: if the user may not decide the interrupt, or has decided it.
-        AlreadyDecidedError: if the spot check has a result.
+        AlreadyDecidedError: if the spot check already has a result.
     """
     refusal = denied_log.record_denial("spot_check", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
@@ -130,7 +130,7 @@ def record_spot_check(
         check.checked_at = thread.now
         columns = ("result", "reason", "by", "by_label", "checked_at")
         changes = {name: getattr(check, name) for name in columns}
-        # Zero rows: another reviewer stored a result in the meantime.
+        # Zero rows: another reviewer has stored a result in the meantime.
         if not rows.filter(result="").update(**changes):
             raise AlreadyDecidedError(
                 "This spot check already has a result.", status="checked", decision=None
@@ -146,7 +146,10 @@ def record_spot_check(
 
 
 def find_spot_check(check_id: UUID | str, by: Any) -> SpotCheck:
-    """Return a spot check; a user finds those of visible interrupts alone."""
+    """Return a spot check.
+
+    Users find only spot checks of interrupts that they can view.
+    """
     rows = SpotCheck.objects.using(write_alias())
     rows = rows.select_related("interrupt__run", "interrupt__thread", "decision")
     return find_row(select_visible_through(rows, "interrupt", by), InterruptNotFound, pk=check_id)

@@ -1,4 +1,7 @@
-"""LangChain classes for the engine. Only this package imports langchain-core."""
+"""Integration of LangChain's classes with the engine.
+
+Only this package imports langchain-core.
+"""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@ from typing import Any
 
 
 def load_embeddings(name: str) -> Any:
-    """Return the embeddings with a name such as ``"openai:text-embedding-3-small"``.
+    """Load embeddings by name, for example ``"openai:text-embedding-3-small"``.
 
     Raises:
-        ValueError: if langchain isn't installed, which langchain-core doesn't require. LangChain's
-            own errors for unknown names and missing provider packages are propagated.
+        ValueError: if the package langchain isn't installed. LangChain's own errors about unknown
+            names and missing provider packages are propagated.
     """
     try:
         from langchain.embeddings import init_embeddings

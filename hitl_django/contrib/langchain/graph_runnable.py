@@ -1,4 +1,4 @@
-"""Graph as a LangChain Runnable, for chains, retries and events."""
+"""A graph as a LangChain Runnable, for use in chains, retries and event streams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from langchain_core.runnables import Runnable
 
 @cache
 def declare_runnable(kind: type[Any]) -> None:
-    """Register a class, so that its instances pass ``isinstance(x, Runnable)``."""
+    """Register a class so that its instances pass ``isinstance(x, Runnable)``."""
     Runnable.register(kind)
 
 

@@ -1,4 +1,4 @@
-"""Buffer of streamed message chunks until they are stored."""
+"""Buffer of streamed message chunks that are not stored yet."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from hitl_django.engine.task.context import current, store_commit
 from hitl_django.engine.task.run_context import RunContext
 from hitl_django.engine.types import Chunk
 
-#: Minimum interval between stores of streamed messages, and maximum number of buffered characters.
+#: Minimum number of seconds between two stores of streamed messages, and maximum number of buffered
+#: characters.
 SECONDS, CHARACTERS = 0.25, 2000
 
 
 class MessageBuffer:
-    """Message chunks to be stored, with those of the same message merged.
+    """Buffer of message chunks.
 
-    It is thread-safe, because models may stream on several OS threads.
+    Chunks of the same message are merged. The buffer is thread-safe, because models may stream on
+    several OS threads.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._waiting: list[Chunk] = []
-        #: Indexes of the chunks into which further chunks are merged.
+        #: Indexes of the chunks that can be merged with later chunks.
         self._open: dict[tuple[tuple[str, ...], str], int] = {}
         self._size, self._taken_at = 0, -SECONDS
 
     def add(self, chunk: Chunk) -> bool:
-        """Add a chunk; return whether the buffer should be stored now.
+        """Add a chunk, and return whether the buffer should be stored now.
 
         Messages that are not streamed in chunks are stored with their super-step.
         """
@@ -67,26 +69,29 @@ def _is_empty(message: BaseMessageChunk) -> bool:
 
 
 class MessageRecorder:
-    """Storage of the chunks of a run's models while they stream.
+    """Stores the chunks of a run's models while the models stream.
 
     Between the commits of super-steps, chunks are stored in separate commits with the same fencing.
-    Chunks left when a task ends are stored with the task.
+    Chunks that remain when a task ends are stored with the task.
     """
 
     def __init__(self, run: RunContext) -> None:
         self._run, self._buffer = run, MessageBuffer()
 
     def add(self, chunk: Chunk) -> None:
-        """Add a chunk, on the OS thread of the node that called the model."""
+        """Add a chunk.
+
+        Call this on the OS thread of the node that called the model.
+        """
         if not self._buffer.add(chunk):
             return
         context = current.get()
-        # In a transaction of the node, the chunk would be lost on rollback.
+        # In a transaction of the node, a rollback would also remove the chunk.
         if context is None or context.once_guard.is_transacting():
             return
         root = {"thread_id": self._run.thread_id, "checkpoint_ns": ""}
         store_commit(context, Commit({"configurable": root}, chunks=self.take()), self._run)
 
     def take(self) -> list[Chunk]:
-        """Remove and return the chunks that are not stored yet."""
+        """Remove and return the chunks that have not been stored yet."""
         return self._buffer.take()

@@ -1,4 +1,4 @@
-"""Stream mode ``messages``: tokens of models, and messages of nodes."""
+"""Stream mode ``messages``: tokens of models and messages of nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hitl_django.engine.constants import NS_SEP, PUSH, TAG_NOSTREAM
 from hitl_django.engine.types import Chunk, Overwrite
 
 OutputT = TypeVar("OutputT")
-#: Tags of models whose tokens are not emitted.
+#: Tags of models whose tokens the stream omits.
 SILENT = {TAG_NOSTREAM, "langsmith:nostream"}
 #: Prefix of tags that LangChain sets.
 OWN_TAG = "seq:step"
@@ -25,19 +25,19 @@ OWN_TAG = "seq:step"
 class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
     """Callback handler that emits the models' output as ``(message chunk, metadata)``.
 
-    LangChain calls it for every model called with the run's config or within its nodes. ``emit``
-    receives the chunks. Without ``subgraphs`` only those of ``ns``, the run's own namespace, are
-    emitted.
+    LangChain calls the handler for every model that is called with the run's config or within the
+    run's nodes. ``emit`` receives the chunks. Without ``subgraphs``, only chunks of the run's own
+    namespace ``ns`` are emitted.
     """
 
-    #: Run on the calling OS thread, so that tokens keep their order.
+    #: Run on the calling OS thread, so that tokens stay in order.
     run_inline = True
 
     def __init__(self, emit: Callable[[Chunk], None], ns: tuple[str, ...], subgraphs: bool) -> None:
         self._emit, self._ns, self.subgraphs = emit, ns, subgraphs
-        #: Namespace and metadata of models that are streaming, by LangChain run id.
+        #: Namespace and metadata of the models that are streaming, by LangChain run id.
         self._models: dict[UUID, tuple[tuple[str, ...], dict[str, Any]]] = {}
-        #: Ids of messages that were emitted or passed to nodes.
+        #: Ids of messages that were already emitted or passed to nodes.
         self._known: set[str | None] = set()
 
     def on_chat_model_start(
@@ -65,7 +65,7 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
             self._say(self._models[run_id], chunk.message)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
-        """Emit the message of a model that didn't stream chunks."""
+        """Emit the message of a model that streamed no chunks."""
         model = self._models.pop(run_id, None)
         if model is None or not response.generations or not response.generations[0]:
             return
@@ -83,7 +83,7 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         return output
 
     def push(self, ns: tuple[str, ...], message: BaseMessage, metadata: dict[str, Any]) -> None:
-        """Emit a message that a node writes before it returns."""
+        """Emit a message that a node writes before the node returns."""
         if self.subgraphs or ns == self._ns:
             self._say((ns, metadata), message)
 
@@ -94,10 +94,10 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         written: Iterable[tuple[str, Any]],
         metadata: dict[str, Any],
     ) -> list[Chunk]:
-        """Return chunks for the messages that a node wrote, if they are new to the stream.
+        """Return chunks for the messages that a node wrote, without messages that the stream knows.
 
-        Messages that were emitted, or passed to nodes, are known. The latter come back to a node
-        from a subgraph, and would seem new after a pause.
+        The stream knows messages that were emitted or passed to nodes. Messages passed to nodes
+        return to a node from a subgraph, and would seem new after a pause.
         """
         self._known.update(message.id for message in _find_messages(_list_values(given)))
         chunks: list[Chunk] = []
@@ -119,9 +119,9 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
 
 
 def get_graph_ns(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the namespace of the graph that made a call, from the metadata of its task.
+    """Return the namespace of the graph that made a call, from the metadata of the graph's task.
 
-    A @task function has a namespace below its node's, but belongs to the graph of that node.
+    A @task function has a namespace below that of its node, but belongs to the graph of the node.
     """
     levels, path = 1, metadata.get("langgraph_path") or ()
     while path and path[0] == PUSH and path[-1] is True:
@@ -130,7 +130,10 @@ def get_graph_ns(metadata: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def add_handler(callbacks: Any, handler: BaseCallbackHandler) -> Any:
-    """Return a config's callbacks, a list or a manager, with one more handler."""
+    """Return a config's callbacks with one more handler.
+
+    The callbacks are a list or a manager.
+    """
     if isinstance(callbacks, BaseCallbackManager):
         manager = callbacks.copy()
         manager.add_handler(handler, inherit=True)
@@ -139,7 +142,10 @@ def add_handler(callbacks: Any, handler: BaseCallbackHandler) -> Any:
 
 
 def _list_values(state: Any) -> Iterable[Any]:
-    """Return the values of a state; a list of messages is a value."""
+    """Return the values of a state.
+
+    A list of messages is a single value.
+    """
     if isinstance(state, Mapping):
         return state.values()
     if isinstance(state, BaseMessage | list):

@@ -1,4 +1,4 @@
-"""Conversion of messages to LangChain's."""
+"""Conversion of messages to LangChain's classes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from hitl_django.engine.state.schema import is_model
 
 
 def register_messages() -> None:
-    """Allow LangChain's messages and documents in the state."""
+    """Allow LangChain's messages and documents in the state of graphs."""
     for cls in list_stored_classes():
         adopt_model(cls)
 
 
 def list_stored_classes() -> Iterator[Any]:
-    """Yield the LangChain classes that the state may contain: documents and messages."""
+    """Yield the LangChain classes that the state may contain, i.e. documents and messages."""
     yield Document
     for name in messages.__all__:
         found = getattr(messages, name)
@@ -35,15 +35,15 @@ def list_stored_classes() -> Iterator[Any]:
 
 
 def convert_message(message: Any) -> BaseMessage:
-    """Return a message for a dict, a text, or a pair of role and content."""
+    """Convert a dict, a text, or a pair of role and content to a message."""
     return convert_to_messages([message])[0]
 
 
 def complete_message(message: BaseMessage) -> BaseMessage:
-    """Return a message merged from chunks as a complete message."""
+    """Convert a message that was merged from chunks to a complete message."""
     return message_chunk_to_message(message) if isinstance(message, BaseMessageChunk) else message
 
 
 def format_for_openai(given: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return messages with their content in OpenAI's block format."""
+    """Convert the content of messages to OpenAI's block format."""
     return convert_to_messages(convert_to_openai_messages(given))

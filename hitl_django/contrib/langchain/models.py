@@ -6,10 +6,10 @@ from typing import Any
 
 
 def load_model(name: str) -> Any:
-    """Return the chat model with a name such as ``"openai:gpt-5"``.
+    """Load a chat model by name, for example ``"openai:gpt-5"``.
 
     Raises:
-        ImportError: if the package langchain isn't installed, which is needed only for names.
+        ImportError: if the package langchain isn't installed. Only names require the package.
     """
     try:
         from langchain.chat_models import init_chat_model

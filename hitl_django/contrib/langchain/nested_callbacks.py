@@ -1,4 +1,4 @@
-"""Callbacks of nested calls."""
+"""Merging of callbacks for nested calls."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from .tool_callbacks import ToolCallbacks
 
 
 def merge_callbacks(callbacks: Any, more: Any) -> Any:
-    """Merge the callbacks of two configs, at least one of which is a manager.
+    """Merge the callbacks of two configs, at least one of which has a manager.
 
-    A manager of a run is returned alone, because it includes the callbacks around that run.
+    If one of them is the manager of a run, only this manager is returned, because it includes the
+    callbacks around the run.
     """
     if isinstance(more, BaseCallbackManager):
         if more.parent_run_id is not None or isinstance(callbacks, BaseCallbackManager):
@@ -26,7 +27,7 @@ def merge_callbacks(callbacks: Any, more: Any) -> Any:
 
 
 def drop_streams(callbacks: Any) -> Any:
-    """Return the callbacks without streams that are limited to one graph."""
+    """Return the callbacks without streams that are limited to a single graph."""
     if not isinstance(callbacks, BaseCallbackManager):
         return [one for one in callbacks or () if not _is_of_one_graph(one)]
     manager = callbacks.copy()

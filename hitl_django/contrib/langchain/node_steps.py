@@ -1,4 +1,4 @@
-"""Execution of a Runnable as a node, with callbacks for each step of a chain."""
+"""Execution of a Runnable as a node, with callbacks for each step of the chain."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def list_steps(source: Any) -> Sequence[Any]:
 def build_steps_action(
     action: Action, steps: Sequence[Any], configs: Sequence[Any], streams: bool
 ) -> Action:
-    """Return the action that runs each step with its own config.
+    """Return the action that runs each step with the step's config.
 
-    With ``streams``, on an event loop, steps are streamed, so that the run's stream has their
+    With ``streams``, steps are streamed on an event loop, so that the run's stream contains their
     chunks.
     """
 

@@ -1,4 +1,4 @@
-"""Progress reports of LangChain callbacks for nodes with an idle timeout."""
+"""Progress reports from LangChain's callbacks, for nodes with an idle timeout."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from langchain_core.callbacks import BaseCallbackHandler
 
 
 class ProgressCallbacks(BaseCallbackHandler):
-    """Callback handler that reports progress at each event, such as a token or a retry."""
+    """Callback handler that reports progress at each event, for example a token or a retry."""
 
-    #: Run on the calling OS thread, because a delayed event would be too late.
+    #: Run on the calling OS thread, because a delayed report would come too late.
     run_inline = True
 
     def __init__(self, report: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Tracing of a run to LangChain callbacks: graph, tasks and branches as chains."""
+"""Tracing of a run with LangChain's callbacks, with the graph, tasks and branches as chains."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .message_stream import MessageStream
 from .node_steps import build_steps_action, list_steps
 from .progress import ProgressCallbacks
 
-#: Config keys of a run that are not passed on to the calls of its nodes.
+#: Config keys of a run that calls within its nodes don't inherit.
 _OWN = ("run_id", "run_name")
 
 
 def open_trace(run: RunContext, name: str) -> RunTrace | None:
-    """Return the trace of a run for the callbacks of its config, or None if there are none.
+    """Return the trace of a run for the callbacks in its config, or None if the config has none.
 
     Tracers that LangChain adds because of an environment variable are included.
     """
@@ -43,17 +43,17 @@ def open_trace(run: RunContext, name: str) -> RunTrace | None:
 class RunTrace:
     """Reports of one graph run to LangChain's callbacks.
 
-    The start of a child is reported to its parent's callbacks, and calls within it find callbacks
-    with it as their parent. With ``is_async`` each method returns an awaitable; methods that report
-    an end use the mode of the start.
+    The callbacks of the parent are told about the start of a child. Calls within the child find
+    callbacks that have the child as parent. If ``is_async`` is true, the methods that report a
+    start return an awaitable. Methods that report an end use the mode of the start.
     """
 
     def __init__(self, run: RunContext, name: str) -> None:
         self._config, self._thread_id = run.config, run.thread_id
         self._name = run.config.get("run_name") or name
         self._run: Any = None
-        #: By task id: parent callbacks, the task's run, the callbacks for its calls, and the run of
-        #: its current branch.
+        #: By task id: the parent's callbacks, the task's run, the callbacks for calls within the
+        #: task, and the run of the task's current branch.
         self._parents: dict[str, Any] = {}
         self._tasks: dict[str, Any] = {}
         self._callbacks: dict[str, Any] = {}
@@ -70,7 +70,7 @@ class RunTrace:
         return _start(config, keep, value, self._name, is_async, self._config.get("run_id"))
 
     def end(self, output: Any) -> Any:
-        """Report the end of the run and its output."""
+        """Report the end of the run with its output."""
         return self._run.on_chain_end(output)
 
     def fail(self, error: BaseException) -> Any:
@@ -94,7 +94,7 @@ class RunTrace:
         return _start(config, keep, task.input, task.name, is_async)
 
     def end_task(self, context: TaskContext, output: Any, *, is_async: bool) -> Any:
-        """Report the end of an attempt and the node's output."""
+        """Report the end of an attempt with the node's output."""
         run = self._tasks[context.task.id]
         return _aend(run, output) if is_async else run.on_chain_end(output)
 
@@ -103,7 +103,10 @@ class RunTrace:
         return self._tasks[context.task.id].on_chain_error(error)
 
     def build_action(self, context: TaskContext, action: Action) -> Action:
-        """Return the node's action, with the steps of a chain reported as the node's own."""
+        """Return the node's action.
+
+        The steps of a chain are reported as the node's own steps.
+        """
         steps = list_steps(action.source)
         if not steps:
             return action
@@ -118,15 +121,15 @@ class RunTrace:
     def begin_branch(
         self, context: TaskContext, index: int, path: Action, seen: Any, *, is_async: bool
     ) -> Awaitable[None] | None:
-        """Report the start of a task's branch, if it is a function."""
+        """Report the start of a branch of a task, if the branch is a function."""
         task = context.task
-        # The steps of the node, and one that writes, come before the branch.
+        # The steps of the node, and one step that writes, precede the branch.
         before = len(list_steps(task.node.action and task.node.action.source)) or 1
         callbacks = self._tasks[task.id].get_child(f"seq:step:{before + 2 + index}")
         self._branches.pop(task.id, None)
         self._enter(context, callbacks)
         if not isinstance(path.source, FunctionType):
-            return _done() if is_async else None  # a Runnable reports itself
+            return _done() if is_async else None  # A Runnable reports its own start and end.
 
         def keep(run: Any) -> None:
             self._branches[task.id] = run
@@ -149,11 +152,12 @@ class RunTrace:
         return run.on_chain_error(error)
 
     def _find_parent(self, task: Task) -> Any:
-        """Return the callbacks of the run, or of the task that calls this one."""
+        """Return the callbacks of the run or, for a nested task, of the task that calls it."""
         parent = self._parents.get(task.id)
         if parent is None:
             if task.node.triggers == (PUSH,):
-                # A @task function belongs to the callbacks of its caller at the time of the call.
+                # A @task function belongs to the callbacks that its caller had at the time of the
+                # call.
                 parent = (var_child_runnable_config.get() or {}).get("callbacks")
             else:
                 parent = self._run.get_child(f"graph:step:{task.origin.step}")
@@ -161,7 +165,7 @@ class RunTrace:
         return parent
 
     def _enter(self, context: TaskContext, callbacks: Any) -> None:
-        """Set these callbacks as the parent of the task's further calls."""
+        """Set these callbacks as the parent of further calls of the task."""
         self._callbacks[context.task.id] = callbacks
         var_child_runnable_config.set(context.config())  # type: ignore[arg-type]
 
@@ -193,7 +197,10 @@ async def _keep_started(started: Awaitable[Any], keep: Callable[[Any], None]) ->
 
 
 async def _aend(run: Any, output: Any) -> None:
-    """Report an end on the event loop; streams of the run get it as a chunk."""
+    """Report an end on the event loop.
+
+    Streams of the run receive it as a chunk.
+    """
     for handler in run.handlers:
         if _follows_chunks(handler):
             async for _ in handler.tap_output_aiter(run.run_id, _iterate(output)):

@@ -1,4 +1,4 @@
-"""Calls of LangChain tools in the stream mode ``tools``."""
+"""Stream mode ``tools`` for calls of LangChain tools."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .tool_outputs import unwrap_output
 
 
 class ToolCallbacks(BaseCallbackHandler):
-    """Callback handler that emits the LangChain tool calls of a run's nodes."""
+    """Callback handler that emits the calls of LangChain tools in a run's nodes."""
 
-    #: Run on the calling OS thread, so that chunks keep their order.
+    #: Run on the calling OS thread, so that chunks stay in order.
     run_inline = True
 
     def __init__(self, stream: ToolStream) -> None:
@@ -49,7 +49,10 @@ class ToolCallbacks(BaseCallbackHandler):
             chunks.finish(unwrap_output(output))
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Emit the error of a tool, unless it is a pause, after which the tool is called again."""
+        """Emit the error of a tool.
+
+        A pause is not emitted, because the tool is called again afterwards.
+        """
         chunks = self._running.pop(run_id, None)
         if isinstance(error, BaseExceptionGroup):
             error = resolve_group(error)

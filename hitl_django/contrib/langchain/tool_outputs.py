@@ -1,4 +1,4 @@
-"""Commands returned by LangChain tools, passed through LangChain unchanged."""
+"""Commands returned by LangChain tools, which LangChain must pass through unchanged."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from hitl_django.engine.types import Command
 
 
 class CarriedCommand(ToolOutputMixin):
-    """Wrapper of a tool output. LangChain converts other output classes to text."""
+    """Wrapper of a tool's output.
+
+    LangChain converts outputs of other classes to text.
+    """
 
     def __init__(self, carried: Any) -> None:
         self.carried = carried
 
 
 def keep_commands(tool: Any) -> Any:
-    """Return a tool that can return a Command, or a list with one.
+    """Return a tool that can return a Command or a list with a Command.
 
-    The Command is wrapped in a CarriedCommand; ``unwrap_output`` unwraps it.
+    The Command is wrapped in a CarriedCommand. ``unwrap_output`` unwraps the Command.
     """
     shadow = copy.copy(tool)
     run, arun = shadow._run, shadow._arun
@@ -36,7 +39,7 @@ def keep_commands(tool: Any) -> Any:
     async def arun_carrying(*args: Any, **kwargs: Any) -> Any:
         return _carry(await arun(*args, **kwargs))
 
-    # Bypasses pydantic, which rejects attributes that are not fields.
+    # Bypass pydantic, which rejects attributes that are not fields.
     object.__setattr__(shadow, "_run", run_carrying)
     object.__setattr__(shadow, "_arun", arun_carrying)
     return shadow
@@ -45,16 +48,19 @@ def keep_commands(tool: Any) -> Any:
 def _described_as(run: Callable[..., Any]) -> Callable[[Any], Any]:
     """Return a decorator that sets the name, signature and annotations of ``run``.
 
-    LangChain inspects both on each call of a tool, so they are computed once.
+    LangChain inspects the signature and annotations on each call of a tool, so they are computed
+    once.
     """
 
     def describe(function: Any) -> Any:
         function = functools.wraps(run)(function)
-        del function.__wrapped__  # otherwise LangChain inspects the wrapped function
+        # Without this deletion, LangChain would inspect the wrapped function.
+        del function.__wrapped__
         function.__signature__ = inspect.signature(run)
         try:
             function.__annotations__ = get_type_hints(run, include_extras=True)
-        except Exception:  # imported only for type checking; LangChain ignores it, too
+        # The annotation is imported only for type checking. LangChain also ignores it.
+        except Exception:
             return function
         return function
 
@@ -62,7 +68,7 @@ def _described_as(run: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 def unwrap_output(output: Any) -> Any:
-    """Return the Command in an output, or the output."""
+    """Return the Command in an output, or the output itself if it isn't wrapped."""
     return output.carried if isinstance(output, CarriedCommand) else output
 
 

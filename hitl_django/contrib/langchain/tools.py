@@ -13,5 +13,8 @@ __all__ = ["DirectlyInjectedToolArg", "InjectedToolArg", "ToolException", "ToolM
 
 
 def convert_tool(tool: Any) -> Any:
-    """Return a function as a LangChain tool; other objects unchanged."""
+    """Return a function as a LangChain tool.
+
+    Other objects are returned unchanged.
+    """
     return tool if isinstance(tool, BaseTool) or hasattr(tool, "invoke") else create_tool(tool)

@@ -17,8 +17,9 @@ class DjangoCheckpointer(BridgedSaver):
     """Checkpointer for LangGraph graphs in Django's database: ``compile(checkpointer=…)``.
 
     State may contain the types of the engine, and LangChain's messages and documents. ``types`` are
-    additional classes of the application (dataclasses, pydantic models, enums, named tuples),
-    besides those of ``register_model``. Values of other classes are rejected when they are stored.
+    additional classes of the application (dataclasses, pydantic models, enums, named tuples), in
+    addition to classes passed to ``register_model``. Values of other classes are rejected when they
+    are stored.
     """
 
     def __init__(self, *, types: Iterable[type] = ()) -> None:
@@ -33,21 +34,21 @@ class DjangoCheckpointer(BridgedSaver):
         self._perform(self._saver.delete_thread, thread_id)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy the history of a thread to another one."""
+        """Copy the history of a thread to another thread."""
         self._perform(self._saver.copy_thread, source_thread_id, target_thread_id)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints with one of these ids as ``run_id`` in their metadata.
+        """Delete the checkpoints whose metadata contains one of these ids as ``run_id``.
 
-        Checkpoints are kept if values of DeltaChannels in other checkpoints depend on them.
+        A checkpoint is not deleted if values of DeltaChannels in other checkpoints depend on it.
         """
         self._perform(self._saver.delete_for_runs, run_ids)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Delete all but the newest checkpoints (``keep_latest``), or all.
+        """Delete all but the newest checkpoints (``keep_latest``), or all checkpoints.
 
-        Checkpoints on which the newest values of DeltaChannels depend are kept, too. LangGraph
-        stores these values as deltas since the last snapshot.
+        Checkpoints are also kept if the newest values of DeltaChannels depend on them, because
+        LangGraph stores these values as deltas since the last snapshot.
         """
         self._perform(partial(self._saver.prune, strategy=strategy), thread_ids)
 

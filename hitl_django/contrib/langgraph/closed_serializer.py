@@ -1,4 +1,6 @@
-"""Deserialization of LangGraph's stored bytes without importing or calling code named in them."""
+"""Deserialization of LangGraph's stored bytes that never imports or calls code named in the
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +34,20 @@ from hitl_django.contrib.langchain.messages import list_stored_classes
 from hitl_django.engine.errors import UnknownTagError
 from hitl_django.engine.serde import find_application_class, load_array, load_zone
 
-#: Extension codes of LangGraph's msgpack whose first items are the class name.
+#: Extension codes of LangGraph's msgpack format. The first items of these extensions are the class
+#: name.
 _ONE_ARGUMENT, _ARGUMENTS, _KEYWORDS, _METHOD, _PYDANTIC_1, _PYDANTIC_2, _ARRAY, _SNAPSHOT = range(
     8
 )
 
-#: Maximum nesting. ormsgpack uses native stack per level, which is small in OS threads.
+#: Maximum nesting depth. For each level, ormsgpack uses native stack, which is small on OS threads.
 MAX_NESTED = 64
 _LIBRARY = (
     date, datetime, time, timedelta, timezone, UUID, Decimal, set, frozenset, deque,
     IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network,
     SecretBytes, SecretStr,
 )  # fmt: skip
-#: Modules of pathlib's classes in different Python versions.
+#: Modules that contain pathlib's classes in different Python versions.
 _PATH_MODULES = ("pathlib", "pathlib._local")
 _TYPES = ("Command", "Interrupt", "Overwrite", "TimeoutPolicy")
 #: Methods that LangGraph stores instead of a class.
@@ -56,11 +59,11 @@ _METHODS: Mapping[tuple[str, Any], Callable[..., Any]] = {
 
 
 class ClosedSerializer:
-    """Serializer for LangGraph's stored bytes that creates only allowed classes.
+    """Serializer for LangGraph's stored bytes that creates only instances of allowed classes.
 
     Allowed are classes of this library, LangGraph and LangChain that the codec supports, and
-    classes of the application that are registered or belong to a graph. For other names, which
-    LangGraph would import and call, it raises UnknownTagError. Pickles are rejected.
+    classes of the application that are registered or belong to a graph. LangGraph would import and
+    call any other name. This serializer raises UnknownTagError instead. It rejects pickles.
     """
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
@@ -79,7 +82,8 @@ class ClosedSerializer:
         raise UnknownTagError(f"a value that is stored as {kind!r}")
 
     def _unpack(self, data: bytes) -> Any:
-        # ormsgpack drops a hook's exception. The first one is that of the innermost extension.
+        # ormsgpack discards exceptions of a hook. The first exception is that of the innermost
+        # extension.
         faults: list[Exception] = []
         depth = 0
 
@@ -117,7 +121,10 @@ class ClosedSerializer:
         return self._build(module, name, args, {}, body[3] if code == _METHOD else None)
 
     def _revive(self, found: dict[str, Any]) -> Any:
-        """Return the object described by a JSON constructor, or the JSON object itself."""
+        """Return the object that a JSON constructor describes.
+
+        Any other JSON object is returned unchanged.
+        """
         layout, kind = found.get("lc"), found.get("type")
         if layout not in (1, 2) or kind not in ("constructor", "secret", "not_implemented"):
             return found
@@ -153,7 +160,7 @@ class ClosedSerializer:
         try:
             return make(*args, **kwargs)
         except ValidationError:
-            # LangGraph reads models that have changed since they were stored.
+            # LangGraph also reads models whose class has changed since they were stored.
             return make.model_construct(**kwargs)
 
 
@@ -163,7 +170,9 @@ def _refuse(module: Any, name: Any) -> NoReturn:
 
 @cache
 def _list_builders() -> Mapping[str, Callable[..., Any]]:
-    """Return the constructors of library, LangGraph and LangChain values, by dotted name."""
+    """Return the constructors of classes of this library, LangGraph and LangChain, by dotted
+    name.
+    """
     found: dict[str, Callable[..., Any]] = {
         f"{cls.__module__}.{cls.__name__}": cls for cls in (*_LIBRARY, *list_stored_classes())
     }
@@ -174,7 +183,7 @@ def _list_builders() -> Mapping[str, Callable[..., Any]]:
     for types in (theirs, ours):
         found |= {f"{types.__name__}.{name}": getattr(types, name) for name in _TYPES}
         found[f"{types.__name__}.Send"] = partial(_make_send, types.Send)
-    # Module in old releases.
+    # The module's name in old releases.
     for name in ("Interrupt", "Send"):
         found[f"langgraph.constants.{name}"] = found[f"langgraph.types.{name}"]
     return found
@@ -182,7 +191,9 @@ def _list_builders() -> Mapping[str, Callable[..., Any]]:
 
 @cache
 def _list_messages() -> Mapping[tuple[str, str], Callable[..., Any]]:
-    """Return LangChain's message classes by both names in its serialized format."""
+    """Return LangChain's message classes by both of their names in LangChain's serialized
+    format.
+    """
     found = {}
     for cls in list_stored_classes():
         *module, name = cls.lc_id()
@@ -191,7 +202,10 @@ def _list_messages() -> Mapping[tuple[str, str], Callable[..., Any]]:
 
 
 def _find_paths() -> Mapping[str, Callable[..., PurePath]]:
-    """Return pathlib's classes, with pure paths for those of the other platform."""
+    """Return pathlib's classes.
+
+    Classes of the other platform are replaced by pure paths.
+    """
     here = type(Path())
     return {
         "Path": Path,

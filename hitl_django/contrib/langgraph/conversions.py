@@ -24,12 +24,12 @@ from hitl_django.engine.constants import (
 from hitl_django.engine.savers.pruning import DELTA_COUNTERS
 from hitl_django.engine.types import Command, Interrupt, Send, TimeoutPolicy
 
-#: Writes for a task's memory, which LangGraph doesn't know and would take for output.
+#: Writes that store a task's memory. LangGraph doesn't know them and would consider them output.
 MEMORY = frozenset((ASKED, ATTEMPTS, CHANGED, KEYED, ONCE))
 
 
 def convert_checkpoint(checkpoint: Any, convert: Callable[[str, Any], Any]) -> Any:
-    """Return a checkpoint with converted Sends, and with values instead of snapshots."""
+    """Return a checkpoint with converted Sends, and with values in place of snapshots."""
     values = checkpoint["channel_values"]
     changed = {name: value.value for name, value in values.items() if type(value) is _DeltaSnapshot}
     if TASKS in values:
@@ -38,9 +38,9 @@ def convert_checkpoint(checkpoint: Any, convert: Callable[[str, Any], Any]) -> A
 
 
 def drop_snapshot_counters(metadata: Any, values: Collection[str]) -> Any:
-    """Return the metadata without counters of DeltaChannels whose values are stored.
+    """Return the metadata without the counters of DeltaChannels whose values are stored.
 
-    The remaining counters are of channels whose values depend on earlier checkpoints.
+    Counters remain for channels whose values depend on earlier checkpoints.
     """
     counters = metadata.get(DELTA_COUNTERS)
     if counters is None:
@@ -51,7 +51,7 @@ def drop_snapshot_counters(metadata: Any, values: Collection[str]) -> Any:
 
 
 def convert_to_ours(name: str, value: Any) -> Any:
-    """Return a write of LangGraph in the engine's classes."""
+    """Convert a write of LangGraph to the engine's classes."""
     if name == INTERRUPT and isinstance(value, list | tuple):
         return tuple(_convert_interrupt(asked, Interrupt) for asked in value)
     if name == ERROR and isinstance(value, BaseException):
@@ -62,7 +62,7 @@ def convert_to_ours(name: str, value: Any) -> Any:
 
 
 def convert_to_theirs(name: str, value: Any) -> Any:
-    """Return a write of the engine in LangGraph's classes."""
+    """Convert a write of the engine to LangGraph's classes."""
     if name == INTERRUPT and isinstance(value, list | tuple):
         return tuple(_convert_interrupt(asked, ForeignInterrupt) for asked in value)
     if isinstance(value, Send):
@@ -71,9 +71,10 @@ def convert_to_theirs(name: str, value: Any) -> Any:
 
 
 def convert_command(command: Command[Any], ns: str | None = None) -> ForeignCommand[Any]:
-    """Return the engine's Command as LangGraph's.
+    """Convert a Command of the engine to LangGraph's Command.
 
-    It is for its own graph, or with ``ns`` for the graph of the node in that namespace.
+    The Command is addressed to its own graph or, with ``ns``, to the graph of the node in this
+    namespace.
     """
     goto = command.goto if isinstance(command.goto, list | tuple) else (command.goto,)
     return ForeignCommand(

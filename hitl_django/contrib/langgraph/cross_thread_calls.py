@@ -1,4 +1,4 @@
-"""Saver calls of other OS threads, executed on the OS thread with the connections."""
+"""Saver calls of other OS threads, executed on the OS thread that has the connections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ class _Call(NamedTuple):
 
 
 class CrossThreadCalls:
-    """Calls submitted by other OS threads and executed by ``perform`` on the serving one."""
+    """Queue of calls.
+
+    Other OS threads submit calls, and ``perform`` executes them on the serving OS thread.
+    """
 
     def __init__(self, perform: Callable[..., Any]) -> None:
         self._perform = perform
@@ -26,7 +29,7 @@ class CrossThreadCalls:
         self._is_left = False
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
-        """Submit a call to the serving OS thread; return its future."""
+        """Submit a call to the serving OS thread, and return the call's future."""
         call = _Call(Future(), function, args)
         with self._lock:
             if self._is_left:
@@ -36,11 +39,14 @@ class CrossThreadCalls:
         return call.answer
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Execute a call on the serving OS thread; return its result."""
+        """Execute a call on the serving OS thread, and return the call's result."""
         return self.submit(function, *args).result()
 
     def serve(self, work: Callable[[], Any]) -> Any:
-        """Run ``work`` on an OS thread and execute its calls meanwhile; return its result."""
+        """Run ``work`` on an OS thread, and return its result.
+
+        Meanwhile, the current OS thread executes the submitted calls.
+        """
         done: Future[Any] = Future()
         variables = contextvars.copy_context()
 
@@ -53,7 +59,7 @@ class CrossThreadCalls:
             while (call := self._inbox.get()) is not None:
                 _settle(call.answer, self._perform, call.function, *call.args)
         except BaseException:
-            # A signal ends this process. OS threads that wait for a result would block its exit.
+            # A signal ends this process. OS threads that wait for a result would prevent the exit.
             self._leave()
             raise
         return done.result()
@@ -73,7 +79,10 @@ def _refuse(call: _Call) -> None:
 
 
 def _settle(future: Future[Any], function: Callable[..., Any], *args: Any) -> None:
-    """Execute a call, unless it was cancelled, and set the result of its future."""
+    """Execute a call and set the result of its future.
+
+    A cancelled call is not executed.
+    """
     if not future.set_running_or_notify_cancel():
         return
     try:

@@ -1,4 +1,6 @@
-"""Structure of LangGraph's graphs in the engine's classes, for drawing, comparison and display."""
+"""Structure of LangGraph's graphs in the engine's classes, for drawing, comparing and displaying
+them.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ _BUILDERS: dict[str, Callable[[Any, str], BaseChannel]] = {
 
 
 def convert_channels(graph: ForeignPregel) -> dict[str, BaseChannel]:
-    """Return the channels of a graph. Channels of unknown classes keep their stored value."""
+    """Return the channels of a graph.
+
+    Channels of unknown classes are replaced by channels that contain the stored value.
+    """
     return {
         name: _convert_channel(name, channel)
         for name, channel in graph.channels.items()
@@ -58,7 +63,10 @@ def _convert_channel(name: str, channel: ForeignChannel[Any, Any, Any]) -> BaseC
 
 
 def convert_nodes(graph: ForeignPregel) -> dict[str, Node]:
-    """Return the nodes of a graph with triggers and targets. They can't be run."""
+    """Return the nodes of a graph with their triggers and targets.
+
+    The nodes can't be run.
+    """
     always: dict[str, list[str]] = {}
     maybe: dict[str, dict[Any, str]] = {}
     for edge in graph.get_graph().edges:
@@ -82,7 +90,7 @@ def convert_nodes(graph: ForeignPregel) -> dict[str, Node]:
     }
 
 
-#: Path of a conditional edge, of which only the targets are known.
+#: Path of a conditional edge of which only the targets are known.
 _UNKNOWN = Action(lambda state: ())
 
 

@@ -1,4 +1,7 @@
-"""Compiled LangGraph graph as a node, whose interrupts become interrupts of the node."""
+"""A compiled LangGraph graph as a node.
+
+Interrupts of the graph become interrupts of the node.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +26,16 @@ from .node_saver import NodeSaver
 from .resolved_groups import resolve_groups
 from .whole_channels import store_channels_whole
 
-#: Coordinates of the parent run, which the graph must not inherit.
+#: Coordinates of the parent run. The graph must not inherit them.
 _COORDINATES = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
 
 
 def build_graph_action(graph: Any) -> Action:
     """Return the action of a node that is a compiled LangGraph graph.
 
-    The graph's state is stored by the saver of the calling run, below the task, regardless of the
-    checkpointer with which it was compiled. Each of its interrupts keeps its id. The graph resumes
-    when all of them have responses.
+    The saver of the calling run stores the graph's state below the task, independent of the
+    checkpointer with which the graph was compiled. Each interrupt has the same id in both graphs.
+    The graph resumes when all interrupts have responses.
     """
 
     whole = store_channels_whole(graph)
@@ -52,7 +55,7 @@ def build_graph_action(graph: Any) -> Action:
 def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
     if context.run.saver is None:
         return _refuse_pause(_find_invoke(graph, graph)(value, _build_config(context, graph)))
-    # It stores each of its steps, which depend on the parent graph's checkpoint.
+    # The graph stores each of its super-steps, which depend on the parent graph's checkpoint.
     store_steps(context)
     calls = CrossThreadCalls(partial(_perform, context))
     mine = _bind(context, graph, calls.ask)
@@ -71,7 +74,10 @@ def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
 
 
 def _find_invoke(source: Any, graph: Any) -> Callable[..., Any]:
-    """Return a blocking call of the graph, which was built from the source."""
+    """Return a function that calls the graph and blocks.
+
+    The graph was built from the source.
+    """
     if not needs_event_loop(source):
         return cast(Callable[..., Any], graph.invoke)
     return lambda *args, **options: asyncio.run(graph.ainvoke(*args, **options))
@@ -104,10 +110,10 @@ _OVER = object()
 
 
 def _choose_input(value: Any, state: Any) -> Any:
-    """Return the input for the graph: its resume values, or the node's input.
+    """Return the input for the graph: its resume values or, on the first call, the node's input.
 
-    The node's input is used only if nothing of the graph is stored. Raises a pause if an interrupt
-    has no response yet.
+    On the first call, no state of the graph is stored. Raises a pause if an interrupt has no
+    response yet.
     """
     if state.interrupts:
         return Command(resume=_ask_all(state.interrupts))
@@ -117,7 +123,10 @@ def _choose_input(value: Any, state: Any) -> Any:
 
 
 def _ask_all(pending_interrupts: Any) -> dict[str, Any]:
-    """Return the responses by interrupt id; raise a pause for interrupts without one."""
+    """Return the responses by interrupt id.
+
+    Raises a pause if any interrupt has no response.
+    """
     answers, pause = {}, None
     for one in pending_interrupts:
         try:
@@ -130,7 +139,7 @@ def _ask_all(pending_interrupts: Any) -> dict[str, Any]:
 
 
 def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:
-    """Return the graph with a saver that stores below the task."""
+    """Return the graph with a saver that stores the graph's state below the task."""
 
     async def aperform(function: Callable[..., Any], *args: Any) -> Any:
         with saver_calls():
@@ -145,7 +154,7 @@ def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:
 
 
 def _build_config(context: TaskContext, graph: Any) -> Any:
-    """Return the run's config for the graph, with the same thread and without coordinates."""
+    """Return the run's config for the graph, with the same thread but without coordinates."""
     config = context.config()
     own = config.get("configurable", {})
     kept = {name: value for name, value in own.items() if name not in _COORDINATES}
@@ -153,7 +162,7 @@ def _build_config(context: TaskContext, graph: Any) -> Any:
     built = {**config, "configurable": {**kept, "thread_id": thread}}
     if built.get("max_concurrency") == 1 and _is_functional(graph):
         # The stream of a functional graph occupies an OS thread, and so does a task that calls
-        # another.
+        # another task.
         built["max_concurrency"] = MOST_THREADS
     return built
 
@@ -165,7 +174,9 @@ def _is_functional(graph: Any) -> bool:
 
 
 def _refuse_breakpoint(context: TaskContext, state: Any) -> None:
-    """Raise if a graph stopped without an interrupt, because a resume passes the breakpoint."""
+    """Raise an error if a graph stopped without an interrupt, because resuming skips the
+    breakpoint.
+    """
     if not state.interrupts:
         raise RuntimeError(
             f"The graph of node '{context.task.name}' stopped at a static breakpoint "
@@ -175,7 +186,9 @@ def _refuse_breakpoint(context: TaskContext, state: Any) -> None:
 
 
 def _refuse_pause(result: Any) -> Any:
-    """Raise for interrupts of a graph without stored state, which can't be resumed."""
+    """Raise an error if a graph without stored state raised interrupts, because the graph can't
+    resume.
+    """
     if isinstance(result, dict) and result.get(INTERRUPT):
         interrupt(result[INTERRUPT][0].value)
     return result

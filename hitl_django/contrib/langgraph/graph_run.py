@@ -1,4 +1,4 @@
-"""Run segment of a LangGraph graph: from its stored state to the next pause or its end."""
+"""Run segment of a LangGraph graph, from its stored state to the next pause or the end."""
 
 from __future__ import annotations
 
@@ -41,17 +41,18 @@ _COORDINATES = frozenset({"thread_id", "checkpoint_ns", "checkpoint_id"})
 
 
 def bind_saver(graph: ForeignPregel, saver: BridgedSaver) -> ForeignPregel:
-    """Return a graph with another checkpointer."""
+    """Return the graph with another checkpointer."""
     twin = copy.copy(graph)
     twin.checkpointer = saver
     return twin
 
 
 class GraphRun:
-    """Run segment that executes the graph on another OS thread and stores on the caller's.
+    """Run segment that executes the graph on another OS thread and stores its state on the
+    caller's.
 
-    LangGraph stores from several OS threads, but a worker's connection and transaction belong to
-    one.
+    LangGraph stores state from several OS threads, but the connection and the transaction of a
+    worker belong to one OS thread.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class GraphRun:
         self._graph = bind_saver(resolve_groups(graph), self._saver)
 
     def advance(self, control: RunControl | None) -> Outcome:
-        """Resume from the stored state; return the outcome."""
+        """Resume the graph from its stored state, and return the outcome."""
         try:
             state, outcome = self._calls.serve(partial(self._run, control))
         except BaseException as error:
@@ -102,10 +103,10 @@ class GraphRun:
         with close_node_connections():
             state = self._graph.get_state(self._config)
             if state.tasks and (stop := self._find_breakpoint(state)) is not None:
-                # An earlier worker got this far and was killed before the pause was stored.
+                # An earlier worker got this far, and was killed before the pause was stored.
                 self._saver.add_chunk(((), "updates", {INTERRUPT: ()}))
                 return state, Outcome("interrupted", (stop,), state.next)
-            # The last checkpoint may be stored without its events.
+            # The last checkpoint may have been stored without its events.
             goes_on = state.tasks or "checkpoints" in self._modes
             failure = self._drive(control) if goes_on else None
             self._saver.store_rest()
@@ -113,7 +114,10 @@ class GraphRun:
             return state, self._build_outcome(state, failure)
 
     def _drive(self, control: RunControl | None) -> BaseException | None:
-        """Run the graph; return its exception, if any."""
+        """Run the graph.
+
+        Returns the graph's exception, or None.
+        """
         options: dict[str, Any] = {
             "stream_mode": [], "control": control, "durability": self._durability,
             "context": self._context,
@@ -138,8 +142,8 @@ class GraphRun:
     def _build_config(self) -> Any:
         """Return a config with which chunks are received on the OS threads that emit them.
 
-        It uses LangGraph's mechanism for streams of subgraphs. LangGraph's own stream is late: the
-        state that a chunk describes may already be stored.
+        The config uses LangGraph's mechanism for streams of subgraphs. LangGraph's own stream is
+        late: the state that a chunk describes may already have been stored.
         """
         modes: set[Any] = {"values", "updates", "tasks", "checkpoints"}
         own = {
@@ -173,9 +177,9 @@ class GraphRun:
         )
 
     def _find_breakpoint(self, state: Any) -> PendingInterrupt | None:
-        """Return the breakpoint at which a resumed run stands.
+        """Return the breakpoint at which a resumed run has stopped, or None.
 
-        LangGraph passes the breakpoint on a call without input.
+        LangGraph continues after the breakpoint when it is called without input.
         """
         if state.config["configurable"]["checkpoint_id"] in self._saver.task_interrupts.passed:
             return None
@@ -193,7 +197,10 @@ def _call(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def _list_nodes(state: Any) -> list[str]:
-    """Return the nodes of an unfinished super-step, some of which may have run."""
+    """Return the nodes of an unfinished super-step.
+
+    Some of these nodes may have run.
+    """
     return [task.name for task in state.tasks]
 
 

@@ -1,4 +1,4 @@
-"""``hitl import-langgraph``: import of each thread, with the reason for each that fails."""
+"""``hitl import-langgraph``: imports each thread, and prints the reason if an import fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hitl_django.models import Run
 from .thread_import import import_thread
 from .thread_source import SourceError, ThreadSource, open_postgres, open_sqlite
 
-#: Counter of a thread, by the state of its new run.
+#: Name of the counter for an imported thread, by the state of its new run.
 _COUNTED = {
     None: "there",
     Run.State.QUEUED: "waiting",
@@ -57,7 +57,10 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _open_source(options: Mapping[str, Any]) -> Iterator[ThreadSource]:
-    """Open the database named on the command line; raise CommandError if it is unusable."""
+    """Open the database named on the command line.
+
+    Raises CommandError if the database can't be used.
+    """
     path = options["sqlite"]
     opened = open_postgres(options["postgres"]) if path is None else open_sqlite(Path(path))
     try:

@@ -1,4 +1,4 @@
-"""``hitl import-langgraph``: import of threads from databases of LangGraph's savers."""
+"""``hitl import-langgraph``: imports threads from databases of LangGraph's savers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Import the threads. LangGraph is imported here, because other commands don't need it."""
+    """Import the threads.
+
+    LangGraph is imported in this function, because other commands don't need it.
+    """
     if options["graph"] is not None:
         refuse_unknown_graph(options["graph"])
     if find_spec("langgraph") is None:

@@ -1,4 +1,4 @@
-"""State of an imported thread according to the graph with which it resumes."""
+"""State of an imported thread for the graph with which the thread resumes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hitl_django.run_leases.transitions import ERROR_LENGTH
 
 from .pending_steps import REPEATABLE
 
-#: End of the path of a task called by another task, which no checkpoint contains.
+#: End of the path of a task that another task called. Checkpoints don't contain these tasks.
 _CALL_ENDING = ", True"
 
 
 def check_known_nodes(root: CheckpointTuple, registered: RegisteredGraph) -> None:
-    """Raise GraphChangedError if nodes have run that the graph doesn't have."""
+    """Raise GraphChangedError if nodes have run that don't exist in the graph."""
     seen = {name for name in root.checkpoint["versions_seen"] if not name.startswith("__")}
     strangers = sorted(seen - set(registered.graph.nodes))
     if strangers:
@@ -39,7 +39,10 @@ def find_state(
     thread_id: str,
     paths: Mapping[str, str],
 ) -> tuple[Run.State, str]:
-    """Return the state of a stored thread's run, and its error, if any."""
+    """Return the state and the error of a stored thread's run.
+
+    The error is an empty string if there is none.
+    """
     graph: Any = registered.graph.with_saver(saver)
     config: Any = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
     snapshot, stored = graph.get_state(config), saver.get_tuple(config)
@@ -54,17 +57,17 @@ def find_state(
     failed = [task.error for task in snapshot.tasks if task.error is not None]
     if failed:
         return Run.State.FAILED, escape_unstorable(str(failed[0]))[:ERROR_LENGTH]
-    # The run was in the middle of a super-step, or stopped after a node.
+    # The run was in the middle of a super-step, or was stopped after a node.
     return Run.State.PARKED, f"LangGraph had not yet run {', '.join(snapshot.next)}."
 
 
 def _refuse_lost_results(
     writes: Sequence[PendingWrite], known: Container[str], paths: Mapping[str, str]
 ) -> None:
-    """Raise GraphChangedError if the graph doesn't find stored results or responses of tasks.
+    """Raise GraphChangedError if the graph can't use stored results or responses of tasks.
 
     Task ids depend on the graph's structure, and older releases computed them differently. The
-    tasks would run again, and answered interrupts would be raised again.
+    tasks would run again, and interrupts with a response would be raised again.
     """
     for task_id, name, _ in writes:
         is_called = name == RETURN or paths.get(task_id, "").endswith(_CALL_ENDING)

@@ -1,4 +1,4 @@
-"""Database connections opened by the nodes of a LangGraph run on any OS thread."""
+"""Database connections that the nodes of a LangGraph run open on any OS thread."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from django.db.backends.signals import connection_created
 
 logger = logging.getLogger("hitl_django")
 
-#: Connections opened within a run. LangGraph copies the context to its OS threads.
+#: Connections opened within a run. LangGraph copies this context variable to its OS threads.
 _opened: ContextVar[list[Any] | None] = ContextVar("opened", default=None)
 
 
 @contextmanager
 def close_node_connections() -> Iterator[None]:
-    """Close connections that were opened in the block on OS threads that have ended.
+    """Close the connections that were opened in the block on OS threads that have ended.
 
-    LangGraph ends its OS threads without notice. Their connections would stay open until they are
-    garbage-collected.
+    LangGraph gives no notice when its OS threads end. The connections would stay open until they
+    are garbage-collected.
     """
     opened: list[Any] = []
     token = _opened.set(opened)

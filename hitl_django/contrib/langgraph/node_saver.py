@@ -1,4 +1,7 @@
-"""Saver for a LangGraph graph called by a node, which stores its state with the node's."""
+"""Saver for a LangGraph graph that a node calls.
+
+It stores the graph's state together with the node's.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from hitl_django.engine.types import RunnableConfig
 
 from .saver import BridgedSaver
 
-#: Function that calls the engine saver in a place where such calls are possible.
+#: Function that calls the engine's saver on an OS thread where these calls are possible.
 Perform = Callable[..., Any]
 APerform = Callable[..., Awaitable[Any]]
 
@@ -20,8 +23,8 @@ APerform = Callable[..., Awaitable[Any]]
 class NodeSaver(BridgedSaver):
     """Saver for a LangGraph graph that a task calls.
 
-    The graph's checkpoints are stored in the namespace of the task, and those of its subgraphs
-    below it. The graph starts with an empty thread.
+    The graph's checkpoints are stored in the namespace of the task, and checkpoints of subgraphs
+    below that namespace. The graph starts with an empty thread.
     """
 
     def __init__(self, saver: OurSaver, ns: str, perform: Perform, aperform: APerform) -> None:
@@ -37,7 +40,7 @@ class NodeSaver(BridgedSaver):
     def _build_writes(
         self, task_id: str, task_path: str, writes: Sequence[tuple[str, Any]]
     ) -> TaskWrites:
-        # Responses to the graph's interrupts are given to the node, which passes them on.
+        # The node receives responses to the graph's interrupts, and passes them on.
         return TaskWrites(task_id, task_path, writes, answered_by_run=True)
 
     def _locate(self, config: Any) -> RunnableConfig:

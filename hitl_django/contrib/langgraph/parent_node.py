@@ -1,4 +1,4 @@
-"""LangGraph node in which an engine graph runs: its saver, stream and responses."""
+"""LangGraph node in which a graph of the engine runs: the node's saver, stream and responses."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .parent_saver import ParentSaver
 
 
 class _PlainAnswer:
-    """Response without an interrupt id, taken by the first interrupt below the node.
+    """A response without an interrupt id, which the first interrupt below the node receives.
 
-    The engine checks whether there is a response before it needs one, but LangGraph returns it only
-    once.
+    The engine checks whether a response exists before it needs the response, but LangGraph returns
+    a response only once.
     """
 
     def __init__(self, scratchpad: Any) -> None:
@@ -39,10 +39,10 @@ class _PlainAnswer:
 
 
 class ParentNode:
-    """LangGraph node in which a call is made, read from its config.
+    """LangGraph node in which a call is made, read from the node's config.
 
-    Interrupts below it are raised and answered through it. ``answers`` are responses by interrupt
-    id. ``wildcard`` is the response without an id.
+    Interrupts below the node are raised and answered through the node. ``answers`` are the
+    responses by interrupt id. ``wildcard`` is a response without an id.
     """
 
     def __init__(self, configurable: Mapping[str, Any]) -> None:
@@ -60,7 +60,7 @@ class ParentNode:
         self.wildcard = _PlainAnswer(scratchpad)
         runtime = configurable[keys.CONFIG_KEY_RUNTIME]
         self.context, self.store = runtime.context, runtime.store
-        #: Stream modes in which the parent's stream includes subgraphs.
+        #: Stream modes in which the stream of the parent graph includes subgraphs.
         self.modes = frozenset(self._stream.modes if self._stream else ())
 
     def emit(self, chunk: Chunk) -> None:
@@ -72,7 +72,7 @@ class ParentNode:
             self._stream((ns, mode, data))
 
     def convert_failure(self, failure: BaseException) -> BaseException:
-        """Return LangGraph's form of a pause, or of a Command for the parent graph.
+        """Convert a pause, or a Command for the parent graph, to LangGraph's exceptions.
 
         Other exceptions are returned unchanged.
         """

@@ -1,4 +1,4 @@
-"""LangGraph's savers for an engine graph that runs in a LangGraph node."""
+"""LangGraph's savers, for graphs of the engine that run in a LangGraph node."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _MARK = "#"
 class ParentSaver(BaseCheckpointSaver[Any]):
     """Saver that stores an engine graph with the checkpointer of its parent graph.
 
-    LangGraph's savers keep the first write of a task. The engine replaces a task's earlier memory,
-    so each such write gets a separate, sortable id that contains the task's.
+    LangGraph's savers ignore later writes with the id of an earlier write, but the engine replaces
+    the memory of a task. Each of these writes therefore gets a separate, sortable id that contains
+    the id of the task.
     """
 
     def __init__(self, saver: Any) -> None:
@@ -91,7 +92,7 @@ class ParentSaver(BaseCheckpointSaver[Any]):
 def _divide_writes(
     writes: Sequence[tuple[str, Any]], task_id: str
 ) -> Iterator[tuple[str, Sequence[tuple[str, Any]]]]:
-    """Yield writes grouped by the ids under which they are stored."""
+    """Yield groups of writes, each with the id under which the group is stored."""
     converted = [(name, convert_to_theirs(name, value)) for name, value in writes]
     if kept := [write for write in converted if write[0] in MEMORY]:
         yield f"{task_id}{_MARK}{ids.new_uuid6()}", kept

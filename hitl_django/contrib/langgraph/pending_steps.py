@@ -1,4 +1,4 @@
-"""Writes on top of a LangGraph checkpoint, and the ids of their interrupts."""
+"""Pending writes on top of a LangGraph checkpoint, and the ids of their interrupts."""
 
 from __future__ import annotations
 
@@ -23,20 +23,23 @@ from hitl_django.engine.savers.checkpoint import CheckpointTuple, PendingWrite, 
 
 #: Namespace and id of a checkpoint.
 Place = tuple[str, str]
-#: Writes that a task can repeat.
+#: Kinds of writes that a task can make several times.
 REPEATABLE = frozenset((INTERRUPT, ERROR, ERROR_SOURCE_NODE, SCHEDULED, NO_WRITES))
 
 
 @dataclass(frozen=True, slots=True)
 class PendingStep:
-    """Tasks of an unfinished super-step, and the nodes to which they may belong."""
+    """The tasks of an unfinished super-step, and the nodes to which the tasks may belong."""
 
     writes: list[TaskWrites]
     nodes: frozenset[str]
 
     @classmethod
     def read(cls, found: CheckpointTuple, paths: Mapping[str, str]) -> PendingStep:
-        """Return the writes on top of a checkpoint; ``paths`` are task paths by task id."""
+        """Read the writes on top of a checkpoint.
+
+        ``paths`` are the paths of tasks by task id.
+        """
         tasks: dict[str, TaskWrites] = {}
         for task_id, name, value in found.pending_writes or ():
             task = tasks.setdefault(task_id, TaskWrites(task_id, paths.get(task_id, ""), []))
@@ -45,7 +48,7 @@ class PendingStep:
 
 
 def is_new(write: PendingWrite, before: Sequence[PendingWrite]) -> bool:
-    """Return whether a task has writes that are not stored yet."""
+    """Return whether a write is new compared with the task's writes stored ``before``."""
     task_id, name, value = write
     own = [each for task, named, each in before if (task, named) == (task_id, name)]
     if name in REPEATABLE:
@@ -56,10 +59,10 @@ def is_new(write: PendingWrite, before: Sequence[PendingWrite]) -> bool:
 
 
 def number_interrupts(steps: Mapping[Place, PendingStep]) -> None:
-    """Assign unique ids to the second and later interrupts of a task.
+    """Give unique ids to the second and later interrupts of a task.
 
-    Before LangGraph 1.2 all interrupts of a task had the id of the first one, so a response would
-    be taken for the first. Tasks of parent graphs repeat the interrupts with the same ids.
+    Before LangGraph 1.2, all interrupts of a task had the same id, so a response to any of them
+    would count for the first. Tasks of parent graphs repeat the interrupts with the same ids.
     """
     renamed: dict[str, str] = {}
     for (ns, _), step in steps.items():
@@ -76,7 +79,7 @@ def number_interrupts(steps: Mapping[Place, PendingStep]) -> None:
 
 
 def _rename_own(task: TaskWrites, ns: str, nodes: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield the id of a task's interrupt, and its new id."""
+    """Yield the id of each interrupt of a task, and its new id."""
     writes = dict(task.writes)
     asked, answers = writes.get(INTERRUPT, ()), writes.get(RESUME, ())
     if len(asked) != 1 or not isinstance(answers, list):
@@ -93,7 +96,7 @@ def _rename(asked: Any, renamed: Mapping[str, str]) -> Any:
 
 
 def _find_due(checkpoint: Any) -> Iterator[str]:
-    """Yield the nodes that run after a checkpoint."""
+    """Yield the names of the nodes that run after a checkpoint."""
     for name in checkpoint["channel_values"]:
         if name.startswith(BRANCH_TO):
             yield name.removeprefix(BRANCH_TO)

@@ -1,4 +1,4 @@
-"""Registered LangGraph graph, run by LangGraph's engine in this package's worker."""
+"""Registered LangGraph graph, which LangGraph's engine runs in a worker of this package."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from .whole_channels import store_channels_whole
 
 
 class LangGraphAdapter(Pregel):
-    """Compiled LangGraph graph with the engine's interface.
+    """Compiled LangGraph graph with the interface of the engine's graphs.
 
-    Its state is stored, read, compared and drawn like that of engine graphs. LangGraph starts,
-    executes and updates its threads.
+    The graph's state is stored, read, compared and drawn like that of engine graphs. LangGraph
+    starts, executes and updates the graph's threads.
     """
 
     def __init__(
         self, source: ForeignPregel, known: dict[int, LangGraphAdapter] | None = None
     ) -> None:
-        #: Adapters of LangGraph's graphs. A recursive graph has one adapter.
+        #: Adapters by LangGraph graph, so that a recursive graph has one adapter.
         self._known = {} if known is None else known
         self._known[id(source)] = self
         self.source = source = store_channels_whole(source)
@@ -73,9 +73,9 @@ class LangGraphAdapter(Pregel):
         return _read_schema(self.source.get_output_jsonschema)
 
     def validate_input(self, input: Any) -> None:
-        """Raise InvalidInputError for unknown fields.
+        """Raise InvalidInputError if the input has unknown fields.
 
-        Values are not validated, because the graph may accept other forms.
+        The values are not validated, because the graph may accept other forms.
         """
         fields = self._fields
         if isinstance(self.input_keys, str) and fields is None:
@@ -94,7 +94,7 @@ class LangGraphAdapter(Pregel):
 
     @cached_property
     def _fields(self) -> frozenset[str] | None:
-        """Input fields of the graph, or None if it has no fields."""
+        """The input fields of the graph, or None if the input has no fields."""
         schema, builder = self.get_input_jsonschema(), getattr(self.source, "builder", None)
         if not schema and builder is not None:
             return frozenset(builder.schemas[builder.input_schema])
@@ -104,10 +104,12 @@ class LangGraphAdapter(Pregel):
     def submit(
         self, input: Any, config: RunnableConfig, *, modes: frozenset[str] = frozenset()
     ) -> str:
-        """Store ``input`` as the thread's next checkpoint without running; return its id.
+        """Store ``input`` as the thread's next checkpoint, without running the graph.
+
+        Returns the id of the checkpoint.
 
         Raises:
-            PendingInterruptsError: if interrupts are pending. Nothing is stored.
+            PendingInterruptsError: if interrupts are pending. In this case, nothing is stored.
         """
         given = config["configurable"]
         mine = bind_saver(self.source, BridgedSaver(self._get_saver()))
@@ -121,7 +123,7 @@ class LangGraphAdapter(Pregel):
                 thread_id=given["thread_id"],
             )
         if state.tasks:
-            # LangGraph would run pending nodes in addition to those that the input triggers.
+            # LangGraph would run pending nodes in addition to the nodes that the input triggers.
             mine.update_state(own, None, END)
         stored = mine.update_state(own, input, INPUT)
         return str(stored["configurable"]["checkpoint_id"])
@@ -139,7 +141,7 @@ class LangGraphAdapter(Pregel):
         interrupt_after: All | Sequence[str] | None = None,
         context: Any = None,
     ) -> Outcome:
-        """Resume from the stored state of the thread; return the outcome."""
+        """Resume the thread from its stored state, and return the outcome."""
         source = copy.copy(self.source)
         if interrupt_before is not None:
             source.interrupt_before_nodes = interrupt_before
@@ -155,9 +157,11 @@ class LangGraphAdapter(Pregel):
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Apply super-steps of updates as LangGraph does; each is stored completely.
+        """Apply super-steps of updates like LangGraph does. Each super-step is stored completely or
+        not at all.
 
-        LangGraph has no update for a Command as input. It is applied as for engine graphs.
+        LangGraph has no update for a Command as input. Such a Command is applied as in engine
+        graphs.
         """
         for values, as_node, *_ in chain.from_iterable(supersteps):
             if as_node == INPUT and isinstance(values, Command):
@@ -176,10 +180,10 @@ class LangGraphAdapter(Pregel):
 
 
 def _read_schema(build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return LangGraph's JSON schema, or one that accepts everything.
+    """Return LangGraph's JSON Schema, or a schema that accepts everything.
 
-    LangGraph can't create a schema for string annotations, or before Python 3.12 for TypedDict of
-    the standard library, but it runs these graphs.
+    LangGraph runs graphs with string annotations or, before Python 3.12, with the standard
+    library's TypedDict, but it can't create their schemas.
     """
     try:
         return build()
@@ -193,15 +197,15 @@ def _convert_update(update: StateUpdate) -> Any:
     return update
 
 
-#: Config keys that workers and submissions pass to the engine.
+#: Config keys that workers and submissions pass to the engine only.
 _FLAGS = frozenset({"discard_pending", "on_interrupt_change", "on_unknown_key", "rerun_unanswered"})
 
 
 def _select_coordinates(config: RunnableConfig) -> Any:
     """Return a config with only the coordinates that LangGraph uses.
 
-    LangGraph would store other keys as metadata. Its stream would use up a concurrency limit of
-    one.
+    LangGraph would store other keys as metadata. A concurrency limit of one would be exhausted by
+    LangGraph's own stream.
     """
     own = config["configurable"]
     kept = {"configurable": {name: own[name] for name in own if name not in _FLAGS}}
@@ -211,7 +215,7 @@ def _select_coordinates(config: RunnableConfig) -> Any:
 class _CollectedCommit(BaseCheckpointSaver[Any]):
     """Saver that combines a checkpoint and its writes in one commit.
 
-    LangGraph stores them one after the other.
+    LangGraph stores the checkpoint and the writes separately.
     """
 
     def __init__(self, saver: BaseCheckpointSaver) -> None:
@@ -225,7 +229,6 @@ class _CollectedCommit(BaseCheckpointSaver[Any]):
         return self._saver.get_tuple(config)
 
     def commit(self, commit: Commit) -> None:
-        """Collect a commit."""
         self._commits.append(commit)
 
     def store(self) -> None:

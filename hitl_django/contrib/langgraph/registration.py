@@ -20,10 +20,10 @@ def register_langgraph(name: str, **terms: Any) -> Callable[[Factory], Factory]:
     """Register the decorated function as factory of a graph that LangGraph runs.
 
     The factory returns a compiled LangGraph graph, an uncompiled StateGraph of LangGraph, or a
-    LangChain agent. The result of ``@entrypoint`` can be registered directly. ``terms`` are those
-    of ``register``. The graph's checkpointer is ignored; its threads are stored like those of
-    engine graphs. State may contain the engine's types, and dataclasses, models, enums and named
-    tuples of the factory's package.
+    LangChain agent. The result of ``@entrypoint`` can be registered directly. ``terms`` are the
+    options of ``register``. The graph's checkpointer is ignored, because threads are stored like
+    those of engine graphs. The state may contain the engine's types, and dataclasses, models, enums
+    and named tuples defined in the factory's package.
     """
 
     def decorate(factory: Factory) -> Factory:

@@ -1,6 +1,6 @@
-"""Resolution of exception groups that contain a pause, in LangGraph's nodes and tasks.
+"""Handling of exception groups that contain a pause, in LangGraph's nodes and tasks.
 
-LangGraph treats the group that a task group raises as a failure.
+If a task group raises an exception group, LangGraph treats the group as a failure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from hitl_django.engine.errors import InvalidUpdateError, iterate_leaves
 
 
 def resolve_groups(graph: ForeignPregel) -> ForeignPregel:
-    """Return a graph whose nodes and tasks, at any depth, raise no group with a pause."""
+    """Return a graph whose nodes and tasks never raise an exception group with a pause.
+
+    This applies to subgraphs at any depth.
+    """
     return _resolve(graph, {})
 
 
@@ -47,7 +50,7 @@ def _resolve_bound(bound: Any, known: dict[int, ForeignPregel]) -> Any:
 
 
 class _ResolvingNode(Runnable[Any, Any]):
-    """Runnable that calls a node and resolves its exception groups."""
+    """Runnable that calls a node and replaces the exception groups that the node raises."""
 
     def __init__(self, bound: Any) -> None:
         self.bound, self.name = bound, bound.name
@@ -63,7 +66,7 @@ class _ResolvingNode(Runnable[Any, Any]):
 
 
 def _call_task(call: Callable[..., Any], function: Any, *args: Any, **options: Any) -> Any:
-    """Start a task of the functional API as ``call`` does; return its future."""
+    """Start a task of the functional API like ``call`` does, and return the task's future."""
     return call(_build_resolving_function(function), *args, **options)
 
 
@@ -81,14 +84,17 @@ def _build_resolving_function(function: Any) -> Any:
             with _resolving(get_config()):
                 return function(*args, **kwargs)
 
-    # The name is a part of the ids of LangGraph's tasks.
+    # LangGraph's task ids contain the name.
     resolve.__name__ = get_runnable_for_task(function).name or resolve.__name__
     _copy_identifier(function, resolve)
     return resolve
 
 
 def _copy_identifier(source: Any, target: Any) -> None:
-    """Copy LangGraph's identifier, which is part of the cache key, to another object."""
+    """Copy LangGraph's identifier to another object.
+
+    The identifier is part of the cache key.
+    """
     module, _, name = (identifier(source) or "").partition(".")
     target.__module__ = module or None
     if name:
@@ -97,7 +103,7 @@ def _copy_identifier(source: Any, target: Any) -> None:
 
 @contextmanager
 def _resolving(config: Any) -> Iterator[None]:
-    """Resolve the exception group raised by a node or task, and those of the tasks it calls."""
+    """Replace the exception groups raised by a node or task, and by the tasks that it calls."""
     values = config["configurable"]
     values[CONFIG_KEY_CALL] = partial(_call_task, values[CONFIG_KEY_CALL])
     try:
@@ -110,9 +116,9 @@ def _resolving(config: Any) -> Iterator[None]:
 
 
 def _resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error or signal that represents a group.
+    """Return the error or signal that represents an exception group.
 
-    Failures take precedence over pauses, and both over cancellations.
+    Failures take precedence over pauses. Failures and pauses take precedence over cancellations.
     """
     signals, failures = group.split(GraphBubbleUp)
     failed = failures and failures.split(asyncio.CancelledError)[1]
@@ -121,7 +127,8 @@ def _resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
     leaves = tuple(iterate_leaves(signals))
     pauses = [leaf for leaf in leaves if isinstance(leaf, GraphInterrupt)]
     if pauses:
-        # All interrupts of a task share an id, and the first one gets the next resume value.
+        # All interrupts of a task have the same id, and the first interrupt gets the next resume
+        # value.
         asked: dict[str, Any] = {}
         for one in (one for pause in pauses for one in pause.args[0]):
             asked.setdefault(one.id, one)

@@ -1,4 +1,7 @@
-"""Saver of a worker's run of a LangGraph graph: fenced, ordered, on one OS thread."""
+"""Saver for a worker's run of a LangGraph graph.
+
+Its calls are fenced, ordered, and made on one OS thread.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +34,15 @@ from .saver import BridgedSaver
 from .task_interrupts import TaskInterrupts
 from .uncommitted_chunks import Beginning, BufferedChunk, UncommittedChunks, sort_chunks
 
-#: Metadata keys that identify the task of a message.
+#: Metadata keys that identify the task to which a message belongs.
 _NS = "langgraph_checkpoint_ns"
 
 
 class _PendingWrites(NamedTuple):
-    """Writes of a task as LangGraph passes them; ``config`` refers to their checkpoint."""
+    """The writes of a task as LangGraph passes them.
+
+    ``config`` refers to the checkpoint that the writes follow.
+    """
 
     config: Any
     writes: Sequence[Any]
@@ -44,18 +50,18 @@ class _PendingWrites(NamedTuple):
     task_path: str
 
     def precede(self, ns: str, checkpoint_id: str) -> bool:
-        """Return whether the writes led to a checkpoint of a namespace."""
+        """Return whether the writes led to this checkpoint of a namespace."""
         ref = self.config["configurable"]
         return ref.get("checkpoint_ns", "") == ns and ref["checkpoint_id"] < checkpoint_id
 
 
 class RunSaver(BridgedSaver):
-    """Saver of a run that makes all calls of the worker's saver on the worker's OS thread.
+    """Saver of a run. All calls of the worker's saver are made on the worker's OS thread.
 
-    Each chunk is stored in the commit of the state it describes. Message chunks are also stored
-    earlier, while the model streams. Nothing is stored before the checkpoint on which it depends,
-    because another worker could not find it. With ``at_exit`` everything is stored at the end.
-    ``failure`` is the exception of the worker's saver.
+    Each chunk is stored in the commit of the state that the chunk describes. Chunks of messages are
+    also stored earlier, while the model streams. Nothing is stored before the checkpoint on which
+    it depends, because another worker could not find it. With ``at_exit``, everything is stored at
+    the end. ``failure`` is the exception of the worker's saver.
     """
 
     def __init__(
@@ -72,15 +78,16 @@ class RunSaver(BridgedSaver):
         self._at_exit = at_exit
         self.failure: BaseException | None = None
         self.task_interrupts = TaskInterrupts()
-        #: Writes of tasks whose end is not emitted yet.
+        #: Writes of tasks whose end has not been emitted yet.
         self._held: dict[str, _PendingWrites] = {}
-        #: Commits to be stored at the exit.
+        #: Commits that are stored at the end of the run.
         self._collected: list[Commit] = []
-        #: Newest stored checkpoints by namespace, and futures of awaited ones.
+        #: The newest stored checkpoint by namespace, and futures of checkpoints that are being
+        #: stored.
         self._stored: dict[str, str] = {}
         self._awaited: dict[str, Future[None]] = {}
         self._messages = MessageBuffer()
-        #: Message chunks to be stored, and the future of their store.
+        #: Message chunks that are not stored yet, and the future of the current store.
         self._spoken: list[Chunk] = []
         self._said: Future[None] | None = None
         self._lock = Lock()
@@ -88,9 +95,9 @@ class RunSaver(BridgedSaver):
     def put_writes(
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
-        """Store the writes of a task, or keep them until the task's end is emitted.
+        """Store the writes of a task, but not before the task's end is emitted.
 
-        LangGraph does both concurrently on two OS threads. On an event loop it emits first.
+        LangGraph writes and emits concurrently on two OS threads. On an event loop, it emits first.
         """
         held = _PendingWrites(config, writes, task_id, task_path)
         with self._lock:
@@ -102,7 +109,9 @@ class RunSaver(BridgedSaver):
     async def aput_writes(
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
-        """Store the writes of a task, or keep them to be stored with those of other tasks."""
+        """Store the writes of a task, or keep them until the writes of other tasks can be stored in
+        the same commit.
+        """
         if self._ledger.is_ambiguous(task_id):
             with self._lock:
                 self._held[task_id] = _PendingWrites(config, writes, task_id, task_path)
@@ -112,7 +121,7 @@ class RunSaver(BridgedSaver):
         await super().aput_writes(config, writes, task_id, task_path)
 
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """Store a checkpoint after the writes of tasks whose end is not emitted."""
+        """Store a checkpoint, after the writes of tasks whose end has not been emitted."""
         for stored in self._list_awaited(config):
             stored.result()
         ns = config["configurable"].get("checkpoint_ns", "")
@@ -120,7 +129,7 @@ class RunSaver(BridgedSaver):
         return super().put(config, checkpoint, metadata, new_versions)
 
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """Store a checkpoint after the writes of tasks that must be stored together."""
+        """Store a checkpoint, after the writes of tasks that must be stored in the same commit."""
         for stored in self._list_awaited(config):
             await asyncio.shield(asyncio.wrap_future(stored))
         ns = config["configurable"].get("checkpoint_ns", "")
@@ -129,9 +138,11 @@ class RunSaver(BridgedSaver):
         return await super().aput(config, checkpoint, metadata, new_versions)
 
     def _list_awaited(self, config: Any) -> list[Future[None]]:
-        """Return the futures that must complete before anything is stored on a checkpoint.
+        """Return the futures that must complete before anything that depends on a checkpoint is
+        stored.
 
-        With the durability ``async`` LangGraph starts a super-step before its checkpoint is stored.
+        With the durability ``async``, LangGraph starts a super-step before its checkpoint is
+        stored.
         """
         if self._at_exit:
             return []
@@ -147,7 +158,7 @@ class RunSaver(BridgedSaver):
             ]
 
     def store_rest(self) -> None:
-        """Store the remaining writes of tasks and of the run."""
+        """Store the remaining writes of the tasks and of the run."""
         self._store_pending(self._take_pending(lambda held: True))
         self._perform(self._store_collected)
 
@@ -165,24 +176,28 @@ class RunSaver(BridgedSaver):
         self._perform(self._put_pending, held)
 
     def _put_pending(self, held: Sequence[_PendingWrites]) -> None:
-        # Stored in one commit, because a cached update may belong to any of these tasks.
+        # Use one commit, because a cached update may belong to any of these tasks.
         self._commit_all([self._build_commit(*one) for one in held])
 
     def add_chunk(self, chunk: Chunk) -> None:
-        """Add a chunk of LangGraph. If it ends a task, store the task's writes."""
+        """Add a chunk from LangGraph.
+
+        If the chunk ends a task, the task's writes are stored.
+        """
         ended = self._ledger.add_chunk(chunk)
         with self._lock:
             held = None if ended is None else self._held.pop(ended, None)
         if held is not None:
-            # Some of LangGraph's OS threads drop exceptions, so the next call raises it.
+            # Some of LangGraph's OS threads discard exceptions, so the next call raises the
+            # exception.
             with suppress(Exception):
                 self._store_pending([held])
 
     def add_message(self, chunk: Chunk) -> None:
-        """Add a message chunk, and store buffered chunks if it is time.
+        """Add a message chunk, and store the buffered chunks if they are due.
 
-        Faster models wait for the store. Chunks of a task that had finished before are ignored,
-        because LangGraph runs an error handler again.
+        Models that stream faster than chunks are stored have to wait. LangGraph runs an error
+        handler again on resume, so chunks of a task that had already finished are ignored.
         """
         ns, mode, (_, metadata) = chunk
         if not self._ledger.is_event(ns, mode) or self._ledger.is_over(metadata[_NS]):
@@ -207,7 +222,7 @@ class RunSaver(BridgedSaver):
         """Remove and return the message chunks of tasks whose checkpoint is stored.
 
         ``stored`` are the newest checkpoints by namespace. With ``whole``, chunks that are not due
-        yet are included.
+        yet are also returned.
         """
         taken: list[Chunk] = []
         with self._lock:
@@ -220,7 +235,7 @@ class RunSaver(BridgedSaver):
         return taken
 
     def take_rest(self, status: str) -> list[Chunk]:
-        """Remove and return the chunks stored with the run's outcome."""
+        """Remove and return the chunks that are stored with the run's outcome."""
         spoken = [*self._spoken, *self._messages.take()]
         return [*spoken, *self._ledger.take_rest(status)]
 
@@ -264,11 +279,11 @@ class RunSaver(BridgedSaver):
         return found
 
     def _is_of_this_call(self, ns: str, found: CheckpointTuple) -> bool:
-        """Return whether a subgraph has stored a checkpoint in the call that loads it.
+        """Return whether a subgraph stored its checkpoint in the same call that now loads it.
 
-        A subgraph with ``checkpointer=True`` may have stored one in an earlier super-step. In the
-        first super-step of a resumed run, LangGraph would resume from that checkpoint, which is the
-        subgraph's end, and the call would do nothing.
+        A subgraph with ``checkpointer=True`` may have stored the checkpoint in an earlier
+        super-step. In the first super-step of a resumed run, LangGraph would resume from this
+        checkpoint. Since it is the subgraph's end, the call would do nothing.
         """
         above = self._ledger.list_bases_above(ns)
         if not above or NS_END in ns.rpartition(NS_SEP)[2]:
@@ -291,14 +306,14 @@ class RunSaver(BridgedSaver):
             self._store(collected)
 
     def _store(self, commits: list[Commit]) -> None:
-        """Store the commits of some calls, with the chunks emitted for them."""
+        """Store the commits of some calls, with the chunks that were emitted for these commits."""
         added = {_get_ns(one): one.checkpoint["id"] for one in commits if one.checkpoint}
         stored = self._stored | added
         begun: list[Commit] = []
         kept: list[BufferedChunk] = []
         for commit in commits:
             ns = _get_ns(commit)
-            # The super-steps of parent graphs started before this one.
+            # The super-steps of parent graphs started before this super-step.
             for one in self._ledger.take_beginnings(ns, stored):
                 begun.append(self._record_beginning(one))
                 kept += one.chunks
@@ -323,7 +338,7 @@ class RunSaver(BridgedSaver):
             awaited.set_result(None)
 
     def _record_beginning(self, begun: Beginning) -> Commit:
-        """Return the commit that stores the start of a super-step."""
+        """Build the commit that stores the start of a super-step."""
         ref = {
             "thread_id": self._thread_id,
             "checkpoint_ns": begun.ns,

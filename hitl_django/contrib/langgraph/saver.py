@@ -1,4 +1,7 @@
-"""Engine saver with LangGraph's interface, the base of all savers of LangGraph graphs."""
+"""Saver of the engine with LangGraph's interface.
+
+It is the base class of all savers of LangGraph graphs.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +36,14 @@ _COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id")
 
 
 class BridgedSaver(BaseCheckpointSaver[int]):
-    """LangGraph saver that stores with an engine saver.
+    """LangGraph saver that stores with a saver of the engine.
 
-    Calls of the engine saver are made by ``_perform``, or on an event loop by ``_aperform``.
-    ``_locate`` and ``_name`` convert coordinates to those of the engine saver and back.
+    ``_perform`` calls the engine's saver, and ``_aperform`` calls it on an event loop. ``_locate``
+    and ``_name`` convert coordinates to those of the engine's saver and back.
     """
 
-    #: Keys of the run's configurable that LangGraph would add to each checkpoint's metadata.
+    #: Keys of the run's ``configurable`` that LangGraph would add to the metadata of each
+    #: checkpoint.
     private: frozenset[str] = frozenset()
 
     def __init__(self, saver: OurSaver) -> None:
@@ -50,12 +54,12 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         return self._saver.get_next_version(current, channel)
 
     def with_allowlist(self, extra_allowlist: Any) -> BridgedSaver:
-        """Allow the classes in a graph's schemas in the state; return the saver."""
+        """Allow the classes in a graph's schemas in the state, and return the saver."""
         for cls in find_listed_classes(extra_allowlist):
             adopt_model(cls)
         return self
 
-    # Sync and async methods differ only in the caller of the engine saver.
+    # Sync and async methods differ only in how they call the engine's saver.
 
     def get_tuple(self, config: Any) -> ForeignTuple | None:
         return self._convert_tuple(self._perform(self._load, config))
@@ -104,19 +108,19 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         await self._aperform(self._put_writes, config, writes, task_id, task_path)
 
     def _perform(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call the engine saver in a place where such calls are possible."""
+        """Call the engine's saver on an OS thread where the call is possible."""
         return function(*args)
 
     async def _aperform(self, function: Callable[..., Any], *args: Any) -> Any:
         return await self._saver.acall(function, *args)
 
     def _locate(self, config: Any) -> RunnableConfig:
-        """Return the engine coordinates for the graph's config."""
+        """Convert the graph's config to coordinates of the engine."""
         named: Mapping[str, Any] = config["configurable"]
         return {"configurable": {name: named[name] for name in _COORDINATES if name in named}}
 
     def _name(self, config: RunnableConfig) -> Any:
-        """Return the graph's coordinates for an engine config."""
+        """Convert a config of the engine to the graph's coordinates."""
         return config
 
     def _load(self, config: Any) -> CheckpointTuple | None:
@@ -158,7 +162,7 @@ class BridgedSaver(BaseCheckpointSaver[int]):
     def _build_writes(
         self, task_id: str, task_path: str, writes: Sequence[tuple[str, Any]]
     ) -> TaskWrites:
-        """Return the writes of a task in the engine's classes."""
+        """Convert the writes of a task to the engine's classes."""
         return TaskWrites(task_id, task_path, writes)
 
     def _commit(self, commit: Commit) -> None:
@@ -180,14 +184,15 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         )
 
     def _list_writes(self, found: CheckpointTuple) -> Sequence[PendingWrite]:
-        """Return the pending writes of a checkpoint that LangGraph should see."""
+        """Return those pending writes of a checkpoint that LangGraph should see."""
         return [write for write in found.pending_writes or () if write[1] not in MEMORY]
 
 
 def _sort_theirs_after(checkpoint_id: str) -> None:
-    """Make later ids of LangGraph sort after one that may come from a faster clock.
+    """Make later ids of LangGraph sort after this id, which may come from a faster clock.
 
-    LangGraph takes the greatest id for the newest, so its next checkpoint would be ignored.
+    LangGraph considers the greatest id the newest, so it would otherwise ignore its next
+    checkpoint.
     """
     clock: Any = their_ids
     made = read_time(checkpoint_id)

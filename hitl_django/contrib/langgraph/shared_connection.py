@@ -15,18 +15,20 @@ from hitl_django.errors import OpenTransactionError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Connection of the graph's caller. LangGraph copies the context to its OS threads.
+#: Connection of the OS thread that called the graph. LangGraph copies this context variable to its
+#: OS threads.
 _caller: ContextVar[Any] = ContextVar("caller", default=None)
-#: Connections that are in use by such a call, with whether a transaction was open before it.
+#: Connections in use by these calls, with whether a transaction was already open.
 _before: dict[int, bool] = {}
 
 
 def call_with_connection(
     using: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
 ) -> R:
-    """Call a function with this OS thread's connection, or with the caller's.
+    """Call a function with the connection of the graph's caller or, outside of a graph, with this
+    OS thread's connection.
 
-    A connection opened on such an OS thread would stay open until garbage collection.
+    A connection opened on an OS thread of LangGraph would stay open until it is garbage-collected.
 
     Raises:
         OpenTransactionError: if the caller of the graph has an open transaction.
@@ -42,13 +44,13 @@ def call_with_connection(
             "TransactionTestCase."
         )
     with shared_connections.use(using) as shared:
-        # A separate context, so that later calls on this OS thread don't use the connection.
+        # Use a separate context, so that later calls on this OS thread don't use the connection.
         return copy_context().run(_call_on, shared, call)
 
 
 def _call_on(connection: Any, call: Callable[[], R]) -> R:
     if id(connection) in _before:
-        return call()  # nested call
+        return call()  # This is a nested call.
     _before[id(connection)] = connection.in_atomic_block
     try:
         return call()
@@ -57,9 +59,11 @@ def _call_on(connection: Any, call: Callable[[], R]) -> R:
 
 
 def _has_transaction(connection: Any) -> bool:
-    """Return whether the caller has an open transaction, besides that of a current store."""
+    """Return whether the caller has an open transaction, apart from the transaction of a current
+    store.
+    """
     if connection.connection is None or not connection.in_atomic_block:
         return False
     if connection.closed_in_transaction:
-        return False  # the run has replaced the connection of its node
+        return False  # The run has replaced the connection of its node.
     return _before.get(id(connection), True)

@@ -1,4 +1,4 @@
-"""LangGraph's store interface on DjangoStore, shared by the graphs of both engines."""
+"""LangGraph's store interface on DjangoStore, which graphs of both engines can share."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _OPERATIONS: dict[type, type] = {
 class LangGraphStore(theirs.BaseStore):
     """Store for LangGraph graphs: ``graph.compile(store=LangGraphStore())``.
 
-    It wraps DjangoStore with the same items, limits and times to live, sync and async. Vectors are
-    stored as bytes with the items and compared in Python, without a database extension.
+    It wraps DjangoStore, so items, limits and times to live are the same. Sync and async methods
+    are available. Vectors are stored as bytes with the items and compared in Python, without a
+    database extension.
     """
 
     supports_ttl = True
@@ -39,11 +40,11 @@ class LangGraphStore(theirs.BaseStore):
 
     @property
     def embeddings(self) -> Any:
-        """Embeddings of the store, or None."""
+        """The embeddings of the store, or None."""
         return self._store.embeddings
 
     def sweep_ttl(self) -> int:
-        """Delete expired items without waiting for the sweep; return their number."""
+        """Delete expired items without waiting for the sweep, and return their number."""
         return call_with_connection(write_alias(), self._store.sweep_ttl)
 
     def batch(self, ops: Iterable[theirs.Op]) -> list[theirs.Result]:
@@ -56,14 +57,20 @@ class LangGraphStore(theirs.BaseStore):
 
 
 class _BorrowingStore(DjangoStore):
-    """DjangoStore for LangGraph's OS threads; embeddings are computed on these."""
+    """DjangoStore for LangGraph's OS threads.
+
+    These OS threads also compute the embeddings.
+    """
 
     def perform(self, ops: Sequence[ours.Op], embedded: EmbeddedTexts) -> list[ours.Result]:
         return call_with_connection(write_alias(), super().perform, ops, embedded)
 
 
 def _convert_operation(op: Any) -> Any:
-    """Return an engine operation; other objects unchanged, to be rejected by the store."""
+    """Convert an operation to the engine's class.
+
+    Other objects are returned unchanged, and the store rejects them.
+    """
     if isinstance(op, theirs.ListNamespacesOp):
         conditions = (ours.MatchCondition(*each) for each in op.match_conditions or ())
         return ours.ListNamespacesOp(tuple(conditions), op.max_depth, op.limit, op.offset)
@@ -81,7 +88,10 @@ def _convert_results(results: Iterable[Any]) -> list[Any]:
 
 
 def _convert_item(found: Any) -> Any:
-    """Return LangGraph's form of an item; other results unchanged."""
+    """Convert an item to LangGraph's class.
+
+    Other results are returned unchanged.
+    """
     if isinstance(found, SearchItem):
         return theirs.SearchItem(
             found.namespace, found.key, found.value, found.created_at, found.updated_at, found.score

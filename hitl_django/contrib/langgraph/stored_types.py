@@ -1,4 +1,6 @@
-"""Registration of LangGraph's classes under short names, so that stored bytes name no code."""
+"""Registration of LangGraph's classes under short names, so that stored bytes don't refer to
+code.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from hitl_django.engine.serde import has_recipe, register_model, register_type
 
 
 def register_stored_types() -> None:
-    """Register the classes that LangGraph itself puts into state, for all codecs."""
+    """Register for all codecs the classes that LangGraph itself stores in the state."""
     register_type(
         "langgraph.Send",
         Send,
@@ -31,9 +33,10 @@ def register_stored_types() -> None:
 
 
 def find_listed_classes(allowlist: Collection[Any]) -> Iterator[type]:
-    """Yield the classes of LangGraph's allow-list that are stored field by field.
+    """Yield the classes in LangGraph's allow-list that are stored field by field.
 
-    Entries are classes, or pairs of module and name. Only loaded modules are considered.
+    Entries are classes, or pairs of module and name. Only modules that are already loaded are
+    considered.
     """
     for listed in allowlist:
         found: Any = listed

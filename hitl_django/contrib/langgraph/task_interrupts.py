@@ -1,7 +1,7 @@
-"""Interrupts of LangGraph's tasks, and validation of their responses.
+"""Interrupts of LangGraph's tasks, and validation of the responses.
 
-LangGraph assigns responses by position, regardless of the interrupt. Therefore hashes of a task's
-interrupts are stored, and each response is compared with them when it is used.
+LangGraph assigns responses by position, whichever interrupt is raised there. Hashes of a task's
+interrupts are therefore stored. When a response is used, the interrupt is compared with the hash.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from hitl_django.services.runs.state import render_json
 
 @dataclass(frozen=True, slots=True)
 class InterruptedTask:
-    """Task with pending interrupts: its location, and the number of its responses."""
+    """A task with pending interrupts: its location, and the number of responses it has received."""
 
     config: RunnableConfig
     task_id: str
@@ -49,12 +49,14 @@ class InterruptedTask:
     answered: int
 
     def called_by(self, other: InterruptedTask) -> bool:
-        """Return whether another task called this one, as in functional graphs."""
+        """Return whether another task called this task, as in functional graphs."""
         called = self.task_path.startswith(f"~{PUSH}, {other.task_path}, ")
         return called and self.config == other.config
 
     def list_interrupts(self, ns: str) -> Iterator[PendingInterrupt]:
-        """Yield the interrupts of the task in this namespace, without those of its subgraphs."""
+        """Yield the interrupts of the task in this namespace, without interrupts of its
+        subgraphs.
+        """
         ref, name = self.config["configurable"], split_path(ns)[-1]
         own = ids.make_interrupt_id(ns, self.answered)
         for one in self.interrupts:
@@ -68,25 +70,28 @@ class InterruptedTask:
 
 
 class TaskInterrupts:
-    """Interrupts of a run's tasks.
+    """The interrupts of a run's tasks.
 
-    ``misplaced`` describes a response that would have reached another interrupt. ``passed`` are the
-    checkpoints whose breakpoint a person has approved.
+    ``misplaced`` describes a response that would have reached a different interrupt. ``passed`` are
+    the checkpoints whose breakpoint a person has approved.
     """
 
     def __init__(self) -> None:
         self.misplaced: InterruptChangedError | None = None
         self.passed: set[str] = set()
         self._asking: dict[str, InterruptedTask] = {}
-        #: Hashes of the tasks' interrupts, by position.
+        #: Hashes of the interrupts of each task, by position.
         self._asked: dict[str, Mapping[str, str]] = {}
 
     def get_task_interrupts(self, task_id: str) -> Mapping[str, str]:
-        """Return hashes of a task's interrupts, by position."""
+        """Return the hashes of a task's interrupts, by position."""
         return self._asked.get(task_id, {})
 
     def list_interrupts(self, names: Mapping[str, str]) -> list[PendingInterrupt]:
-        """Return the pending interrupts; ``names`` are nodes by task id."""
+        """Return the pending interrupts.
+
+        ``names`` are the names of nodes by task id.
+        """
         found = [
             asked_here
             for task in self._asking.values()
@@ -103,7 +108,7 @@ class TaskInterrupts:
         return f"{above}{NS_SEP}{own}" if above else own
 
     def record_task_interrupts(self, asked_here: PendingInterrupt) -> Commit:
-        """Return the commit that stores the hashes of a task's interrupts."""
+        """Build the commit that stores the hashes of a task's interrupts."""
         asked = {
             **self._asked.get(asked_here.task_id, {}),
             str(asked_here.index): ids.hash_json(asked_here.interrupt.value),
@@ -125,7 +130,7 @@ class TaskInterrupts:
     def check_answers(
         self, found: CheckpointTuple, writes: Sequence[PendingWrite]
     ) -> Sequence[PendingWrite]:
-        """Return a checkpoint's writes for LangGraph, with validated responses."""
+        """Return a checkpoint's writes for LangGraph, after validating the responses among them."""
         pending = found.pending_writes or ()
         self._asked |= {task: value for task, name, value in pending if name == ASKED}
         kept: list[PendingWrite] = []
@@ -133,7 +138,7 @@ class TaskInterrupts:
             if name != RESUME:
                 kept.append((task, name, value))
             elif task == NULL_TASK_ID:
-                # LangGraph would use it as the response to the next interrupt.
+                # LangGraph would use the approval as the response to the next interrupt.
                 self.passed.add(found.checkpoint["id"])
             else:
                 given = _CheckedAnswers(value, self.get_task_interrupts(task), self._refuse)
@@ -149,11 +154,11 @@ class TaskInterrupts:
 
 
 class _CheckedAnswers(list[Any]):
-    """Responses of a task by position, each for the interrupt to which it was given.
+    """The responses of a task by position, each with the interrupt to which it was given.
 
-    ``interrupt`` looks up a response without passing its payload to anything, so the payload is
-    read from its frame (docs/explanation/decisions.md, section 8). A test fails as soon as
-    LangGraph passes it.
+    ``interrupt`` looks a response up without passing its payload, so the payload is read from the
+    caller's frame (docs/explanation/decisions.md, section 8). If LangGraph starts to pass the
+    payload, a test fails.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Import of threads from LangGraph's databases: history, pending steps and interrupts.
+"""Import of threads from LangGraph's databases, with history, pending steps and interrupts.
 
-A thread is imported completely or not at all. A thread with pending interrupts gets a queued run,
-and the worker that executes it adds the interrupts to the review queue.
+A thread is imported completely or not at all. A thread with pending interrupts gets a queued run.
+The worker that executes this run adds the interrupts to the review queue.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from .imported_state import check_known_nodes, find_state
 from .pending_steps import PendingStep, Place, is_new, number_interrupts
 from .thread_source import StoredCheckpoint, ThreadSource
 
-#: Verb of the audit log entry for an import.
+#: Verb of the audit log entry about an import.
 IMPORT = "import"
-#: Rows per statement.
+#: Maximum number of rows per statement.
 BATCH = 500
-#: Metadata key in which LangGraph's server stores the graph of a thread.
+#: Metadata key under which LangGraph's server stores the graph of a thread.
 GRAPH_ID = "graph_id"
 
 
@@ -50,17 +50,18 @@ GRAPH_ID = "graph_id"
 def import_thread(
     source: ThreadSource, thread_id: str, graph: str | None = None, *, dry_run: bool = False
 ) -> Run.State | None:
-    """Import a thread, or new checkpoints of one imported before, in one transaction.
+    """Import a thread, or the new checkpoints of a thread that was imported before.
 
-    Returns the state of its new run, or None if there is nothing new. ``graph`` is the registered
-    graph with which it resumes; by default the one in the thread's metadata. With ``dry_run`` the
-    import is rolled back.
+    Everything is stored in one transaction. Returns the state of the new run, or None if there is
+    nothing new to import. ``graph`` is the registered graph with which the thread resumes, by
+    default the graph in the thread's metadata. With ``dry_run``, the import is rolled back.
 
     Raises:
-        HitlError: if the id belongs to another thread, or the thread continued in both places.
+        HitlError: if the id belongs to another thread, or if both copies of the thread have
+            continued.
         RunStateError: if a worker is using the thread.
-        GraphChangedError: if it belongs to another graph.
-        PayloadError: if it contains values that can't be stored.
+        GraphChangedError: if the thread belongs to another graph.
+        PayloadError: if the thread contains values that can't be stored.
     """
     check_names(thread_id=thread_id)
     with source.snapshot(), transaction.atomic(using=write_alias()):
@@ -70,17 +71,17 @@ def import_thread(
 
 
 class _Import:
-    """Import of one thread in a transaction."""
+    """The import of one thread in a transaction."""
 
     def __init__(self, source: ThreadSource, thread_id: str, graph: str | None) -> None:
         self.source, self.thread_id, self.graph = source, thread_id, graph
         self.found = source.list_checkpoints(thread_id)
         self.paths = source.read_paths(thread_id)
-        #: Pending writes of checkpoints without a child.
+        #: Pending writes of checkpoints that have no child.
         self.pending: dict[Place, PendingStep] = {}
-        #: Registered graph with which the thread resumes.
+        #: The registered graph with which the thread resumes.
         self.registered: RegisteredGraph | None = None
-        #: Times at which LangGraph stored the new checkpoints.
+        #: The times at which LangGraph stored the new checkpoints.
         self.stored_at: dict[Place, datetime] = {}
 
     def perform(self) -> Run.State | None:
@@ -88,7 +89,7 @@ class _Import:
             return None
         thread = self._lock()
         if thread is not None:
-            # A graph's classes are allowed in values only after it is built.
+            # Build the graph first, because its classes are allowed in values only afterwards.
             with suppress(UnknownGraphError):
                 self.registered = registry.get_graph(thread.graph)
         known = set() if thread is None else self._list_known(thread)
@@ -110,7 +111,7 @@ class _Import:
         return self._start_run(thread, registered, root, saver)
 
     def _lock(self) -> Thread | None:
-        """Return the thread's locked row, or None."""
+        """Lock and return the thread's row, or return None if the thread doesn't exist."""
         rows = Thread.objects.using(write_alias()).filter(thread_id=self.thread_id)
         pk = rows.values_list("pk", flat=True).first()
         return None if pk is None else leases.lock_thread(pk=pk)
@@ -120,7 +121,7 @@ class _Import:
         return set(rows.values_list("ns", "checkpoint_id"))
 
     def _find_grown(self, known: set[Place]) -> dict[Place, CheckpointTuple]:
-        """Return existing checkpoints at the end of a branch that have more writes."""
+        """Return the existing checkpoints at the end of a branch that have new writes."""
         followed = {
             (one.ns, one.parent_id) for one in self.found if (one.ns, one.checkpoint_id) in known
         }
@@ -137,7 +138,7 @@ class _Import:
         return grown
 
     def _refuse_unless_ours(self, thread: Thread, known: set[Place]) -> None:
-        """Raise if an existing thread must not be extended."""
+        """Raise an error if an existing thread must not be extended."""
         using = write_alias()
         if not AuditEntry.objects.using(using).filter(thread=thread, verb=IMPORT).exists():
             raise ThreadExistsError(
@@ -175,7 +176,7 @@ class _Import:
         return roots[-1]
 
     def _find_graph(self, newest: StoredCheckpoint) -> RegisteredGraph:
-        """Return the graph with which the thread resumes, after building it."""
+        """Return the graph with which the thread resumes, and build it."""
         metadata = self.source.read_metadata(self.thread_id, "", newest.checkpoint_id)
         named = metadata.get(GRAPH_ID)
         if self.graph is None and not named:
@@ -190,7 +191,9 @@ class _Import:
         new: Sequence[StoredCheckpoint],
         grown: Mapping[Place, CheckpointTuple],
     ) -> None:
-        """Store checkpoints with the writes that led to them, and the writes on the last ones."""
+        """Store checkpoints with the writes that led to them, and the pending writes of the last
+        checkpoints.
+        """
         versions: dict[Place, Mapping[str, Any]] = {}
         for place, found in grown.items():
             self.pending[place] = PendingStep.read(found, self.paths)
@@ -229,7 +232,9 @@ class _Import:
         return self.source.read(self.thread_id, ns, checkpoint_id, self._find_channels(ns))
 
     def _find_channels(self, ns: str) -> Mapping[str, BaseChannel]:
-        """Return the channels of the graph in a namespace, or an empty dict if it is unknown."""
+        """Return the channels of the graph in a namespace, or an empty dict if the graph is
+        unknown.
+        """
         if self.registered is None:
             return {}
         root = self.registered.graph
@@ -238,7 +243,10 @@ class _Import:
         return next((graph.channels for _, graph in iterate_subgraphs(root, ns, True)), {})
 
     def _date(self, thread: Thread) -> None:
-        """Set the time of each step to that of the source; the saver stores the current time."""
+        """Set the time of each checkpoint to the time in the source.
+
+        The saver stores the current time.
+        """
         rows = Checkpoint.objects.using(write_alias()).filter(thread=thread)
         dated = []
         for row in rows.only("ns", "checkpoint_id").iterator():
@@ -254,7 +262,7 @@ class _Import:
         root: CheckpointTuple,
         saver: DjangoSaver,
     ) -> Run.State:
-        """Create a run for the thread, in the state in which LangGraph left it."""
+        """Create a run for the thread, in the state in which LangGraph left the thread."""
         using = write_alias()
         batch = WriteBatch(using)
         replaced = Run.objects.using(using).filter(thread=thread, state__in=Run.ACTIVE).first()
@@ -262,7 +270,7 @@ class _Import:
             cancel_run(batch, replaced, thread, interrupts=Interrupt.Status.SUPERSEDED)
         state, error = find_state(registered, saver, self.thread_id, self.paths)
         is_over = state not in Run.ACTIVE
-        # Invalidates earlier leases, so that their owners can't store anything.
+        # Invalidate earlier leases, so that their owners can't store anything.
         Thread.objects.using(using).filter(pk=thread.pk).update(
             epoch=F("epoch") + 1,
             attempts=0,

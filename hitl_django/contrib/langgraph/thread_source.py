@@ -1,4 +1,4 @@
-"""Threads in databases of LangGraph's savers, read with these savers."""
+"""Threads in databases of LangGraph's savers, read with LangGraph's savers."""
 
 from __future__ import annotations
 
@@ -29,17 +29,19 @@ from .conversions import convert_checkpoint, convert_to_ours, drop_snapshot_coun
 
 #: Function that executes a statement with ``{}`` placeholders and returns its rows.
 Fetch = Callable[..., Sequence[Sequence[Any]]]
-#: First checkpoint version in which Sends are stored in a channel.
+#: First checkpoint version that stores Sends in a channel.
 _SENDS_IN_CHANNEL = 4
 _MAX_COUNT = 2**31
 
 
 class SourceError(HitlError, OSError):
-    """The database to import from is unreachable, or is not one of LangGraph's savers."""
+    """The database to import from can't be reached, or doesn't belong to one of LangGraph's
+    savers.
+    """
 
 
 class StoredCheckpoint(NamedTuple):
-    """Reference to a checkpoint in a source, and to its parent."""
+    """Reference to a checkpoint in a source, and to the checkpoint's parent."""
 
     ns: str
     checkpoint_id: str
@@ -49,8 +51,8 @@ class StoredCheckpoint(NamedTuple):
 class ThreadSource:
     """Database of a LangGraph saver, whose contents are converted to the engine's classes.
 
-    Reads within a ``snapshot`` are consistent. ``failure`` is the driver's exception for an
-    unreachable database. Other exceptions mean that the contents can't be read.
+    Reads within a ``snapshot`` are consistent. ``failure`` is the exception that the driver raises
+    for an unreachable database. Any other exception means that the contents can't be read.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class ThreadSource:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Release the snapshot at the end of the block."""
+        """Read consistently within the block, and release the snapshot at its end."""
         try:
             yield
         finally:
@@ -78,7 +80,7 @@ class ThreadSource:
         return [thread_id for (thread_id,) in rows]
 
     def list_checkpoints(self, thread_id: str) -> list[StoredCheckpoint]:
-        """Return the references of a thread's checkpoints, parents first."""
+        """Return references to a thread's checkpoints, with parents before their children."""
         rows = self._fetch(
             "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id FROM checkpoints "
             "WHERE thread_id = {} ORDER BY checkpoint_id",
@@ -117,12 +119,12 @@ class ThreadSource:
     ) -> CheckpointTuple:
         """Read a checkpoint with its pending writes.
 
-        ``channels`` are those of the registered graph. Values of DeltaChannels are computed with
-        them from LangGraph's stored deltas.
+        ``channels`` are the channels of the registered graph. They compute the values of
+        DeltaChannels from LangGraph's stored deltas.
 
         Raises:
-            UnknownTagError: for a class that isn't registered.
-            CorruptPayloadError: for other unreadable contents.
+            UnknownTagError: if a value has a class that isn't registered.
+            CorruptPayloadError: if the contents can't be read for another reason.
         """
         try:
             found = self._read_theirs(thread_id, ns, checkpoint_id, channels)
@@ -155,9 +157,10 @@ class ThreadSource:
         if found is None:
             raise LookupError("it no longer exists")
         checkpoint: Any = found.checkpoint
-        datetime.fromisoformat(checkpoint["ts"])  # rejects an invalid value with a reason
+        datetime.fromisoformat(checkpoint["ts"])  # Rejects an invalid value, with a reason.
         self._complete_values(found, channels)
-        # Older versions store Sends beside the channels, and in the writes that led here.
+        # Older versions store Sends next to the channels, and in the writes that led to the
+        # checkpoint.
         sends = checkpoint.pop("pending_sends", None)
         if checkpoint["v"] < _SENDS_IN_CHANNEL and not sends and found.parent_config is not None:
             sends = self._find_sends(thread_id, ns, found.parent_config)
@@ -202,15 +205,16 @@ def open_sqlite(path: Path) -> Iterator[ThreadSource]:
     """Open a copy of a SqliteSaver file.
 
     Raises:
-        SourceError: if it is not such a file.
+        SourceError: if the file doesn't belong to a SqliteSaver.
     """
     make_saver = _load_saver("sqlite").SqliteSaver
     with (
         _describing(sqlite3.Error, str(path)),
         closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as original,
-        closing(sqlite3.connect("")) as connection,  # temporary file, not visible to others
+        # A temporary database that no other process can see.
+        closing(sqlite3.connect("")) as connection,
     ):
-        # The saver migrates databases of older releases. The original must not be changed.
+        # The saver migrates databases of older releases, but the original must not be changed.
         original.backup(connection)
 
         def fetch(statement: str, *values: Any) -> Sequence[Sequence[Any]]:
@@ -227,7 +231,7 @@ def open_postgres(url: str) -> Iterator[ThreadSource]:
     """Open a PostgresSaver database for reading.
 
     Raises:
-        SourceError: if it is not such a database.
+        SourceError: if the database doesn't belong to a PostgresSaver.
     """
     make_saver = _load_saver("postgres").PostgresSaver
     psycopg = import_module("psycopg")
@@ -237,7 +241,7 @@ def open_postgres(url: str) -> Iterator[ThreadSource]:
     ):
         _show_task_paths(connection)
         connection.read_only = True
-        # Makes reads of a thread consistent.
+        # With this isolation level, the reads of a thread are consistent.
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
 
         def fetch(statement: str, *values: Any) -> Sequence[Sequence[Any]]:
@@ -251,16 +255,16 @@ def open_postgres(url: str) -> Iterator[ThreadSource]:
 
 
 def _show_task_paths(connection: Any) -> None:
-    """Create a temporary view, so that the current saver can read an older schema.
+    """Create a temporary view with which the current saver can read an older schema.
 
-    The saver would migrate the database, which a reader should not do.
+    The saver would otherwise migrate the database, which a reader should not do.
     """
     found = connection.execute(
         "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('checkpoint_writes') "
         "AND attname IN ('task_id', 'task_path')"
     ).fetchall()
     if len(found) == 1:
-        # A temporary view takes precedence over a table with its name.
+        # PostgreSQL prefers a temporary view to a table of the same name.
         connection.execute(
             "CREATE TEMPORARY VIEW checkpoint_writes AS "
             "SELECT *, '' AS task_path FROM checkpoint_writes"
@@ -269,7 +273,10 @@ def _show_task_paths(connection: Any) -> None:
 
 
 def _load_saver(kind: str) -> Any:
-    """Return the module of a LangGraph saver, which is in a separate package."""
+    """Import and return the module of a LangGraph saver.
+
+    The module belongs to a separate package.
+    """
     try:
         return import_module(f"langgraph.checkpoint.{kind}")
     except ImportError as error:
@@ -278,7 +285,7 @@ def _load_saver(kind: str) -> Any:
 
 @contextmanager
 def _describing(failure: type[Exception], name: str) -> Iterator[None]:
-    """Convert exceptions of a driver to SourceError."""
+    """Convert exceptions of a database driver to SourceError."""
     try:
         yield
     except failure as error:
@@ -289,18 +296,18 @@ def _describing(failure: type[Exception], name: str) -> Iterator[None]:
 
 
 def _join_pieces(channel: BaseChannel, pieces: Any) -> Any:
-    """Return the value of a DeltaChannel from its snapshot and later writes."""
+    """Compute the value of a DeltaChannel from its snapshot and later writes."""
     held = pieces.get("seed", MISSING)
     value = held.value if type(held) is _DeltaSnapshot else held
     for _, _, written in pieces["writes"]:
-        # One by one, because each super-step may have replaced the value.
+        # Apply the writes one by one, because each super-step may have replaced the value.
         replaces = isinstance(written, TheirOverwrite)
         value = channel.fold(value, [Overwrite(written.value) if replaces else written])
     return channel.initial() if value is MISSING else value
 
 
 def _convert_checkpoint(checkpoint: Any) -> Any:
-    """Return a checkpoint in the engine's classes, with its versions."""
+    """Convert a checkpoint and its versions to the engine's classes."""
     seen = checkpoint["versions_seen"].items()
     return {
         **convert_checkpoint(checkpoint, convert_to_ours),
@@ -310,7 +317,7 @@ def _convert_checkpoint(checkpoint: Any) -> Any:
 
 
 def _convert_write(name: str, value: Any) -> Any:
-    # Old releases stored a single interrupt without a list.
+    # Old releases stored a single interrupt without a list around it.
     given = (value,) if isinstance(value, TheirInterrupt) else value
     return convert_to_ours(name, given)
 
@@ -320,10 +327,10 @@ def _convert_versions(versions: Mapping[str, Any]) -> dict[str, Version]:
 
 
 def _convert_version(version: Any) -> Version:
-    """Return a version with a counter, and a part that distinguishes branches.
+    """Convert a version to a counter, and a part that distinguishes branches.
 
-    LangGraph's versions are strings of both, such as "00000003.0.8257". Versions of old databases
-    are numbers, which don't distinguish branches.
+    LangGraph's versions are strings with both parts, for example "00000003.0.8257". Versions in old
+    databases are numbers, which don't distinguish branches.
     """
     count, _, branch = version.partition(".") if isinstance(version, str) else ("", "", "")
     if not count.isdigit() or int(count) >= _MAX_COUNT or not branch:

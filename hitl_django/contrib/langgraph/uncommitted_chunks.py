@@ -1,8 +1,8 @@
-"""Chunks of a LangGraph run, kept until the state that they describe is stored.
+"""Chunks of a LangGraph run that are kept until the state that they describe is stored.
 
-LangGraph emits chunks independently of storing, and emits some again when a run resumes. Each must
-become an event only once: the start of a super-step is stored with the first writes of its tasks,
-and the chunks of a task with its writes.
+LangGraph emits chunks before or after it stores the state, and emits some chunks again when a run
+resumes. Each chunk must become exactly one event. The start of a super-step is therefore stored
+with the first writes of its tasks, and the chunks of a task are stored with the task's writes.
 """
 
 from __future__ import annotations
@@ -25,15 +25,18 @@ from hitl_django.engine.types import Chunk
 
 from .conversions import convert_to_ours
 
-#: Key with which LangGraph marks updates of tasks that don't run, because their writes are stored
-#: or cached.
+#: Key with which LangGraph marks updates of tasks that don't run, because their writes have been
+#: stored or cached.
 _CACHED = "__metadata__"
-#: Prefix of the names of error handler nodes.
+#: Prefixes of the names of error handler nodes.
 _HANDLERS = ("__error_handler__", "__default_error_handler__")
 
 
 class BufferedChunk(NamedTuple):
-    """Chunk with its position; ``base`` is the checkpoint of its super-step."""
+    """A chunk with its position.
+
+    ``base`` is the checkpoint of its super-step.
+    """
 
     place: int
     base: str
@@ -42,14 +45,17 @@ class BufferedChunk(NamedTuple):
 
 @dataclass(slots=True)
 class _Graph:
-    """Graph with stored state, in its namespace; ``owner`` is the id of the task that runs it."""
+    """A graph with stored state.
+
+    ``owner`` is the id of the task that runs the graph.
+    """
 
     ns: str
     owner: str | None = None
-    #: Checkpoint from which the graph resumes, and the stored writes of its tasks.
+    #: The checkpoint from which the graph resumes, or None.
     found: str | None = None
     statuses: dict[str, TaskStatus] = field(default_factory=dict)
-    #: Checkpoint of the current super-step; empty before the first.
+    #: The checkpoint of the current super-step. Empty before the first super-step.
     base: str = ""
     is_told: bool = False
     #: Tasks of the current super-step, and those not called by another task.
@@ -57,9 +63,9 @@ class _Graph:
     planned: frozenset[str] = frozenset()
     opening: list[BufferedChunk] = field(default_factory=list)
     closing: list[BufferedChunk] = field(default_factory=list)
-    #: Newest of ``closing``, by the OS thread that emitted it.
+    #: The newest chunks of ``closing``, by the OS thread that emitted them.
     newest: defaultdict[int, list[BufferedChunk]] = field(default_factory=lambda: defaultdict(list))
-    #: Number of finished tasks by node, whose updates LangGraph emits again.
+    #: The number of finished tasks by node. LangGraph emits updates of these tasks again.
     finished: Counter[str] = field(default_factory=Counter)
     #: Cached updates that may belong to several tasks of a node.
     cached: defaultdict[str, list[BufferedChunk]] = field(default_factory=lambda: defaultdict(list))
@@ -67,7 +73,10 @@ class _Graph:
 
 @dataclass(slots=True)
 class _Task:
-    """Task of a graph with stored state; ``base`` is the checkpoint of its super-step."""
+    """A task of a graph with stored state.
+
+    ``base`` is the checkpoint of the task's super-step.
+    """
 
     id: str
     name: str
@@ -77,13 +86,15 @@ class _Task:
     has_ended: bool = False
 
     def was_finished(self) -> bool:
-        """Return whether the task had finished when its graph resumed."""
+        """Return whether the task had already finished when its graph resumed."""
         status = self.graph.statuses.get(self.id)
         return status is not None and status.finished
 
 
 class Beginning(NamedTuple):
-    """Start of a super-step that is not stored yet, and the task that makes it necessary."""
+    """The start of a super-step that isn't stored yet, and the task because of which it must be
+    stored.
+    """
 
     ns: str
     checkpoint_id: str
@@ -94,7 +105,7 @@ class Beginning(NamedTuple):
 class UncommittedChunks:
     """Buffer of chunks until the commit with which they are stored.
 
-    LangGraph's OS threads add chunks. ``keep`` converts the data of a chunk for storage.
+    LangGraph's OS threads add chunks. ``keep`` converts a chunk's data for storage.
     """
 
     def __init__(
@@ -102,7 +113,7 @@ class UncommittedChunks:
     ) -> None:
         self._modes, self._subgraphs, self._keep = modes, subgraphs, keep
         self._graphs: dict[str, _Graph] = {}
-        #: Tasks of all graphs.
+        #: The tasks of all graphs.
         self._tasks: dict[str, _Task] = {}
         self._places = count()
         self._lock = threading.Lock()
@@ -127,7 +138,10 @@ class UncommittedChunks:
                 self._add_of_task(task, kept)
 
     def add_chunk(self, chunk: Chunk) -> str | None:
-        """Add a chunk of LangGraph; return the id of the task that it ends, if any."""
+        """Add a chunk from LangGraph.
+
+        Returns the id of the task that the chunk ends, or None.
+        """
         ns, mode, data = chunk
         kept = self._select_chunk(chunk)
         with self._lock:
@@ -140,11 +154,11 @@ class UncommittedChunks:
         return None
 
     def is_event(self, ns: tuple[str, ...], mode: str) -> bool:
-        """Return whether chunks of a graph in a stream mode are events of the run."""
+        """Return whether the run stores chunks of a graph in a stream mode as events."""
         return mode in self._modes and (self._subgraphs or not ns or mode == "custom")
 
     def _select_chunk(self, chunk: Chunk) -> Chunk | None:
-        """Return the part of a chunk to store, or None if it is not an event of the run."""
+        """Return the part of a chunk to store, or None if the run doesn't store it as an event."""
         ns, mode, data = chunk
         if not self.is_event(ns, mode):
             return None
@@ -157,18 +171,21 @@ class UncommittedChunks:
             chunks.append(BufferedChunk(next(self._places), graph.base, chunk))
 
     def _add_of_task(self, task: _Task, chunk: Chunk | None) -> None:
-        # LangGraph runs a finished error handler again. Its chunks are stored already.
+        # LangGraph runs a finished error handler again, but its chunks have already been stored.
         if not task.was_finished():
             self._add(task.chunks, task.graph, chunk)
 
     def _find_owner(self, ns: Sequence[str]) -> _Task | None:
-        """Return the task that stores a namespace: its own, or the nearest one above."""
+        """Return the task with which data of a namespace is stored: the namespace's own or nearest
+        parent task.
+        """
         for at in reversed(range(len(ns))):
             name, _, task_id = ns[at].rpartition(NS_END)
             if task_id in self._tasks:
                 return self._tasks[task_id]
             if name.startswith(_HANDLERS):
-                # LangGraph emits no start of an error handler. Its owner is the failed task.
+                # LangGraph doesn't emit the start of an error handler. The failed task is the owner
+                # of its chunks.
                 failed = self._find_owner(ns[:at])
                 return None if failed is None else self._find_task(failed.graph, task_id, name)
         return None
@@ -176,7 +193,7 @@ class UncommittedChunks:
     def _add_of_graph(self, graph: _Graph, mode: str, data: Any, kept: Chunk | None) -> str | None:
         newest = graph.newest[threading.get_ident()]
         if mode == "tasks" and "result" in data:
-            # LangGraph emits a task's writes and its end directly after each other.
+            # LangGraph emits a task's end directly after the task's writes.
             task = self._find_task(graph, data["id"], data["name"])
             if not task.was_finished():
                 task.chunks += [chunk for chunk in newest if chunk in graph.closing]
@@ -188,16 +205,18 @@ class UncommittedChunks:
         if mode in ("checkpoints", "tasks"):
             newest.clear()
             (self._begin_step if mode == "checkpoints" else self._begin_task)(graph, data, kept)
-        elif graph.found is None or mode == "updates":  # otherwise the state that was loaded
+        # Otherwise the chunk contains the state that was loaded.
+        elif graph.found is None or mode == "updates":
             self._add(graph.closing, graph, kept)
             if kept is not None:
                 newest.append(graph.closing[-1])
         return None
 
     def _add_cached(self, graph: _Graph, data: Any, kept: Chunk | None) -> str | None:
-        """Add the update of a task that doesn't run; return the task's id if it is known.
+        """Add the update of a task that doesn't run.
 
-        The update contains only the node's name.
+        Returns the task's id, or None if it is unknown, because the update contains only the node's
+        name.
         """
         (name,) = data.keys() - {_CACHED}
         if graph.finished[name]:
@@ -220,7 +239,10 @@ class UncommittedChunks:
             self._add(graph.opening, graph, kept)
 
     def _find_task(self, graph: _Graph, task_id: str, name: str) -> _Task:
-        """Return a task of a graph, new if no chunk of it was emitted before."""
+        """Return a task of a graph.
+
+        The task is added if no chunk of the task was emitted before.
+        """
         task = self._tasks.get(task_id)
         if task is None:
             task = _Task(task_id, name, graph, graph.base)
@@ -236,7 +258,7 @@ class UncommittedChunks:
             if not graph.is_told:
                 self._add(graph.opening, graph, kept)
         # The task was called by another task and is stored independently. LangGraph emits the start
-        # of an error handler only when it resumes one.
+        # of an error handler only when it resumes the handler.
         elif is_new and not name.startswith(_HANDLERS):
             self._add(task.chunks, graph, kept)
 
@@ -246,12 +268,12 @@ class UncommittedChunks:
         return task.id
 
     def list_bases_above(self, ns: str) -> list[tuple[str, str]]:
-        """Return namespace and checkpoint of each parent graph of a namespace."""
+        """Return the namespace and the checkpoint of each parent graph of a namespace."""
         with self._lock:
             return [(graph.ns, graph.base) for graph, _ in self._list_above(ns)]
 
     def stands(self, ns: str, stored: Mapping[str, str]) -> bool:
-        """Return whether the checkpoint on which the task in a namespace runs is stored.
+        """Return whether the checkpoint with which the task in a namespace runs has been stored.
 
         ``stored`` are the newest checkpoints by namespace.
         """
@@ -260,13 +282,13 @@ class UncommittedChunks:
             return task is None or task.base <= stored.get(task.graph.ns, "")
 
     def is_over(self, ns: str) -> bool:
-        """Return whether the task in a namespace had finished when its graph resumed."""
+        """Return whether the task in a namespace had already finished when its graph resumed."""
         with self._lock:
             task = self._find_owner(ns.split(NS_SEP))
             return task is not None and task.was_finished()
 
     def _list_above(self, ns: str) -> Iterator[tuple[_Graph, str]]:
-        """Yield parent graphs, innermost first, with the task in each that leads here."""
+        """Yield parent graphs, innermost first, each with its task that contains the namespace."""
         graph = self._graphs.get(ns)
         while graph is not None and graph.owner in self._tasks:
             owner = graph.owner
@@ -274,22 +296,22 @@ class UncommittedChunks:
             yield graph, owner
 
     def list_names(self) -> dict[str, str]:
-        """Return the nodes of tasks in unfinished super-steps, by task id."""
+        """Return the names of nodes by task id, for the tasks in unfinished super-steps."""
         with self._lock:
             return {task_id: task.name for task_id, task in self._tasks.items()}
 
     def list_running(self) -> list[str]:
-        """Return the nodes of tasks that have started and not ended."""
+        """Return the names of nodes whose tasks have started but not ended."""
         with self._lock:
             return [task.name for task in self._tasks.values() if not task.has_ended]
 
     def has_ended(self, task_id: str) -> bool:
-        """Return whether all chunks of a task were received."""
+        """Return whether all chunks of a task have been received."""
         with self._lock:
             return task_id in self._tasks and self._tasks[task_id].has_ended
 
     def is_ambiguous(self, task_id: str) -> bool:
-        """Return whether a cached update may belong to this task or to another one.
+        """Return whether a cached update may belong to this task or to another task.
 
         The writes of these tasks must be stored in one commit.
         """
@@ -298,7 +320,7 @@ class UncommittedChunks:
             return task is not None and not task.has_ended and bool(task.graph.cached[task.name])
 
     def take_of_task(self, ns: str, checkpoint_id: str, written: TaskWrites) -> list[BufferedChunk]:
-        """Remove and return the chunks stored with the writes of a task."""
+        """Remove and return the chunks that are stored with the writes of a task."""
         with self._lock:
             graph, task = self._graphs.get(ns), self._tasks.get(written.task_id)
             taken = [] if graph is None else _take_until(graph.opening, checkpoint_id)
@@ -312,7 +334,9 @@ class UncommittedChunks:
         return taken
 
     def take_of_checkpoint(self, ns: str, checkpoint_id: str) -> list[BufferedChunk]:
-        """Remove and return the chunks stored with a checkpoint: those of earlier super-steps."""
+        """Remove and return the chunks that are stored with a checkpoint, i.e. chunks of earlier
+        super-steps.
+        """
         with self._lock:
             graph = self._graphs.get(ns)
             if graph is None:
@@ -329,8 +353,8 @@ class UncommittedChunks:
     def take_beginnings(self, ns: str, stored: Mapping[str, str]) -> list[Beginning]:
         """Remove and return the starts of parent super-steps, outermost first.
 
-        ``stored`` are the newest checkpoints by namespace. Super-steps whose checkpoint is not
-        stored are left out.
+        ``stored`` are the newest checkpoints by namespace. Super-steps whose checkpoint isn't
+        stored are omitted.
         """
         with self._lock:
             begun = [
@@ -341,10 +365,10 @@ class UncommittedChunks:
         return [one for one in reversed(begun) if one.chunks]
 
     def take_rest(self, status: str) -> list[Chunk]:
-        """Return the chunks stored with the run's outcome.
+        """Return the chunks that are stored with the run's outcome.
 
-        A super-step without stored results starts again, and so does a task that failed or was
-        requeued.
+        When the run resumes, a super-step without stored results starts again, and so does a task
+        that failed or was requeued.
         """
         with self._lock:
             lists = [graph.closing for graph in self._graphs.values()]
@@ -356,7 +380,7 @@ class UncommittedChunks:
             return sort_chunks(kept for chunks in lists for kept in chunks)
 
     def _take_below(self, task_id: str) -> list[BufferedChunk]:
-        """Remove and return the remaining chunks of subgraphs that a task has run."""
+        """Remove and return the remaining chunks of the subgraphs that a task has run."""
         taken: list[BufferedChunk] = []
         for graph in self._list_below(task_id):
             for chunks in (graph.opening, graph.closing, *graph.cached.values()):
@@ -368,7 +392,7 @@ class UncommittedChunks:
         return taken
 
     def _forget(self, task_id: str) -> None:
-        """Drop a task and the subgraphs that it has run."""
+        """Remove a task and the subgraphs that the task has run."""
         del self._tasks[task_id].graph.tasks[task_id], self._tasks[task_id]
         for graph in self._list_below(task_id):
             del self._graphs[graph.ns]
@@ -387,7 +411,7 @@ def sort_chunks(kept: Iterable[BufferedChunk]) -> list[Chunk]:
 def _take_until(
     chunks: list[BufferedChunk], checkpoint_id: str, *, itself: bool = True
 ) -> list[BufferedChunk]:
-    """Remove and return the chunks of super-steps up to that of a checkpoint.
+    """Remove and return the chunks of super-steps up to the super-step of a checkpoint.
 
     Checkpoint ids sort by time.
     """
@@ -397,7 +421,10 @@ def _take_until(
 
 
 def _asks_again(task: _Task, written: TaskWrites) -> bool:
-    """Return whether a task repeats its interrupt, which LangGraph causes on resume."""
+    """Return whether a task repeats its interrupt.
+
+    LangGraph causes this when a run resumes.
+    """
     status, writes = task.graph.statuses.get(task.id), dict(written.writes)
     if status is None or INTERRUPT not in writes:
         return False

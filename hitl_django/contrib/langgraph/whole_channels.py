@@ -1,4 +1,4 @@
-"""LangGraph's DeltaChannels, stored with their complete values."""
+"""DeltaChannels of LangGraph that store their complete values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from langgraph.pregel import Pregel
 
 
 class WholeChannel(DeltaChannel):
-    """DeltaChannel whose complete value is in each checkpoint.
+    """DeltaChannel that stores its complete value in each checkpoint.
 
     LangGraph stores occasional snapshots and computes the value from later writes. The engine's
-    savers store only the items added to a list, so deltas save nothing, and a single checkpoint can
-    be read, kept and forked.
+    savers store only the items that were added to a list, so deltas would save no space. Complete
+    values make it possible to read, keep and fork a single checkpoint.
     """
 
     __slots__ = ()
@@ -25,10 +25,10 @@ class WholeChannel(DeltaChannel):
 
 
 def store_channels_whole(graph: Pregel) -> Pregel:
-    """Return the graph with complete values in its channels.
+    """Return the graph with channels that store complete values.
 
-    Subgraphs of its nodes are changed in place. LangGraph also finds them in functions, where they
-    can't be replaced.
+    Subgraphs of the graph's nodes are changed in place. LangGraph also finds subgraphs in
+    functions, where they can't be replaced.
     """
     twin = copy.copy(graph)
     twin.channels = _replace_channels(graph.channels)
@@ -53,8 +53,8 @@ def _replace_channels(channels: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _make_whole(channel: DeltaChannel) -> WholeChannel:
-    # Each value is also a snapshot. Otherwise LangGraph would store all writes of a run with the
-    # last value, with the durability "exit".
+    # Store each value also as a snapshot. Otherwise LangGraph would store all writes of a run with
+    # the last value if the durability is "exit".
     whole = WholeChannel(channel.reducer, channel.typ, snapshot_frequency=1)
     whole.key = channel.key
     return whole

@@ -26,7 +26,10 @@ _XRAY: dict[str, Any] = {"true": True, "false": False}
 
 
 def find_graph_name(assistant_id: str) -> str:
-    """Return the graph name for an assistant id, which may be the name itself."""
+    """Return the graph's name for an assistant id.
+
+    Clients may also pass the name itself.
+    """
     for name in registry.list_names():
         if assistant_id in (name, build_assistant_id(name)):
             return name
@@ -34,7 +37,10 @@ def find_graph_name(assistant_id: str) -> str:
 
 
 def get_visible_graph(request: Request, assistant_id: str) -> RegisteredGraph:
-    """Return the graph of an assistant, or 404 if it is not visible to the user."""
+    """Return the graph of an assistant.
+
+    The response is 404 if the graph isn't visible to the user.
+    """
     name = find_graph_name(assistant_id)
     if not querysets.can_see_graph(request.user, name):
         raise UnknownGraphError(assistant_id, ())
@@ -42,7 +48,7 @@ def get_visible_graph(request: Request, assistant_id: str) -> RegisteredGraph:
 
 
 class AssistantList(AgentResource):
-    """Creation of assistants, which is rejected."""
+    """Creation of assistants, which is not supported."""
 
     @operation("create_assistant", responses={})
     def post(self, request: Request) -> Response:
@@ -50,7 +56,7 @@ class AssistantList(AgentResource):
 
 
 class AssistantSearch(AgentResource):
-    """Assistants by search."""
+    """Search for assistants."""
 
     @operation(
         "search_assistants", body=AssistantSearchBody, responses={}, throttle="THROTTLE_READ"
@@ -93,7 +99,7 @@ class AssistantDetail(AgentResource):
 
 
 class AssistantGraph(AgentResource):
-    """Nodes and edges of an assistant's graph."""
+    """The nodes and edges of an assistant's graph."""
 
     @operation("draw_assistant", query=DrawingQuery, responses={})
     def get(self, request: Request, assistant_id: str) -> Response:
@@ -103,7 +109,7 @@ class AssistantGraph(AgentResource):
 
 
 class AssistantSchemas(AgentResource):
-    """JSON schemas of an assistant's graph."""
+    """The JSON Schemas of an assistant's graph."""
 
     @operation("get_assistant_schemas", responses={})
     def get(self, request: Request, assistant_id: str) -> Response:
@@ -112,7 +118,7 @@ class AssistantSchemas(AgentResource):
 
 
 class AssistantSubgraphs(AgentResource):
-    """JSON schemas of the subgraphs of an assistant's graph."""
+    """The JSON Schemas of the subgraphs of an assistant's graph."""
 
     @operation("list_assistant_subgraphs", query=SubgraphsQuery, responses={})
     def get(self, request: Request, assistant_id: str, namespace: str | None = None) -> Response:

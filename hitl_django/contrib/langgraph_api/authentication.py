@@ -1,4 +1,4 @@
-"""Authentication with ``x-api-key``, if the project maps keys to users."""
+"""Authentication with the header ``x-api-key``, if the project maps keys to users."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADER = "X-Api-Key"
 
 
 class ApiKeyAuthentication(BaseAuthentication):
-    """Authentication of the user that ``HITL["API_KEY_USER_RESOLVER"]`` returns for a key."""
+    """Authentication of the user that ``HITL["API_KEY_USER_RESOLVER"]`` returns for an API key."""
 
     def authenticate(self, request: Request) -> tuple[Any, None] | None:
         key = request.headers.get(HEADER)

@@ -28,7 +28,7 @@ from hitl_django.models.events import MODES
 
 from .not_supported import NotSupported
 
-#: Supported stream modes, and the kinds of events that they need. The clients' mode "messages" is
+#: Supported stream modes, with the kinds of events that they need. The clients' mode "messages" is
 #: an older format that repeats whole messages.
 STREAM_MODES = {"messages-tuple" if mode == "messages" else mode: mode for mode in MODES}
 #: Fields by which threads can be sorted.
@@ -39,7 +39,7 @@ MOST_ROWS = 200
 class AgentBody(StrictSerializer):
     """Request body in which null means that a field is missing.
 
-    Fields in ``not_supported`` are accepted if their value is empty.
+    A field in ``not_supported`` is accepted only if its value is empty.
     """
 
     not_supported: ClassVar[tuple[str, ...]] = ()
@@ -59,7 +59,7 @@ def _is_empty(value: Any) -> bool:
 
 
 class StreamMode(serializers.Field):
-    """One stream mode or a list."""
+    """One stream mode, or a list of stream modes."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
         "invalid": f"Must be one or more of: {', '.join(STREAM_MODES)}."
@@ -97,7 +97,7 @@ class Filter(JSONObject):
 
 
 class MultitaskStrategy(Choice):
-    """Strategy for a new run on a busy thread."""
+    """What happens to a new run if the thread has an active run."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
         "invalid_choice": "Must be enqueue or reject. To cancel a run, use the cancel endpoint."
@@ -108,7 +108,7 @@ class MultitaskStrategy(Choice):
 
 
 class NodeNames(serializers.Field):
-    """Node names, or a star for all nodes."""
+    """A list of node names, or a star for all nodes."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
         "invalid": 'Must be "*" or a list of node names.'
@@ -122,7 +122,7 @@ class NodeNames(serializers.Field):
 
 
 class CheckpointBody(StrictSerializer):
-    """Checkpoint in the format of states."""
+    """A checkpoint in the format of states."""
 
     thread_id = StrictCharField(max_length=255, required=False, allow_null=True)
     checkpoint_ns = StrictCharField(required=False, allow_blank=True, allow_null=True)
@@ -131,7 +131,7 @@ class CheckpointBody(StrictSerializer):
 
 
 class CommandBody(StrictSerializer):
-    """Command with which a run resumes, instead of new input."""
+    """A Command with which a run resumes, instead of new input."""
 
     resume = JSONValueField(required=False)
     update = JSONValueField(required=False)  # type: ignore[assignment]  # a field, not the method
@@ -139,7 +139,7 @@ class CommandBody(StrictSerializer):
 
 
 class ConfigBody(AgentBody):
-    """Config of a run: keys for its nodes, and tags, which are ignored."""
+    """The config of a run: keys for its nodes, and tags, which are ignored."""
 
     not_supported = ("recursion_limit", "callbacks", "run_name", "max_concurrency", "metadata")
 
@@ -171,12 +171,12 @@ class RunBody(AgentBody):
     durability = Choice(choices=DURABILITIES, required=False)
     stream_mode = StreamMode(required=False)
     stream_subgraphs = StrictBooleanField(required=False)
-    stream_resumable = StrictBooleanField(required=False)  # always true
+    stream_resumable = StrictBooleanField(required=False)  # Always true, whatever the client sends.
     multitask_strategy = MultitaskStrategy(required=False)
     if_not_exists = Choice(choices=["create", "reject"], required=False)
     on_completion = Choice(choices=["keep"], required=False)
     on_disconnect = Choice(choices=["cancel", "continue"], required=False)
-    strict_resume = StrictBooleanField(required=False)  # always true
+    strict_resume = StrictBooleanField(required=False)  # Always true, whatever the client sends.
 
 
 class AssistantSearchBody(AgentBody):
@@ -201,13 +201,13 @@ class AssistantCountBody(AgentBody):
 
 
 class DrawingQuery(Query):
-    """Depth of subgraphs in a drawing."""
+    """Query parameter: the depth of subgraphs in a drawing."""
 
     xray = StrictCharField(max_length=5, required=False)
 
 
 class SubgraphsQuery(Query):
-    """Depth of subgraphs."""
+    """Query parameter: the depth of subgraphs."""
 
     recurse = StrictBooleanField(required=False)
 
@@ -255,14 +255,14 @@ class ThreadSearchBody(ThreadCountBody):
 
 
 class AgentStateQuery(Query):
-    """Detail of a state."""
+    """Query parameter: whether a state includes subgraphs."""
 
     subgraphs = StrictBooleanField(required=False)
     select = StrictCharField(required=False, allow_blank=True)
 
 
 class StateAtBody(AgentBody):
-    """Checkpoint of the requested state."""
+    """Request body with the checkpoint of the requested state."""
 
     checkpoint = CheckpointBody()
     subgraphs = StrictBooleanField(required=False)
@@ -270,7 +270,7 @@ class StateAtBody(AgentBody):
 
 
 class StateChangeBody(AgentBody):
-    """Update of a state."""
+    """Request body for updating a state."""
 
     values = JSONValueField(required=False)
     as_node = StrictCharField(max_length=255, required=False)
@@ -279,7 +279,7 @@ class StateChangeBody(AgentBody):
 
 
 class HistoryQuery(Query):
-    """Range of a history, in the query string."""
+    """Query parameters that select states of a history."""
 
     limit = RowLimit(required=False)
     before = StrictCharField(max_length=36, required=False)
@@ -287,7 +287,7 @@ class HistoryQuery(Query):
 
 
 class HistoryBody(AgentBody):
-    """Range of a history, in the request body."""
+    """Request body that selects states of a history."""
 
     limit = RowLimit(required=False)
     before = JSONValueField(required=False)
@@ -297,7 +297,7 @@ class HistoryBody(AgentBody):
 
 
 class RunsQuery(Query):
-    """Filter for the runs of a thread."""
+    """Query parameters that filter the runs of a thread."""
 
     limit = RowLimit(required=False)
     offset = StrictIntegerField(required=False)
@@ -309,14 +309,14 @@ class RunsQuery(Query):
 
 
 class CancelQuery(Query):
-    """Options for cancelling a run."""
+    """Query parameters for cancelling a run."""
 
     wait = Choice(choices=["0", "1", "false", "true"], required=False)
     action = Choice(choices=["interrupt"], required=False)
 
 
 class JoinQuery(Query):
-    """Selection of a run's events to stream."""
+    """Query parameters that select a run's events."""
 
     stream_mode = StrictCharField(max_length=200, required=False, allow_blank=True)
     cancel_on_disconnect = Choice(choices=["0", "false"], required=False)
@@ -333,14 +333,17 @@ class ItemBody(AgentBody):
 
 
 class ItemKeyBody(AgentBody):
-    """Key of an item to delete."""
+    """Request body with the key of an item to delete."""
 
     namespace = serializers.ListField(child=StrictCharField(), max_length=100)
     key = StrictCharField(max_length=2000)
 
 
 class ItemQuery(Query):
-    """Key of an item to read, with a namespace of labels separated by dots."""
+    """Query parameters with the key of an item to read.
+
+    The namespace consists of labels separated by dots.
+    """
 
     namespace = StrictCharField(max_length=2000)
     key = StrictCharField(max_length=2000)
@@ -359,7 +362,7 @@ class ItemSearchBody(AgentBody):
 
 
 class NamespacesBody(AgentBody):
-    """Filter for namespaces."""
+    """Request body that filters namespaces."""
 
     prefix = serializers.ListField(child=StrictCharField(), required=False, max_length=100)
     suffix = serializers.ListField(child=StrictCharField(), required=False, max_length=100)

@@ -12,7 +12,7 @@ from hitl_django.graph_registry.registry import BrokenGraph, RegisteredGraph
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.services import InterruptInfo, StateInfo, TaskInfo
 
-#: Namespace from which LangGraph's server derives assistant ids, too.
+#: Namespace from which LangGraph's server also derives assistant ids.
 NAMESPACE = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 
 PENDING, RUNNING, ERROR, SUCCESS, INTERRUPTED = (
@@ -32,7 +32,8 @@ RUN_STATUS: dict[str, str] = {
     Run.State.PARKED: ERROR,
     Run.State.CANCELLED: INTERRUPTED,
 }
-#: Status of a thread by the state of its newest started run. Without such a run it is idle.
+#: The thread's status by the state of its newest started run. A thread without a started run is
+#: idle.
 THREAD_STATUS: dict[str | None, str] = {
     None: "idle",
     Run.State.QUEUED: "busy",
@@ -46,13 +47,16 @@ THREAD_STATUS: dict[str | None, str] = {
 
 
 def build_assistant_id(graph: str) -> str:
-    """Return the id of a graph's only assistant."""
+    """Return the id of the only assistant of a graph."""
     return str(uuid5(NAMESPACE, graph))
 
 
 def build_assistant(graph: RegisteredGraph | BrokenGraph) -> dict[str, Any]:
-    """Return a registered graph as an assistant with the version of its registration."""
-    # Registrations are code, which has no creation date.
+    """Return a registered graph as an assistant.
+
+    The assistant's version is that of the registration.
+    """
+    # Graphs are registered in code, so they have no creation date.
     at = _moment(datetime.fromtimestamp(0, UTC))
     return {
         "assistant_id": build_assistant_id(graph.name),
@@ -74,7 +78,10 @@ def build_thread(
     interrupts: Iterable[Interrupt],
     values: Any,
 ) -> dict[str, Any]:
-    """Return a thread with its newest run's status, its interrupts, and its values if given."""
+    """Return a thread with the status of its newest run, its interrupts and its values.
+
+    ``values`` may be None.
+    """
     asked: dict[str, list[Any]] = {}
     for interrupt in interrupts:
         asked.setdefault(interrupt.task_id, []).append(
@@ -119,7 +126,10 @@ def build_run(run: Run) -> dict[str, Any]:
 
 
 def build_state(state: StateInfo, *, shows_errors: bool) -> dict[str, Any]:
-    """Return the state of a thread. Errors of tasks are included only for operators."""
+    """Return the state of a thread.
+
+    Errors of tasks are included only if ``shows_errors`` is true.
+    """
     return {
         "values": state.values,
         "next": list(state.next),
@@ -141,7 +151,7 @@ def build_state(state: StateInfo, *, shows_errors: bool) -> dict[str, Any]:
 
 
 def select_keys(document: dict[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
-    """Return the selected members of a document, or all if ``wanted`` is empty.
+    """Return the selected members of a document, or all members if ``wanted`` is empty.
 
     ``values.messages`` selects the key ``messages`` of the member ``values``.
     """
@@ -181,13 +191,16 @@ def _build_interrupts(task: TaskInfo) -> list[dict[str, Any]]:
 
 def _build_interrupt(interrupt: InterruptInfo) -> dict[str, Any]:
     built = {"id": interrupt.id, "value": interrupt.value}
-    if interrupt.response_schema is not None:  # clients require an object
+    if interrupt.response_schema is not None:  # Clients expect an object.
         built["response_schema"] = interrupt.response_schema
     return built
 
 
 def build_checkpoint(thread_id: str, namespace: str, checkpoint_id: str | None) -> dict[str, Any]:
-    """Return a reference to a checkpoint; without an id, to the newest of its namespace."""
+    """Return a reference to a checkpoint.
+
+    Without an id, the reference is to the newest checkpoint of the namespace.
+    """
     return {
         "thread_id": thread_id,
         "checkpoint_ns": namespace,

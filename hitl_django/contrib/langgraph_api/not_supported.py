@@ -1,4 +1,7 @@
-"""Features of LangGraph's server that return 501 here."""
+"""Features of LangGraph's server that this API doesn't support.
+
+Requests for them return the status 501.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from .resource import AgentResource
 
 
 class NotSupported(APIException):
-    """Known to the clients, but not supported here."""
+    """The clients know this feature, but this API doesn't support it."""
 
     status_code = 501
     default_code = "not_supported"
 
 
 class NotOfferedView(AgentResource):
-    """Any request to a URL that only LangGraph's server supports."""
+    """View of a URL that only LangGraph's server supports."""
 
     what = ""
 

@@ -1,4 +1,4 @@
-"""Base class of the views, with the conventions of LangGraph's clients."""
+"""Base class of the views, which follows the conventions of LangGraph's clients."""
 
 from __future__ import annotations
 
@@ -20,26 +20,29 @@ class AgentResource(Resource):
     """View at a URL of LangGraph's server."""
 
     http_method_names = ("get", "post", "put", "patch", "delete", "head", "options")
-    #: Query parameters that can be repeated to form a list.
+    #: Query parameters that form a list if they are repeated.
     lists: frozenset[str] = frozenset()
 
     def get_authenticators(self) -> list[BaseAuthentication]:
         return [*super().get_authenticators(), ApiKeyAuthentication()]
 
     def find_parameter_faults(self, request: Request) -> list[InvalidParam]:
-        # List parameters may be repeated and empty.
+        # Parameters that form a list may be repeated and empty.
         known = self.lists & self.allowed_parameters()
         found = super().find_parameter_faults(request)
         return [fault for fault in found if fault.parameter not in known]
 
     def read_list(self, name: str) -> list[str]:
-        """Return the values of a query parameter that may be repeated."""
+        """Return all values of a query parameter that may be repeated."""
         texts = self.request.query_params.getlist(name)
         return [part for text in texts for part in _split_list(text) if part]
 
 
 def _split_list(text: str) -> list[str]:
-    """Return the items of a list: comma-separated, or in JSON as sent by the JavaScript client."""
+    """Return the items of a list.
+
+    The list is comma-separated, or JSON as sent by the JavaScript client.
+    """
     if text.startswith("["):
         try:
             found = parse_strict(text)
@@ -51,7 +54,7 @@ def _split_list(text: str) -> list[str]:
 
 
 class UnknownPathView(AgentResource):
-    """Any other URL below the mount point."""
+    """View of all other URLs below the path at which the API is included."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -59,9 +62,9 @@ class UnknownPathView(AgentResource):
 
 
 def build_path(request: Request, name: str, *args: Any) -> str:
-    """Return the path of a view relative to the mount point.
+    """Return the path of a view, relative to the path at which the API is included.
 
-    Clients prepend the URL that they were configured with.
+    Clients prepend the URL with which they were configured.
     """
     match = request.resolver_match
     space = match.namespace if match is not None else "langgraph_api"

@@ -1,4 +1,4 @@
-"""Execution of requests for a run: start, resume, fork or retry."""
+"""Execution of requests that start, resume, fork or retry a run."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .threads import VIA
 
 USUAL_MODE = "values"
 BUSY = frozenset({Run.State.QUEUED, Run.State.RUNNING})
-#: Fields that are options of a new run.
+#: Fields of a request that are options of a new run.
 OPTIONS = ("interrupt_before", "interrupt_after", "durability", "metadata", "context")
 
 
 class StartedRun(NamedTuple):
-    """A started or resumed run, and the number of its last event before that."""
+    """A started or resumed run, and the number of the run's last event before the request."""
 
     run_id: UUID
     thread_id: str
@@ -39,7 +39,7 @@ class StartedRun(NamedTuple):
 
 
 def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) -> StartedRun:
-    """Execute a request for a run, on a thread or on a new one."""
+    """Execute a request for a run, on the given thread or on a new thread."""
     graph = find_graph_name(body["assistant_id"])
     thread = None
     if thread_id is not None:
@@ -56,7 +56,7 @@ def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) 
     command, given = body.get("command") or {}, body.get("input")
     checkpoint_id = _read_checkpoint_id(body)
     if checkpoint_id is not None and _is_shown_now(user, thread, checkpoint_id):
-        # Clients send the current checkpoint with every request, which is not a fork.
+        # Clients send the current checkpoint with every request. This is not a fork.
         checkpoint_id = None
     if command:
         _refuse_both("command", given=given is not None, name="input")
@@ -71,7 +71,7 @@ def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) 
 
 
 def list_kinds(body: dict[str, Any]) -> list[str]:
-    """Return the kinds of events that a run has to record for the requested stream modes."""
+    """Return the kinds of events that a run has to store for the requested stream modes."""
     kinds = [STATES, USUAL_MODE, *(STREAM_MODES[mode] for mode in body.get("stream_mode", ()))]
     return [*dict.fromkeys(kinds), *([SUBGRAPHS] if body.get("stream_subgraphs") else [])]
 
@@ -148,7 +148,7 @@ def _fork(
 def _resume(user: Any, thread: Thread, body: dict[str, Any]) -> StartedRun:
     """Resume a thread after a breakpoint, a failure or an update.
 
-    If it has pending interrupts, nothing is resumed.
+    If the thread has pending interrupts, nothing is resumed.
     """
     run = _find_newest_run(user, thread)
     if run is None:
@@ -173,10 +173,10 @@ def _find_newest_run(user: Any, thread: Thread) -> Run | None:
 
 
 def _shall_wait(user: Any, thread: Thread, body: dict[str, Any]) -> bool:
-    """Return whether new input waits while the thread has an active run.
+    """Return whether new input waits until the thread's active run has ended.
 
-    This is the clients' default for a run that continues without people. A run that needs a person
-    may never end, so waiting for it must be requested explicitly.
+    Clients expect this by default if the run continues without people. A run that needs a person
+    may never end, so clients must request to wait for it.
     """
     if "multitask_strategy" in body:
         return bool(body["multitask_strategy"] == "enqueue")
@@ -184,12 +184,12 @@ def _shall_wait(user: Any, thread: Thread, body: dict[str, Any]) -> bool:
 
 
 def _is_active(run: Run | None) -> bool:
-    """Return whether there is a run that continues without people."""
+    """Return whether the run exists and continues without people."""
     return run is not None and (run.state in BUSY or run.resumes_at is not None)
 
 
 def _refuse_busy(thread: Thread, run: Run | None) -> None:
-    """Raise RunStateError if the thread has a run that continues without people."""
+    """Raise RunStateError if the thread's run continues without people."""
     if run is not None and run.state in BUSY:
         raise RunStateError(
             f"The thread {thread.thread_id!r} has a run that is {run.state}.",
@@ -221,18 +221,23 @@ def _read_options(body: dict[str, Any]) -> RunOptions | None:
 
 
 def _list_options(body: dict[str, Any]) -> list[str]:
-    """Return the options in a body. An empty context, which clients send, is not an option."""
+    """Return the names of the options in a body.
+
+    Clients send an empty context, which doesn't count as an option.
+    """
     return [name for name in OPTIONS if name in body and (name, body[name]) != ("context", {})]
 
 
 def _read_configurable(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the config keys without those of the engine, which clients send as well."""
+    """Return the keys of the config without keys of the engine, which clients also send."""
     given = body.get("config", {}).get("configurable", {})
     return {name: value for name, value in given.items() if not is_reserved(name)}
 
 
 def _refuse_options(body: dict[str, Any]) -> None:
-    """Raise NotSupported for options on a resumed run, which keeps its original options."""
+    """Raise NotSupported if the body has options, because a resumed run uses its original
+    options.
+    """
     for name in _list_options(body):
         raise NotSupported(f"`{name}` can't be changed when a run resumes.")
     if _read_configurable(body):
@@ -249,10 +254,10 @@ def _read_checkpoint_id(body: dict[str, Any]) -> str | None:
 
 
 def _is_shown_now(user: Any, thread: Thread, checkpoint_id: str) -> bool:
-    """Return whether clients may see a checkpoint as the current one of its thread.
+    """Return whether clients may consider a checkpoint the current one of its thread.
 
-    This is the newest checkpoint. During a run, it is each checkpoint that the run stored, and the
-    one that it resumed from.
+    This applies to the newest checkpoint. During a run, it also applies to each checkpoint that the
+    run stored, and to the checkpoint from which the run resumed.
     """
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
     newest_first = rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)
@@ -261,13 +266,13 @@ def _is_shown_now(user: Any, thread: Thread, checkpoint_id: str) -> bool:
     run = _find_newest_run(user, thread)
     if run is None or not _is_active(run):
         return False
-    # Both ids contain the time, and a run's id is created before those of its checkpoints.
+    # Both ids contain the time, and the id of a run is created before the ids of its checkpoints.
     before = newest_first.filter(checkpoint_id__lt=str(run.pk)).first()
     return before is not None and before <= checkpoint_id
 
 
 def _read_goto(value: Any) -> Any:
-    """Return the target of a command: node names, or nodes with their own input."""
+    """Return the targets of a command: node names, or nodes with a separate input."""
     if value is None:
         return ()
     return [_read_target(each) for each in (value if isinstance(value, list) else [value])]

@@ -18,24 +18,24 @@ from hitl_django.services import EventInfo, EventPage, EventReader
 from .bodies import STREAM_MODES
 from .documents import PENDING, RUN_STATUS, RUNNING
 
-#: Error name for a failed run, which an SDK requires.
+#: Name of the error in a failed run's response. An SDK requires this name.
 FAILURES = {
     Run.State.FAILED: "RunFailed",
     Run.State.PARKED: "RunParked",
     Run.State.CANCELLED: "RunCancelled",
 }
 _MODE_OF = {kind: mode for mode, kind in STREAM_MODES.items()}
-#: Checkpoint coordinates. Clients read them under the engine's names and their own.
+#: Coordinates of checkpoints. Clients read them under the engine's names and under their own names.
 _COORDINATES = {"config": "checkpoint", "parent_config": "parent_checkpoint"}
 
 
 class RunStream:
-    """Stream of a run's events after the event ``after``.
+    """Stream of the events of a run that follow the event ``after``.
 
     The id of an event is its number, so that a reconnecting client gets each event exactly once.
     The stream ends with ``end`` when the run ends or waits for review. After the maximum time of a
-    response it stays open if it doesn't occupy an OS thread, and permissions are checked again,
-    because not every client reconnects after a stream is closed.
+    response, the stream stays open if it doesn't occupy an OS thread, because not every client
+    reconnects. The user's permissions are then checked again.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class RunStream:
         self.subgraphs = subgraphs
 
     def steps(self, most: float) -> Steps:
-        """Yield frames to send, and seconds to wait."""
+        """Yield events to send, and numbers of seconds to wait."""
         yield from stream_events(self.reader, self.last, most, self._render_page)
         while not self.reader.read(self.last, 1).ended:
             if not (self.stays and most and self._may_stay()):
@@ -63,7 +63,7 @@ class RunStream:
         yield self._render_end()
 
     def _may_stay(self) -> bool:
-        """Check the user's permissions again; return whether the stream may continue."""
+        """Check the user's permissions again, and return whether the stream may continue."""
         user = querysets.reload_user(self.user)
         if user is None:
             return False
@@ -88,22 +88,23 @@ class RunStream:
         return render_frame(name, self._find_data(event), event.seq)
 
     def _render_beginning(self, event: EventInfo) -> bytes:
-        """Return the frames for a start or resume, with the last values if it had interrupts.
+        """Return the events for a start or resume.
 
-        Clients show the interrupts of the last values until they receive new values.
+        If the last values had interrupts, the values are included without interrupts, because
+        clients show the interrupts of the last values until they receive new values.
         """
         about = {"run_id": str(self.run.pk), "thread_id": self.run.thread.thread_id, "attempt": 1}
         values = self._find_answered_values(event.seq)
         if values is None:
             return render_frame("metadata", about, event.seq)
-        # Both frames belong to one event. The first has the number of the pause before it, so that
-        # a client that disconnects between them gets the second one, too.
+        # Both frames belong to one event. The first has the number of the pause before the event,
+        # so that a client that disconnects between the frames also receives the second.
         frames = render_frame("metadata", about, event.seq - 1)
         return frames + render_frame("values", values, event.seq)
 
     def _find_answered_values(self, before: int) -> dict[str, Any] | None:
-        """Return the run's last values with interrupts, without these, or None if there are
-        none.
+        """Return the run's last values that had interrupts, with the interrupts removed, or
+        None.
         """
         event = self.reader.find_last("values", before) if "values" in self.kinds else None
         if event is None or event.withheld:
@@ -118,15 +119,15 @@ class RunStream:
             places = {also: _strip(event.data.get(name)) for name, also in _COORDINATES.items()}
             return {**event.data, **places}
         if event.kind == "values" and event.truncated and not event.namespace:
-            # A client would take a partial state for the complete one.
+            # A client would consider a partial state complete.
             return read_values(self.run, self.user)
         return event.data
 
     def _render_end(self) -> bytes:
-        """Return the final frames, with the state if the events lack it.
+        """Return the final events, with the state if the earlier events don't contain it.
 
-        They lack it if a task raised an interrupt while others continued: the event is stored
-        before the interrupt's row.
+        Events don't contain it if a task raised an interrupt while other tasks continued, because
+        the event is stored before the interrupt's row.
         """
         self.run.refresh_from_db(self.reader.using)
         frames = []
@@ -145,11 +146,10 @@ def read_values(run: Run, user: Any) -> Any:
     """Return the values and interrupts of a run's thread, or None if the user can't view them."""
     try:
         if run.state == Run.State.SUCCEEDED or not get_policy().may_view_state(user, run.thread):
-            # Another run may have started since, and the user who started this one may view its
-            # result.
+            # Another run may have started since. The user who started this run may view its result.
             return services.run_result(run.pk, by=user)
         state = services.thread_state(run.thread.thread_id, by=user)
-    except HitlError:  # for example, the graph is no longer registered
+    except HitlError:  # For example, the graph is no longer registered.
         return None
     if state is None:
         return None
@@ -160,7 +160,7 @@ def read_values(run: Run, user: Any) -> Any:
 
 
 def read_outcome(run_id: UUID, user: Any) -> Any:
-    """Return the result of waiting for a run: the values, or the error."""
+    """Return the values or the error of a run, as the result of waiting for the run."""
     run = Run.objects.select_related("thread").get(pk=run_id)
     failure = describe_failure(run, user)
     goes_on = RUN_STATUS[run.state] in (PENDING, RUNNING) or run.resumes_at is not None
@@ -178,7 +178,10 @@ def read_outcome(run_id: UUID, user: Any) -> Any:
 
 
 def describe_failure(run: Run, user: Any) -> dict[str, str] | None:
-    """Return why a run failed. The error message is included only for operators."""
+    """Return the reason why a run failed.
+
+    The error's message is included only for operators.
+    """
     name = FAILURES.get(Run.State(run.state))
     if name is None:
         return None

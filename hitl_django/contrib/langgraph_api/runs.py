@@ -38,10 +38,15 @@ _NUMBER = re.compile("-1|[0-9]{1,9}")
 
 
 class RunStart(AgentResource):
-    """Base of views that start or resume a run, on the thread in the URL or on a new one."""
+    """Base class of views that start or resume a run, on the thread in the URL or on a new
+    thread.
+    """
 
     def begin(self, thread_id: str | None) -> tuple[dict[str, Any], StartedRun]:
-        """Execute the request; return its body and the run."""
+        """Execute the request.
+
+        Returns the request's body and the run.
+        """
         body = self.read_body()
         if "resume" in (body.get("command") or {}):
             self.input_pointer = "/command/resume"
@@ -50,7 +55,7 @@ class RunStart(AgentResource):
         return body, start_or_resume_run(self.request.user, thread_id, body)
 
     def build_headers(self, begun: StartedRun, name: str) -> dict[str, str]:
-        """Return the headers with the run's location, and with the URL for reconnecting."""
+        """Return the headers with the URL of the run, and with the URL for reconnecting."""
         place = (begun.thread_id, begun.run_id)
         return {
             "Content-Location": build_path(self.request, "run", *place),
@@ -61,7 +66,10 @@ class RunStart(AgentResource):
     def begin_and_follow(
         self, thread_id: str | None
     ) -> tuple[dict[str, Any], StartedRun, EventReader]:
-        """Execute the request, unless the caller may not stream the run."""
+        """Execute the request, and return a reader of the run's events.
+
+        Raises an error if the user may not read the events.
+        """
         refusal: NotAllowedError
         with transaction.atomic(using=write_alias()):
             try:
@@ -73,12 +81,13 @@ class RunStart(AgentResource):
                     "You don't have permission to view runs; no run was started."
                 )
             except NotAllowedError as error:
-                refusal = error  # the run is in the audit log and must stay
+                # The audit log contains the run, so the run must not be rolled back.
+                refusal = error
         raise refusal
 
 
 class AgentRunList(RunStart):
-    """Runs of a thread."""
+    """The runs of a thread."""
 
     lists = frozenset({"select"})
 
@@ -97,7 +106,7 @@ class AgentRunList(RunStart):
     @operation("create_run", body=RunBody, responses={}, throttle="THROTTLE_START")
     def post(self, request: Request, thread_id: str | None = None) -> Response:
         _, begun = self.begin(thread_id)
-        # The caller created it, so it is returned even without permission to view runs.
+        # The user created the run, so it is returned even without the permission to view runs.
         run = Run.objects.select_related("thread").get(pk=begun.run_id)
         return Response(build_run(run), headers=self.build_headers(begun, "run-join"))
 
@@ -151,7 +160,8 @@ class AgentRunCancel(AgentResource):
     def post(self, request: Request, thread_id: str, run_id: UUID) -> Response:
         self.read_query()
         find_run(self, thread_id, run_id)
-        # No need to wait: a worker that still executes the run can no longer store anything.
+        # There is no need to wait, because a worker that still executes the run can't store
+        # anything any more.
         services.cancel(run_id, by=request.user, via=VIA)
         return Response(status=202)
 
@@ -167,7 +177,7 @@ class RunJoin(AgentResource):
 
 
 class RunJoinStream(AgentResource):
-    """Stream a run from its last start or resume, or after a given event."""
+    """Stream a run's events since its last start or resume, or after a given event."""
 
     renderer_classes = (PlainJSONRenderer, EventStreamRenderer)  # type: ignore[assignment]
     lists = frozenset({"stream_mode"})
@@ -197,7 +207,10 @@ class RunJoinStream(AgentResource):
 
 
 def find_run(view: AgentResource, thread_id: str | None, run_id: UUID) -> Run:
-    """Return a run that is visible to the user, of a thread if one is given."""
+    """Return a run that is visible to the user.
+
+    If ``thread_id`` is given, the run must belong to this thread.
+    """
     of_thread = {} if thread_id is None else {"thread__thread_id": thread_id}
     return view.find(querysets.visible_runs, pk=run_id, **of_thread)
 
@@ -210,12 +223,12 @@ def send_stream(request: Request, stream: RunStream, headers: dict[str, str]) ->
 
 
 def send_outcome(request: Request, reader: EventReader, headers: dict[str, str]) -> Any:
-    """Return the response that waits for a run and sends its result."""
+    """Return a response that waits for a run and contains its result."""
 
     def show(_: bool) -> Any:
         return read_outcome(reader.run_id, request.user)
 
-    # Checked before the result is read, because the run may end in between.
+    # Check this before reading the result, because the run may end in between.
     is_over = reader.is_over()
     response = Response(show(True), headers=headers)
     if is_over:
@@ -224,7 +237,10 @@ def send_outcome(request: Request, reader: EventReader, headers: dict[str, str])
 
 
 def _read_last_event_id(request: Request) -> int | None:
-    """Return the number of the last event that the client has received; 0 for -1."""
+    """Return the number of the last event that the client received, or None.
+
+    The id -1 means 0.
+    """
     header = request.headers.get("Last-Event-ID")
     if not header:
         return None
@@ -234,7 +250,7 @@ def _read_last_event_id(request: Request) -> int | None:
     return max(0, int(header))
 
 
-#: These views wait, and must not keep a transaction open.
+#: These views wait, so they must not keep a transaction open.
 stream_view = transaction.non_atomic_requests(RunStreaming.as_view())
 wait_view = transaction.non_atomic_requests(RunWait.as_view())
 join_view = transaction.non_atomic_requests(RunJoin.as_view())

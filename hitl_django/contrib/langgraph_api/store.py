@@ -1,4 +1,7 @@
-"""Views of the store, subject to the permission policy."""
+"""Views of the store.
+
+The policy determines which namespaces a user may use.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ USUAL_ITEMS, USUAL_NAMESPACES = 10, 100
 
 
 class StoreItems(AgentResource):
-    """One item: put, get or delete it."""
+    """One item of the store."""
 
     input_pointer = "/value"
 
@@ -55,14 +58,14 @@ class StoreItems(AgentResource):
 
 
 class ItemSearch(AgentResource):
-    """Items in a namespace and below it."""
+    """The items in a namespace and in the namespaces below it."""
 
     @operation("search_items", body=ItemSearchBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
         body = self.read_body()
         store = open_store(request.user, body["namespace_prefix"])
         if body.get("query"):
-            # Items in arbitrary order would look like search results.
+            # Without the index, items in arbitrary order would look like search results.
             detail = "The store has no index for semantic search."
             raise InvalidRequest(InvalidParam("invalid", detail, pointer="/query"))
         with refuse_invalid("/filter"):
@@ -77,7 +80,7 @@ class ItemSearch(AgentResource):
 
 
 class NamespaceList(AgentResource):
-    """Namespaces that contain items."""
+    """The namespaces that contain items."""
 
     @operation("list_namespaces", body=NamespacesBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
@@ -93,7 +96,7 @@ class NamespaceList(AgentResource):
 
 
 def open_store(user: Any, namespace: list[str], *, writes: bool = False) -> DjangoStore:
-    """Return the store if the user may read, or write, in a namespace and below it."""
+    """Return the store if the user may read or write in a namespace and the namespaces below it."""
     if not get_policy().may_use_store(user, tuple(namespace), writes=writes):
         raise NotAllowedError("You don't have permission to access this namespace.")
     return DjangoStore()
@@ -101,7 +104,7 @@ def open_store(user: Any, namespace: list[str], *, writes: bool = False) -> Djan
 
 @contextmanager
 def refuse_invalid(pointer: str) -> Iterator[None]:
-    """Convert the store's errors for names, values and filters to errors of the request."""
+    """Convert the store's errors about names, values and filters to errors of the request."""
     try:
         yield
     except PayloadLimitError:

@@ -1,4 +1,4 @@
-"""Views ``/ok`` and ``/info``: health and capabilities of the server."""
+"""Views ``/ok`` and ``/info``: the health and the capabilities of the server."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from hitl_django.api.operations import operation
 
 from .resource import AgentResource
 
-#: Capabilities in addition to runs and threads.
+#: Capabilities of the server in addition to runs and threads.
 FLAGS = {"assistants": True, "crons": False, "langsmith": False}
 
 
 class Health(AgentResource):
-    """Health of the server, without authentication."""
+    """The health of the server.
+
+    No authentication is required.
+    """
 
     permission_classes = ()  # type: ignore[assignment]
 
@@ -32,7 +35,7 @@ class Health(AgentResource):
 
 
 class Info(AgentResource):
-    """Capabilities of the server."""
+    """The capabilities of the server."""
 
     @operation("info", responses={})
     def get(self, request: Request) -> Response:

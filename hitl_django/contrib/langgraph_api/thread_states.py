@@ -1,4 +1,4 @@
-"""Views of the states of a thread: current, at a checkpoint, history, and updates."""
+"""Views of a thread's states: current state, state at a checkpoint, history, and updates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from .resource import AgentResource
 from .threads import MOST_BYTES, VIA
 
 USUAL_STATES = 10
-#: Maximum number of states compared with a filter, and number of states read at once.
+#: Maximum number of states that are compared with a filter, and number of states that are read
+#: together.
 MOST_COMPARED, STATES_READ = 200, 20
 
 
@@ -37,7 +38,9 @@ def read_state(
     checkpoint: dict[str, Any] | None = None,
     subgraphs: bool = False,
 ) -> dict[str, Any]:
-    """Return the state of a thread, or at a checkpoint, as visible to the user."""
+    """Return the current state of a thread, or its state at a checkpoint, as far as visible to the
+    user.
+    """
     place = checkpoint or {}
     found = services.thread_state(
         thread_id,
@@ -59,7 +62,7 @@ def sees_errors(user: Any, thread_id: str) -> bool:
 
 
 class ThreadStateNow(AgentResource):
-    """Current state of a thread."""
+    """The current state of a thread."""
 
     input_pointer = "/values"
     lists = frozenset({"select"})
@@ -96,7 +99,7 @@ class ThreadStateNow(AgentResource):
 
 
 class ThreadStateAt(AgentResource):
-    """State of a thread or subgraph at a checkpoint."""
+    """The state of a thread or subgraph at a checkpoint."""
 
     @operation("get_thread_state_at", body=StateAtBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request, thread_id: str) -> Response:
@@ -111,7 +114,7 @@ class ThreadStateAt(AgentResource):
 
 
 class AgentThreadHistory(AgentResource):
-    """States of a thread, newest first."""
+    """The states of a thread, newest first."""
 
     lists = frozenset({"select"})
 
@@ -132,7 +135,10 @@ class AgentThreadHistory(AgentResource):
         )
 
     def _find(self, thread_id: str, wanted: dict[str, Any]) -> Iterator[StateInfo]:
-        """Yield matching states, up to the limits on compared states and on ``MOST_BYTES``."""
+        """Yield the states that match the filter.
+
+        The number of compared states and their size (``MOST_BYTES``) are limited.
+        """
         before, left = _read_checkpoint_id(wanted.get("before")), MOST_BYTES
         metadata = (wanted.get("metadata") or {}).items()
         for start in range(0, MOST_COMPARED, STATES_READ):
@@ -155,7 +161,7 @@ class AgentThreadHistory(AgentResource):
 
 
 def _read_checkpoint_id(before: Any) -> str | None:
-    """Return the checkpoint id from an id, a checkpoint or a config."""
+    """Return the id of a checkpoint, which clients give as an id, a checkpoint or a config."""
     if isinstance(before, dict):
         before = before.get("configurable", before)
         before = before.get("checkpoint_id") if isinstance(before, dict) else None

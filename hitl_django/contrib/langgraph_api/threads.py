@@ -38,13 +38,13 @@ from .documents import THREAD_STATUS, build_thread, select_keys
 from .resource import AgentResource
 
 USUAL_ROWS = 10
-#: Maximum number of threads with values, and of bytes of values and payloads, in a response. Beyond
-#: these limits they are null.
+#: Maximum number of threads with values in a response, and maximum number of bytes of values and
+#: payloads. Beyond these limits, values and payloads are null.
 MOST_STATES, MOST_BYTES = 100, 2 * 1024 * 1024
 #: Maximum number of pending interrupts in a response.
 MOST_ASKED = 1000
 VIA = "api"
-#: Metadata keys for a thread's graph.
+#: Metadata keys that contain the graph of a thread.
 GRAPH_NAMES = ("graph_id", "assistant_id")
 
 
@@ -66,13 +66,14 @@ class AgentThreadList(AgentResource):
             by=request.user,
             via=VIA,
         )
-        # The caller created it, so it is returned even without permission to view threads.
+        # The user created the thread, so it is returned even without the permission to view
+        # threads.
         thread = Thread.objects.using(write_alias()).get(thread_id=made.thread_id)
         return Response(show_thread(thread, request.user))
 
 
 class ThreadSearch(AgentResource):
-    """Threads by search, newest first by default."""
+    """Search for threads, newest first by default."""
 
     @operation("search_threads", body=ThreadSearchBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
@@ -93,7 +94,7 @@ class ThreadSearch(AgentResource):
 
 
 class ThreadCount(AgentResource):
-    """Number of threads."""
+    """The number of threads that match a filter."""
 
     @operation("count_threads", body=ThreadCountBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
@@ -128,14 +129,17 @@ class AgentThreadDetail(AgentResource):
 
     @operation("delete_thread", responses={})
     def delete(self, request: Request, thread_id: str) -> Response:
-        """Erase the contents of a thread, and keep its history."""
+        """Erase the contents of a thread.
+
+        The audit log is not erased.
+        """
         self.find(querysets.visible_threads, thread_id=thread_id)
         services.erase_thread(thread_id, by=request.user, via=VIA)
         return Response(status=204)
 
 
 class ThreadCopy(AgentResource):
-    """Copy of a thread with its history."""
+    """Copying of a thread with its history."""
 
     @operation("copy_thread", responses={}, throttle="THROTTLE_START")
     def post(self, request: Request, thread_id: str) -> Response:
@@ -145,7 +149,7 @@ class ThreadCopy(AgentResource):
 
 
 def show_thread(thread: Thread, user: Any) -> dict[str, Any]:
-    """Return a thread as visible to the user."""
+    """Return a thread with the parts that are visible to the user."""
     (shown,) = show_threads([thread], user)
     return shown
 
@@ -153,10 +157,10 @@ def show_thread(thread: Thread, user: Any) -> dict[str, Any]:
 def show_threads(
     threads: Sequence[Thread], user: Any, wanted: frozenset[str] = frozenset()
 ) -> list[dict[str, Any]]:
-    """Return threads as visible to the user.
+    """Return threads with the parts that are visible to the user.
 
     Members that are not in ``wanted`` may be incorrect, because nothing is read for them. An empty
-    ``wanted`` selects all.
+    ``wanted`` selects all members.
     """
 
     def is_wanted(*names: str) -> bool:
@@ -176,19 +180,19 @@ def show_threads(
 
 
 class ByteBudget:
-    """Remaining bytes of values and payloads in a response."""
+    """The number of bytes that values and payloads may still take in a response."""
 
     def __init__(self) -> None:
         self.left = MOST_BYTES
 
     def spend(self, size: int) -> bool:
-        """Subtract a size; return whether the budget was not exhausted before."""
+        """Subtract a size, and return whether the budget was not exhausted before."""
         had, self.left = self.left > 0, self.left - size
         return had
 
 
 def _find_newest_runs(threads: Sequence[Thread], user: Any) -> dict[int, Run]:
-    """Return the newest run that is visible to the user, by thread."""
+    """Return the newest run of each thread that is visible to the user, by thread."""
     newest = Subquery(_select_newest_run(user).values("pk")[:1])
     keys = [thread.pk for thread in threads]
     heads = Thread.objects.using(write_alias()).filter(pk__in=keys).values_list(newest)
@@ -200,7 +204,10 @@ def _find_newest_runs(threads: Sequence[Thread], user: Any) -> dict[int, Run]:
 def _find_interrupts(
     threads: Sequence[Thread], user: Any, budget: ByteBudget
 ) -> dict[int, list[Interrupt]]:
-    """Return the visible pending interrupts by thread, with None for large payloads."""
+    """Return the visible pending interrupts by thread.
+
+    Large payloads are replaced by None.
+    """
     rows = querysets.visible_interrupts(user).filter(
         thread__in=[thread.pk for thread in threads if thread.has_interrupts],
         status=Interrupt.Status.PENDING,
@@ -224,7 +231,7 @@ def _read_values(threads: Sequence[Thread], user: Any, budget: ByteBudget) -> di
     found: dict[int, Any] = {}
     may_view = get_policy().may_view_state
     shown = [thread for thread in threads if thread.graph and may_view(user, thread)]
-    # Starts with a small batch, because values may be large.
+    # Start with a small batch, because values may be large.
     start, count = 0, 5
     while budget.left > 0 and start < min(len(shown), MOST_STATES):
         for thread, values in read_values(shown[start : min(start + count, MOST_STATES)]):
@@ -255,8 +262,11 @@ def _graph_of(name: str) -> str:
 
 
 def _filter_by_status(rows: QuerySet[Thread], status: str, user: Any) -> QuerySet[Thread]:
-    """Return the threads with this status, from the runs visible to the user."""
-    if status in ("busy", "interrupted"):  # only a thread's newest run has these states
+    """Return the threads with this status.
+
+    The status depends on the runs that are visible to the user.
+    """
+    if status in ("busy", "interrupted"):  # Only the newest run of a thread has these states.
         states = [state for state, named in THREAD_STATUS.items() if named == status]
         runs = querysets.visible_runs(user).select_related(None)
         return rows.filter(Exists(runs.filter(thread=OuterRef("pk"), state__in=states)))
@@ -274,7 +284,7 @@ def _build_status(newest: QuerySet[Run]) -> Coalesce:
 
 
 def _sort(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySet[Thread]:
-    """Sort threads by the values that are visible to the user."""
+    """Sort threads by values that are visible to the user."""
     runs = _select_newest_run(user)
     states = Checkpoint.objects.filter(thread=OuterRef("pk"), ns="").order_by("-checkpoint_id")
     keys: dict[str, Any] = {
@@ -283,7 +293,7 @@ def _sort(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySe
         "updated_at": _newest(runs, Coalesce("finished_at", "queued_at"), F("created_at")),
         "state_updated_at": _newest(states, F("created_at"), F("created_at")),
     }
-    # The id, which increases with creation, breaks ties.
+    # Threads with equal values are sorted by id. Ids increase with the creation time.
     order = [keys[name]] if (name := body.get("sort_by")) in keys else []
     is_ascending = body.get("sort_order") == "asc"
     by = [OrderBy(key, descending=not is_ascending) for key in (*order, F("pk"))]
@@ -291,5 +301,5 @@ def _sort(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySe
 
 
 def _newest(rows: QuerySet[Any], value: Any, otherwise: Any) -> Coalesce:
-    """Return an SQL expression for a value of the first row, with a fallback."""
+    """Return an SQL expression for a value of the first row, or a fallback if there is no row."""
     return Coalesce(Subquery(rows.annotate(wanted=value).values("wanted")[:1]), otherwise)

@@ -1,4 +1,4 @@
-"""URLs of LangGraph's server that its clients use."""
+"""URL patterns for the URLs of LangGraph's server that its clients use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ app_name = "langgraph_api"
 
 
 class NameConverter:
-    """Path converter for thread and assistant ids, which may contain anything but a slash."""
+    """Path converter for ids of threads and assistants, which may contain any character except a
+    slash.
+    """
 
     regex = r"[^/\x00]+"
 
@@ -34,7 +36,7 @@ _ASSISTANT = "assistants/<langgraph_name:assistant_id>"
 _THREAD = "threads/<langgraph_name:thread_id>"
 _RUN = f"{_THREAD}/runs/<uuid:run_id>"
 
-#: Other URLs of LangGraph's server, with the name of the feature.
+#: Further URLs of LangGraph's server, each with the name of the feature that is not supported.
 _ABSENT = {
     r"assistants/[^/]+/(versions|latest)": "assistant versions",
     r"(threads/[^/]+/)?runs/crons(/.*)?": "crons",

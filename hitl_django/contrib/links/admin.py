@@ -63,7 +63,7 @@ class LinkForm(forms.Form):
 
 
 class LinkChangeList(LinkedChangeList):
-    """Page of review links with their state."""
+    """Change list of review links, which shows the state of each link."""
 
     def complete_rows(self, request: HttpRequest) -> None:
         super().complete_rows(request)
@@ -73,7 +73,10 @@ class LinkChangeList(LinkedChangeList):
 
 
 class ReviewLinkAdmin(ReadOnlyAdmin):
-    """Review links, newest first, without their URLs."""
+    """Admin of review links, newest first.
+
+    The URLs of the links are not shown.
+    """
 
     list_display = ("link", "state", "maker", "expires_at")
     list_select_related = ("interrupt__run", "interrupt__thread", "created_by")
@@ -93,11 +96,11 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
         return self.has_view_permission(request)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # Every link belongs to an interrupt, so there is no "Add" without one.
+        # Every link belongs to an interrupt, so "Add" is available only together with an interrupt.
         return "interrupt" in request.GET and self.has_view_permission(request)
 
     def get_model_perms(self, request: HttpRequest) -> dict[str, bool]:
-        # The index and the menu don't belong to an interrupt, so they offer no "Add".
+        # Pages that don't belong to an interrupt, such as the index and the menu, offer no "Add".
         return {**super().get_model_perms(request), "add": False}
 
     @admin.display(description=_("recipient"), ordering="name")
@@ -146,7 +149,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Create a link to an interrupt and show its URL once."""
+        """Create a link to an interrupt, and show its URL once."""
         pending = self._interrupt(request)
         form = LinkForm(pending, request.POST if request.method == "POST" else None)
         if form.is_valid():

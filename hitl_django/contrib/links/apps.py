@@ -1,4 +1,4 @@
-"""The app: registers the additions of review links."""
+"""App configuration, which registers the extension of review links."""
 
 from __future__ import annotations
 

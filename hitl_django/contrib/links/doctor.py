@@ -1,4 +1,4 @@
-"""The finding of ``manage.py hitl doctor`` about links."""
+"""Finding of ``manage.py hitl doctor`` about review links."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .models import ReviewLink
 
 
 def report_missing_host() -> Iterator[Finding]:
-    """Yield a warning if there are valid links and no setting names the host of their page."""
+    """Yield a warning if there are valid links, but no setting names the host of their pages."""
     links = ReviewLink.objects.using(write_alias())
     if not hitl.SITE_URL and links.filter(revoked_at=None, expires_at__gt=Now()).exists():
         yield Finding(

@@ -19,9 +19,9 @@ require_app("hitl_django.contrib.links")
 
 
 class ReviewLink(models.Model):
-    """A link for one named person to one version of an interrupt. It can be used once.
+    """A link with which one named person can decide one version of an interrupt, once.
 
-    Only a digest of the secret is stored, so the table does not reveal usable links.
+    Only a digest of the link's secret is stored, so the table doesn't reveal usable links.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -31,9 +31,10 @@ class ReviewLink(models.Model):
     secret_digest = models.CharField(max_length=64)
     name = models.CharField(_("recipient"), max_length=255)
     email = models.EmailField(_("email"), blank=True)
-    #: Decisions that the link allows; the interrupt may allow more.
+    #: Decision types that the link allows. The interrupt may allow further types.
     decisions = JSONTextField(_("decisions"), default=list)
-    #: Version of the interrupt at the creation of the link.
+    #: Digest of the payload at the creation of the link, which identifies the version of the
+    #: interrupt.
     payload_digest = models.CharField(max_length=32)
     version = models.PositiveIntegerField()
     created_by = models.ForeignKey(

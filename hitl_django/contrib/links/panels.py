@@ -1,4 +1,4 @@
-"""The panel of the request page that leads to the form of a new link."""
+"""Panel of the request page that links to the form for a new review link."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from .services import may_make_link
 
 
 class LinkPanel(Panel):
-    """Lead to the form of a new link, for a pending request that one approval decides."""
+    """Panel with a link to the form for a new review link.
+
+    The panel is shown for a pending request that needs only one approval.
+    """
 
     template_name = "hitl_django/admin/link_panel.html"
 

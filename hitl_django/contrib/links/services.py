@@ -1,8 +1,9 @@
 """Services for review links.
 
-A link lets one named person without an account view and decide an interrupt once. Its creator must
-have permission to decide. The link becomes invalid if the creator loses that permission or the
-account. A link contains the id of its row and a secret; only a digest of the secret is stored.
+A review link lets one named person without an account view and decide an interrupt once. The user
+who creates the link must have the permission to decide. If this user loses the permission or the
+account, the link becomes invalid. A link contains the id of its row and a secret. Only a digest of
+the secret is stored.
 """
 
 from __future__ import annotations
@@ -48,41 +49,44 @@ from .errors import LinkNotFound, LinkUnusableError
 from .models import ReviewLink
 
 VIA = "link"
-#: Name of the view that a link leads to.
+#: Name of the view of a review link.
 PAGE = "hitl_django:link"
 PERMISSION = "hitl_links.link_interrupt"
-#: Prefix of the idempotency key of a decision by link; the link's id follows.
+#: Prefix of the idempotency key of a decision by link. The id of the link follows.
 LINK_KEY = "link:"
 NAME_LENGTH = 255
 SECRET_BYTES, ID_BYTES = 32, 16
-#: Default and maximum validity of a link.
+#: Default and maximum period of validity of a link.
 USUAL, LONGEST = timedelta(days=7), timedelta(days=365)
 
 
 class LinkState(StrEnum):
-    """The state of a link: open, or the reason why it can't be used."""
+    """The state of a link: open, or the reason why the link can't be used."""
 
     OPEN = "open"
     USED = "used"
     EXPIRED = "expired"
     REVOKED = "revoked"
-    #: The creator no longer has permission.
+    #: The user who created the link no longer has the permission to decide.
     VOID = "void"
-    #: The interrupt has changed.
+    #: The interrupt has changed since the link was created.
     STALE = "stale"
     #: Another person has decided the interrupt.
     DECIDED = "decided"
     #: The interrupt has expired or was withdrawn.
     CLOSED = "closed"
-    #: The run has stopped and may be retried.
+    #: The run has stopped, and a retry may make the link usable again.
     WAITING = "waiting"
-    #: Another person has claimed the interrupt, which requires a claim.
+    #: The interrupt requires a claim, and another person has claimed it.
     CLAIMED = "claimed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkInfo:
-    """A review link. ``url`` is set only on creation."""
+    """A review link.
+
+    ``url`` is set only by ``create_review_link``.
+    """
 
     id: UUID
     interrupt_id: UUID
@@ -101,7 +105,8 @@ class LinkInfo:
 def may_make_link(user: Any, interrupt: Interrupt) -> bool:
     """Return whether the user may create review links to the interrupt.
 
-    The user must have permission to decide. The policy is checked again when a link is used.
+    The user must have the permission to decide. The permission is checked again when a link is
+    used.
     """
     policy = get_policy()
     return policy.has_permission(user, PERMISSION) and policy.may_decide(user, interrupt)
@@ -118,15 +123,16 @@ def create_review_link(
     by: Any = None,
     via: str = "code",
 ) -> LinkInfo:
-    """Create a link to a pending interrupt. Only the returned value contains its URL.
+    """Create a review link to a pending interrupt.
 
-    The URL begins with ``SITE_URL``; without that setting it is a path.
+    Only the returned value contains the link's URL. The URL begins with ``SITE_URL``. Without this
+    setting, it is a path.
 
     Args:
-        name: the person, recorded with the decision.
-        email: for reference only; no email is sent.
-        decisions: the allowed decisions; empty for all that the interrupt allows.
-        expires: a duration or the time of expiry.
+        name: the name of the person, which is stored with the decision.
+        email: an email address for reference only. No email is sent.
+        decisions: the allowed decision types, by default all that the interrupt allows.
+        expires: the period of validity, or the time of expiry.
 
     Raises:
         ImproperlyConfigured: if the project doesn't include ``hitl_django.urls``.
@@ -162,7 +168,7 @@ def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> Li
     """Revoke an unused link.
 
     Raises:
-        LinkUnusableError: if the link has been used.
+        LinkUnusableError: if the link has already been used.
     """
     row = find_row(_rows(), LinkNotFound, pk=link_id)
     refusal = denied_log.record_denial("revoke", by=by, via=via)
@@ -182,7 +188,7 @@ def revoke_link(link_id: UUID | str, *, by: Any = None, via: str = "code") -> Li
 
 
 def list_links(interrupt_id: UUID | str, *, by: Any = None) -> list[LinkInfo]:
-    """List the links of an interrupt, newest first."""
+    """Return the links of an interrupt, newest first."""
     interrupts = Interrupt.objects.using(write_alias()).select_related("thread")
     interrupt = find_row(interrupts, InterruptNotFound, pk=interrupt_id)
     _refuse_if_not_allowed(interrupt, by, InterruptNotFound)
@@ -192,10 +198,10 @@ def list_links(interrupt_id: UUID | str, *, by: Any = None) -> list[LinkInfo]:
 
 
 def resolve_link(token: str) -> LinkInfo:
-    """Return the link of a token, with its state.
+    """Return the link to which a token belongs, with its state.
 
     Raises:
-        LinkNotFound: if the token does not belong to a link.
+        LinkNotFound: if the token doesn't belong to a link.
     """
     return _info(_found(token))
 
@@ -215,13 +221,13 @@ def decide_by_link(
     *,
     reason: str = "",
 ) -> DecisionInfo:
-    """Decide an interrupt with a link, which is then used.
+    """Decide an interrupt with a link. The link can't be used again.
 
-    If the interrupt requires a claim, the link counts as one, unless another person than its
-    creator has claimed the interrupt.
+    If the interrupt requires a claim, the link counts as a claim. This doesn't apply if someone
+    other than the link's creator has claimed the interrupt.
 
     Raises:
-        LinkUnusableError: if the link can't be used. Nothing is stored then.
+        LinkUnusableError: if the link can't be used. In this case, nothing is stored.
     """
     link = _found(token)
     guest = Guest(link.name, invitation=str(link.pk), invited_by=link.created_by_label)
@@ -229,7 +235,8 @@ def decide_by_link(
     request = Request.build(type, value, by=None, via=VIA, reason=reason, key=key, guest=guest)
     validated = decide.validate(link.interrupt, request)
     with transaction.atomic(using=write_alias()):
-        # Lock the thread first, as everywhere, so that link and interrupt can't change.
+        # Lock the thread first, as all transactions do, so that the link and the interrupt can't
+        # change.
         thread = leases.lock_thread(interrupt=link.interrupt_id)
         row = _rows().get(pk=link.pk)
         state = _state(row, now=thread.now)
@@ -237,7 +244,7 @@ def decide_by_link(
             raise LinkUnusableError(state=str(state))
         if type not in row.decisions:
             raise InvalidAnswerError(f"This review link doesn't allow the decision {type!r}.")
-        # Zero rows: the link was used in the meantime, or expired by the database's clock.
+        # Zero rows: the link was used in the meantime, or has expired by the database's clock.
         unused = _rows().filter(pk=row.pk, used_at=None, revoked_at=None, expires_at__gt=Now())
         if not unused.update(used_at=Now()):
             raise LinkUnusableError(state=str(LinkState.EXPIRED))
@@ -246,7 +253,7 @@ def decide_by_link(
 
 
 def find_undo_by_link(token: str) -> UndoInfo | None:
-    """Return the decision of a link, if it can be undone now."""
+    """Return the decision that was made with a link if it can be undone now, otherwise None."""
     if not hitl.UNDO_SECONDS:
         return None
     link = _found(token)
@@ -258,9 +265,9 @@ def find_undo_by_link(token: str) -> UndoInfo | None:
 
 @retry_on_conflict
 def undo_by_link(token: str) -> DecisionInfo:
-    """Undo the decision of a link. The link can then be used again.
+    """Undo the decision that was made with a link.
 
-    Raises the same errors as ``undo``.
+    The link can then be used again. Raises the same errors as ``undo``.
     """
     link = _found(token)
     with transaction.atomic(using=write_alias()):
@@ -275,10 +282,10 @@ def undo_by_link(token: str) -> DecisionInfo:
 
 
 def restore_links(batch: Any, event: Event) -> None:
-    """Restore the links of an interrupt after an undo; a used link is unused again.
+    """Make the links of an interrupt valid again after an undo.
 
-    A link is valid for one version of the interrupt. An undo opens the same request in a new
-    version.
+    A used link becomes unused. A link is valid for one version of the interrupt, and an undo
+    reopens the same request in a new version.
     """
     if event.name != EventName.INTERRUPT_UNDONE:
         return
@@ -349,7 +356,10 @@ def _state(
 
 
 class _Creators:
-    """Creators of links and their permissions, each looked up once."""
+    """The users who created links, and their permissions.
+
+    Each user is looked up once.
+    """
 
     def __init__(self, rows: Collection[ReviewLink]) -> None:
         self._rows = rows
@@ -370,7 +380,7 @@ class _Creators:
 
 
 def _is_claimed(row: ReviewLink, now: datetime) -> bool:
-    """Return whether a person other than the link's creator has claimed the interrupt."""
+    """Return whether someone other than the link's creator has claimed the interrupt."""
     interrupt = row.interrupt
     if not interrupt.claim_required or interrupt.claimed_until is None:
         return False
@@ -378,13 +388,13 @@ def _is_claimed(row: ReviewLink, now: datetime) -> bool:
 
 
 def _asked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
-    """Return the locked thread and the pending interrupt, if the user may create links to it."""
+    """Return the locked thread and the pending interrupt if the user may create links to it."""
     thread = lookup.lock_thread(interrupt_id)
     interrupt = lookup.rows_with_run().get(pk=interrupt_id)
     _refuse_if_not_allowed(interrupt, by, InterruptNotFound)
     quorum.refuse_own(interrupt, APPROVE, by)
     if interrupt.quorum > 1:
-        # The creator of links could approve any number of times.
+        # A user who can create links could otherwise approve any number of times.
         reason = "requires several approvals, which need accounts"
         raise InvalidInputError(f"The interrupt {reason}.", [("", reason)])
     if interrupt.status != Interrupt.Status.PENDING:

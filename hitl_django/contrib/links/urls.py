@@ -8,6 +8,6 @@ from .pages import LinkPage
 
 urlpatterns = [
     path("links/<str:token>/", LinkPage.as_view(), name="link"),
-    # Also match URLs close to a link's, which Django would otherwise log or redirect.
+    # Also match URLs that are similar to a link's URL, because Django would log or redirect them.
     re_path(r"^links/(?P<token>(?s:.+))\Z", LinkPage.as_view()),
 ]

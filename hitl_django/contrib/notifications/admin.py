@@ -29,7 +29,7 @@ from .topics import NotificationTopic
 
 
 class PreferencesForm(forms.Form):
-    """Form for the frequency of each topic and the language."""
+    """Form for the frequency of notifications by topic, and for the language."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -48,19 +48,22 @@ class PreferencesForm(forms.Form):
 
 
 class NotificationPreferencesAdmin(ReadOnlyAdmin):
-    """The user's own notification settings."""
+    """Admin page of the user's own notification settings."""
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         return rows.filter(user=request.user.pk)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Allow users who may view any interrupt."""
+        """Return whether the user may view any interrupts."""
         return not select_visible(Interrupt.objects.all(), request.user).query.is_empty()
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Show and save the user's own settings instead of a list."""
+        """Show and save the user's own settings.
+
+        This page replaces the list.
+        """
         if not self.has_view_permission(request):
             raise PermissionDenied
         wanted = read_preferences(request.user)
@@ -123,7 +126,7 @@ class SlackChannelForm(EndpointForm):
         """Save the channel through the service.
 
         Raises:
-            InvalidInputError: if the URL can't be one of an incoming webhook.
+            InvalidInputError: if the URL can't belong to an incoming webhook.
         """
         values = self.cleaned_data
         slack_channel.save_channel(

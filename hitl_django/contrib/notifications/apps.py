@@ -1,4 +1,4 @@
-"""The app: registers its channels, and creates the email endpoint."""
+"""App configuration, which registers the channels and creates the email endpoint."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ class NotificationsConfig(AppConfig):
 
 
 def make_mail_endpoint(*, using: str, apps: Any = apps, **kwargs: Any) -> None:
-    """Create the email endpoint, unless it exists or its table is not migrated yet."""
+    """Create the email endpoint.
+
+    Nothing happens if the endpoint exists, or if its table doesn't exist yet.
+    """
     from . import mail_channel
 
     if "hitl_webhooks" in apps.app_configs:

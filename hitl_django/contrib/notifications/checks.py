@@ -1,4 +1,4 @@
-"""System check of the email field of users."""
+"""System check of the user model's email field."""
 
 from __future__ import annotations
 

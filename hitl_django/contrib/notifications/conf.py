@@ -9,7 +9,7 @@ from hitl_django.conf.kinds import one_of, positive, setting
 
 
 def hour(value: Any) -> None:
-    """Check for an hour of the day."""
+    """Check that the value is an hour of the day."""
     if type(value) is not int or value not in range(24):
         raise ValueError("must be an integer from 0 to 23.")
 

@@ -22,9 +22,9 @@ from hitl_django.services.reviews import queue_filters
 from .models import NotificationPreferences
 from .topics import NotificationTopic
 
-#: Titles in a digest; the rest are counted.
+#: Maximum number of titles in a digest. Further requests are only counted.
 MOST = 20
-#: Number of mentions that are searched, newest first.
+#: Maximum number of mentions that are searched, newest first.
 MENTIONS = 1000
 
 DAILY = NotificationPreferences.When.DAILY
@@ -32,7 +32,7 @@ DAILY = NotificationPreferences.When.DAILY
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Content of a digest: the first pending interrupts, their number, and mentions."""
+    """The content of a digest: the first pending interrupts, their total number, and mentions."""
 
     waiting: Sequence[Interrupt]
     count: int
@@ -45,7 +45,7 @@ class Digest:
 
 
 def list_readers() -> Sequence[Any]:
-    """List the keys of the users with a daily topic."""
+    """Return the keys of the users who have chosen the daily digest for a topic."""
     daily = Q()
     for topic in NotificationTopic.values:
         daily |= Q(**{topic: DAILY})
@@ -83,7 +83,7 @@ def _is_for(user: Any) -> Q:
 
 
 def _find_mentions(seen: QuerySet[Interrupt], user: Any, delivery: Delivery) -> QuerySet[Interrupt]:
-    """Return the interrupts with mentions of the user since the last digest."""
+    """Return the interrupts with comments that mention the user since the last digest."""
     after, until = (datetime.fromisoformat(delivery.data[name]) for name in ("after", "until"))
     told = Delivery.objects.using(write_alias()).filter(
         endpoint=delivery.endpoint_id,

@@ -1,9 +1,9 @@
-"""The email channel: one delivery per event, and from it one per person.
+"""The email channel: one delivery per event, from which one delivery per person is created.
 
-The first delivery is written in the transaction of the event. Sending it creates a delivery for
-each person, with an id derived from both, so repetitions create no duplicates. Each of these is
-claimed, sent and retried separately. A crash after sending repeats at most one email to one person,
-with the same Message-ID.
+The first delivery is stored in the transaction of the event. Sending it creates a delivery for each
+person, with an id that is derived from the delivery and the person, so repetitions create no
+duplicates. Each of these deliveries is claimed, sent and retried separately. After a crash, at most
+one email to one person is sent again, with the same Message-ID.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .topics import DIGEST, LABELS, TOPICS
 
 logger = logging.getLogger("hitl_django")
 
-#: Id of the email endpoint, which stands for the project's mail server.
+#: Id of the email endpoint, which represents the project's mail server.
 ENDPOINT = UUID("0192f0c4-6d6a-7c3b-9d0e-7a61696c2e01")
 BATCH = 500
 
@@ -39,7 +39,10 @@ When = NotificationPreferences.When
 
 
 def make_endpoint(using: str) -> None:
-    """Create the email endpoint, unless it exists or this is another database."""
+    """Create the email endpoint.
+
+    Nothing happens if the endpoint exists, or on other databases.
+    """
     if using == write_alias():
         values = {
             "channel": "email",
@@ -51,7 +54,7 @@ def make_endpoint(using: str) -> None:
 
 
 def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> AttemptResult:
-    """Email a person, or create the deliveries to people for an event."""
+    """Send the email to a person or, for an event, create the deliveries to people."""
     if "user" in delivery.data:
         mail = _build_mail(delivery)
         return mail if isinstance(mail, AttemptResult) else _hand_over(mail, deadline - monotonic())
@@ -70,7 +73,7 @@ def _fan_out(delivery: Delivery, found: Any, **data: Any) -> AttemptResult:
     told = [one.user_id for one in found if (one.when or default) == When.NOW]
     undecided = [one.user_id for one in found if not one.when]
     if default == When.DAILY and undecided:
-        # The digest selects people by their row, so everyone in it needs one.
+        # The digest selects people by their row, so each of them needs a row.
         rows = [NotificationPreferences(user_id=pk) for pk in undecided]
         NotificationPreferences.objects.bulk_create(rows, ignore_conflicts=True, batch_size=BATCH)
     if not told:
@@ -91,7 +94,7 @@ def _fan_out(delivery: Delivery, found: Any, **data: Any) -> AttemptResult:
 
 
 def _build_mail(delivery: Delivery) -> EmailMessage | AttemptResult:
-    """Return the email to a person, or the reason for not sending it."""
+    """Return the email to a person, or the reason why no email is sent."""
     user = recipients.select_reachable().filter(pk=delivery.data["user"]).first()
     if user is None:
         return _drop("The account doesn't exist, is inactive, or has no email address.")
@@ -127,13 +130,14 @@ def _hand_over(mail: EmailMessage, seconds: float) -> AttemptResult:
             f"The mail server rejected the message ({_words(refusal.smtp_error)}).",
         )
     except smtplib.SMTPResponseException as refusal:
-        # Login or sender: this concerns all emails, so this one is not given up.
+        # The login or the sender was refused. This concerns all emails, so this delivery stays
+        # pending.
         return AttemptResult(
             fault=f"The mail server refused the connection ({_words(refusal.smtp_error)})."
         )
     except smtplib.SMTPException as error:
         return AttemptResult(fault=f"The mail server failed ({type(error).__name__}).")
-    except ValueError:  # as Django says that it can't be written into a header
+    except ValueError:  # Django raises this error if a value can't be written into a header.
         return _drop("The account's email address is invalid.")
     except TimeoutError:
         return AttemptResult(fault="The mail server timed out.")
@@ -143,15 +147,16 @@ def _hand_over(mail: EmailMessage, seconds: float) -> AttemptResult:
 
 
 def _open_connection(seconds: float) -> Any:
-    mailers = getattr(django_mail, "mailers", None)  # from Django 6.1 on
+    mailers = getattr(django_mail, "mailers", None)  # Available from Django 6.1.
     connection: Any = django_mail.get_connection() if mailers is None else mailers.default
-    if getattr(connection, "timeout", seconds) is None:  # which waits for ever
+    # Without a timeout, the connection would wait forever.
+    if getattr(connection, "timeout", seconds) is None:
         connection.timeout = max(seconds, 1.0)
     return connection
 
 
 def _refused(code: int, fault: str) -> AttemptResult:
-    # 4yz is temporary for this email; 5yz is permanent.
+    # Codes from 400 to 499 are temporary failures of this email. Codes from 500 on are permanent.
     return AttemptResult(code, fault=fault, ends=Delivery.State.DEAD if code >= 500 else None)
 
 

@@ -1,7 +1,7 @@
 """Subject, text and headers of emails.
 
-An email names the interrupt and links to it. It contains the payload only if the policy allows
-that, because mailboxes are read on other machines, by other programs, and for longer.
+An email names the interrupt and links to it. The email contains the payload only if the policy
+allows it, because mailboxes are outside of the site's control.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .topics import NotificationTopic, is_escalation
 
 SUBJECT_LENGTH = 200
 Entry = tuple[str, str, list[str]]
-#: Maximum characters of the payload in a notification.
+#: Maximum number of characters of the payload in a notification.
 PAYLOAD_LENGTH = 8000
 
 
@@ -88,12 +88,14 @@ def build_digest_mail(
 
 
 def find_interrupt_url(item: Interrupt) -> str:
-    """Return the URL of a request page, or "" if SITE_URL or the page is missing."""
+    """Return the URL of the request page, or "" if SITE_URL is not set or the page doesn't
+    exist.
+    """
     return _find_url(ReviewItem, "change", item.pk)
 
 
 def read_payload(channel: str, item: Interrupt) -> str:
-    """Return the payload as text, or "" if the policy forbids sending it."""
+    """Return the payload as text, or "" if the policy doesn't allow sending it."""
     if not get_policy().may_send_payload(channel, item):
         return ""
     hidden = registry.get_redacted_keys(item.graph)
@@ -102,7 +104,7 @@ def read_payload(channel: str, item: Interrupt) -> str:
 
 
 def name_place(item: Interrupt) -> str:
-    """Return the title of the interrupt's graph, and its node."""
+    """Return the title of the interrupt's graph and the name of its node."""
     return f"{make_line(str(registry.get_title(item.graph)))} ▸ {make_line(item.node)}"
 
 

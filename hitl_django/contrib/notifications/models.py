@@ -18,9 +18,9 @@ require_app("hitl_django.contrib.notifications")
 
 
 class NotificationPreferences(models.Model):
-    """Notification settings of a user. Empty fields follow NOTIFICATION_DEFAULT.
+    """Notification settings of a user.
 
-    The fields are named after the topics.
+    An empty field means that NOTIFICATION_DEFAULT applies. The fields have the names of the topics.
     """
 
     class When(models.TextChoices):
@@ -52,7 +52,7 @@ class NotificationPreferences(models.Model):
     overdue = models.CharField(
         NotificationTopic.OVERDUE.label, max_length=10, choices=When.choices, blank=True
     )
-    #: Language of notifications; empty for the site's.
+    #: Language of notifications. Empty for the language of the site.
     language = models.CharField(_("language"), max_length=20, blank=True)
 
     class Meta:
@@ -64,12 +64,12 @@ class NotificationPreferences(models.Model):
         return str(self.user_id)
 
     def get(self, topic: str) -> str:
-        """Return the frequency of a topic: the user's choice or the default."""
+        """Return the frequency of notifications on a topic: the user's choice, or the default."""
         return str(getattr(self, topic)) or str(hitl.NOTIFICATION_DEFAULT)
 
 
 class NotificationCursor(models.Model):
-    """Progress of one kind of scheduled notification."""
+    """The time up to which one kind of scheduled notification has been sent."""
 
     name = models.CharField(max_length=20, primary_key=True)
     until = models.DateTimeField()
@@ -82,14 +82,17 @@ class NotificationCursor(models.Model):
 
 
 class SlackChannels(models.Manager["SlackChannel"]):
-    """Manager of the endpoints of Slack channels."""
+    """Manager of the endpoints that are Slack channels."""
 
     def get_queryset(self) -> models.QuerySet[Any]:
         return super().get_queryset().filter(channel=SlackChannel.CHANNEL)
 
 
 class SlackChannel(WebhookEndpoint):
-    """A Slack channel with an incoming webhook. Its URL is the secret."""
+    """A Slack channel with an incoming webhook.
+
+    The webhook's URL is secret.
+    """
 
     CHANNEL = "slack"
 

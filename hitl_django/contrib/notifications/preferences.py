@@ -1,6 +1,7 @@
 """Notification settings, and unsubscribe links that need no login.
 
-A link contains a signed user and topic. It does not expire, because old emails are opened late.
+A link contains the user and the topic, signed. The link doesn't expire, because people open old
+emails late.
 """
 
 from __future__ import annotations
@@ -18,30 +19,39 @@ from .models import NotificationPreferences
 from .topics import NotificationTopic
 
 SALT = "hitl_django.notifications.unsubscribe"
-#: Topics of links: the daily digest, and all topics.
+#: Topics of unsubscribe links: the daily digest, and all topics.
 DIGEST, ALL = "digest", "all"
 
 
 def read_preferences(user: Any) -> NotificationPreferences:
-    """Return the settings of a user, unsaved if there are none."""
+    """Return the settings of a user.
+
+    Without stored settings, an unsaved instance is returned.
+    """
     found = NotificationPreferences.objects.using(write_alias()).filter(user=user.pk).first()
     return NotificationPreferences(user=user) if found is None else found
 
 
 def save_preferences(user: Any, values: Mapping[str, str]) -> None:
-    """Save settings of a user; omitted topics are unchanged."""
+    """Save settings of a user.
+
+    Topics that are not in ``values`` don't change.
+    """
     rows = NotificationPreferences.objects.using(write_alias())
     rows.update_or_create(user_id=user.pk, defaults=dict(values))
 
 
 def make_stop_url(user: Any, what: str) -> str | None:
-    """Return the unsubscribe URL of a topic, or None without the page."""
+    """Return the unsubscribe URL of a topic, or None if the project doesn't include the page."""
     token = signing.dumps([str(user.pk), what], salt=SALT)
     return find_url("hitl_django:unsubscribe", token)
 
 
 def read_stop_token(token: str) -> tuple[Any, str] | None:
-    """Return the user and the topic of a link, or None if it is invalid or the user is gone."""
+    """Return the user and the topic of an unsubscribe link.
+
+    Returns None if the link is invalid or the user was deleted.
+    """
     users = get_user_model()._default_manager.using(write_alias())
     try:
         pk, what = signing.loads(token, salt=SALT)
@@ -52,7 +62,10 @@ def read_stop_token(token: str) -> tuple[Any, str] | None:
 
 
 def stop(user: Any, what: str) -> None:
-    """Turn off one topic or all. For the digest, turn off all topics in it."""
+    """Turn notifications off for one topic or for all topics.
+
+    For the digest, all topics in the digest are turned off.
+    """
     save_preferences(
         user, dict.fromkeys(_list_topics(user, what), NotificationPreferences.When.OFF)
     )

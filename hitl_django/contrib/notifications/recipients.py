@@ -1,4 +1,7 @@
-"""Recipients of an event, looked up on sending rather than in the transaction of the run."""
+"""Recipients of an event.
+
+They are looked up when a notification is sent, not in the transaction of the event.
+"""
 
 from __future__ import annotations
 
@@ -20,30 +23,33 @@ from .topics import TOPICS, NotificationTopic
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """A possible recipient with the chosen frequency; "" for the default."""
+    """A possible recipient with the chosen frequency.
+
+    An empty frequency means the default.
+    """
 
     user_id: Any
     when: str
 
 
 def find_topic(delivery: Delivery, item: Interrupt) -> NotificationTopic | None:
-    """Return the topic of an event, or None if nobody is notified any more."""
+    """Return the topic of an event, or None if nobody needs to be notified any more."""
     topic = TOPICS[delivery.event]
     if topic == NotificationTopic.MENTIONED:
         return topic
     if item.status != Interrupt.Status.PENDING:
         return None
     if topic == NotificationTopic.REQUESTED and _was_assigned_since(delivery, item):
-        return None  # a message of its own tells of that
+        return None  # A separate event notifies about this.
     if topic == NotificationTopic.ASSIGNED and not delivery.data.get("to"):
-        return NotificationTopic.REQUESTED  # of a group
+        return NotificationTopic.REQUESTED  # The request is assigned to a group.
     return topic
 
 
 def list_recipients(
     delivery: Delivery, item: Interrupt, topic: NotificationTopic
 ) -> Sequence[Recipient]:
-    """List the possible recipients of an event, without the user who caused it."""
+    """Return the possible recipients of an event, without the user who caused the event."""
     rows = select_reachable().filter(_select(delivery, item, topic)).distinct()
     if by := delivery.data.get("by"):
         rows = rows.exclude(pk=by)
@@ -52,7 +58,7 @@ def list_recipients(
 
 
 def select_reachable() -> QuerySet[Any]:
-    """Select active users with an email address."""
+    """Return the active users with an email address."""
     users = get_user_model()
     rows = users._default_manager.using(write_alias()).filter(is_active=True)
     return rows.filter(**{f"{users.get_email_field_name()}__gt": ""})
@@ -65,7 +71,7 @@ def find_item(delivery: Delivery, user: Any = None) -> Interrupt | None:
 
 
 def is_theirs(item: Interrupt, user: Any, topic: str) -> bool:
-    """Return whether the topic still applies to the user."""
+    """Return whether the topic of the notification still applies to the user."""
     if topic == NotificationTopic.MENTIONED:
         return True
     if item.status != Interrupt.Status.PENDING:

@@ -1,7 +1,8 @@
 """Sweep steps of notifications: due reminders and the daily digest.
 
-The progress of each is a row. A conditional UPDATE moves it in the transaction that writes the
-deliveries, so one of several sweeps does the work. A sweep without anything to send writes nothing.
+A row stores the progress of each step. A conditional UPDATE changes the row in the transaction that
+stores the deliveries, so only one of several concurrent sweeps sends notifications. A sweep without
+anything to send writes nothing.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ DUE, DIGEST = "due", "digest"
 
 @retry_on_conflict
 def publish_due() -> int:
-    """Notify about a batch of interrupts due within DUE_REMINDER_SECONDS; return their number.
+    """Notify about a batch of interrupts that are due within DUE_REMINDER_SECONDS.
 
-    Interrupts created with less time than that are skipped: their reviewers were just notified.
+    Returns their number. Interrupts that were created with less time are skipped, because their
+    reviewers have just been notified.
     """
     lead = timedelta(seconds=hitl.DUE_REMINDER_SECONDS)
     until, now = _read_mark(DUE)
@@ -46,7 +48,8 @@ def publish_due() -> int:
         return 0
     last = found[-1].due_at
     assert last is not None
-    if len(found) == _most():  # what is due at the same moment goes with them
+    # Include all interrupts that are due at the same time as the last one.
+    if len(found) == _most():
         known = [row.pk for row in found]
         found += pending.filter(due_at=last).exclude(pk__in=known).only("graph", "group_label")
     with transaction.atomic(using=write_alias()):
@@ -63,7 +66,7 @@ def publish_due() -> int:
 
 @retry_on_conflict
 def publish_digest() -> bool:
-    """Write the deliveries of the day's digests, once DIGEST_HOUR has passed."""
+    """Store the deliveries of the day's digests, if DIGEST_HOUR has passed."""
     until, now = _read_mark(DIGEST)
     hour = _find_hour(now)
     if not until < hour <= now:
@@ -79,11 +82,15 @@ def publish_digest() -> bool:
 
 
 def _read_mark(name: str) -> tuple[datetime, datetime]:
-    """Return the progress and the present time; progress starts now."""
+    """Return the progress and the current time.
+
+    The progress of a new step is the current time.
+    """
     rows = NotificationCursor.objects.using(write_alias()).annotate(now=Now())
     found = rows.filter(name=name).values_list("until", "now").first()
     if found is None:
-        # Not the database's clock: SQLite formats its times differently from query parameters.
+        # Don't use the database's clock, because SQLite formats its times differently from query
+        # parameters.
         first = {"until": timezone.now()}
         NotificationCursor.objects.using(write_alias()).get_or_create(name=name, defaults=first)
         found = rows.filter(name=name).values_list("until", "now").get()
@@ -91,7 +98,7 @@ def _read_mark(name: str) -> tuple[datetime, datetime]:
 
 
 def _move_mark(name: str, seen: datetime, until: datetime) -> int:
-    # Zero rows: another sweep was faster.
+    # Zero rows: another sweep has changed the progress first.
     return (
         NotificationCursor.objects.using(write_alias())
         .filter(name=name, until=seen)
@@ -100,7 +107,7 @@ def _move_mark(name: str, seen: datetime, until: datetime) -> int:
 
 
 def _find_hour(now: datetime) -> datetime:
-    """Return the time of today's digest."""
+    """Return the time at which today's digest is due."""
     return to_local(now).replace(hour=int(hitl.DIGEST_HOUR), minute=0, second=0, microsecond=0)
 
 

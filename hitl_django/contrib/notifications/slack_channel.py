@@ -40,14 +40,14 @@ EVENTS = frozenset(
         EventName.INTERRUPT_EXPIRED,
     }
 )
-#: Reasons of permanent failures, by Slack's response status.
+#: Reasons of permanent failures, by the status of Slack's response.
 REASONS = {
     400: "Slack returned 400: invalid message, or the channel doesn't accept it.",
     403: "Slack returned 403: the workspace doesn't allow this webhook to post.",
     404: "Slack returned 404: the webhook was revoked or the channel was deleted.",
     410: "Slack returned 410: the channel is archived.",
 }
-#: Statuses that are retried, in addition to those from 500 on.
+#: Statuses after which a delivery is retried, in addition to 500 and higher.
 LATER = frozenset({408, 425, 429})
 
 
@@ -55,10 +55,10 @@ def save_channel(
     channel: SlackChannel, *, address: str, description: str, graphs: Collection[str],
     group: str, is_active: bool, by: Any,
 ) -> None:  # fmt: skip
-    """Create or change a channel; an empty ``address`` keeps the present one.
+    """Create or change a channel.
 
-    A user who sets the address becomes the creator: the channel gets only interrupts that this user
-    may view.
+    An empty ``address`` keeps the current address. A user who sets the address becomes the creator,
+    and the channel then gets only interrupts that this user may view.
     """
     _refuse_if_not_allowed(by)
     values: dict[str, Any] = {
@@ -77,14 +77,14 @@ def save_channel(
         values |= {"failures": 0, "rests_until": None, "stopped": ""}
     for name, value in values.items():
         setattr(channel, name, value)
-    # Write only these columns: a worker may have leased the endpoint in the meantime.
+    # Write only these columns, because a worker may have leased the endpoint in the meantime.
     changed = None if channel._state.adding else [*values]
     channel.save(using=write_alias(), update_fields=changed)
     outbox.clear_listeners()
 
 
 def check_address(address: str) -> None:
-    """Raise InvalidInputError if the address can't be one of an incoming webhook."""
+    """Raise InvalidInputError if the address can't belong to an incoming webhook."""
     try:
         check_url(address)
     except AddressRefused as refusal:
@@ -111,7 +111,10 @@ def try_channel(channel: SlackChannel, *, by: Any) -> None:
 
 
 def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> AttemptResult:
-    """Post an interrupt to the channel unless it was closed in the meantime, or post a test."""
+    """Post an interrupt or a test to the channel.
+
+    An interrupt that was closed in the meantime is not posted.
+    """
     if delivery.event == TEST:
         return _post(endpoint, slack_messages.build_test(), deadline)
     rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
@@ -138,7 +141,7 @@ def _refuse_if_not_allowed(by: Any) -> None:
 
 
 def _judge(answer: AttemptResult) -> AttemptResult:
-    """Give up immediately if Slack would reject the message again."""
+    """Make a failure permanent if Slack would reject the message again."""
     status = answer.status
     if status is None or status >= 500 or status in LATER or 200 <= status < 300:
         return answer

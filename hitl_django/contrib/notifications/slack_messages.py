@@ -1,7 +1,7 @@
 """An interrupt as Slack blocks.
 
-Untrusted text is plain text, which Slack neither formats nor scans for mentions. In the fallback
-text, control characters are escaped, so that ``<!channel>`` mentions nobody.
+Untrusted text is sent as plain text, in which Slack neither formats text nor looks for mentions. In
+the fallback text, control characters are escaped, so that ``<!channel>`` doesn't mention anyone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hitl_django.models import Interrupt
 from .mails import find_interrupt_url, make_line, name_place, read_payload
 from .topics import DUE_SOON, is_escalation
 
-#: Slack's limit for a text in a block.
+#: Slack's limit for the length of a text in a block.
 TEXT_LENGTH = 2900
 
 
@@ -37,7 +37,7 @@ def build_test() -> bytes:
 
 
 def escape_text(text: str) -> str:
-    """Escape Slack's control characters for mentions and links."""
+    """Escape the control characters with which Slack marks mentions and links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -1,4 +1,4 @@
-"""Topics of notifications, and the event of each."""
+"""Topics of notifications, and the event for each topic."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class NotificationTopic(models.TextChoices):
     OVERDUE = "overdue", _("One of my requests is overdue or has expired")
 
 
-#: Deliveries written by the sweep: before an interrupt is due, and for the digest.
+#: Names of deliveries that the sweep stores: before an interrupt is due, and for the digest.
 DUE_SOON, DIGEST = "interrupt.due", "digest"
 LABELS = {DUE_SOON: _("request due soon"), DIGEST: _("daily digest")}
 
-#: Topic of each event that has exactly one.
+#: Topics by event, for events with exactly one topic.
 TOPICS: dict[str, NotificationTopic] = {
     EventName.INTERRUPT_CREATED: NotificationTopic.REQUESTED,
     EventName.INTERRUPT_ASSIGNED: NotificationTopic.ASSIGNED,
@@ -36,8 +36,8 @@ TOPICS: dict[str, NotificationTopic] = {
 
 
 def is_escalation(delivery: Delivery, item: Interrupt) -> bool:
-    """Return whether the event gave an expired interrupt to another group."""
+    """Return whether the event assigned an expired interrupt to another group."""
     if delivery.event != EventName.INTERRUPT_EXPIRED or item.then != "escalate":
         return False
-    # Without such a group, the interrupt is only overdue.
+    # Without this group, the interrupt is only overdue.
     return item.group_label == (item.expiry or {}).get("group")

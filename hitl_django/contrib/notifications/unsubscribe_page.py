@@ -1,8 +1,8 @@
-"""The page of an unsubscribe link, which unsubscribes by POST only.
+"""The page of an unsubscribe link. Only a POST request unsubscribes.
 
-Mail scanners follow every link, so GET changes nothing. Mail clients unsubscribe with one POST as
-in RFC 8058, without cookies and so without Django's CSRF check. The signed URL allows nothing but
-unsubscribing.
+Mail scanners follow every link, so GET requests change nothing. Mail clients unsubscribe with one
+POST request according to RFC 8058. They send no cookies, so Django's CSRF check isn't used. The
+signed URL only allows unsubscribing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class UnsubscribeView(View):
         return self._page(request, what, name=label_user(user))
 
     def post(self, request: HttpRequest, token: str) -> HttpResponse:
-        """Turn off the topic of the link, or all."""
+        """Turn off the topic of the link, or all topics."""
         found = read_stop_token(token)
         if found is None:
             return render_page(request, MESSAGE, status=404, message=UNKNOWN)

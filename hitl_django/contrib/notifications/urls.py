@@ -1,4 +1,4 @@
-"""URL patterns of notifications, below those of ``hitl_django.urls``."""
+"""URL patterns of notifications, which ``hitl_django.urls`` includes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Traces and metrics with OpenTelemetry: an app for INSTALLED_APPS.
 
-Each run is one trace. Its id is derived from the run's id, so processes need not store or share it.
+Each run is one trace. The trace id is derived from the run's id, so processes don't have to store
+or share it.
 
 trace_ids.py   ids of a run's trace and of its root span
 segments.py    spans of run segments, super-steps and nodes

@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class OpenTelemetryConfig(AppConfig):
-    """App for spans and metrics with the project's provider."""
+    """App that records spans and metrics with the project's OpenTelemetry provider."""
 
     name = "hitl_django.contrib.opentelemetry"
     label = "hitl_opentelemetry"

@@ -11,13 +11,13 @@ from opentelemetry.metrics import Counter, Histogram
 from .trace_ids import NAME
 
 _HOUR, _DAY = 3600, 86400
-#: Histogram bounds in seconds, because decisions take from seconds to a month.
+#: Histogram bounds in seconds. Decisions take from seconds to a month.
 _WAITS = (1, 10, 60, 300, 900, _HOUR, 4 * _HOUR, 8 * _HOUR, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)
 _DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
 
 
 class Instruments(NamedTuple):
-    """Metric instruments of this process."""
+    """The metric instruments of this process."""
 
     runs: Counter
     decision_wait: Histogram
@@ -26,7 +26,10 @@ class Instruments(NamedTuple):
 
 @cache
 def get_instruments() -> Instruments:
-    """Return the instruments, created on first use, after the project has set its provider."""
+    """Return the instruments.
+
+    They are created on first use, after the project has set its provider.
+    """
     meter = metrics.get_meter(NAME)
     return Instruments(
         meter.create_counter("hitl.runs", "{run}", "Runs that ended or were parked, by outcome."),

@@ -1,4 +1,4 @@
-"""Spans that outlast a process: interrupts, decisions, and runs that have ended."""
+"""Spans that may outlast a process: interrupts, decisions, and runs that have ended."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .trace_ids import get_run_tracer, get_tracer, open_context
 
 
 def connect() -> None:
-    """Connect to the signals of interrupts and runs."""
+    """Connect to the signals about interrupts and runs."""
     signals.interrupt_decided.connect(trace_decision, dispatch_uid="hitl_django.opentelemetry")
     signals.interrupt_expired.connect(trace_expiry, dispatch_uid="hitl_django.opentelemetry")
     signals.run_succeeded.connect(trace_run, dispatch_uid="hitl_django.opentelemetry")
@@ -40,9 +40,10 @@ def connect() -> None:
 
 
 def trace_decision(*, decision: DecisionInfo, **kwargs: Any) -> None:
-    """Trace an interrupt from its creation to its decision, with the decision in it.
+    """Record an interrupt's span from its creation to its decision, and the span of the decision.
 
-    The decision links to the span in which it was made, such as the HTTP request.
+    The decision's span links to the span in which the decision was made, for example the HTTP
+    request.
     """
     here = trace.get_current_span().get_span_context()
     asked = _read_interrupt(decision.interrupt_id)
@@ -64,20 +65,20 @@ def trace_decision(*, decision: DecisionInfo, **kwargs: Any) -> None:
 
 
 def trace_expiry(*, interrupt_id: str, **kwargs: Any) -> None:
-    """Trace an interrupt from its creation to its expiry."""
+    """Record an interrupt's span from its creation to its expiry."""
     asked = _read_interrupt(interrupt_id)
     if asked is not None:
         _trace_interrupt(asked, timezone.now(), "expired")
 
 
 def trace_run(*, run_id: str, thread_id: str, graph: str, **kwargs: Any) -> None:
-    """Trace a run from start to end, and count it."""
+    """Record the span of a run from its start to its end, and count the run."""
     outcome = kwargs.get("state", str(Run.State.SUCCEEDED))
     get_instruments().runs.add(1, {GRAPH: graph, OUTCOME: outcome})
     begun = Run.objects.using(write_alias()).filter(pk=run_id).values_list("created_at", flat=True)
     started_at = begun.first()
     if started_at is None or outcome == Run.State.PARKED:
-        return  # a parked run can be retried
+        return  # A parked run can be retried, so it has not ended.
     span = get_run_tracer(run_id).start_span(
         "run",
         Context(),
@@ -96,7 +97,7 @@ def _read_interrupt(interrupt_id: UUID | str) -> Interrupt | None:
 
 
 def _trace_interrupt(asked: Interrupt, until: datetime, outcome: str) -> Context:
-    """Record the span of a closed interrupt; return its context."""
+    """Record the span of a closed interrupt, and return the span's context."""
     tracer = get_tracer()
     span = tracer.start_span(
         "interrupt",

@@ -37,7 +37,7 @@ from .trace_ids import get_tracer, open_context
 
 @contextmanager
 def observe_segment(lease: RunLease) -> Iterator[TracedSegment]:
-    """Trace a run segment as part of the run's trace."""
+    """Record the span of a run segment as a part of the run's trace."""
     tracer = get_tracer()
     ids = {RUN: str(lease.run_id), THREAD: lease.thread.thread_id, GRAPH: lease.graph}
     span = tracer.start_span(
@@ -54,7 +54,7 @@ def observe_segment(lease: RunLease) -> Iterator[TracedSegment]:
 
 
 class TracedSegment:
-    """Open spans of one run segment."""
+    """The open spans of one run segment."""
 
     def __init__(self, span: Span, ids: dict[str, str]) -> None:
         self._span, self._ids, self._tracer = span, ids, get_tracer()
@@ -64,7 +64,10 @@ class TracedSegment:
 
     @contextmanager
     def around_task(self, context: TaskContext) -> Iterator[None]:
-        """Trace a task. Spans created within it have the task's span as parent."""
+        """Record the span of a task.
+
+        Spans that are created within the task have the task's span as parent.
+        """
         task, begun = context.task, perf_counter()
         parent = self._find_parent(task)
         names = {**self._ids, NODE: task.name, NAMESPACE: task.origin.ns, TASK: task.id}
@@ -101,14 +104,15 @@ class TracedSegment:
         self._span.end()
 
     def _find_parent(self, task: Task) -> Context:
-        """Return the context of a task's super-step, or of the task that calls it.
+        """Return the context of a task's super-step or, for a nested task, of the task that calls
+        it.
 
-        A super-step begins with its first task. It ends when the next one begins or its graph ends,
-        so its span includes the time in which it is stored.
+        A super-step begins with its first task. It ends when the next super-step begins or the
+        graph ends, so its span includes the time for storing it.
         """
         here = contexts.get_current()
         if task.node.triggers == (PUSH,):
-            return here  # a @task function belongs to its calling task
+            return here  # A @task function belongs to the task that calls it.
         ns, step = task.origin.ns, task.origin.step
         with self._lock:
             number, span = self._steps.get(ns, (None, None))
@@ -130,7 +134,7 @@ class TracedSegment:
 
 
 def _describe_end(task: Task, crash: BaseException | None) -> tuple[str, BaseException | None]:
-    """Return the outcome of a task as a word, and its error, if any."""
+    """Return the outcome of a task as a word, and the task's error or None."""
     if crash is not None:
         return "crashed", crash
     if task.pending_interrupts:
@@ -143,7 +147,10 @@ def _describe_end(task: Task, crash: BaseException | None) -> tuple[str, BaseExc
 
 
 def _set_error(span: Span, error: BaseException | None) -> None:
-    """Mark a span as failed with the error's class only, because messages may quote contents."""
+    """Mark a span as failed.
+
+    Only the error's class is recorded, because the message may quote contents.
+    """
     if error is not None:
         span.set_attribute(ERROR_TYPE, type(error).__qualname__)
         span.set_status(Status(StatusCode.ERROR))

@@ -16,15 +16,15 @@ NAME = "hitl_django"
 def make_ids(run_id: UUID | str) -> tuple[int, int]:
     """Return the ids of a run's trace and of its root span.
 
-    They are hashes, because samplers treat the last 64 bits of a trace id as random, and those of a
-    UUID are not.
+    The ids are hashes, because samplers expect the last 64 bits of a trace id to be random. The
+    last bits of a UUID are not random.
     """
     made = blake2b(UUID(str(run_id)).bytes, digest_size=24, person=b"hitl_django").digest()
     return int.from_bytes(made[:16]), int.from_bytes(made[16:])
 
 
 def format_trace_id(run_id: UUID | str) -> str:
-    """Return the id of a run's trace in the form that tracing systems show."""
+    """Return the id of a run's trace in the format that tracing systems show."""
     return trace.format_trace_id(make_ids(run_id)[0])
 
 
@@ -35,11 +35,11 @@ def get_tracer() -> Tracer:
 def open_context(run_id: UUID | str, tracer: Tracer) -> Context:
     """Return the context for spans of a run, with the run's root span as parent.
 
-    The root span is recorded when the run ends. The sampling decision is made here, and samplers
-    that use the trace id decide the same in each process.
+    The root span is recorded when the run ends. The sampling decision is made here. Samplers that
+    use the trace id make the same decision in each process.
     """
     trace_id, span_id = make_ids(run_id)
-    sampler: Any = getattr(tracer, "sampler", None)  # only the SDK has a sampler, not the API
+    sampler: Any = getattr(tracer, "sampler", None)  # Only the SDK has a sampler, the API has none.
     sampled = sampler is None or sampler.should_sample(None, trace_id, "run").decision.is_sampled()
     flags = TraceFlags(TraceFlags.SAMPLED if sampled else TraceFlags.DEFAULT)
     run = SpanContext(trace_id, span_id, is_remote=True, trace_flags=flags)
@@ -47,9 +47,9 @@ def open_context(run_id: UUID | str, tracer: Tracer) -> Context:
 
 
 def get_run_tracer(run_id: UUID | str) -> Tracer:
-    """Return a tracer whose first root span is the run's.
+    """Return a tracer whose first root span is that of the run.
 
-    If the provider doesn't accept ids, the span gets another one, in a separate trace.
+    If the provider doesn't accept given ids, the span gets a different id, in a separate trace.
     """
     tracer = get_tracer()
     if hasattr(tracer, "id_generator"):
@@ -58,7 +58,7 @@ def get_run_tracer(run_id: UUID | str) -> Tracer:
 
 
 class _RunIds:
-    """Id generator of the SDK for a run's root span."""
+    """Id generator of the SDK for the root span of a run."""
 
     def __init__(self, run_id: UUID | str) -> None:
         self._trace_id, self._span_id = make_ids(run_id)

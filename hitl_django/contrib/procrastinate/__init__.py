@@ -1,4 +1,7 @@
-"""Procrastinate as the task queue, in which PostgreSQL notifies workers of messages."""
+"""Procrastinate as the task queue.
+
+PostgreSQL notifies workers of messages.
+"""
 
 from __future__ import annotations
 

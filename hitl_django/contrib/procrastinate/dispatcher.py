@@ -17,17 +17,17 @@ from hitl_django.task_queue.dispatcher import Dispatcher
 
 from . import message_task
 
-#: Seconds after which a worker requeues a run. Procrastinate has no time limit.
+#: Number of seconds after which a worker requeues a run. Procrastinate has no time limit.
 SLICE = 60.0
 
 
 class ProcrastinateDispatcher(Dispatcher):
     """Dispatcher that sends ``(function, id)`` as a job.
 
-    PostgreSQL notifies workers of the job on commit. The job is inserted in the caller's
-    transaction if it is in the runs' database, otherwise after the commit. A subclass can set
-    another ``queue``, and the number of jobs that a process of ``hitl worker`` runs concurrently,
-    in OS threads with one connection each.
+    PostgreSQL notifies workers of the job on commit. If Procrastinate uses the runs' database, the
+    job is inserted in the caller's transaction, otherwise after the commit. A subclass can set
+    another ``queue``. It can also set the number of jobs that a process of ``hitl worker`` runs
+    concurrently, in OS threads with one connection each.
     """
 
     queue: ClassVar[str] = "hitl"

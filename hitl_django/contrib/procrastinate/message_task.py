@@ -13,5 +13,5 @@ messages.drain_on_sigterm()
 
 @app.task(name=NAME)
 def perform(function: str, argument: str) -> None:
-    """Call the function of a message."""
+    """Call the function that a message names."""
     messages.perform(function, argument)

@@ -1,7 +1,7 @@
 """Collector for prometheus_client, which reads pending, due and active rows at each scrape.
 
-All values come from the database, so every process returns the same values, including those of
-processes that have ended. Counts stop at MOST, to limit the cost of a scrape.
+All values come from the database, so every process returns the same values. Values of processes
+that have ended are included. Counts are limited to MOST, to limit the cost of a scrape.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ MOST = 10_000
 
 
 class HitlCollector(Collector):
-    """Collector of gauges named ``hitl_…``; register it with the project's other metrics."""
+    """Collector of gauges named ``hitl_…``.
+
+    Register it together with the project's other metrics.
+    """
 
     def collect(self) -> Iterable[Metric]:
         yield from self._collect_interrupts()
@@ -33,7 +36,7 @@ class HitlCollector(Collector):
         yield from self._collect_workers()
 
     def describe(self) -> Iterable[Metric]:
-        return ()  # registration must not query the database
+        return ()  # Registering the collector must not query the database.
 
     def _collect_interrupts(self) -> Iterable[Metric]:
         waiting = _gauge(

@@ -1,4 +1,4 @@
-"""Page that Prometheus scrapes."""
+"""Page with metrics that Prometheus scrapes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _registry.register(HitlCollector())
 
 
 class MetricsPage(APIView):
-    """Gauges as text, for users with permission to view the health of workers.
+    """Page with gauges as text, for users with the permission to view the health of workers.
 
-    Authentication is that of the API.
+    Users authenticate as for the API.
     """
 
     permission_classes = (IsAuthenticated,)

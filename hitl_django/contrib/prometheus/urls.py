@@ -1,4 +1,4 @@
-"""URL ``metrics`` for Prometheus: ``include("hitl_django.contrib.prometheus.urls")``."""
+"""URL pattern of ``metrics``, for ``include("hitl_django.contrib.prometheus.urls")``."""
 
 from __future__ import annotations
 

@@ -24,7 +24,10 @@ from .models import Schedule
 
 
 class ScheduleAdmin(ReadOnlyAdmin):
-    """Schedules, newest first. They are created in code and over the API."""
+    """Admin of schedules, newest first.
+
+    Schedules are created in code and with the API.
+    """
 
     list_display = ("schedule", "state", "next_due", "started", "skipped")
     list_filter = ("is_active",)

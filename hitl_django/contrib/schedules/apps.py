@@ -1,4 +1,4 @@
-"""The app: registers the additions of schedules."""
+"""App configuration, which registers the extension of schedules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class SchedulesConfig(AppConfig):
-    """Runs that cron expressions start."""
+    """App for schedules, which start runs by cron expressions."""
 
     name = "hitl_django.contrib.schedules"
     label = "hitl_schedules"

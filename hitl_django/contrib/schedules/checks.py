@@ -17,7 +17,7 @@ from .registered import list_registered
 
 @checks.register("hitl_django")
 def check_cron(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[checks.CheckMessage]:
-    """Report schedules defined in code if cronsim is missing."""
+    """Report schedules that are defined in code if cronsim isn't installed."""
     graphs = list(list_registered())
     if not graphs or cron.is_installed():
         return []
@@ -34,7 +34,7 @@ def check_cron(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[c
 def check_graphs(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Report schedules defined in code with an unknown graph or an invalid context."""
+    """Report schedules that are defined in code with an unknown graph or an invalid context."""
     known = {*registry.list_names()} - {*registry.list_duplicates()}
     found: list[checks.CheckMessage] = []
     for graph, scheduled in list_registered().items():
@@ -61,4 +61,4 @@ def _check_context(graph: str, context: Any) -> Iterator[checks.CheckMessage]:
             id="hitl_schedules.E002",
         )
     except Exception:
-        return  # another check reports a graph that can't be built
+        return  # Another check reports that the graph can't be built.

@@ -1,9 +1,9 @@
 """Due times of cron expressions, in the local time of a time zone.
 
-cronsim parses the expressions; ``hitl-django[schedules]`` installs it. When clocks go forward, due
-times in the missing hour move to its end. When clocks go back, due times in the repeated hour occur
-once. This applies to expressions with fixed hours and minutes; ``*/10 * * * *`` follows elapsed
-time.
+cronsim parses the expressions. The extra ``hitl-django[schedules]`` installs it. When clocks go
+forward, due times in the missing hour move to the end of that hour. When clocks go back, due times
+in the repeated hour occur once. This applies to expressions with fixed hours and minutes. ``*/10 *
+* * *`` follows elapsed time.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from zoneinfo import ZoneInfo
 
-#: The extra that installs cronsim.
+#: Name of the extra that installs cronsim.
 EXTRA = "hitl-django[schedules]"
-#: No clock goes back by more than this at once.
+#: Maximum time by which a clock goes back.
 LONGEST_CHANGE = timedelta(hours=3)
 EXPRESSION_LENGTH, TIMEZONE_LENGTH = 100, 64
 
@@ -29,7 +29,7 @@ class Cron:
     timezone: str
 
     def find_next(self, after: datetime) -> datetime | None:
-        """Return the first due time after a time, or None if there is none in fifty years."""
+        """Return the first due time after a time, or None if the next fifty years have none."""
         return next(self.iterate(after), None)
 
     def iterate(self, after: datetime) -> Iterator[datetime]:
@@ -38,16 +38,16 @@ class Cron:
 
         for found in CronSim(self.expression, after.astimezone(ZoneInfo(self.timezone))):
             moment = found.astimezone(UTC)
-            # In the repeated hour, cronsim starts with its first occurrence.
+            # In the repeated hour, cronsim starts with the first occurrence.
             if moment > after:
                 after = moment
                 yield moment
 
     def find_newest(self, until: datetime) -> datetime | None:
-        """Return the last due time up to a time."""
+        """Return the last due time up to a time, or None."""
         from cronsim import CronSim
 
-        # Just after clocks go back, local time is earlier than at the last due time.
+        # Just after clocks go back, the local time is earlier than it was at the last due time.
         begin = (until + LONGEST_CHANGE).astimezone(ZoneInfo(self.timezone))
         for found in CronSim(self.expression, begin, reverse=True):
             moment = found.astimezone(UTC)
@@ -62,7 +62,7 @@ def is_installed() -> bool:
 
 
 def find_expression_fault(expression: str) -> str:
-    """Return the fault of a cron expression, or "" if it is valid."""
+    """Return the error in a cron expression, or "" if the expression is valid."""
     if not is_installed():
         return f"can't be parsed: {EXTRA} is not installed"
     from cronsim import CronSim, CronSimError
@@ -81,10 +81,11 @@ def find_expression_fault(expression: str) -> str:
 
 
 def find_timezone_fault(timezone: str) -> str:
-    """Return the fault of a time zone name, or "" if it is valid."""
+    """Return the error in the name of a time zone, or "" if the name is valid."""
     try:
         ZoneInfo(timezone)
-    except (KeyError, ValueError, OSError):  # unknown, no name at all, or that of a directory
+    # The name is unknown, isn't a name, or is the name of a directory.
+    except (KeyError, ValueError, OSError):
         return "is not a known time zone such as Europe/Berlin"
     return (
         "" if len(timezone) <= TIMEZONE_LENGTH else f"is longer than {TIMEZONE_LENGTH} characters"

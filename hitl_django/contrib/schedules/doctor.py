@@ -1,4 +1,4 @@
-"""Findings of ``hitl doctor`` about schedules."""
+"""Findings of ``manage.py hitl doctor`` about schedules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .due_times import select_schedules
 
 
 def report_failing() -> Iterator[Finding]:
-    """Yield each active schedule that could not start a run at its last due time."""
+    """Yield a finding for each active schedule that could not start a run at its last due time."""
     for row in select_schedules().filter(is_active=True).exclude(last_error=""):
         yield Finding(
             "warning",

@@ -1,4 +1,4 @@
-"""Due times of schedules, by the database's clock."""
+"""Due times of schedules on the database's clock."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def read_now() -> datetime:
 
 
 def find_next(cron: Cron) -> datetime | None:
-    """Return the first due time from now on, as stored."""
+    """Return the first due time from now on, in the format in which it is stored."""
     found = cron.find_next(read_now())
     return None if found is None else to_stored(found)

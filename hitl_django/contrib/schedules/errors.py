@@ -10,14 +10,14 @@ __all__ = ["CodeDefinedScheduleError", "ScheduleNotFound"]
 
 
 class ScheduleNotFound(HitlError, LookupError, Http404):
-    """The schedule does not exist."""
+    """The schedule doesn't exist."""
 
     http_status = 404
     code = "not_found"
 
 
 class CodeDefinedScheduleError(HitlError):
-    """The schedule is defined in code. Here it can only be paused."""
+    """The schedule is defined in code, so it can only be paused."""
 
     http_status = 409
     code = "code_defined_schedule"

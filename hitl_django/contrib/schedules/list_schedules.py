@@ -1,4 +1,4 @@
-"""``hitl schedules``: a list of schedules."""
+"""``hitl schedules``: lists the schedules."""
 
 from __future__ import annotations
 

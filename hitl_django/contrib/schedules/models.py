@@ -18,14 +18,14 @@ require_app("hitl_django.contrib.schedules")
 
 
 class Schedule(models.Model):
-    """A cron expression that starts runs of a graph, with its progress.
+    """A cron expression that starts runs of a graph, with the times of its runs.
 
-    The sweep starts a run in the transaction that advances ``next_at``. Each due time therefore has
-    one run or is counted as skipped.
+    The sweep starts a run in the same transaction in which it changes ``next_at``. Each due time
+    therefore either has one run or is counted as skipped.
     """
 
     class Overlap(models.TextChoices):
-        """What a due time does while the schedule's last run is active."""
+        """What happens at a due time if the schedule's last run is active."""
 
         SKIP = "skip", _("skip the scheduled run")
         ALLOW = "allow", _("start another run")
@@ -36,32 +36,34 @@ class Schedule(models.Model):
     expression = models.CharField(_("cron expression"), max_length=100)
     timezone = models.CharField(_("time zone"), max_length=64)
     input = EncryptedJSONField(_("input"))
-    #: Context and configurable of its runs.
+    #: The context and the ``configurable`` of the schedule's runs.
     context = EncryptedJSONField(null=True, blank=True, editable=False)
     configurable = EncryptedJSONField(null=True, blank=True, editable=False)
     overlap = models.CharField(
         _("overlap"), max_length=10, choices=Overlap.choices, default=Overlap.SKIP
     )
-    #: Whether ``schedule()`` defines it in code; the sweep keeps it in sync.
+    #: Whether ``schedule()`` defines the schedule in code. The sweep then updates the row from the
+    #: code.
     is_registered = models.BooleanField(_("defined in code"), default=False, editable=False)
     is_active = models.BooleanField(_("active"), default=True)
-    #: Next due time; NULL if the expression has none.
+    #: The next due time. NULL if the expression has none.
     next_at = models.DateTimeField(_("next run"), null=True, blank=True, editable=False)
 
-    #: Number of started runs, due time of the last one, and its id. No foreign key, because
-    #: deleting a run would have to search for schedules.
+    #: The number of started runs, the due time of the last one, and its id. The id is not a foreign
+    #: key, because deleting a run would have to search for schedules.
     started = models.PositiveIntegerField(_("runs started"), default=0, editable=False)
     last_due_at = models.DateTimeField(_("last due time"), null=True, blank=True, editable=False)
     last_run_id = models.UUIDField(_("last run"), null=True, blank=True, editable=False)
-    #: Due times without a run: missed while no sweep ran, skipped while the last run was active, or
-    #: failed with ``last_error``, which the next run clears.
+    #: The number of due times without a run. A due time was missed because no sweep ran, was
+    #: skipped because the last run was active, or failed with ``last_error``. The next run clears
+    #: the error.
     skipped = models.PositiveIntegerField(_("skipped runs"), default=0, editable=False)
     last_skipped_at = models.DateTimeField(
         _("last skipped at"), null=True, blank=True, editable=False
     )
     last_error = EncryptedTextField(_("error"), blank=True, editable=False)
 
-    #: User who starts the runs; an empty label means code.
+    #: The user who starts the runs. An empty label means that code starts them.
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         on_delete=models.SET_NULL,

@@ -17,7 +17,10 @@ OVERLAPS: tuple[str, ...] = get_args(Overlap)
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchedule:
-    """The arguments of ``schedule()``; without a time zone, TIME_ZONE applies."""
+    """The arguments of ``schedule()``.
+
+    Without a time zone, TIME_ZONE applies.
+    """
 
     expression: str
     input: Any
@@ -38,34 +41,37 @@ def schedule(
     timezone: str | None = None,
     overlap: Overlap = "skip",
 ) -> None:
-    """Start runs of a graph by a cron expression.
+    """Start runs of a graph at the times of a cron expression.
 
-    Call it once per graph, in the module that registers the graph. A later call replaces the
-    schedule. Each sweep updates the row of the schedule, except whether it is paused.
+    Call this function once per graph, in the module that registers the graph. A later call replaces
+    the schedule. Each sweep updates the row of the schedule, except for the column that pauses it.
 
     Args:
-        graph: the name of the graph; runs start with its newest version.
+        graph: the name of the graph. Runs use its newest version.
         expression: minute, hour, day of the month, month and day of the week, in local time of the
             time zone.
-        input: a JSON value; by default an empty state.
+        input: a JSON value, by default an empty state.
         context: a JSON value, for a graph with a context schema.
-        timezone: the name of a time zone; by default Django's TIME_ZONE.
+        timezone: the name of a time zone, by default Django's TIME_ZONE.
         overlap: "skip" skips a due time while the last run is active, "allow" starts another run.
 
     Raises:
-        GraphDefinitionError: if an argument is invalid. Without cronsim the expression is not
-            checked; a system check reports that.
+        GraphDefinitionError: if an argument is invalid. If cronsim isn't installed, the expression
+            is not checked, and a system check reports that.
     """
     _registered[graph] = _check(graph, expression, input, timezone, overlap, context)
 
 
 def unschedule(graph: str) -> None:
-    """Remove the schedule of a graph; for tests."""
+    """Remove the schedule of a graph.
+
+    This function is for tests.
+    """
     _registered.pop(graph, None)
 
 
 def list_registered() -> Mapping[str, RegisteredSchedule]:
-    """List the schedules defined in code, by graph."""
+    """Return the schedules that are defined in code, by graph."""
     return dict(sorted(_registered.items()))
 
 

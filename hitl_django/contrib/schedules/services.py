@@ -32,7 +32,8 @@ logger = logging.getLogger("hitl_django")
 #: Permission to create, change and delete schedules.
 MANAGE = "hitl_schedules.manage_schedules"
 DESCRIPTION_LENGTH = 255
-#: Keys that ``change_schedule`` accepts. All but ``is_active`` change the owner.
+#: Keys that ``change_schedule`` accepts. Changing any of them except ``is_active`` changes the
+#: owner.
 CHANGEABLE = frozenset(
     {
         "expression", "timezone", "input", "context", "configurable", "overlap", "description",
@@ -43,7 +44,10 @@ CHANGEABLE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleInfo:
-    """A schedule. ``next_at`` is its next due time, unless it is paused."""
+    """A schedule.
+
+    ``next_at`` is its next due time, or None if the schedule is paused.
+    """
 
     id: UUID
     graph: str
@@ -83,15 +87,15 @@ def create_schedule(
     is_active: bool = True,
     by: Any = None,
 ) -> ScheduleInfo:
-    """Create a schedule, by which the sweep starts runs of the graph.
+    """Create a schedule. The sweep starts runs of the graph at its due times.
 
-    The runs are started in the name of ``by``, as long as this user may start them.
+    The runs are started on behalf of ``by``, as long as this user may start the graph.
 
     Args:
-        expression: a cron expression with five fields, in local time of ``timezone``.
+        expression: a cron expression with five fields, in the local time of ``timezone``.
         input: a JSON value.
         context, configurable: as for ``start``.
-        timezone: the name of a time zone; by default Django's TIME_ZONE.
+        timezone: the name of a time zone, by default Django's TIME_ZONE.
         overlap: "skip" skips a due time while the last run is active, "allow" starts another run.
     """
     _refuse_unless_may_manage(by)
@@ -120,10 +124,11 @@ def create_schedule(
 
 
 def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) -> ScheduleInfo:
-    """Change the values given to ``create_schedule``, except the graph; ``is_active`` pauses.
+    """Change the values that were given to ``create_schedule``, except the graph.
 
-    Due times before the change are not made up for. A user who changes more than ``is_active``
-    becomes the owner. A schedule defined in code can only be paused and resumed here.
+    ``is_active`` pauses or resumes the schedule. Due times before the change don't get a run. A
+    user who changes any other value becomes the owner. A schedule that is defined in code can only
+    be paused and resumed.
     """
     row = _find_managed(schedule_id, by)
     if unknown := changes.keys() - CHANGEABLE:
@@ -141,7 +146,7 @@ def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) 
     if resumes or rule != Cron(row.expression, row.timezone):
         values["next_at"] = find_next(rule)
     if not select_schedules().filter(pk=row.pk).update(**values, is_active=is_active):
-        raise ScheduleNotFound  # it was deleted since it was read
+        raise ScheduleNotFound  # The schedule was deleted since it was read.
     _log("changed", row.pk, by)
     row.refresh_from_db(write_alias())
     return ScheduleInfo.from_row(row)
@@ -150,7 +155,8 @@ def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) 
 def delete_schedule(schedule_id: UUID | str, *, by: Any = None) -> None:
     """Delete a schedule. Its runs continue.
 
-    A schedule defined in code would return with the next sweep; it can be paused instead.
+    A schedule that is defined in code can't be deleted, because the next sweep would create it
+    again. It can be paused instead.
     """
     row = _find_managed(schedule_id, by)
     if row.is_registered and row.graph in list_registered():

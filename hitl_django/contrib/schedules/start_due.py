@@ -34,17 +34,17 @@ from .registered import RegisteredSchedule, list_registered
 
 logger = logging.getLogger("hitl_django")
 
-#: Value of ``via`` for such runs.
+#: Value of ``via`` for the started runs.
 VIA = "schedule"
-#: Maximum number of missed due times that are counted at once.
+#: Maximum number of missed due times that are counted together.
 MOST_COUNTED = 1000
 
 
 def start_due() -> list[UUID]:
-    """Start a run for each due schedule, up to one batch; return the ids of the runs.
+    """Start a run for each due schedule of one batch, and return the ids of the runs.
 
-    Schedules defined in code are synced first. Of several missed due times, the newest gets a run
-    and the others count as skipped.
+    Schedules that are defined in code are updated first. If several due times were missed, only the
+    newest gets a run, and the others count as skipped.
     """
     _sync_registered()
     due = select_due().order_by("next_at").values_list("pk", flat=True)
@@ -53,7 +53,8 @@ def start_due() -> list[UUID]:
         try:
             run_id = _start_one(pk)
         except Exception:
-            # Mostly a database error: the schedule stays due, and others are processed.
+            # This is usually a database error. The schedule stays due, and other schedules are
+            # processed.
             fields = {"schedule_id": str(pk)}
             logger.exception("schedule %s could not be processed", pk, extra=fields)
             continue
@@ -63,7 +64,7 @@ def start_due() -> list[UUID]:
 
 
 def find_overdue_since(late: Combinable) -> datetime | None:
-    """Return the earliest due time before a time that has no run yet."""
+    """Return the earliest due time before ``late`` that has no run yet, or None."""
     found: datetime | None = (
         select_due().filter(next_at__lt=late).aggregate(at=Min("next_at"))["at"]
     )
@@ -76,27 +77,30 @@ def select_due() -> QuerySet[Schedule]:
 
 @dataclass(frozen=True, slots=True)
 class _DueTime:
-    """A due time that gets a run, the number of skipped ones before it, and the next one."""
+    """A due time that gets a run, the number of skipped due times before it, and the next due
+    time.
+    """
 
     at: datetime
     missed: int
-    #: Last skipped due time.
+    #: The last skipped due time, or None.
     missed_at: datetime | None
     following: datetime | None
 
 
 @retry_on_conflict
 def _start_one(pk: UUID) -> UUID | None:
-    """Advance a schedule and start its run, in one transaction."""
+    """Advance a schedule to its next due time and start its run, in one transaction."""
     with transaction.atomic(using=write_alias()):
-        # Another sweep with the row is processing the same due time, so there is no need to wait.
+        # A sweep that has locked the row is processing the same due time, so there is no need to
+        # wait.
         free = select_due().select_for_update(skip_locked=True, no_key=True, of=("self",))
         row = free.select_related("owner").filter(pk=pk).first()
         if row is None:
             return None
         due = _find_due_time(row)
-        # The condition guarantees one run: after the UPDATE the row no longer matches, so only one
-        # sweep matches. Zero rows: another sweep was faster, or the schedule was changed or paused.
+        # The condition guarantees a single run, because the row no longer matches after the UPDATE.
+        # Zero rows: another sweep was faster, or the schedule was changed or paused.
         following = None if due.following is None else to_stored(due.following)
         moved = {"next_at": following, "last_due_at": to_stored(due.at)}
         if not select_due().filter(pk=pk).update(**moved):
@@ -125,7 +129,8 @@ def _start_one(pk: UUID) -> UUID | None:
 def _find_due_time(row: Schedule) -> _DueTime:
     assert row.next_at is not None
     rule, now, first = Cron(row.expression, row.timezone), read_now(), to_utc(row.next_at)
-    # The time is extrapolated from the last read and may be slightly behind the database's.
+    # The time is extrapolated from the last reading and may be slightly behind the database's
+    # clock.
     newest = max(first, rule.find_newest(now) or first)
     between = takewhile(lambda each: each < newest, rule.iterate(first))
     missed = [] if newest == first else [first, *islice(between, MOST_COUNTED)]
@@ -142,7 +147,10 @@ def _is_last_run_over(row: Schedule) -> bool:
 
 @retry_on_conflict
 def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
-    """Return the run of a due time, or the reason why none was started."""
+    """Start the run of a due time.
+
+    Returns the run's id and the reason why no run was started.
+    """
     moment = due_at.isoformat(timespec="seconds").replace("+00:00", "Z")
     try:
         with transaction.atomic(using=write_alias()):
@@ -154,13 +162,14 @@ def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
                 configurable=row.configurable,
                 by=row.owner,
                 via=VIA,
-                # Numbered too, because in a project's test the same time may be due twice.
+                # The key includes a number, because the same time may be due twice in a project's
+                # test.
                 key=f"schedule:{row.pk}:{row.started + 1}:{moment}",
                 metadata={"schedule": str(row.pk), "due_at": moment},
             )
     except outages.ERRORS:
-        raise  # the database's own, which says nothing of the schedule
-    except Exception as error:  # whatever the project's code raises when it is given the input
+        raise  # This is an error of the database, not of the schedule.
+    except Exception as error:  # The project's code may raise any exception for the input.
         logger.warning(
             "schedule %s could not start a run: %s",
             row.pk,
@@ -186,7 +195,10 @@ def _refuse_unless_wanted(row: Schedule) -> None:
 
 
 def _sync_registered() -> None:
-    """Sync the rows of schedules defined in code; whether they are paused stays."""
+    """Update the rows of schedules that are defined in code.
+
+    Paused schedules stay paused.
+    """
     registered = list_registered()
     if not registered:
         return
@@ -210,7 +222,7 @@ def _sync_one(graph: str, said: RegisteredSchedule, row: Schedule | None) -> Non
         if changes:
             select_schedules().filter(pk=row.pk).update(**changes)
         return
-    # If several sweeps find no row, the unique constraint lets one insert it.
+    # If several sweeps find no row, the unique constraint lets only one of them insert it.
     select_schedules().get_or_create(
         graph=graph,
         is_registered=True,

@@ -1,4 +1,4 @@
-"""Sentry: an app that adds run, graph and node to reports, and reports failed nodes.
+"""Sentry: an app that adds the run, graph and node to Sentry's reports, and reports failed nodes.
 
 segments.py    tags, and reports of node errors
 """

@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class SentryConfig(AppConfig):
-    """App for tags in the project's Sentry setup."""
+    """App that adds tags to the reports of the project's Sentry setup."""
 
     name = "hitl_django.contrib.sentry"
     label = "hitl_sentry"

@@ -15,7 +15,7 @@ from hitl_django.run_leases import RunLease
 
 @contextmanager
 def observe_segment(lease: RunLease) -> Iterator[TaggedSegment]:
-    """Tag reports within a segment with the run and its graph."""
+    """Tag all reports within a run segment with the run and its graph."""
     with sentry_sdk.isolation_scope() as scope:
         scope.set_tag("run", str(lease.run_id))
         scope.set_tag("graph", lease.graph)
@@ -23,11 +23,14 @@ def observe_segment(lease: RunLease) -> Iterator[TaggedSegment]:
 
 
 class TaggedSegment:
-    """Tags of reports in nodes, and reports of node errors."""
+    """Tags of reports in nodes, and reports of errors in nodes."""
 
     @contextmanager
     def around_task(self, context: TaskContext) -> Iterator[None]:
-        """Tag the reports of a task. Report its failure once, after the last attempt."""
+        """Tag the reports of a task.
+
+        If the task fails, its error is reported once, after the last attempt.
+        """
         task = context.task
         with sentry_sdk.isolation_scope() as scope:
             scope.set_tag("node", task.name)
@@ -37,11 +40,13 @@ class TaggedSegment:
                 _report(error)
 
     def note_outcome(self, status: str, error: BaseException | None) -> None:
-        """Do nothing: node errors are reported already, and the worker logs others."""
+        """Do nothing, because errors of nodes have been reported, and the worker logs other
+        errors.
+        """
 
 
 def _report(error: BaseException) -> None:
-    """Report an error without the values of variables, which are contents of the run."""
+    """Report an error without the values of variables, because they contain contents of the run."""
     client = sentry_sdk.get_client()
     if client.is_active():
         options = {**client.options, "include_local_variables": False}

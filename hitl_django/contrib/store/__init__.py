@@ -1,6 +1,6 @@
-"""DjangoStore: items shared by threads, stored in the database.
+"""DjangoStore: items that threads share, stored in the database.
 
-The class is imported on first use, because its models need the app registry.
+The class is imported on first use, because its models need Django's app registry.
 """
 
 from __future__ import annotations

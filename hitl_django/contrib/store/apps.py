@@ -1,4 +1,4 @@
-"""The app: registers the removal of expired items."""
+"""App configuration, which registers the removal of expired items."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class StoreConfig(AppConfig):
-    """The store of items shared by threads."""
+    """App for the store of items that threads share."""
 
     name = "hitl_django.contrib.store"
     label = "hitl_store"

@@ -32,22 +32,22 @@ from .item_reads import read_batch, select_items
 from .models import StoreItem
 from .vector_bytes import encode_vectors
 
-#: Maximum bytes of namespace and key together, which an index entry has to hold.
+#: Maximum number of bytes of namespace and key together, because an index entry contains both.
 MAX_NAME_BYTES = 2000
 
 
 class DjangoStore(IndexedStore):
     """A store in the project's database, for all threads and processes.
 
-    It behaves as InMemoryStore, with these limits: values are plain JSON (a tuple comes back as a
-    list); namespace and key have at most 2,000 bytes together; a search over several namespaces is
-    ordered by their names. A batch is stored completely or not at all, and joins an open
-    transaction, for example of ``transact()``. Times are the database's.
+    It behaves like InMemoryStore, with some limits. Values are plain JSON, so a tuple is read as a
+    list. Namespace and key have at most 2,000 bytes together. A search in several namespaces is
+    ordered by their names. A batch is stored completely or not at all. If a transaction is open,
+    for example by ``transact()``, the batch becomes part of it. Times are on the database's clock.
 
-    With ``index``, items are embedded when they are put. Items from before are found without a
-    score until they are put again. A semantic search reads the vectors of all matching items below
-    its namespace. It is designed for up to about ten thousand items, which take up to a few
-    seconds, depending on the length of the vectors.
+    With ``index``, embeddings are computed when items are put. Items that were put without
+    ``index`` are found without a score until they are put again. A semantic search reads the
+    vectors of all matching items in its namespace. It is designed for up to about ten thousand
+    items. Searching these takes up to a few seconds, depending on the length of the vectors.
 
     Expired items are invisible, and the sweep removes them.
     """
@@ -56,7 +56,7 @@ class DjangoStore(IndexedStore):
         super().__init__(index, ttl)
 
     def sweep_ttl(self) -> int:
-        """Remove all expired items without waiting for the sweep; return their number."""
+        """Remove all expired items without waiting for the sweep, and return their number."""
         return sum(takewhile(bool, iter(lambda: delete_expired(BATCH), None)))
 
     def perform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
@@ -68,7 +68,8 @@ class DjangoStore(IndexedStore):
             return read_batch(write_alias(), ops, embedded)
         return _perform_together(ops, embedded, list(puts), new)
 
-    # Django's connections belong to OS threads, so async methods use asgiref's thread for them.
+    # Django's connections belong to OS threads, so async methods use asgiref's OS thread for
+    # database calls.
 
     async def aperform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
         return await sync_to_async(self.perform, thread_sensitive=True)(ops, embedded)
@@ -95,13 +96,15 @@ class DjangoStore(IndexedStore):
 def _perform_together(
     ops: Sequence[Op], embedded: EmbeddedTexts, put: Sequence[ItemKey], new: Sequence[StoreItem]
 ) -> list[Result]:
-    """Perform the reads and the writes of a batch in one transaction."""
+    """Perform the reads and writes of a batch in one transaction."""
     using = write_alias()
     kept = {(row.namespace, row.key) for row in new}
     with transaction.atomic(using=using):
         results = read_batch(using, ops, embedded)
         for rows in select_items(StoreItem.objects.using(using), put):
-            rows.filter(IS_EXPIRED).delete()  # what is put there is another item
+            # An expired item is not updated, because the new item with its name is a different
+            # item.
+            rows.filter(IS_EXPIRED).delete()
         removed = [name for name in put if name not in kept]
         for rows in select_items(StoreItem.objects.using(using), removed):
             rows.delete()

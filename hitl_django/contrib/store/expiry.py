@@ -1,4 +1,4 @@
-"""Expiry of items: visibility, refresh and removal."""
+"""Expiry of items in the store: visibility, refresh and removal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hitl_django.models.functions import Now
 from .models import StoreItem
 
 IS_EXPIRED = Q(expires_at__lte=Now())
-#: Rows per statement.
+#: Maximum number of rows per statement.
 BATCH = 500
 
 
@@ -24,7 +24,7 @@ def select_alive(using: str) -> QuerySet[StoreItem]:
 
 
 def refresh_items(using: str, keys: Sequence[int]) -> None:
-    """Restart the time to live of items."""
+    """Restart the time to live of the items with these keys."""
     later = ExpressionWrapper(Now() + F("ttl"), output_field=DateTimeField())
     for start in range(0, len(keys), BATCH):
         rows = StoreItem.objects.using(using).filter(pk__in=keys[start : start + BATCH])
@@ -33,12 +33,12 @@ def refresh_items(using: str, keys: Sequence[int]) -> None:
 
 @retry_on_conflict
 def delete_expired(limit: int) -> int:
-    """Delete expired items, earliest first; return their number."""
+    """Delete at most ``limit`` expired items, earliest first, and return their number."""
     using = write_alias()
     expired = StoreItem.objects.using(using).filter(IS_EXPIRED).order_by("expires_at")
     keys = list(expired.values_list("pk", flat=True)[:limit])
     if not keys:
         return 0
-    # Checked again: an item that was read or put in the meantime has not expired.
+    # Check again, because an item that was read or put in the meantime has not expired.
     rows = StoreItem.objects.using(using).filter(IS_EXPIRED, pk__in=keys)
     return rows.delete()[0]

@@ -1,4 +1,4 @@
-"""The reads of a batch, and the refresh of the items that it read."""
+"""The read operations of a batch, and the refresh of the items that were read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .models import StoreItem
 
 
 def read_batch(using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
-    """Return the result of each read operation, and None for the others."""
+    """Return the results of the read operations, with None for all other operations."""
     reads = _Reads(using, ops, embedded)
     results = [reads.read(op) for op in ops]
     refresh_items(using, list(reads.refreshed))
@@ -35,7 +35,7 @@ def read_batch(using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[R
 
 
 class _Reads:
-    """The items of a batch's gets, read together, and the keys to refresh."""
+    """The items that a batch gets, read with few queries, and the keys of items to refresh."""
 
     def __init__(self, using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> None:
         self.using, self.embedded = using, embedded
@@ -66,7 +66,10 @@ class _Reads:
 def select_items(
     rows: QuerySet[StoreItem], names: Sequence[ItemKey]
 ) -> Iterator[QuerySet[StoreItem]]:
-    """Yield querysets of the rows with these names, as many names as fit in a statement."""
+    """Yield querysets of the rows with these names.
+
+    Each queryset has as many names as fit in one statement.
+    """
     for start in range(0, len(names), BATCH):
         keys: dict[Namespace, list[str]] = {}
         for namespace, key in names[start : start + BATCH]:
@@ -85,7 +88,7 @@ def _list_namespaces(using: str, op: ListNamespacesOp) -> list[Namespace]:
 
 
 def _take_known(condition: MatchCondition) -> Namespace:
-    """Return the literal labels at the start of a condition."""
+    """Return the labels at the start of a condition that contain no wildcard."""
     if condition.match_type != "prefix":
         return ()
     return tuple(takewhile("*".__ne__, condition.path))

@@ -1,4 +1,4 @@
-"""Searches in the store by namespace and filter, and by meaning."""
+"""Searches in the store by namespace, filter and meaning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .expiry import select_alive
 from .models import StoreItem
 from .vector_bytes import decode_vectors
 
-#: Maximum texts of a filter that the database searches for.
+#: Maximum number of texts of a filter for which the database searches.
 MOST_TEXTS = 20
 
 #: A found item and its score.
@@ -28,10 +28,13 @@ Found = tuple[StoreItem, float | None]
 
 
 def find_items(using: str, op: SearchOp, query: Vector | None) -> list[Found]:
-    """Return the items of a search page; with a query vector, nearest first."""
+    """Return the items of one page of a search.
+
+    With a query vector, the nearest items come first.
+    """
     rows = _select_candidates(using, op)
     end = op.offset + op.limit
-    # A negative bound counts from the end, which needs all items.
+    # A negative bound counts from the end, so all items must be read.
     is_page = min(op.offset, op.limit) >= 0
     if query is not None:
         return _find_nearest(rows, op, query)
@@ -51,7 +54,8 @@ def select_below(rows: QuerySet[StoreItem], prefix: Namespace) -> QuerySet[Store
 
 def _select_candidates(using: str, op: SearchOp) -> QuerySet[StoreItem]:
     rows = select_below(select_alive(using), op.namespace_prefix)
-    # Values decide which items match; a few texts exclude most others in the database.
+    # The comparison of values decides which items match. Searching for a few texts in the database
+    # excludes most other items.
     texts = islice(_list_needed_texts(op.filter or {}), MOST_TEXTS)
     conditions = [Q(text__contains=text) for text in texts]
     if conditions:
@@ -76,7 +80,7 @@ def _list_needed_texts(wanted: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _iterate_fitting(rows: QuerySet[StoreItem], op: SearchOp) -> Iterator[StoreItem]:
-    # An invalid filter ends the loop early, and its error would keep the cursor open.
+    # An invalid filter ends the loop early. The error would keep the cursor open.
     found: Any = rows.iterator()
     with closing(found):
         for item in found:
@@ -85,7 +89,7 @@ def _iterate_fitting(rows: QuerySet[StoreItem], op: SearchOp) -> Iterator[StoreI
 
 
 def _find_nearest(rows: QuerySet[StoreItem], op: SearchOp, query: Vector) -> list[Found]:
-    # Values are large: read them only for filters and for returned items.
+    # Values are large, so read them only for filters and for returned items.
     columns = ("pk", "vectors", "value") if op.filter else ("pk", "vectors")
     candidates = (
         (row.pk, decode_vectors(bytes(row.vectors)))

@@ -18,8 +18,8 @@ require_app("hitl_django.contrib.store")
 class StoreItem(models.Model):
     """A JSON object under a namespace and a key.
 
-    An item is invisible from ``expires_at`` on, which is ``ttl`` after it was stored or last read.
-    ``vectors`` are its embeddings, if the store has any.
+    From ``expires_at`` on, the item is invisible. This time is ``ttl`` after the item was stored or
+    last read. ``vectors`` are the item's embeddings, if the store has an index.
     """
 
     namespace = NamespaceField(_("namespace"))
@@ -38,7 +38,8 @@ class StoreItem(models.Model):
             models.UniqueConstraint(fields=["namespace", "key"], name="hitl_store_key"),
         ]
         indexes: ClassVar = [
-            # A search reads a namespace and those below it in the order of storing.
+            # A search reads a namespace and the namespaces below it in the order in which items
+            # were stored.
             models.Index(fields=["namespace", "id"], name="hitl_store_order"),
             models.Index(
                 condition=models.Q(expires_at__isnull=False),

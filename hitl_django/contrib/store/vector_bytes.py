@@ -1,4 +1,4 @@
-"""Encoding of vectors as bytes of a column."""
+"""Encoding of vectors as bytes for a database column."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from struct import Struct
 
 from hitl_django.engine.store.ranking import Vector
 
-#: Number of values per vector; they follow as little-endian 32-bit floats.
+#: Number of values per vector. The values follow as little-endian 32-bit floats.
 _HEAD = Struct("<I")
 
 
 def encode_vectors(vectors: Sequence[Vector]) -> bytes:
-    """Return vectors of equal length as bytes; ``b""`` for an empty list."""
+    """Return vectors of equal length as bytes, or ``b""`` for an empty list."""
     if not vectors:
         return b""
     return _HEAD.pack(len(vectors[0])) + b"".join(map(_order_bytes, vectors))

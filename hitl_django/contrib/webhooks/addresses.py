@@ -1,8 +1,8 @@
 """Allowed addresses of webhooks.
 
-The person who enters a URL may have no access to the internal network. A name can resolve to
-different addresses over time. A name is therefore resolved once per attempt, every address is
-checked, and the connection uses one of the checked addresses.
+The person who enters a URL may have no access to the internal network. The addresses of a host name
+can change over time. A name is therefore resolved once per attempt, every address is checked, and
+the connection uses one of the checked addresses.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ IP = IPv4Address | IPv6Address
 MAX_URL = 2000
 #: Ranges of global unicast addresses.
 _UNICAST = (ip_network("0.0.0.0/0"), ip_network("2000::/3"))
-#: Exceptions from IANA's registries of special-purpose addresses, globally reachable or not.
-#: ``is_global`` differs between Python's patch releases.
+#: Exceptions from IANA's registries of special-purpose addresses, whether globally reachable or
+#: not. The result of ``is_global`` differs between Python's patch releases.
 _SPECIAL = tuple(
     ip_network(known)
     for known in (
@@ -32,7 +32,8 @@ _SPECIAL = tuple(
         "10.0.0.0/8",  # private use
         "100.64.0.0/10",  # shared address space
         "127.0.0.0/8",  # loopback
-        "168.63.129.16/32",  # not IANA's: what Azure answers its own guests under
+        # Not in IANA's registries: the address of Azure's own services for its virtual machines.
+        "168.63.129.16/32",
         "169.254.0.0/16",  # link local
         "172.16.0.0/12",  # private use
         "192.0.0.0/24",  # IETF protocol assignments
@@ -53,22 +54,25 @@ _SPECIAL = tuple(
         "3fff::/20",  # documentation
     )
 )
-#: Prefix of IPv6 addresses with an IPv4 address in the last 32 bits, as NAT64 uses.
+#: Prefix of IPv6 addresses whose last 32 bits are an IPv4 address, as used by NAT64.
 _TRANSLATED = ip_network("64:ff9b::/96")
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
 _NAME = re.compile(r"[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?\.?")
-#: A numeric last label. Resolvers read such names as IPv4 addresses, in any base and with one to
-#: four parts.
+#: Pattern of a name with a numeric last label. Resolvers read these names as IPv4 addresses, in any
+#: base and with one to four parts.
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?")
 
 
 class AddressRefused(Exception):
-    """The address is not allowed. The message explains why, for operators."""
+    """The address is not allowed.
+
+    The message explains the reason to operators.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A parsed URL."""
+    """The parts of a URL."""
 
     is_tls: bool
     host: str
@@ -77,16 +81,16 @@ class Target:
 
     @property
     def authority(self) -> str:
-        """Value of the Host header."""
+        """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
 
 
 def check_url(url: str) -> Target:
-    """Parse a webhook URL, without resolving its host.
+    """Parse the URL of a webhook, without resolving its host.
 
     Raises:
-        AddressRefused: if the URL can't be one of a webhook.
+        AddressRefused: if webhooks can't have this URL.
     """
     if len(url) > MAX_URL or not _VISIBLE.fullmatch(url):
         raise AddressRefused(f"The URL must be 1 to {MAX_URL} visible ASCII characters.")
@@ -123,9 +127,10 @@ def resolve_host(target: Target, seconds: float) -> Sequence[str]:
     """Return the addresses of the host.
 
     Raises:
-        AddressRefused: if any of them is not allowed.
+        AddressRefused: if any of the addresses is not allowed.
     """
-    # Any, because a name with both kinds of addresses is a way to bypass the check.
+    # Check every address, because a name with allowed and forbidden addresses could bypass the
+    # check.
     found = _look_up(target, seconds)
     for address in found:
         _check(ip_address(address.partition("%")[0]), target)
@@ -133,7 +138,10 @@ def resolve_host(target: Target, seconds: float) -> Sequence[str]:
 
 
 def _look_up(target: Target, seconds: float) -> Sequence[str]:
-    """Resolve a host within a time limit, which the resolver itself does not support."""
+    """Resolve a host within a time limit.
+
+    The resolver itself has no time limit.
+    """
     answer: dict[str, Any] = {}
 
     def ask() -> None:
@@ -166,7 +174,10 @@ def _check(address: IP, target: Target) -> None:
 
 
 def _to_ipv4(address: IP) -> IP:
-    """Return the IPv4 address embedded in an IPv6 address, or the address itself."""
+    """Return the IPv4 address in an IPv6 address.
+
+    Any other address is returned unchanged.
+    """
     if isinstance(address, IPv4Address):
         return address
     if address in _TRANSLATED:
@@ -176,7 +187,7 @@ def _to_ipv4(address: IP) -> IP:
 
 def _is_public(address: IP) -> bool:
     return (
-        address.is_global  # knows what was set aside since
+        address.is_global  # ``is_global`` knows ranges that were reserved later.
         and any(address in network for network in _UNICAST)
         and not any(address in network for network in _SPECIAL)
     )

@@ -44,7 +44,7 @@ def _list_choices() -> list[tuple[str, Any]]:
 
 
 class EndpointForm(forms.ModelForm):
-    """Form for the graphs of an endpoint."""
+    """Form for the graphs that an endpoint covers."""
 
     graphs = forms.MultipleChoiceField(
         label=_("Graphs"),
@@ -61,7 +61,10 @@ class EndpointForm(forms.ModelForm):
 
 
 class WebhookForm(EndpointForm):
-    """Form for a webhook, validated by the service."""
+    """Form for a webhook.
+
+    The service validates the values.
+    """
 
     url = forms.CharField(
         label=_("URL"),
@@ -95,10 +98,10 @@ class WebhookForm(EndpointForm):
 
 
 class EndpointAdmin(ReadOnlyAdmin):
-    """Endpoints of one channel, for users with permission to manage webhooks."""
+    """Admin of the endpoints of one channel, for users with the permission to manage webhooks."""
 
     actions = ("try_them",)
-    # Endpoints are edited here, so the page is Django's own form.
+    # Endpoints can be edited, so the page is Django's own form.
     change_view = admin.ModelAdmin.change_view
 
     def send_test(self, row: Any, user: Any) -> object:
@@ -134,12 +137,15 @@ class EndpointAdmin(ReadOnlyAdmin):
             self.delete_model(request, row)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        # All its deliveries are deleted too; a list of them would be useless.
+        # The endpoint's deliveries are deleted too. A list of all of them would be useless.
         return [str(row) for row in objs], {}, set(), []
 
 
 class WebhookEndpointAdmin(EndpointAdmin):
-    """Webhooks, changed through the services."""
+    """Admin of webhooks.
+
+    Webhooks are changed through the services.
+    """
 
     form = WebhookForm
     list_display = ("webhook", "state", "created_at")
@@ -160,7 +166,7 @@ class WebhookEndpointAdmin(EndpointAdmin):
         return {"secret": ("<path:object_id>/secret/", self.secret_view)}
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Save through the service instead of saving the form's row."""
+        """Save the values through the service instead of saving the row."""
         values = {name: form.cleaned_data[name] for name in form.fields}
         if change:
             given = {name: values[name] for name in form.changed_data}
@@ -175,18 +181,18 @@ class WebhookEndpointAdmin(EndpointAdmin):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any
     ) -> HttpResponse:
-        # Each new webhook leads to its secret, so there is only one save button.
+        # After creating a webhook, the secret is shown, so there is only one save button.
         context |= {"show_save_and_add_another": False, "show_save_and_continue": False}
         return super().render_change_form(request, context, *args, **options)
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Show the secret once, on a page without a URL of its own."""
+        """Show the secret once, on a page without a separate URL."""
         return self._secret(request, obj, obj.new_secret)
 
     def secret_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Confirm the rotation of the secret and show the new one."""
+        """Ask to confirm the rotation of the secret, and show the new secret."""
         row = self.get_object(request, unquote(object_id))
         if not self.has_change_permission(request, row):
             return HttpResponse(status=403)
@@ -202,7 +208,7 @@ class WebhookEndpointAdmin(EndpointAdmin):
 
 
 class DeliveryChangeList(LinkedChangeList):
-    """Page of deliveries with their recipients."""
+    """Change list of deliveries, which shows their recipients."""
 
     def complete_rows(self, request: HttpRequest) -> None:
         super().complete_rows(request)
@@ -212,7 +218,10 @@ class DeliveryChangeList(LinkedChangeList):
 
 
 class DeliveryAdmin(ReadOnlyAdmin):
-    """Deliveries, newest first. Finished deliveries can be redelivered."""
+    """Admin of deliveries, newest first.
+
+    Finished deliveries can be redelivered.
+    """
 
     list_display = ("message", "recipient", "outcome", "attempts", "created_at")
     list_filter = ("state", "event")
@@ -268,9 +277,9 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
 
 def link_recipients(request: HttpRequest, rows: Iterable[Delivery]) -> dict[UUID, SubjectLink]:
-    """Return the recipients of deliveries, by delivery, with names if the user may view users.
+    """Return the recipients of deliveries, by delivery.
 
-    Only personal deliveries have a recipient.
+    Names are included if the user may view users. Only deliveries to people have a recipient.
     """
     users = get_user_model()._meta
     keys = {

@@ -1,4 +1,4 @@
-"""The app's configuration: subscribes to the events, and registers the app's additions."""
+"""App configuration, which subscribes to events and registers the app's extension."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Channels: the ways to send deliveries, by name.
 
-Each endpoint has a channel. Leases, retries, pauses and giving up are the same for all channels. A
-channel names its events and sends one delivery. An app registers its channels when it is loaded.
-Without the app, no delivery to them is written.
+Each endpoint has a channel. Leases, retries, pauses and final failures are the same for all
+channels. A channel names its events and sends one delivery. An app registers its channels when it
+is loaded. If the app isn't installed, no deliveries for its channels are stored.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from .models import Delivery, WebhookEndpoint
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """The result of an attempt: the response status, or the reason for a missing one in ``fault``.
+    """The result of an attempt: the status of the response, or the reason in ``fault`` if there was
+    no response.
 
-    ``ends`` is the final state of the delivery, whatever the status is.
+    If ``ends`` is set, it is the final state of the delivery, independent of the status.
     """
 
     status: int | None = None
@@ -35,11 +36,11 @@ class Channel:
 
     Attributes:
         name: the name, as stored in ``WebhookEndpoint.channel``.
-        list_events: returns the names of its events.
+        list_events: returns the names of the channel's events.
         send: sends a delivery before a deadline in terms of ``time.monotonic()``.
-        is_personal: whether it is for the assignees of an interrupt. Then an interrupt without an
-            assignee has no delivery.
-        labels: labels of deliveries that its app writes without an event, by name.
+        is_personal: whether deliveries are for the assignees of an interrupt. An interrupt without
+            an assignee then has no delivery.
+        labels: labels of deliveries that the app stores without an event, by name.
     """
 
     name: str
@@ -53,13 +54,16 @@ _channels: dict[str, Channel] = {}
 
 
 def register_channel(channel: Channel) -> None:
-    """Register a channel; a second one with the same name replaces the first."""
+    """Register a channel.
+
+    A channel with the same name is replaced.
+    """
     _channels[channel.name] = channel
     add_labels(channel.labels)
 
 
 def find_channel(name: str) -> Channel | None:
-    """Return a channel, or None if its app is not installed."""
+    """Return a channel by name, or None if its app isn't installed."""
     return _channels.get(name)
 
 

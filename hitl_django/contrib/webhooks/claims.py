@@ -1,7 +1,7 @@
 """A worker's lease on an endpoint, and its claim on each delivery.
 
-Both are conditional UPDATEs by the database's clock, and both expire. If a worker is killed,
-another worker sends its deliveries again, with the same ids.
+Lease and claim are conditional UPDATEs with the database's clock, and both expire. If a worker is
+killed, another worker sends the deliveries again, with the same ids.
 """
 
 from __future__ import annotations
@@ -25,14 +25,18 @@ from .models import Delivery, WebhookEndpoint
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A delivery that this worker may send until ``deadline``, by the process's own clock."""
+    """A delivery that this worker may send until ``deadline``, a time on the process's own
+    clock.
+    """
 
     delivery: Delivery
     attempt: int
     deadline: float
 
     def row(self) -> QuerySet[Delivery]:
-        """Select the delivery unless another worker has claimed or changed it."""
+        """Return a queryset with the delivery, which is empty if another worker has claimed or
+        changed it.
+        """
         return select_deliveries().filter(
             pk=self.delivery.pk, state=Delivery.State.PENDING, attempts=self.attempt
         )
@@ -40,11 +44,15 @@ class Claim:
 
 @retry_on_conflict
 def claim_endpoint(endpoint_id: UUID) -> WebhookEndpoint | None:
-    """Lease an endpoint for this worker, or return None if it is leased, paused or inactive."""
+    """Lease an endpoint for this worker.
+
+    Returns None if the endpoint is leased, paused or inactive.
+    """
     free = Q(lease_until__isnull=True) | Q(lease_until__lte=Now())
     rested = Q(rests_until__isnull=True) | Q(rests_until__lte=Now())
     with transaction.atomic(using=write_alias()):
-        # Zero rows: the endpoint is deleted, inactive, paused, or leased by another worker.
+        # Zero rows: the endpoint was deleted, or it is inactive, paused, or leased by another
+        # worker.
         taken = select_endpoints().filter(free, rested, pk=endpoint_id, is_active=True)
         if not taken.update(epoch=F("epoch") + 1, lease_until=Now() + _while()):
             return None
@@ -52,13 +60,13 @@ def claim_endpoint(endpoint_id: UUID) -> WebhookEndpoint | None:
 
 
 def select_claimed(endpoint: WebhookEndpoint) -> QuerySet[WebhookEndpoint]:
-    """Select the endpoint while this worker has its lease."""
+    """Return a queryset with the endpoint, which is empty if this worker has lost the lease."""
     return select_endpoints().filter(pk=endpoint.pk, epoch=endpoint.epoch)
 
 
 @retry_on_conflict
 def release_endpoint(endpoint: WebhookEndpoint, **changes: Any) -> None:
-    """End this worker's lease on an endpoint, and change these columns."""
+    """End this worker's lease on an endpoint, and write further changes of its columns."""
     select_claimed(endpoint).update(lease_until=None, **changes)
 
 
@@ -66,15 +74,15 @@ def release_endpoint(endpoint: WebhookEndpoint, **changes: Any) -> None:
 def claim_next(endpoint: WebhookEndpoint) -> Claim | None:
     """Claim the delivery that has been due longest.
 
-    Returns None if no delivery is due or the lease on the endpoint is lost.
+    Returns None if no delivery is due, or if the lease on the endpoint was lost.
     """
-    # Zero rows: another worker has taken over, or the endpoint was deactivated.
+    # Zero rows: another worker has leased the endpoint, or the endpoint was deactivated.
     if not select_claimed(endpoint).filter(is_active=True).update(lease_until=Now() + _while()):
         return None
     while found := select_due(endpoint).order_by("due_at", "created_at", "pk").first():
         deadline = monotonic() + hitl.WEBHOOK_TIMEOUT_SECONDS
-        # The attempt count makes the claim: of two workers that read the same count, one UPDATE
-        # matches. Zero rows: another worker was faster, or the delivery was withdrawn.
+        # The number of attempts makes the claim: if two workers read the same number, only one
+        # UPDATE matches. Zero rows: another worker was faster, or the delivery was withdrawn.
         seen = select_due(endpoint).filter(pk=found.pk, attempts=found.attempts)
         if seen.update(attempts=F("attempts") + 1, due_at=Now() + _while()):
             return Claim(found, found.attempts + 1, deadline)
@@ -82,7 +90,7 @@ def claim_next(endpoint: WebhookEndpoint) -> Claim | None:
 
 
 def select_due(endpoint: WebhookEndpoint) -> QuerySet[Delivery]:
-    """Select the deliveries of the endpoint that are due."""
+    """Return the deliveries of the endpoint that are due."""
     return select_deliveries().filter(
         endpoint=endpoint.pk, state=Delivery.State.PENDING, due_at__lte=Now()
     )
@@ -97,6 +105,6 @@ def select_deliveries() -> QuerySet[Delivery]:
 
 
 def _while() -> timedelta:
-    # An attempt ends within its timeout unless its process is frozen. A frozen process stops when
-    # it wakes up, because its deadline has passed.
+    # An attempt ends within its timeout, unless its process is frozen. A frozen process stops when
+    # it continues, because its deadline has passed.
     return timedelta(seconds=3 * hitl.WEBHOOK_TIMEOUT_SECONDS)

@@ -11,7 +11,7 @@ from hitl_django.conf.kinds import count, positive, setting
 
 
 def networks(value: Any) -> None:
-    """Check for a list of networks."""
+    """Check that the value is a list of networks."""
     for network in value if isinstance(value, list | tuple) else [value]:
         try:
             if not isinstance(network, str):

@@ -28,32 +28,34 @@ from .models import Delivery, WebhookEndpoint
 
 logger = logging.getLogger("hitl_django")
 
-#: Maximum seconds of one task, after which the worker returns to its runs.
+#: Maximum number of seconds of one task. Afterwards, the worker can execute runs again.
 SLICE = 20.0
-#: Seconds before the second attempt of a delivery, the factor for each further attempt, and the
-#: maximum. Twelve attempts take a day and a half.
+#: Seconds before the second attempt of a delivery, factor for each further attempt, and maximum
+#: number of seconds. Twelve attempts take a day and a half.
 FIRST, FACTOR, LONGEST = 10.0, 3, 6 * 3600.0
-#: Initial and maximum pause in seconds of a failing endpoint, doubled each time.
+#: First and longest pause of a failing endpoint in seconds. Each pause is twice as long as the one
+#: before.
 REST, LONGEST_REST = 5.0, 300.0
 FAULT_LENGTH = 255
-#: Statuses that concern the receiver as a whole rather than one delivery.
+#: Response statuses that concern all deliveries to the receiver, not only this one.
 UNWELL = frozenset({408, 425, 429})
 GONE = 410
 NO_CHANGES: Mapping[str, Any] = {}
 
 
 def deliver(endpoint_id: str) -> None:
-    """Send due deliveries of the endpoint, oldest first, until none is due or the time is up.
+    """Send the endpoint's due deliveries, oldest first, until none is due or the time is over.
 
-    Returns immediately if another worker has the lease or the endpoint is paused. Raises nothing: a
-    delivery without a stored result is due again after its claim expires.
+    Returns immediately if another worker has the lease, or if the endpoint is paused. No error is
+    raised. A delivery whose result could not be stored is due again after its claim expires.
     """
     try:
         endpoint = claims.claim_endpoint(UUID(str(endpoint_id)))
         while endpoint is not None:
             if not _send_all(endpoint, monotonic() + _slice()):
                 return
-            # A worker that received a message in the meantime found the lease taken and stopped.
+            # A worker that received a message in the meantime found the endpoint leased and
+            # stopped.
             again = claims.select_due(endpoint).exists()
             endpoint = claims.claim_endpoint(endpoint.pk) if again else None
     except Exception:
@@ -61,7 +63,10 @@ def deliver(endpoint_id: str) -> None:
 
 
 def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
-    """Send due deliveries; return whether to check again after the lease is released."""
+    """Send due deliveries.
+
+    Returns whether to check for due deliveries again after the lease is released.
+    """
     while (claim := claims.claim_next(endpoint)) is not None:
         answer = _attempt(claim, endpoint)
         if not _settle(claim, endpoint, answer):
@@ -77,7 +82,10 @@ def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
 
 
 def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> AttemptResult | None:
-    """Send a delivery once, or return None if its attempts are used up."""
+    """Send a delivery once.
+
+    Returns None if the delivery has no attempts left.
+    """
     if claim.attempt > hitl.WEBHOOK_ATTEMPTS:
         return None
     channel = channels.find_channel(endpoint.channel)
@@ -87,7 +95,7 @@ def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> AttemptResult | None:
 
 
 def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult | None) -> bool:
-    """Store the result of an attempt; return whether to continue with the next delivery."""
+    """Store the result of an attempt, and return whether to continue with the next delivery."""
     if answer is None:
         fault = "The worker died during the last attempt."
         _end(claim, endpoint, state=Delivery.State.DEAD, attempts=F("attempts") - 1, fault=fault)
@@ -127,7 +135,7 @@ def _put_off(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult) -> 
 
 
 def _stop(claim: Claim, endpoint: WebhookEndpoint) -> None:
-    """Deactivate an endpoint that answered 410 Gone."""
+    """Deactivate an endpoint whose response was 410 Gone."""
     stopped = "The receiver returned 410 Gone."
     off = {"lease_until": None, "is_active": False, "stopped": stopped}
     _end(claim, endpoint, off, state=Delivery.State.DEAD, status=GONE, fault=stopped)
@@ -164,12 +172,15 @@ def _growing(first: float, factor: int, count: int, most: float) -> float:
 
 
 def _jittered(seconds: float) -> float:
-    # Spread retries, so that deliveries that failed together aren't retried together.
+    # Vary the delay, so that deliveries that failed together aren't retried together.
     return seconds * random.uniform(0.75, 1.25)
 
 
 def _retry_after(header: str) -> float:
-    """Return the delay in seconds that the receiver asks for, limited; 0 without one."""
+    """Return the delay in seconds that the receiver requests, up to a limit.
+
+    Without a valid header, the delay is 0.
+    """
     try:
         seconds = float(min(int(header), LONGEST))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Findings of ``hitl doctor`` about webhooks."""
+"""Findings of ``manage.py hitl doctor`` about webhooks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .models import WebhookEndpoint
 
 
 def report_missing_site() -> Iterator[Finding]:
-    """Yield a finding if deliveries lack links because of a missing setting."""
+    """Yield a finding if deliveries contain no links because a setting is missing."""
     if hitl.SITE_URL:
         return
     names = [channel.name for channel in list_channels()]

@@ -13,7 +13,7 @@ from hitl_django import events
 #: Name of a test delivery.
 TEST = "webhook.test"
 
-#: Deliveries without an event, by name.
+#: Labels of deliveries without an event, by name.
 _messages: dict[str, str | Promise] = {TEST: _("test event")}
 
 
@@ -23,10 +23,10 @@ def add_labels(labels: Mapping[str, str | Promise]) -> None:
 
 
 def list_labels() -> dict[str, Any]:
-    """Return the labels of all events and other deliveries, by name."""
+    """Return the labels of all events and of other deliveries, by name."""
     return {**events.list_labels(), **_messages}
 
 
 def list_choices() -> list[tuple[str, Any]]:
-    """List the same labels as field choices."""
+    """Return the same labels as choices of a form field."""
     return [*list_labels().items()]

@@ -1,8 +1,8 @@
-"""One POST to one checked address, within one deadline.
+"""One POST request to one checked address, within one deadline.
 
-The standard library connects the socket to exactly the checked address, which HTTP clients with
-pools, redirects and proxies make difficult. The response body is never read. Each read of the head
-has the rest of the deadline, so a slow response can't exceed it.
+The standard library connects to exactly the checked address. HTTP clients with pools, redirects and
+proxies make this difficult. The response's body is never read. Each read of the head has the
+remaining time as its timeout, so a slow response can't exceed the deadline.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from .channels import AttemptResult
 
 
 def post_body(url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> AttemptResult:
-    """Send the body and return the head of the response. Any failure is in ``fault``."""
+    """Send the body, and return the status and headers of the response.
+
+    If the request fails, the result's ``fault`` is the reason.
+    """
     deadline = monotonic() + seconds
     try:
         target = addresses.check_url(url)
@@ -41,7 +44,7 @@ def post_body(url: str, headers: Mapping[str, str], body: bytes, seconds: float)
     except RemoteDisconnected:
         return AttemptResult(fault="The connection was closed before the response was complete.")
     except HTTPException as error:
-        # Its message may quote received data.
+        # The error's message may quote received data.
         return AttemptResult(fault=f"The response was not valid HTTP ({type(error).__name__}).")
     except OSError as error:
         return AttemptResult(fault=f"The connection failed: {error.strerror or error}.")
@@ -66,7 +69,7 @@ def _dial(target: addresses.Target, found: Sequence[str], deadline: float) -> so
         try:
             return socket.create_connection((address, target.port), timeout=_left(deadline) / 2)
         except OSError:
-            pass  # one family of addresses may lead nowhere from here
+            pass  # The network may not support one of the address families.
     return socket.create_connection((last, target.port), timeout=_left(deadline))
 
 
@@ -97,7 +100,7 @@ def _receive(connection: socket.socket, deadline: float) -> AttemptResult:
 
 
 class _Readable:
-    """A connection with the ``makefile`` that HTTPResponse needs."""
+    """A connection with the method ``makefile``, which HTTPResponse needs."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._raw = _Reading(connection, deadline)
@@ -107,7 +110,7 @@ class _Readable:
 
 
 class _Reading(io.RawIOBase):
-    """A reader whose reads end at the deadline."""
+    """A reader whose reads time out at the deadline."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._connection, self._deadline = connection, deadline
@@ -119,7 +122,7 @@ class _Reading(io.RawIOBase):
         self._connection.settimeout(_left(self._deadline))
         count = self._connection.recv_into(buffer)
         if not count:
-            # Only the head is read, so its end is missing; http.client would accept that.
+            # Only the head is read. http.client would accept a head without an end.
             raise RemoteDisconnected("")
         return count
 

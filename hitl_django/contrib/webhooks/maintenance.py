@@ -1,4 +1,4 @@
-"""Sweep steps of webhooks: enqueue due deliveries and delete old ones."""
+"""Sweep steps of webhooks, which enqueue due deliveries and delete old ones."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from hitl_django.models.functions import Now
 from . import claims, tasks
 from .models import Delivery
 
-#: Age at which a delivery is checked for a missing endpoint.
+#: Age from which a delivery is checked for a missing endpoint.
 LEFT_OVER = timedelta(hours=1)
 
 
 @retry_on_conflict
 def enqueue_due() -> list[UUID]:
-    """Enqueue a message for each endpoint with due deliveries; return the ids of the endpoints.
+    """Send a message for each endpoint with due deliveries, and return the endpoints' ids.
 
-    Paused and leased endpoints are skipped. An endpoint is enqueued at most once per SWEEP_SECONDS,
+    Paused and leased endpoints are skipped. An endpoint gets at most one message per SWEEP_SECONDS,
     so the queue doesn't grow while no worker runs.
     """
     using = write_alias()
@@ -58,7 +58,7 @@ def remove_old() -> int:
     """
     before = Now() - timedelta(days=hitl.DELIVERY_DAYS)
     finished = claims.select_deliveries().filter(finished_at__lt=before)
-    # Written by a process that did not know yet that the endpoint was deleted.
+    # A process that didn't know yet that the endpoint was deleted stored the delivery.
     there = claims.select_endpoints().filter(pk=OuterRef("endpoint"))
     waiting = claims.select_deliveries().filter(
         state=Delivery.State.PENDING, due_at__lt=Now() - LEFT_OVER

@@ -1,8 +1,8 @@
 """The webhook channel: body and headers of a delivery.
 
-The body has ids, a time and links. Endpoints can opt in to the content of the interrupt, which is
-read when the delivery is sent. The content is left out if the interrupt has changed or was erased,
-or if the endpoint's creator may not view it.
+The body contains ids, a time and links. An endpoint can request the content of the interrupt, which
+is read when the delivery is sent. The content is omitted if the interrupt has changed or was
+erased, or if the endpoint's creator may not view it.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from .http_post import post_body
 from .models import Delivery, WebhookEndpoint
 from .signatures import sign_message
 
-#: Names of links, their views, and the id that each view takes.
+#: Names of links, each with the view and the id that the view needs.
 LINKS = (
     ("interrupt", "hitl_django:interrupt", "interrupt_id"),
     ("run", "hitl_django:run", "run_id"),
 )
 
 
-#: Core events that webhooks receive.
+#: Events of the core that webhooks receive.
 EVENTS = frozenset(
     {
         EventName.INTERRUPT_CREATED,
@@ -55,12 +55,12 @@ EVENTS = frozenset(
 
 
 def list_events() -> frozenset[str]:
-    """Return the events that webhooks can subscribe to."""
+    """Return the names of the events to which webhooks can subscribe."""
     return EVENTS.union(*(extension.events for extension in list_extensions()))
 
 
 def send_webhook(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> AttemptResult:
-    """Post a signed delivery to a webhook."""
+    """Send a signed delivery to a webhook with a POST request."""
     body = build_body(delivery, endpoint)
     headers = build_headers(delivery, endpoint, body)
     return post_body(endpoint.url, headers, body, deadline - monotonic())
@@ -70,7 +70,7 @@ WEBHOOK = Channel("webhook", list_events, send_webhook)
 
 
 def build_body(delivery: Delivery, endpoint: WebhookEndpoint) -> bytes:
-    """Return the body of a delivery, as ASCII JSON."""
+    """Return the body of a delivery, as JSON in ASCII."""
     data: dict[str, Any] = {**delivery.data}
     if links := _links(data):
         data["links"] = links
@@ -86,7 +86,7 @@ def build_body(delivery: Delivery, endpoint: WebhookEndpoint) -> bytes:
 
 
 def build_headers(delivery: Delivery, endpoint: WebhookEndpoint, body: bytes) -> dict[str, str]:
-    """Return the headers of a delivery: its id and the signatures."""
+    """Return the headers of a delivery, with its id and the signatures."""
     message_id, now = str(delivery.pk), int(time.time())
     secrets = [endpoint.secret]
     if endpoint.old_secret_until is not None and endpoint.old_secret_until > timezone.now():
@@ -129,8 +129,8 @@ def _interrupt(data: dict[str, Any], endpoint: WebhookEndpoint) -> dict[str, Any
 def select_visible_to_creator(
     endpoint: WebhookEndpoint, rows: QuerySet[Interrupt]
 ) -> QuerySet[Interrupt]:
-    """Narrow a queryset to the interrupts that the endpoint's creator may view now."""
+    """Narrow ``rows`` to the interrupts that the endpoint's creator may view now."""
     if endpoint.created_by is not None:
         return get_policy().visible_interrupts(endpoint.created_by, rows)
-    # No creator: created by code, or the account was deleted.
+    # Without a creator, the endpoint was created by code or the account was deleted.
     return rows if endpoint.created_by_label == SYSTEM else rows.none()

@@ -24,39 +24,41 @@ class WebhookEndpoint(models.Model):
 
     A ``channel`` other than the default belongs to another app.
 
-    One worker at a time sends to an endpoint, with the lease in ``lease_until`` and ``epoch``.
-    After failures the endpoint is paused until ``rests_until``, which grows with ``failures``.
-    Secrets are stored in clear, because signing needs them, and are shown only once.
+    Only one worker at a time sends to an endpoint, with the lease in ``lease_until`` and ``epoch``.
+    After failures, the endpoint is paused until ``rests_until``. The pause becomes longer with the
+    number of ``failures``. Secrets are stored in clear text, because signing needs them. They are
+    shown only once.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    #: Name of its channel (channels.py).
+    #: The name of the endpoint's channel (channels.py).
     channel = models.CharField(
         max_length=20, default="webhook", db_default="webhook", editable=False
     )
     url = models.CharField(_("URL"), max_length=2000)
     description = models.CharField(_("description"), max_length=255, blank=True)
-    #: Its events and graphs; an empty list means all.
+    #: The events and graphs for which the endpoint gets deliveries. An empty list means all.
     events = JSONTextField(_("events"), default=list, blank=True)
     graphs = JSONTextField(_("graphs"), default=list, blank=True)
-    #: If set, only interrupts of this group.
+    #: If set, the endpoint gets only interrupts that are assigned to this group.
     group_label = models.CharField(max_length=150, blank=True, db_default="", editable=False)
     #: Whether deliveries include the content of interrupts.
     with_interrupt = models.BooleanField(_("include request content"), default=False)
-    #: Signing secret, or a URL that is a secret itself.
+    #: The secret that signs deliveries, or a URL that is itself a secret.
     secret = models.CharField(max_length=2000, editable=False)
-    #: The previous secret, which also signs deliveries until then.
+    #: The previous secret, which also signs deliveries until ``old_secret_until``.
     old_secret = models.CharField(max_length=100, blank=True, editable=False)
     old_secret_until = models.DateTimeField(null=True, blank=True, editable=False)
 
     is_active = models.BooleanField(_("active"), default=True)
-    #: Reason of an automatic deactivation.
+    #: The reason of an automatic deactivation.
     stopped = models.CharField(_("stopped"), max_length=255, blank=True, editable=False)
     failures = models.PositiveIntegerField(_("consecutive failures"), default=0, editable=False)
     rests_until = models.DateTimeField(_("paused until"), null=True, blank=True, editable=False)
     lease_until = models.DateTimeField(null=True, blank=True, editable=False)
     epoch = models.BigIntegerField(default=0, editable=False)
-    #: Time of its last message; the sweep enqueues another one after a while.
+    #: The time of the last message about the endpoint. The sweep sends another message after a
+    #: while.
     hinted_at = models.DateTimeField(db_default=Now(), editable=False)
 
     created_by = models.ForeignKey(
@@ -83,10 +85,10 @@ class WebhookEndpoint(models.Model):
 
 
 class Delivery(models.Model):
-    """A delivery to an endpoint, written in the transaction of its event.
+    """A delivery to an endpoint, stored in the transaction of its event.
 
-    ``attempts`` counts claims, not responses, so attempts of killed workers count too. A claim
-    moves ``due_at`` to the end of the claim.
+    ``attempts`` counts claims, not responses, so attempts of killed workers are included. A claim
+    sets ``due_at`` to the end of the claim.
     """
 
     class State(models.TextChoices):
@@ -97,8 +99,8 @@ class Delivery(models.Model):
         DEAD = "dead", _("failed")
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    #: No constraint: a process may not know yet that the endpoint was deleted, and the transaction
-    #: of the event must not fail. The sweep deletes such rows.
+    #: The foreign key has no constraint. A process may not know yet that the endpoint was deleted,
+    #: and the transaction of the event must not fail. The sweep deletes the delivery.
     endpoint = models.ForeignKey(
         WebhookEndpoint,
         on_delete=models.CASCADE,
@@ -108,13 +110,13 @@ class Delivery(models.Model):
         db_index=False,
     )
     event = models.CharField(_("event"), max_length=50, choices=list_choices)
-    #: Ids only, without content from graphs or people.
+    #: Contains only ids, without content from graphs or people.
     data = JSONTextField(_("data"))
     state = models.CharField(
         _("state"), max_length=20, choices=State.choices, default=State.PENDING
     )
     attempts = models.PositiveIntegerField(_("attempts"), default=0)
-    #: Result of the last attempt: response status and reason of the failure.
+    #: The result of the last attempt: the status of the response, and the reason of a failure.
     status = models.PositiveIntegerField(_("response"), null=True, blank=True)
     fault = models.CharField(_("error"), max_length=255, blank=True)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)

@@ -1,8 +1,8 @@
-"""The transactional outbox: deliveries written in the transaction of their event.
+"""The transactional outbox: deliveries are stored in the transaction of their event.
 
-``write_messages`` subscribes to the events. Each process rereads the endpoints every LOOK_SECONDS,
-so a new or changed endpoint gets events after that time at the latest. ``delivery`` sends the rows
-through their ``channels``.
+``write_messages`` subscribes to the events. Each process reads the endpoints again every
+LOOK_SECONDS, so a new or changed endpoint gets events after this time at the latest. The module
+``delivery`` sends the rows through their ``channels``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NEW = BulkInsert(
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The columns of an endpoint that decide which deliveries it gets."""
+    """The columns of an endpoint that determine which deliveries the endpoint gets."""
 
     id: UUID
     events: frozenset[str]
@@ -46,12 +46,15 @@ class Subscription:
         return wanted and (not self.graphs or event.graph in self.graphs)
 
 
-#: The active endpoints of a database, and when to reread them.
+#: The active endpoints by database, and the time at which to read them again.
 _known: dict[str, tuple[float, tuple[Subscription, ...]]] = {}
 
 
 def write_messages(batch: WriteBatch, event: Event) -> None:
-    """Write a delivery to each subscribed endpoint: ids, without contents."""
+    """Add a delivery for each subscribed endpoint to the batch.
+
+    The deliveries contain ids, but no contents.
+    """
     listeners = _listeners(batch.using)
     if listeners:
         endpoints = [listener.id for listener in listeners if listener.wants(event)]
@@ -61,7 +64,10 @@ def write_messages(batch: WriteBatch, event: Event) -> None:
 def add_messages(
     batch: WriteBatch, event: str, data: Mapping[str, Any], endpoints: Sequence[UUID]
 ) -> list[UUID]:
-    """Add a delivery to each endpoint, regardless of its subscription; return their ids."""
+    """Add a delivery for each of these endpoints, independent of their subscriptions.
+
+    Returns the ids of the deliveries.
+    """
     plain = {key: str(value) for key, value in data.items()}
     made = [new_id() for _ in endpoints]
     pending = str(Delivery.State.PENDING)
@@ -76,13 +82,16 @@ def add_messages(
 
 
 def list_user_keys(delivery: Delivery) -> list[str]:
-    """List the keys of the users that a delivery names."""
+    """Return the keys of the users to whom a delivery refers."""
     data = delivery.data
     return [*(data.get(name, "") for name in ("to", "by", "user")), *data.get("users", "").split()]
 
 
 def clear_listeners() -> None:
-    """Clear this process's cache of endpoints after a change."""
+    """Clear this process's cache of endpoints.
+
+    Call this after a change of an endpoint.
+    """
     _known.clear()
 
 
@@ -90,7 +99,7 @@ def _listeners(using: str) -> tuple[Subscription, ...]:
     found = _known.get(using)
     if found is not None and monotonic() < found[0]:
         return found[1]
-    # The time is taken before the query, which may miss later commits.
+    # Read the time before the query, because the query may miss later commits.
     until = monotonic() + LOOK_SECONDS
     rows = WebhookEndpoint.objects.using(using).filter(is_active=True)
     columns = ("pk", "channel", "events", "graphs", "group_label")

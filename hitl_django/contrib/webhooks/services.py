@@ -34,14 +34,17 @@ from .signatures import make_secret
 
 logger = logging.getLogger("hitl_django")
 
-#: How long the previous secret also signs deliveries.
+#: Time for which the previous secret also signs deliveries.
 OVERLAP = timedelta(hours=24)
 DESCRIPTION_LENGTH = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookInfo:
-    """A webhook. ``secret`` is set only on creation and rotation."""
+    """A webhook.
+
+    ``secret`` is set only after creation and rotation.
+    """
 
     id: UUID
     url: str
@@ -93,13 +96,13 @@ def create_webhook(
     is_active: bool = True,
     by: Any = None,
 ) -> WebhookInfo:
-    """Create a webhook. Only the returned value contains its secret.
+    """Create a webhook. Only the returned value contains the webhook's secret.
 
-    The webhook receives events from five seconds on, because processes cache the endpoints.
+    The webhook receives events after five seconds at the latest, because processes cache endpoints.
 
     Args:
-        events: event types; empty for all.
-        graphs: graph names; empty for all.
+        events: the names of events, or empty for all events.
+        graphs: the names of graphs, or empty for all graphs.
         with_interrupt: whether deliveries include the content of interrupts.
     """
     _refuse_if_not_allowed(by)
@@ -120,15 +123,19 @@ def create_webhook(
 
 
 def check_webhook(**given: Any) -> None:
-    """Raise InvalidInputError with all faults, if a webhook can't have these values."""
+    """Raise InvalidInputError if a webhook can't have these values.
+
+    The error contains all faults.
+    """
     _check_values(**given)
 
 
 def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) -> WebhookInfo:
-    """Change a webhook. Reactivating it resets its failures.
+    """Change a webhook.
 
-    A user who changes the URL or includes interrupt content becomes the creator: the webhook then
-    sends only interrupts that this user may view.
+    Activating a webhook again resets its number of failures. A user who changes the URL or includes
+    interrupt content becomes the creator. The webhook then sends only interrupts that this user may
+    view.
     """
     row = _managed(webhook_id, by)
     known = {"url", "events", "graphs", "description", "with_interrupt", "is_active"}
@@ -142,13 +149,14 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
     if moves or sends_more:
         values |= {"created_by": by, "created_by_label": audit.label_user(by)}
     if not _rows().filter(pk=row.pk).update(**values):
-        raise WebhookNotFound  # it was deleted since it was read
+        raise WebhookNotFound  # The webhook was deleted since it was read.
     outbox.clear_listeners()
     logger.info("webhook %s changed by %s: %s", row.pk, _name(by), ", ".join(sorted(changes)))
     row.refresh_from_db(write_alias())
     if row.is_active:
         batch = WriteBatch(write_alias())
-        tasks.enqueue_delivery(row.pk, batch)  # what had to wait for this
+        # Send deliveries that were waiting for the activation.
+        tasks.enqueue_delivery(row.pk, batch)
         batch.run()
     return WebhookInfo.from_row(row)
 
@@ -157,27 +165,35 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
 def delete_webhook(webhook_id: UUID | str, *, by: Any = None) -> None:
     """Delete a webhook and its deliveries."""
     row = _managed(webhook_id, by)
-    row.delete(using=write_alias())  # with its messages, which Django does in one transaction
+    # Django also deletes the webhook's deliveries, in one transaction.
+    row.delete(using=write_alias())
     outbox.clear_listeners()
     logger.info("webhook %s deleted by %s", webhook_id, _name(by))
 
 
 @retry_on_conflict
 def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
-    """Replace the secret of a webhook and return it. For a day both secrets sign deliveries."""
+    """Replace the secret of a webhook, and return the new secret.
+
+    For one day, deliveries are signed with both secrets.
+    """
     row = _managed(webhook_id, by)
     secret = make_secret()
-    # One statement, so that concurrent rotations run one after the other and keep both secrets.
+    # Use one statement, so that concurrent rotations run one after the other and preserve the
+    # previous secret.
     changes = {"old_secret": F("secret"), "old_secret_until": Now() + OVERLAP, "secret": secret}
     if not _rows().filter(pk=row.pk).update(**changes):
-        raise WebhookNotFound  # it was deleted since it was read
+        raise WebhookNotFound  # The webhook was deleted since it was read.
     logger.info("webhook %s: secret rotated by %s", row.pk, _name(by))
     return WebhookInfo.from_row(row, secret=secret)
 
 
 @retry_on_conflict
 def send_test_event(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
-    """Queue a test delivery, even if the endpoint is paused."""
+    """Queue a test delivery.
+
+    The delivery is sent even if the endpoint is paused.
+    """
     row = _managed(webhook_id, by)
     with transaction.atomic(using=write_alias()):
         _rows().filter(pk=row.pk).update(rests_until=None)
@@ -189,12 +205,15 @@ def send_test_event(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
 
 @retry_on_conflict
 def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
-    """Queue a finished delivery again, with the same id."""
+    """Queue a finished delivery again.
+
+    The delivery has the same id.
+    """
     seen = select_visible_through(_deliveries(), "endpoint", by)
     delivery = find_row(seen, WebhookNotFound, pk=delivery_id)
     _refuse_if_not_allowed(by)
     with transaction.atomic(using=write_alias()):
-        # Zero rows: the delivery is pending and will be sent anyway.
+        # Zero rows: the delivery is still pending, so it will be sent without a change.
         _deliveries().filter(pk=delivery.pk).exclude(state=Delivery.State.PENDING).update(
             state=Delivery.State.PENDING, attempts=0, due_at=Now(), finished_at=None, fault=""
         )

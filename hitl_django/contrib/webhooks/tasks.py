@@ -1,4 +1,4 @@
-"""The message that an endpoint has due deliveries."""
+"""Message to workers that an endpoint has due deliveries."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ DELIVER = "hitl_django.contrib.webhooks.delivery.deliver"
 
 
 def enqueue_delivery(endpoint_id: object, batch: WriteBatch) -> None:
-    """Add a message to the batch, so that a worker sends the endpoint's deliveries."""
+    """Add to the batch a message that makes a worker send the endpoint's deliveries."""
     dispatcher.enqueue_task(DELIVER, endpoint_id, batch)

@@ -1,4 +1,4 @@
-"""``hitl archive``: archive ended threads."""
+"""``hitl archive``: archives ended threads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HELP = (
     "Archive threads whose last run ended at least this long ago. Each becomes one "
     "compressed row; 'hitl restore' reverses it."
 )
-PORTION = 100  # threads after which the command says how far it has come
+PORTION = 100  # Number of threads between two progress messages.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

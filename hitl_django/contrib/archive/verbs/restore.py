@@ -1,4 +1,4 @@
-"""``hitl restore``: restore archived threads."""
+"""``hitl restore``: restores archived threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Restore each thread; continue if one can't be restored."""
+    """Restore each thread.
+
+    If a thread can't be restored, the command continues with the next thread.
+    """
     errors = []
     for thread_id in options["threads"]:
         try:

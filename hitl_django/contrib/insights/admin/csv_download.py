@@ -1,4 +1,4 @@
-"""CSV downloads, streamed and safe to open in spreadsheets."""
+"""CSV downloads, which are streamed and safe to open in spreadsheets."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from django.http import HttpRequest, StreamingHttpResponse
 
 from hitl_django.db.clock import to_utc
 
-#: First characters of a formula, possibly after blanks.
+#: Characters with which a formula may begin, possibly after spaces.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-#: Excel reads UTF-8 only with this mark.
+#: Excel reads a file as UTF-8 only if it begins with this mark.
 BYTE_ORDER_MARK = "\ufeff"
-#: Rows per chunk.
+#: Number of rows per chunk of the response.
 TOGETHER = 100
 
 
@@ -43,7 +43,8 @@ def stream_csv(
 def format_cell(value: Any) -> str:
     """Return the text of a cell.
 
-    Text that a spreadsheet would run as a formula gets a leading apostrophe. Numbers are unchanged.
+    Text that a spreadsheet would execute as a formula gets a leading apostrophe. Numbers don't
+    change.
     """
     if value is None:
         return ""

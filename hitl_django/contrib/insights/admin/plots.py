@@ -1,7 +1,7 @@
 """Plots as SVG: lines over days, and stacked bars.
 
-Elements have classes and no styles, so the page's stylesheet sets the colours for light and dark
-themes. Lines differ in their dashes too, and a table next to each plot has the same numbers.
+Elements have classes but no styles, so the page's stylesheet sets the colours for light and dark
+themes. Lines also differ in their dashes. A table next to each plot contains the same numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from django.utils.html import format_html, format_html_join
 
-#: In units of the drawing, which a page scales.
+#: Size in units of the drawing. The page scales the drawing.
 WIDTH, HEIGHT = 400, 190
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 10, 24
 #: Maximum numbers of grid lines and of labels.
@@ -24,7 +24,10 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line with a name and a value per place; None leaves a gap."""
+    """A line with a name and one value per place.
+
+    None leaves a gap.
+    """
 
     name: Any
     values: Sequence[float | None]
@@ -43,7 +46,7 @@ def draw_lines(
     """Return a line plot over places, such as days.
 
     ``describe_level`` formats the value of a grid line. ``steps`` are the allowed distances between
-    grid lines; beyond the largest, any round number is.
+    grid lines. Distances larger than the largest step are round numbers.
     """
     largest = max((value for one in series for value in one.values if value is not None), default=0)
     step = _choose_step(largest, steps)
@@ -63,7 +66,10 @@ def draw_lines(
 
 
 def draw_shares(ident: str, title: Any, shares: Sequence[tuple[str, int]]) -> str:
-    """Return a bar divided in proportion to the counts, one class per part."""
+    """Return a bar that is divided in proportion to the counts.
+
+    Each part has its own class.
+    """
     total, parts, x = sum(count for _name, count in shares), [], 0.0
     for name, count in shares:
         width = 100 * count / total if total else 0
@@ -125,7 +131,10 @@ def _draw_names(places: Sequence[Any], place: Callable[[int, float], Point]) -> 
 
 
 def _draw_series(number: int, series: Series, place: Callable[[int, float], Point]) -> str:
-    """Draw a line. A gap interrupts it, and a single value is a dot."""
+    """Draw a line.
+
+    The line is interrupted at a gap. A single value is drawn as a dot.
+    """
     runs: list[list[Point]] = [[]]
     for index, value in enumerate(series.values):
         if value is None:

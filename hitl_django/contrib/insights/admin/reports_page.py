@@ -51,7 +51,7 @@ TIME_STEPS = (
     *(DAY * n for n in (1, 2, 7, 14, 30, 90, 365)),
 )
 
-#: Form fields are copied per form, so they can be shared here.
+#: Each form copies its fields, so forms can share this one.
 _DAY = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
 
@@ -86,7 +86,7 @@ class ReportFilterForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number with its label and the URL of the counted rows."""
+    """A number with its label, and the URL of the rows that it counts."""
 
     label: Any
     text: str
@@ -108,7 +108,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class ShareRow:
-    """Decisions by type and agreement of spot checks, for a graph or a reviewer."""
+    """Decisions by type and the agreement in spot checks, for a graph or a reviewer."""
 
     label: Figure
     bar: str
@@ -118,7 +118,7 @@ class ShareRow:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """URLs of the counted rows."""
+    """Builder of the URLs of counted rows."""
 
     request: HttpRequest
     period: Period
@@ -230,7 +230,7 @@ class ReportPages(ReadOnlyAdmin):
 
 
 def describe_seconds(seconds: float | None) -> str:
-    """Return a duration in one unit."""
+    """Return a duration as text in one unit."""
     if seconds is None:
         return "–"
     for unit, words in (

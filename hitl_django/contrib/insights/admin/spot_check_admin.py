@@ -31,7 +31,7 @@ from .reports_page import ReportPages
 
 
 class ResultForm(forms.Form):
-    """The result of a spot check."""
+    """Form for the result of a spot check."""
 
     result = forms.ChoiceField(
         label=_("Would you have approved this?"),
@@ -50,11 +50,14 @@ class ResultForm(forms.Form):
 
 
 class ResultFilter(admin.SimpleListFilter):
-    """Filters by result; pending spot checks come first."""
+    """Filter by result.
+
+    By default, only pending spot checks are listed.
+    """
 
     title = _("result")
     parameter_name = "result"
-    #: Value for all results.
+    #: Value that selects all spot checks with a result.
     GIVEN = "given"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
@@ -70,7 +73,10 @@ class ResultFilter(admin.SimpleListFilter):
 
 
 class ApproverFilter(ReviewerFilter):
-    """Filters by approver, who is shown once there is a result."""
+    """Filter by approver.
+
+    The approver is shown only after there is a result.
+    """
 
     title = _("approved by")
     person = "decision__by"
@@ -80,9 +86,10 @@ class ApproverFilter(ReviewerFilter):
 
 
 class SpotCheckAdmin(ReportPages):
-    """Spot checks, newest first, and the reports.
+    """Admin of spot checks, newest first, and of the reports.
 
-    A pending spot check shows neither the approver nor the reason, and the approvers don't see it.
+    A pending spot check shows neither the approver nor the reason. The people who approved a
+    request don't see its spot check.
     """
 
     list_display = ("request", "state", "created_at")
@@ -121,9 +128,13 @@ class SpotCheckAdmin(ReportPages):
         return f"{check.get_result_display()} ({escape_hidden(check.by_label)})"
 
     def show(self, request: HttpRequest, check: SpotCheck) -> HttpResponse:
-        """Show the interrupt and store the result; then show the decision too."""
+        """Show the interrupt, and store the submitted result.
+
+        The page shows the decision after the result is stored.
+        """
         form = ResultForm(request.POST or None, use_required_attribute=False)
-        # A form submitted twice is stored once; the page then shows the stored result.
+        # If the form is submitted twice, only the first result is stored. The page then shows the
+        # stored result.
         if request.method == "POST" and check.by_id != request.user.pk and form.is_valid():
             response = self._record(request, check, form)
             if response is not None:
@@ -148,7 +159,7 @@ class SpotCheckAdmin(ReportPages):
     def file_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Return a file of the payload.
 
-        The request page also has the file, but it shows the approver.
+        The request page also serves the file, but it shows the approver.
         """
         check = self.get_object(request, unquote(object_id))
         if "at" not in request.GET:

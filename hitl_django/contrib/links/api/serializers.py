@@ -59,7 +59,7 @@ class LinkSerializer(serializers.Serializer):
 
 
 class NewLinkSerializer(LinkSerializer):
-    """A new review link with its URL, which is shown once."""
+    """A new review link with its URL. Only this response contains the URL."""
 
     url = serializers.CharField(
         help_text="The link to send to the recipient. It is not shown again."

@@ -26,7 +26,10 @@ class LinkList(Resource):
         responses={200: ResponseSpec("List of review links.", LinkSerializer, paged=True)},
     )
     def get(self, request: Request, interrupt_id: UUID) -> Response:
-        """List the review links of an interrupt, newest first, without their URLs."""
+        """List the review links of an interrupt, newest first.
+
+        The URLs of the links are not included.
+        """
         return self.render_all(LinkSerializer, services.list_links(interrupt_id, by=request.user))
 
     @operation(
@@ -42,7 +45,10 @@ class LinkList(Resource):
         example={"name": "Dana K.", "decisions": ["approve", "reject"]},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Create a review link with which a named person without an account can decide once."""
+        """Create a review link for a named person without an account.
+
+        The person can decide the interrupt once. Only this response contains the link's URL.
+        """
         wanted = self.read_body()
 
         def find(link_id: str) -> services.LinkInfo:
@@ -60,7 +66,8 @@ class LinkList(Resource):
 
     def _show(self, made: services.LinkInfo) -> Response:
         shown, request = self.render(NewLinkSerializer, made), self.request
-        if shown["url"].startswith("/"):  # SITE_URL doesn't say where we are; the request does
+        # Without SITE_URL, the URL is a path. The request provides the host.
+        if shown["url"].startswith("/"):
             shown["url"] = request.build_absolute_uri(shown["url"])
         return Response(shown, status=201, headers={"Cache-Control": "no-store"})
 
@@ -74,7 +81,10 @@ class LinkDetail(Resource):
         errors=(LinkUnusableError,),
     )
     def delete(self, request: Request, interrupt_id: UUID, link_id: UUID) -> Response:
-        """Revoke an unused review link. It stays in the list."""
+        """Revoke an unused review link.
+
+        The link stays in the list.
+        """
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         if not ReviewLink.objects.filter(interrupt=interrupt, pk=link_id).exists():
             raise LinkNotFound

@@ -62,7 +62,7 @@ REQUEST_NEW_LINK = frozenset(
 
 
 def get_closed_message(link: LinkInfo, decision: Decision | None) -> Notice:
-    """Return the message for a link that can't be used."""
+    """Return the message about a link that can't be used."""
     if decision is not None:
         thanks = gettext("Thank you, %(name)s. Your response has been saved.")
         type_ = DECISION_TYPES.get(decision.type)
@@ -79,5 +79,5 @@ def get_closed_message(link: LinkInfo, decision: Decision | None) -> Notice:
 
 
 def get_creator(link: LinkInfo) -> str:
-    """Return the name of the link's creator, or "" for links created by code."""
+    """Return the name of the user who created the link, or "" if code created it."""
     return "" if link.created_by_label == SYSTEM else escape_hidden(link.created_by_label)

@@ -1,9 +1,9 @@
 """The view of a review link.
 
-Only POST decides, since mail scanners follow every link. The URL is the secret. Responses are
-therefore not cached or indexed, send no referrer, and errors are answered here instead of by
-Django, which logs the URL. Django's CSRF check does not apply: it needs a cookie and logs the URL
-of rejected requests. See ``signature`` for its replacement.
+Only POST requests decide, because mail scanners follow every link. The URL is secret. Responses are
+therefore not cached or indexed, and they send no referrer. This view handles errors itself, because
+Django would log the URL. Django's CSRF check isn't used, because it needs a cookie and logs the
+URLs of rejected requests. The module ``signature`` replaces it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from .signature import is_signed, sign_form
 
 logger = logging.getLogger("hitl_django")
 
-#: Base of the page's file URLs. The page itself does not contain its own URL.
+#: Base of the URLs of files on the page. The page must not contain its own URL.
 FILE_URL = "./"
 ALLOW = {"Allow": "GET, HEAD, POST"}
 
@@ -92,7 +92,10 @@ class LinkPage(View):
         return self._ask(request, link, make_interrupt_forms(interrupt), sign_form(link, interrupt))
 
     def post(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
-        """Decide the interrupt or undo the decision. Ignore the form if the link can't be used."""
+        """Decide the interrupt or undo the decision.
+
+        If the link can't be used, the form is ignored.
+        """
         undoes = services.find_undo_by_link(token) is not None
         if link.state != LinkState.OPEN and not undoes:
             return self._spent(request, link, token)
@@ -184,7 +187,7 @@ class LinkPage(View):
             return self._say(request, NO_FILE, status=404)
 
     def _spent(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
-        """Explain why the link can't be used, without content of the interrupt."""
+        """Explain why the link can't be used, without showing content of the interrupt."""
         used = link.state == LinkState.USED
         message = get_closed_message(link, _decision(link) if used else None)
         again = link.state in (LinkState.CLAIMED, LinkState.WAITING)
@@ -206,7 +209,7 @@ class LinkPage(View):
     ) -> HttpResponse:
         """Return a page with a message.
 
-        With ``again`` the visitor can submit the form again. With a ``signature`` the visitor can
+        With ``again``, the visitor can submit the form again. With a ``signature``, the visitor can
         undo the decision.
         """
         context = {
@@ -219,7 +222,10 @@ class LinkPage(View):
         )
 
     def _fail(self, request: HttpRequest, token: str, error: Exception) -> HttpResponse:
-        """Return the error page. Django's own error report would contain the URL."""
+        """Return the error page.
+
+        Django's own error report would contain the URL.
+        """
         text = "".join(traceback.format_exception(error)).replace(token, HIDDEN)
         logger.error("The page of a review link failed.\n%s", text)
         try:
@@ -227,7 +233,7 @@ class LinkPage(View):
                 wait = {"Retry-After": str(outages.WAIT)}
                 return self._say(request, AWAY, status=503, again=True, headers=wait)
             return self._say(request, FAILED, status=500, again=True)
-        except Exception:  # the templates themselves may be what is broken
+        except Exception:  # The templates themselves may be the cause of the error.
             return protect_response(
                 HttpResponse(FAILED.headline, content_type="text/plain", status=500)
             )

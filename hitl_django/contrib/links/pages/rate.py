@@ -16,11 +16,12 @@ from hitl_django.conf import Rate, hitl
 
 
 def is_too_often(request: HttpRequest, link_id: UUID | None) -> bool:
-    """Count a request and return whether it exceeds the rate limit.
+    """Count a request, and return whether it exceeds the rate limit.
 
-    Requests with a valid link are counted by link, so visitors behind one proxy don't block each
-    other. Other requests are counted by IP address. Headers with the address are trusted only as
-    far as DRF's ``NUM_PROXIES`` allows, or each guess could use a new address.
+    Requests with a valid link are counted by link, so visitors behind the same proxy don't block
+    each other. Other requests are counted by IP address. Headers with an address are trusted only
+    as far as DRF's ``NUM_PROXIES`` allows. Otherwise a client could use a new address for each
+    guess.
     """
     if hitl.THROTTLE_LINK is None:
         return False

@@ -1,10 +1,10 @@
 """The signature of a link's form, which proves that the sender has seen the page.
 
 The token in the URL protects the link. The signature protects against senders who know the URL but
-can't read the page, for example through another person's browser behind a firewall, and against
-programs that post to every URL. It is bound to the link and to the version of the interrupt. It
-needs no cookie or session, so it works in every tab and in mail clients. It does not expire; the
-link does.
+can't read the page. Examples are a request through another person's browser behind a firewall, and
+programs that send POST requests to every URL. The signature is bound to the link and to the version
+of the interrupt. It needs no cookie or session, so it works in every tab and in mail clients. Only
+the link expires, not the signature.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ SALT = "hitl_django.links.form"
 
 
 def sign_form(link: LinkInfo, interrupt: Interrupt) -> str:
-    """Return the signature of the form."""
+    """Return the signature for the form of a link."""
     return Signer(salt=SALT).signature(_shown(link, interrupt))
 
 
 def is_signed(signature: str, link: LinkInfo, interrupt: Interrupt) -> bool:
-    """Return whether the signature belongs to this link and version, with a valid key."""
+    """Return whether the signature was made for this link and version, with a valid key."""
     try:
         Signer(salt=SALT).unsign(f"{_shown(link, interrupt)}:{signature}")
     except BadSignature:

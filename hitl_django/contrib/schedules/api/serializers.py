@@ -26,7 +26,10 @@ from ..models import Schedule
 
 
 class ScheduleChange(StrictSerializer):
-    """Request body for changing a schedule; omitted fields are unchanged."""
+    """Request body for changing a schedule.
+
+    Omitted fields don't change.
+    """
 
     expression = StrictCharField(
         max_length=cron.EXPRESSION_LENGTH,

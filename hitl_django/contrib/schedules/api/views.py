@@ -33,7 +33,7 @@ def select_visible_schedules(user: Any) -> QuerySet[Schedule]:
 
 
 class ScheduleResource(Resource):
-    """Base view of schedules."""
+    """Base class of views of schedules."""
 
     input_pointer = "/input"
 
@@ -49,7 +49,10 @@ class ScheduleList(ScheduleResource):
         responses={200: ResponseSpec("List of schedules.", ScheduleSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
-        """List the schedules that you may view, newest first, on one page."""
+        """List the schedules that you may view, newest first.
+
+        The list has a single page.
+        """
         return self.render_all(ScheduleSerializer, select_visible_schedules(request.user))
 
     @operation(
@@ -94,7 +97,10 @@ class ScheduleDetail(ScheduleResource):
         example={"active": False},
     )
     def patch(self, request: Request, schedule_id: UUID) -> Response:
-        """Change, pause or resume a schedule. Due times before the change are not made up for."""
+        """Change, pause or resume a schedule.
+
+        Due times that passed while the schedule was paused are skipped.
+        """
         changed = services.change_schedule(schedule_id, by=request.user, **self.read_body())
         return Response(self.render(ScheduleSerializer, changed))
 
@@ -104,6 +110,9 @@ class ScheduleDetail(ScheduleResource):
         errors=(CodeDefinedScheduleError,),
     )
     def delete(self, request: Request, schedule_id: UUID) -> Response:
-        """Delete a schedule. A schedule defined in code can only be paused."""
+        """Delete a schedule.
+
+        A schedule that is defined in code can only be paused.
+        """
         services.delete_schedule(schedule_id, by=request.user)
         return Response(status=204)

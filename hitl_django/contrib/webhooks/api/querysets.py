@@ -1,4 +1,4 @@
-"""Querysets of visible webhooks and deliveries."""
+"""Querysets of the webhooks and deliveries that a user may view."""
 
 from __future__ import annotations
 

@@ -27,7 +27,10 @@ def _events(**options: Any) -> serializers.ListField:
 
 
 class WebhookChange(StrictSerializer):
-    """Request body for changing a webhook; omitted fields are unchanged."""
+    """Request body for changing a webhook.
+
+    Omitted fields don't change.
+    """
 
     url = StrictCharField(
         max_length=2000,
@@ -82,7 +85,7 @@ class WebhookSerializer(serializers.Serializer):
 
 
 class NewWebhookSerializer(WebhookSerializer):
-    """A webhook with its secret, which is shown once."""
+    """A webhook with its secret. Only this response contains the secret."""
 
     secret = serializers.CharField(help_text="Signing secret. It is not shown again.")
 

@@ -25,7 +25,7 @@ from .serializers import (
     WebhookSerializer,
 )
 
-#: Keeps secrets out of caches.
+#: Headers that keep secrets out of caches.
 SECRET = {"Cache-Control": "no-store"}
 
 QUEUED = {202: ResponseSpec("Delivery queued.", DeliverySerializer, headers=(MADE,))}
@@ -38,7 +38,7 @@ EXAMPLE = {
 
 
 class WebhookResource(Resource):
-    """Base view of webhooks and deliveries."""
+    """Base class of views of webhooks and deliveries."""
 
     def find_webhook(self, webhook_id: str) -> services.WebhookInfo:
         return services.WebhookInfo.from_row(self.find(querysets.visible_webhooks, pk=webhook_id))
@@ -57,7 +57,10 @@ class WebhookList(WebhookResource):
         responses={200: ResponseSpec("List of webhooks.", WebhookSerializer, paged=True)},
     )
     def get(self, request: Request) -> Response:
-        """List the webhooks that you may view, newest first, on one page."""
+        """List the webhooks that you may view, newest first.
+
+        The list has a single page.
+        """
         return self.render_all(WebhookSerializer, querysets.visible_webhooks(request.user))
 
     @operation(
@@ -106,7 +109,10 @@ class WebhookDetail(WebhookResource):
         example={"active": False},
     )
     def patch(self, request: Request, webhook_id: UUID) -> Response:
-        """Change a webhook. Reactivating it resets its failures."""
+        """Change a webhook.
+
+        Activating a webhook again resets its number of failures.
+        """
         changed = services.change_webhook(webhook_id, by=request.user, **self.read_body())
         return Response(self.render(WebhookSerializer, changed))
 
@@ -130,7 +136,10 @@ class WebhookSecret(WebhookResource):
         example={},
     )
     def post(self, request: Request, webhook_id: UUID) -> Response:
-        """Rotate the secret of a webhook. For a day both secrets sign deliveries."""
+        """Rotate the secret of a webhook.
+
+        For one day, deliveries are signed with both secrets.
+        """
         self.read_body()
         return self.run_idempotent(
             lambda: services.rotate_secret(webhook_id, by=request.user),
@@ -200,7 +209,10 @@ class Redelivery(WebhookResource):
         example={},
     )
     def post(self, request: Request, delivery_id: UUID) -> Response:
-        """Send a finished delivery again, with the same id."""
+        """Send a finished delivery again.
+
+        The delivery has the same id.
+        """
         self.read_body()
         return self.run_idempotent(
             lambda: services.redeliver(delivery_id, by=request.user),
