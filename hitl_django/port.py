@@ -54,7 +54,7 @@ def port_source(source: str) -> tuple[str, list[PortFinding]]:
     """Return a module's source with changed imports, and the lines to check.
 
     Raises:
-        SyntaxError: if the source is not valid Python.
+        SyntaxError: the source is not valid Python.
     """
     tree = ast.parse(source)
     lines = _split(source)
