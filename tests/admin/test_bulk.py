@@ -44,7 +44,7 @@ def confirmed(page: Any, **more: str) -> dict[str, Any]:
     return {**post_of(form), **more}
 
 
-def test_bulk_decision_page_before_confirmation_lists_selected_requests_and_saves_nothing(
+def test_bulk_decision_page_before_confirmation_lists_selected_requests_and_saves_no_decision(
     reviewer: Client, three: list[Interrupt]
 ) -> None:
     page = reviewer.post(BULK, select(three[:2]))
@@ -108,7 +108,7 @@ def test_bulk_rejection_without_reason_saves_no_decision(
     assert found == {("reject", "Too late.")}
 
 
-def test_bulk_decision_submitted_twice_shows_equal_results_and_saves_each_decision_once(
+def test_bulk_decision_submitted_twice_repeats_its_results_and_saves_each_decision_once(
     reviewer: Client, three: list[Interrupt]
 ) -> None:
     posted = confirmed(reviewer.post(BULK, select(three)))

@@ -160,7 +160,7 @@ class TestHumanInterrupt:
         assert press(reviewer, item, button, **typed).status_code == 302
         assert answer_of(item) == [answer]
 
-    def test_human_interrupt_accept_with_changed_fields_saves_nothing_and_shows_changes(
+    def test_human_interrupt_accept_with_changed_fields_saves_no_decision_and_shows_changes(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = ask(asked, [HUMAN])
@@ -229,7 +229,7 @@ class TestApprovalRequest:
         press(reviewer, item, button, **typed)
         assert answer_of(item) == answer
 
-    def test_approval_request_edit_above_schema_maximum_shows_error_and_saves_nothing(
+    def test_approval_request_edit_above_schema_maximum_shows_error_and_saves_no_decision(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = self.ask(asked)
@@ -346,7 +346,7 @@ class TestSeveralActions:
         assert not Decision.objects.exists()
 
     @pytest.mark.parametrize("button", ["approve", "each"])
-    def test_approve_of_action_with_changed_arguments_saves_nothing_and_shows_changes(
+    def test_approval_of_action_with_changed_arguments_saves_no_decision_and_shows_changes(
         self, reviewer: Client, asked: Asked, button: str
     ) -> None:
         item = ask(asked, REQUEST)

@@ -106,7 +106,7 @@ def exactly(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def test_response_form_submitted_unchanged_returns_the_payload_with_equal_types() -> None:
+def test_response_form_submitted_unchanged_preserves_payload_values_and_types() -> None:
     form = asked(read_shape(SCHEMA), ORIGINAL)
     assert form.is_valid(), form.errors
     assert exactly(form.answer) == exactly(ORIGINAL)
@@ -500,7 +500,7 @@ class TestObjectList:
         [row] = AnswerForm(self.SHAPE, self.LINES).rows()
         assert [entry.is_new for entry in row.entries] == [False, False, True]
 
-    def test_object_list_form_submitted_unchanged_returns_equal_list(self) -> None:
+    def test_object_list_form_submitted_unchanged_returns_the_payload_list(self) -> None:
         form = asked(self.SHAPE, self.LINES)
         assert form.is_valid()
         assert exactly(form.answer) == exactly(self.LINES)
@@ -561,7 +561,7 @@ class TestObjectList:
             [row] = AnswerForm(self.SHAPE, lines).rows()
             assert row.bound is not None
 
-    def test_payload_list_of_objects_has_rows_only_if_all_objects_have_equal_keys(self) -> None:
+    def test_payload_list_of_objects_has_form_rows_only_if_keys_of_all_objects_match(self) -> None:
         shape = infer_shape({"lines": [{"sku": "A", "n": 1}, {"sku": "B", "n": 2}]})
         assert shape.properties[0].shape.kind == "rows"
         shape = infer_shape({"lines": [{"sku": "A", "n": 1}, {"sku": "B"}]})
@@ -588,7 +588,7 @@ class TestUnion:
         labels = [str(kind.radio.choice_label) for kind in wait.kinds]
         assert labels == ["No value", "Integer", "Text"]
 
-    def test_union_form_submitted_unchanged_returns_equal_value(self) -> None:
+    def test_union_form_submitted_unchanged_returns_the_payload_value(self) -> None:
         form = asked(self.SHAPE, self.ASKED)
         assert form.is_valid(), form.errors
         assert exactly(form.answer) == exactly(self.ASKED)

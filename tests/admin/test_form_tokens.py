@@ -40,7 +40,7 @@ def assert_refused(response: Any) -> str:
     return page
 
 
-def test_post_without_csrf_token_to_every_admin_page_is_rejected_and_saves_nothing(
+def test_post_without_csrf_token_to_every_admin_page_saves_no_decision_or_comment(
     admin_user: Any, rows: dict[str, Any]
 ) -> None:
     client = Client(enforce_csrf_checks=True)

@@ -80,7 +80,7 @@ def test_every_admin_page_during_database_outage_shows_outage_page_with_typed_re
 
 
 @pytest.mark.parametrize("page", ["queue", "question", "run"])
-def test_page_with_one_failing_database_statement_shows_outage_page_or_page(
+def test_admin_page_with_a_failing_database_statement_shows_outage_page_or_returns_200(
     page: str, root: Client, rows: dict[str, Any]
 ) -> None:
     urls = {

@@ -35,7 +35,7 @@ def test_superuser_add_and_delete_pages_of_engine_models_return_403(
 
 
 @pytest.mark.parametrize("role", ["nobody", "blind", "public"])
-def test_decision_on_request_hidden_from_user_saves_nothing(
+def test_decision_on_request_hidden_from_user_saves_no_decision(
     role: str, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()

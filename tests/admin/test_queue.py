@@ -350,7 +350,7 @@ class TestCountsAndFilters:
         assert tabs(response)["Open"] == "2+"
         assert "More than 3 requests." in words(response)
 
-    def test_queue_search_below_and_above_match_limit_finds_equal_rows(
+    def test_queue_search_finds_all_matches_below_and_above_the_match_limit(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         rows = [make_interrupt({}, title=f"Refund {n}?") for n in range(5)]

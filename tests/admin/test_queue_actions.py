@@ -114,7 +114,7 @@ class TestSnooze:
         item.refresh_from_db()
         assert item.snoozed_until is None
 
-    def test_snooze_with_unknown_time_shows_an_error_and_snoozes_nothing(
+    def test_snooze_with_unknown_time_shows_a_form_error_and_does_not_snooze_the_request(
         self, reviewer: Client
     ) -> None:
         item = make_interrupt({"n": 1})
@@ -195,7 +195,7 @@ class TestComments:
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("verb", ["claim", "release", "take_over", "snooze", "wake", "comment"])
-def test_request_page_actions_by_get_or_without_permission_change_nothing(
+def test_request_page_actions_by_get_or_without_permission_leave_request_unchanged(
     browse: Callable[[str], Client], reviewer: Client, verb: str
 ) -> None:
     item = make_interrupt({"n": 1})

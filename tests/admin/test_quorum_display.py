@@ -227,7 +227,7 @@ class TestChange:
         assert len(page) < 400_000
 
 
-def test_run_resuming_on_all_responses_states_it_on_request_page_and_stays_waiting(
+def test_run_with_resume_on_all_shows_the_rule_on_request_page_and_stays_waiting_for_review(
     reviewer: Client, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

@@ -38,7 +38,7 @@ def sheets_in(page: str) -> list[str]:
 
 
 class TestSeveralRequests:
-    def test_run_with_two_requests_shows_both_forms_with_unique_element_ids(
+    def test_request_page_of_run_with_two_requests_shows_two_forms_with_unique_element_ids(
         self, reviewer: Client, asked: Asked
     ) -> None:
         first = asked("panel")

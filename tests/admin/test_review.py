@@ -211,7 +211,7 @@ class TestDecision:
         press(reviewer, item, "edit", text="better news")
         assert Decision.objects.get(interrupt=item).value == {**item.payload, "text": "better news"}
 
-    def test_approval_with_changed_payload_text_saves_nothing_and_asks_for_edit(
+    def test_approval_with_changed_payload_text_shows_you_made_changes_and_saves_no_decision(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = asked("approval")
@@ -276,7 +276,7 @@ class TestRejectedDecision:
     @pytest.mark.parametrize(
         "typed", ["", "{", "1e999", "[" * 5000, '{"a": 1, "a": 2}'], ids=lambda text: text[:5]
     )
-    def test_reply_with_invalid_json_shows_an_error_and_saves_nothing(
+    def test_reply_with_invalid_json_shows_a_form_error_and_saves_no_decision(
         self, reviewer: Client, asked: Asked, typed: str
     ) -> None:
         item = asked("approval")
@@ -285,7 +285,7 @@ class TestRejectedDecision:
         assert "errorlist" in text_of(response)
         assert not Decision.objects.exists()
 
-    def test_reply_above_size_limit_shows_an_error_and_saves_nothing(
+    def test_reply_above_size_limit_shows_not_submitted_and_saves_no_decision(
         self, reviewer: Client, asked: Asked
     ) -> None:
         response = press(reviewer, asked("approval"), "respond", reply="x" * 300_000)
@@ -294,7 +294,7 @@ class TestRejectedDecision:
         assert not Decision.objects.exists()
 
     @pytest.mark.parametrize("button", ["", "delete", "edit2", "respond"])
-    def test_decision_with_unknown_button_shows_an_error_and_saves_nothing(
+    def test_decision_with_unknown_button_value_shows_choose_a_decision_and_saves_no_decision(
         self, reviewer: Client, asked: Asked, button: str
     ) -> None:
         item = asked()

@@ -78,7 +78,7 @@ def test_parked_run_page_has_retry_button_that_queues_the_run(browse: Browse, fa
     assert Run.objects.get().state == "queued"
 
 
-def test_retry_of_interrupted_run_is_not_offered_and_shows_an_error(
+def test_retry_of_interrupted_run_has_no_button_and_post_shows_only_failed_or_parked_runs(
     browse: Browse, waiting: Run
 ) -> None:
     client = browse("operator")

@@ -80,7 +80,7 @@ def test_saved_filter_with_manipulated_query_links_to_the_queue_escaped(
     assert reviewer.get(list_of() + link.url).status_code == 200
 
 
-def test_sharing_a_saved_filter_requires_permission_and_only_its_owner_can_remove_it(
+def test_saved_filter_is_shared_only_with_permission_and_removed_only_by_its_owner(
     reviewer: Client, person: Callable[[str], Any], browse: Callable[[str], Client]
 ) -> None:
     given = {"query": "show=mine", "name": "Ours", "shared": "on"}
@@ -98,7 +98,7 @@ def test_sharing_a_saved_filter_requires_permission_and_only_its_owner_can_remov
 
 
 @pytest.mark.parametrize("number", ["", "x", "²", "1" * 30, "-1"])
-def test_removing_unknown_saved_filter_changes_nothing(
+def test_remove_of_unknown_saved_filter_id_deletes_no_saved_filter(
     number: str, reviewer: Client, person: Callable[[str], Any]
 ) -> None:
     services.save_filter("a", {"show": "mine"}, by=person("reviewer"))
@@ -107,7 +107,9 @@ def test_removing_unknown_saved_filter_changes_nothing(
 
 
 @pytest.mark.parametrize("name", ["", "x" * 61, "  "])
-def test_saving_a_filter_with_invalid_name_shows_an_error(name: str, reviewer: Client) -> None:
+def test_save_of_filter_with_blank_or_too_long_name_shows_enter_a_different_name(
+    name: str, reviewer: Client
+) -> None:
     done = reviewer.post(SAVE, {"query": "show=mine", "name": name}, follow=True)
     assert "Not saved: enter a different name" in text_of(done)
     assert not SavedFilter.objects.exists()

@@ -153,7 +153,7 @@ def test_secret_response_has_a_password_field_and_appears_on_no_page_before_resu
     assert Decision.objects.get().value == {"note": "n", "otp": HIDDEN}
 
 
-def test_response_without_required_secret_shows_an_error_and_saves_nothing(
+def test_response_without_required_secret_shows_field_is_required_and_saves_no_decision(
     received: list[str], advance: Advance, reviewer: Client
 ) -> None:
     item = opening(advance)

@@ -72,7 +72,7 @@ def test_suggested_reply_is_saved_as_the_response(reviewer: Client, item: Interr
     assert Decision.objects.get().value == "Ask the customer again."
 
 
-def test_rejection_with_unknown_suggested_reason_shows_an_error_and_saves_nothing(
+def test_rejection_with_unknown_suggested_reason_shows_a_form_error_and_saves_no_decision(
     reviewer: Client, item: Interrupt
 ) -> None:
     response = send(reviewer, item, "reject", usual_reason="Because")
@@ -80,7 +80,7 @@ def test_rejection_with_unknown_suggested_reason_shows_an_error_and_saves_nothin
     assert "errorlist" in text_of(response)
 
 
-def test_rejection_with_suggested_and_typed_reason_above_length_limit_saves_nothing(
+def test_rejection_with_suggested_and_typed_reason_above_length_limit_saves_no_decision(
     reviewer: Client, item: Interrupt
 ) -> None:
     send(reviewer, item, "reject", usual_reason=REASONS[0], reason="x" * REASON_LENGTH)
@@ -94,7 +94,9 @@ def test_request_of_graph_without_suggestions_has_no_suggestion_fields(
 
 
 @pytest.mark.parametrize("words", ["one text", [""], [3]])
-def test_review_policy_suggestions_that_are_not_a_list_of_texts_raise_an_error(words: Any) -> None:
+def test_review_policy_with_reasons_that_are_not_a_list_of_texts_raises_type_or_value_error(
+    words: Any,
+) -> None:
     with pytest.raises((TypeError, ValueError)):
         ReviewPolicy(reasons=words)
     with pytest.raises((TypeError, ValueError)):

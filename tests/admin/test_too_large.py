@@ -31,7 +31,7 @@ def sent(client: Client, url: str, size: int) -> Any:
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("page", ["change", "handling", "bulk"])
-def test_form_of_three_megabytes_returns_413_and_saves_nothing(
+def test_form_of_ten_megabytes_returns_413_and_saves_no_decision(
     page: str, person: Callable[[str], Any], asked: Asked
 ) -> None:
     # As a browser comes to it: the token is looked for in what can't be read.
@@ -68,7 +68,7 @@ def test_anonymous_too_large_form_redirects_to_login(
     assert response.headers["Location"].startswith("/admin/login/")
 
 
-def test_review_link_page_with_too_large_form_returns_413_and_saves_nothing(
+def test_review_link_page_with_too_large_form_returns_413_and_saves_no_decision(
     client: Client, asked: Asked, admin_user: User
 ) -> None:
     link = create_review_link(asked("approval").pk, name="Lena", by=admin_user)

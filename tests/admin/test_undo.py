@@ -140,7 +140,7 @@ def test_decision_form_resubmitted_after_undo_returns_409(reviewer: Client, aske
     assert now(item).status == "pending"
 
 
-def test_bulk_undo_reopens_undoable_requests_and_reports_the_rest(
+def test_bulk_undo_reopens_requests_within_the_time_limit_and_reports_late_requests(
     reviewer: Client, asked: Asked
 ) -> None:
     three = [asked("approval", text=text) for text in ("one", "two", "three")]

@@ -56,7 +56,7 @@ def test_webhook_form_has_a_single_save_button(integrator: Client) -> None:
     assert 'name="_continue"' not in page
 
 
-def test_webhook_form_with_internal_url_shows_an_error_and_saves_nothing(
+def test_webhook_form_with_internal_url_shows_not_public_error_and_creates_no_webhook(
     integrator: Client,
 ) -> None:
     response = integrator.post(reverse(ADD), {"url": "https://169.254.169.254/", "is_active": "on"})
@@ -113,7 +113,7 @@ def test_webhook_list_sends_test_event_and_delivery_list_redelivers(integrator: 
 
 
 @pytest.mark.promise("P18")
-def test_webhook_and_delivery_pages_without_view_permission_are_inaccessible(
+def test_webhook_and_delivery_pages_without_view_permission_return_403_or_404(
     browse: Callable[[str], Client],
 ) -> None:
     hook = made()

@@ -113,7 +113,7 @@ def test_bulk_decision_returns_404_403_or_202_per_item_by_permission(
         ([7], "/decisions/0"),
     ],
 )
-def test_bulk_decision_with_invalid_body_returns_400_with_pointer_and_saves_nothing(
+def test_bulk_decision_with_invalid_body_returns_400_with_pointer_and_saves_no_decision(
     api: Any, make_interrupt: Any, decisions: Any, pointer: str
 ) -> None:
     if isinstance(decisions, list) and len(decisions) == 1:  # beside one that fits

@@ -154,7 +154,7 @@ class BreaksOff:
 @pytest.mark.parametrize(
     ("chunks", "error"), [(False, OSError), (True, OSError), (True, RuntimeError)]
 )
-def test_api_post_with_body_breaking_off_returns_400_and_claims_nothing(
+def test_claim_with_body_breaking_off_returns_400_and_claims_no_interrupt(
     make_user: Any, make_interrupt: Any, chunks: bool, error: type[Exception]
 ) -> None:
     # With a session Django's protection against forged requests looks for its token in the body

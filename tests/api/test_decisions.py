@@ -114,7 +114,7 @@ def test_run_detail_after_decision_shows_succeeded_state_and_result(api: Any, as
     assert done["result"] == {"amount": 12, "answer": {"amount": 12, "approved": True}}
 
 
-def test_run_detail_shows_result_of_its_own_run_after_a_later_run_on_the_thread(
+def test_run_detail_result_is_unchanged_by_a_later_run_on_the_thread(
     api: Any, asked: Asked, invoice: str
 ) -> None:
     interrupt = asked()
@@ -312,7 +312,7 @@ def test_decision_on_interrupt_without_schema_accepts_any_json_value(
         assert repr(Decision.objects.get(interrupt=interrupt).value) == repr(value)
 
 
-def test_decision_validation_returns_the_resume_value_and_stores_nothing(
+def test_decision_validation_returns_the_resume_value_and_saves_no_decision(
     api: Any, asked: Asked
 ) -> None:
     interrupt = asked()
@@ -448,7 +448,7 @@ def test_decision_with_atomic_requests_returns_422_202_and_409_as_without(
     assert decided(interrupt)
 
 
-def test_api_internal_error_is_raised_to_the_project(
+def test_api_view_with_unexpected_exception_raises_the_exception(
     api: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*args: Any, **options: Any) -> None:

@@ -141,7 +141,9 @@ def test_throttled_problem_has_retry_after_header() -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("x"), errors.CorruptPayloadError("x")])
-def test_error_without_problem_type_is_raised_to_the_project(error: Exception) -> None:
+def test_api_exception_handler_returns_none_for_errors_without_problem_type(
+    error: Exception,
+) -> None:
     assert answers.handle_exception(error, CONTEXT) is None
 
 

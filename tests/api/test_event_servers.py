@@ -132,7 +132,9 @@ def test_event_request_to_single_threaded_server_returns_immediately_with_retry_
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_waiting_requests_of_one_user_leave_slots_for_other_requests(kind: str, serve: Any) -> None:
+def test_waiting_requests_of_a_user_occupy_only_the_share_of_slots_per_user(
+    kind: str, serve: Any
+) -> None:
     # As many as gunicorn has threads here, and more than a user has places under either.
     server = serve(kind, EVENT_MAX_STREAMS=8, EVENT_WAIT_SECONDS=PATIENCE)
     client, run = Client(server), begin()

@@ -262,7 +262,7 @@ def test_run_event_requests_of_one_user_above_event_max_user_share_do_not_wait(
     assert waiting_response._threads.count == 0
 
 
-def test_run_event_requests_with_default_settings_wait_one_at_a_time(
+def test_second_run_event_request_with_default_settings_does_not_wait(
     api: Any, told: Callable[..., Run]
 ) -> None:
     # A process with two threads has one left then.

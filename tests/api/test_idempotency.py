@@ -93,7 +93,7 @@ def test_link_creation_repeated_with_its_idempotency_key_returns_no_url(
 
 
 @pytest.mark.parametrize("name", KEYED)
-def test_idempotency_key_reused_for_a_different_request_returns_422_and_changes_nothing(
+def test_idempotency_key_reused_for_a_different_request_returns_422_and_changes_no_row(
     name: str, api: Any, arguments: dict[str, Any], bodies: dict[str, Any]
 ) -> None:
     interrupt = arguments["comments"][0]

@@ -53,7 +53,7 @@ def assert_unavailable(response: Any) -> None:
 
 @pytest.mark.promise("P3")
 @pytest.mark.parametrize("write", WRITES)
-def test_write_request_with_any_failing_statement_returns_503_and_writes_nothing(
+def test_write_request_with_any_failing_statement_returns_503_and_writes_no_row(
     write: str, api: Any, asked: Callable[..., Interrupt]
 ) -> None:
     name, body = WRITES[write]

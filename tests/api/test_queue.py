@@ -49,7 +49,7 @@ def test_claim_next_returns_interrupt_by_priority_claimed_by_user_or_204(
 
 
 @pytest.mark.promise("P2")
-def test_claim_next_repeated_with_its_key_returns_the_same_interrupt_and_etag(
+def test_claim_next_repeated_with_its_key_returns_the_interrupt_claimed_first(
     people: Any, make_interrupt: Any
 ) -> None:
     rita, _ = people
@@ -131,7 +131,7 @@ def test_take_over_and_release_of_foreign_claim_without_permission_return_403(
     assert interrupt.claimed_by_id == people[0].user.pk
 
 
-def test_expired_claim_is_not_shown_and_interrupt_can_be_claimed(
+def test_expired_claim_is_absent_from_interrupt_detail_and_a_new_claim_returns_200(
     people: Any, make_interrupt: Any
 ) -> None:
     interrupt, (rita, ravi) = make_interrupt(), people
@@ -173,7 +173,7 @@ def test_assign_sets_user_and_group_by_name_and_clears_them(
 
 
 @pytest.mark.promise("P18")
-def test_assign_to_unknown_and_unpermitted_user_returns_equal_responses(
+def test_assign_response_for_unpermitted_user_equals_response_for_unknown_username(
     people: Any, as_role: Any, make_user: Any, make_interrupt: Any
 ) -> None:
     interrupt, rita = make_interrupt(), people[0]

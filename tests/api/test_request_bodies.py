@@ -186,7 +186,7 @@ def test_decision_error_response_does_not_contain_submitted_values(
         "application/json/x; =",
     ],
 )
-def test_decision_with_content_type_other_than_json_is_rejected(
+def test_decision_with_content_type_other_than_json_returns_400_or_415(
     api: Any, interrupt: Interrupt, content_type: str
 ) -> None:
     response = api.post(
@@ -197,7 +197,9 @@ def test_decision_with_content_type_other_than_json_is_rejected(
     assert nothing_happened(interrupt)
 
 
-def test_get_with_method_override_header_is_handled_as_get(api: Any, interrupt: Interrupt) -> None:
+def test_get_of_decisions_with_method_override_header_lists_decisions_and_saves_none(
+    api: Any, interrupt: Interrupt
+) -> None:
     response = api.call(
         "GET", "decisions", interrupt.pk, headers={"X-HTTP-Method-Override": "POST"}
     )

@@ -179,7 +179,7 @@ def filled(text: str, things: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("case", CATALOGUE)
-def test_request_with_catalogued_fault_returns_bounded_problem_and_changes_nothing(
+def test_request_with_catalogued_fault_returns_short_problem_quickly_and_changes_no_row(
     case: Case, api: API, things: dict[str, str]
 ) -> None:
     body = case.body() if callable(case.body) else case.body
@@ -210,7 +210,7 @@ def test_request_with_catalogued_fault_returns_bounded_problem_and_changes_nothi
 
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS"])
 @pytest.mark.parametrize("kind", ["runs", "interrupts"])
-def test_head_and_options_of_hidden_object_equal_those_of_missing_object(
+def test_head_and_options_responses_of_hidden_object_equal_those_of_missing_object(
     as_role: Any, things: dict[str, str], kind: str, method: str
 ) -> None:
     hidden = things["run" if kind == "runs" else "question"]

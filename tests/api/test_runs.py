@@ -42,7 +42,7 @@ def test_run_creation_returns_202_with_location_and_queued_run(api: Any, invoice
     assert api.client.get(response["Location"]).json()["state"] == "queued"
 
 
-def test_run_creation_with_visible_subject_stores_it_on_the_thread(
+def test_run_creation_with_visible_subject_stores_the_subject_on_the_thread(
     api: Any, invoice: str, make_user: Any
 ) -> None:
     customer = {"type": "auth.group", "id": str(Group.objects.create(name="Dana's shop").pk)}
@@ -96,7 +96,7 @@ def test_run_creation_with_malformed_subject_returns_400_with_pointer(
 
 
 @pytest.mark.promise("P2")
-def test_run_creation_repeated_with_its_key_returns_the_run_and_other_input_422(
+def test_run_creation_repeated_with_its_key_returns_the_run_and_with_changed_input_422(
     api: Any, invoice: str
 ) -> None:
     first = api.post("runs", body={**BODY, "key": "order-7"})
@@ -112,7 +112,9 @@ def test_run_creation_repeated_with_its_key_returns_the_run_and_other_input_422(
 
 
 @pytest.mark.promise("P2")
-def test_repeated_key_with_other_subject_or_thread_is_rejected(api: Any, invoice: str) -> None:
+def test_run_creation_repeated_with_its_key_and_changed_subject_or_thread_returns_422(
+    api: Any, invoice: str
+) -> None:
     groups = [Group.objects.create(name=name) for name in ("Day shift", "Night shift")]
     subjects = [{"type": "auth.group", "id": str(group.pk)} for group in groups]
     body = {**BODY, "key": "order-7", "subject": subjects[0], "thread_id": "a"}

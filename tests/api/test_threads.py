@@ -266,7 +266,7 @@ def test_thread_metadata_patch_without_permission_returns_403_or_404(
     assert run.thread.metadata == {}
 
 
-def test_audit_log_response_can_be_verified_by_its_hashes(api: Any, asked: Any) -> None:
+def test_audit_log_response_entries_verify_against_their_hashes(api: Any, asked: Any) -> None:
     interrupt = asked()
     thread_id = interrupt.thread.thread_id
     api.post("comments", interrupt.pk, body={"text": "Half?"})

@@ -60,7 +60,7 @@ def test_run_creation_above_throttle_start_returns_429_until_the_next_minute(
     assert api.post("runs", body=BODY).status_code == 202
 
 
-def test_decision_above_throttle_decide_returns_429_and_decides_nothing(
+def test_decision_above_throttle_decide_returns_429_and_leaves_interrupt_pending(
     api: Any, make_interrupt: Any, settings: Any
 ) -> None:
     settings.HITL = {"THROTTLE_DECIDE": "1/min"}

@@ -23,7 +23,7 @@ def undoable(asked: Callable[..., Interrupt], api: Any, settings: Any) -> tuple[
     return interrupt, api.post("decisions", interrupt.pk, body={"type": "approve"}).json()
 
 
-def test_undone_decision_is_listed_with_undone_at_and_interrupt_can_be_decided(
+def test_undone_decision_is_listed_with_undone_at_and_a_new_decision_returns_202(
     undoable: Any, api: Any
 ) -> None:
     interrupt, made = undoable

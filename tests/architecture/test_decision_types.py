@@ -107,7 +107,7 @@ assert (buttons["defer"].label, buttons["defer"].consequence) == ("defer: button
 """
 
 
-def test_decision_type_added_as_row_and_dialect_method_can_be_used() -> None:
+def test_decision_type_added_to_table_and_dialect_has_choice_resume_value_and_button() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FIFTH],
         cwd=ROOT,

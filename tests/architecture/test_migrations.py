@@ -48,7 +48,7 @@ def schema() -> dict[str, int]:
 @pytest.mark.database("postgresql")
 @pytest.mark.django_db
 @pytest.mark.promise("P16")
-def test_migrations_can_be_reversed_and_applied_again_to_an_equal_schema() -> None:
+def test_migrations_reversed_and_applied_again_restore_the_schema() -> None:
     newest = MigrationExecutor(connection).loader.graph.leaf_nodes(APP)
     made = schema()
     assert len(made) > 10

@@ -32,12 +32,12 @@ def list_used_names(tree: ast.Module) -> Iterator[str]:
                 yield name
 
 
-def test_setting_of_the_core_is_read_by_the_core_or_several_packages() -> None:
+def test_core_settings_are_read_by_the_core_or_by_several_packages() -> None:
     read = find_readers([key.name for key in fields(Settings)], modules())
     assert {name: found for name, found in read.items() if "" not in found and len(found) < 2} == {}
 
 
-def test_setting_that_one_optional_package_reads_is_found() -> None:
+def test_setting_reader_check_finds_a_setting_read_by_a_single_optional_package() -> None:
     trees = {
         "hitl_django/conf/defaults.py": ast.parse("STARS: int = 5; 'STARS'"),
         "hitl_django/contrib/ratings/panels.py": ast.parse("hitl.STARS"),

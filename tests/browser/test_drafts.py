@@ -233,7 +233,7 @@ def test_response_draft_is_restored_after_adding_a_comment(page: Any) -> None:
     assert page.get_by_label("Comment:").input_value() == ""
 
 
-def test_response_draft_without_javascript_is_kept_after_claim_release_and_comment(
+def test_response_draft_without_javascript_stays_in_the_form_after_claim_release_and_comment(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     item = Interrupt.objects.get(run=start("typed", customer="Dana", amount=120.0))

@@ -64,7 +64,7 @@ def test_reviewer_switches_alternative_and_edits_table_rows_and_saves_the_edit(
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_three_invalid_fields_are_marked_in_one_response(
+def test_request_form_with_three_invalid_fields_marks_three_errors_after_submission(
     log_in: Callable[..., Any], address: str, language: str, settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = language

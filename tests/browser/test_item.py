@@ -380,7 +380,7 @@ THEME = """<!doctype html>
 """
 
 
-def test_reply_above_upload_limit_is_kept_in_the_form_and_not_sent(
+def test_reply_above_upload_limit_stays_in_the_form_with_too_large_message(
     log_in: Callable[..., Any], start: Start, settings: Any
 ) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 4000

@@ -79,9 +79,7 @@ def fixed_values_functions_of_the_result_and_what_was_written_in_one_step(e: Eng
 
 @pytest.mark.parametrize("way", ["invoke", "stream", "ainvoke", "astream"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_graph_built_on_bare_channels_gives_equal_transcript_to_langgraph(
-    case: Case, way: str
-) -> None:
+def test_graph_built_on_bare_channels_matches_langgraph_transcript(case: Case, way: str) -> None:
     assert transcript(OURS, case, way) == transcript(LANGGRAPH, case, way)
 
 

@@ -50,7 +50,7 @@ ROWS = {row.name for row in TABLE}
 
 
 @pytest.mark.parametrize(("case", "way"), sampled(CASES, WAYS))
-def test_handwritten_graph_gives_equal_transcript_to_langgraph(case: Case, way: str) -> None:
+def test_handwritten_graph_matches_langgraph_transcript(case: Case, way: str) -> None:
     with leaping() if case.leaps else nullcontext():
         assert transcript(OURS, case, way) == transcript(LANGGRAPH, case, way)
 

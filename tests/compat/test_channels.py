@@ -99,7 +99,7 @@ class Ours:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_channel_gives_equal_values_to_langgraph_for_random_writes(kind: str) -> None:
+def test_channel_values_after_random_writes_match_langgraph(kind: str) -> None:
     values = VALUES if KINDS[kind][1] == "value" else NAMES
     updates = st.lists(values, max_size=3).map(lambda writes: ("update", writes))
     calls = st.one_of(updates, updates, st.sampled_from([("consume", []), ("finish", [])]))
@@ -130,7 +130,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_channel_equality_of_two_channels_equals_langgraph(one: str, other: str) -> None:
+def test_channel_equality_comparison_matches_langgraph(one: str, other: str) -> None:
     def equal(engine: Engine) -> bool:
         return bool(KINDS[one][0](engine.channels) == KINDS[other][0](engine.channels))
 

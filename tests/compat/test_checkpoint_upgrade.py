@@ -191,7 +191,7 @@ def test_checkpoint_of_old_layout_has_values_and_next_nodes_of_langgraph(case: C
 
 
 @by_name
-def test_resume_from_checkpoint_of_old_layout_streams_equal_updates_to_langgraph(
+def test_resume_from_checkpoint_of_old_layout_streams_updates_of_langgraph(
     case: Case,
 ) -> None:
     if not case.versions:
@@ -206,7 +206,7 @@ def test_resume_from_checkpoint_of_old_layout_streams_equal_updates_to_langgraph
 
 
 @by_name
-def test_new_input_on_checkpoint_of_old_layout_gives_equal_state_to_langgraph(case: Case) -> None:
+def test_state_after_new_input_on_checkpoint_of_old_layout_matches_langgraph(case: Case) -> None:
     found = []
     for engine in (LANGGRAPH, OURS):
         graph = opened(engine, case)

@@ -111,7 +111,7 @@ def test_checkpoint_during_argument_sets_durability_with_deprecation_warning(
     assert len(list(compiled.get_state_history(CONFIG))) == stored
 
 
-def test_current_and_deprecated_parameter_given_together_raise_an_error() -> None:
+def test_current_and_deprecated_parameter_given_together_raise_type_or_value_error() -> None:
     with pytest.raises(TypeError, match="input and input_schema"):
         OURS.StateGraph(State, input=Given, input_schema=Given)
     graph = OURS.StateGraph(State).add_node("a", lambda state: {}).add_edge(OURS.START, "a")

@@ -73,7 +73,7 @@ def catching(engine: Engine, caught: type[BaseException]) -> Any:
 
 
 @shows("the pause is a BaseException")
-def test_except_exception_in_node_catches_interrupt_in_langgraph_only() -> None:
+def test_except_exception_in_node_does_not_catch_an_interrupt_unlike_langgraph() -> None:
     assert paused(LANGGRAPH, catching(LANGGRAPH, Exception)).get_state(CONFIG).values["log"]
     ours = paused(OURS, catching(OURS, Exception)).get_state(CONFIG)
     assert (ours.values["log"], [asked.value for asked in ours.interrupts]) == ([], ["q"])
@@ -81,7 +81,7 @@ def test_except_exception_in_node_catches_interrupt_in_langgraph_only() -> None:
 
 
 @shows("a swallowed pause pauses all the same")
-def test_bare_except_in_node_swallows_interrupt_in_langgraph_only(
+def test_bare_except_around_interrupt_still_pauses_and_is_logged_unlike_langgraph(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     theirs = paused(LANGGRAPH, catching(LANGGRAPH, BaseException))
@@ -96,7 +96,7 @@ UNKNOWN = "0" * 32
 
 
 @shows("a thread has one run at a time")
-def test_concurrent_resumes_of_an_interrupt_both_run_in_langgraph_only() -> None:
+def test_two_concurrent_resumes_of_an_interrupt_run_the_node_once_unlike_langgraph() -> None:
     async def answer_twice(engine: Engine) -> list[str]:
         done: list[str] = []
 
@@ -194,7 +194,7 @@ def test_empty_command_raises_empty_input_error_unlike_langgraph() -> None:
 
 
 @shows("an answer is used once")
-def test_response_is_used_for_its_interrupt_only_and_by_langgraph_for_both() -> None:
+def test_response_to_first_interrupt_is_not_reused_for_the_second_unlike_langgraph() -> None:
     left = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = paused(engine, asks(engine, "one", "two"))
@@ -206,7 +206,7 @@ def test_response_is_used_for_its_interrupt_only_and_by_langgraph_for_both() -> 
 
 
 @shows("a breakpoint's value answers nothing")
-def test_resume_value_at_breakpoint_answers_the_later_interrupt_in_langgraph_only() -> None:
+def test_resume_value_at_breakpoint_is_not_used_for_the_next_interrupt_unlike_langgraph() -> None:
     left = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = stored(engine, one(engine, asks(engine, "q")), interrupt_before=["a"])
@@ -416,7 +416,7 @@ def test_error_message_has_no_troubleshooting_link_unlike_langgraph() -> None:
 
 
 @shows("records are of their own step")
-def test_join_of_branches_of_different_length_is_recorded_in_its_own_step() -> None:
+def test_join_of_branches_of_different_length_is_recorded_as_a_separate_step() -> None:
     graph = chain(OURS, "a", "b", "c")
     graph.add_node("short", says("short")).add_node("join", says("join"))
     graph = stored(OURS, graph.add_edge("a", "short").add_edge(["short", "c"], "join"))

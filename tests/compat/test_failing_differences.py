@@ -127,7 +127,7 @@ def test_error_handler_parameters_are_matched_by_name_unlike_langgraph() -> None
 
 
 @shows("where nothing failed there is no error")
-def test_error_parameter_of_ordinary_node_raises_an_error_unlike_langgraph() -> None:
+def test_error_parameter_of_ordinary_node_raises_missing_config_key_unlike_langgraph() -> None:
     told: dict[str, Any] = {}
     for name, engine in BOTH:
 
@@ -164,7 +164,7 @@ def test_error_passed_to_handler_after_reload_is_an_exception_unlike_langgraph()
 
 
 @shows("compiling changes no builder")
-def test_graph_builder_with_node_defaults_compiles_twice_unlike_langgraph() -> None:
+def test_graph_with_default_error_handler_compiles_twice_unlike_langgraph() -> None:
     raised = {}
     for name, engine in BOTH:
         graph = alone(engine, fails).set_node_defaults(error_handler=lambda state: None)

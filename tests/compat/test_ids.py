@@ -68,7 +68,7 @@ KINDS = [case for case in CASES if "invoke" in case.ways and case.name not in AP
 
 
 @pytest.mark.parametrize("case", KINDS, ids=lambda case: case.name)
-def test_task_and_interrupt_ids_equal_langgraph(case: Case) -> None:
+def test_task_and_interrupt_ids_match_langgraph(case: Case) -> None:
     theirs = run(case)
     ours = case.build(OURS).compile()
     for record in [*theirs.get_state_history(CONFIG)]:
@@ -82,7 +82,7 @@ def test_task_and_interrupt_ids_equal_langgraph(case: Case) -> None:
             assert {asked.id for asked in task.interrupts} <= known
 
 
-def test_task_and_interrupt_ids_of_nested_subgraphs_equal_langgraph() -> None:
+def test_task_and_interrupt_ids_of_nested_subgraphs_match_langgraph() -> None:
     case = next(case for case in CASES if case.name == "the_grandchild_asks")
     theirs = LANGGRAPH.InMemorySaver()
     theirs = case.build(LANGGRAPH).compile(checkpointer=theirs)
@@ -108,7 +108,7 @@ def test_task_and_interrupt_ids_of_nested_subgraphs_equal_langgraph() -> None:
     assert seen == 3
 
 
-def test_task_ids_and_namespaces_of_functional_workflow_equal_langgraph() -> None:
+def test_task_ids_and_namespaces_of_functional_workflow_match_langgraph() -> None:
     here = LANGGRAPH.get_config
 
     @LANGGRAPH.task

@@ -37,7 +37,7 @@ def first_run(engine: Engine, case: Case, call: Any, *, saver: bool) -> Any:
 
 
 @pytest.mark.parametrize("case", SILENT, ids=lambda case: case.name)
-def test_run_without_saver_returns_equal_result_to_langgraph(case: Case) -> None:
+def test_result_of_run_without_saver_matches_langgraph(case: Case) -> None:
     def call(graph: Any, value: Any, config: Any, options: Any) -> Any:
         return graph.invoke(value, config, **options)
 
@@ -47,7 +47,7 @@ def test_run_without_saver_returns_equal_result_to_langgraph(case: Case) -> None
 
 @pytest.mark.parametrize("case", SILENT[::2], ids=lambda case: case.name)
 @pytest.mark.parametrize("mode", ["values", "updates", "custom", "tasks"])
-def test_run_without_saver_streams_equal_chunks_to_langgraph(case: Case, mode: str) -> None:
+def test_stream_of_run_without_saver_matches_langgraph(case: Case, mode: str) -> None:
     def call(graph: Any, value: Any, config: Any, options: Any) -> Any:
         told: list[Any] = []
         ended = attempted(
@@ -60,7 +60,7 @@ def test_run_without_saver_streams_equal_chunks_to_langgraph(case: Case, mode: s
 
 
 @pytest.mark.parametrize("case", SOME, ids=lambda case: case.name)
-def test_debug_stream_equals_langgraph(case: Case) -> None:
+def test_debug_stream_matches_langgraph(case: Case) -> None:
     def call(graph: Any, value: Any, config: Any, options: Any) -> Any:
         told: list[Any] = []
         ended = attempted(
@@ -74,7 +74,7 @@ def test_debug_stream_equals_langgraph(case: Case) -> None:
 
 @pytest.mark.parametrize("case", SOME, ids=lambda case: case.name)
 @pytest.mark.parametrize("mode", ["values", "updates", "tasks", "checkpoints"])
-def test_version_2_stream_equals_langgraph(case: Case, mode: str) -> None:
+def test_version_2_stream_matches_langgraph(case: Case, mode: str) -> None:
     def call(graph: Any, value: Any, config: Any, options: Any) -> Any:
         told: list[Any] = []
         ended = attempted(
@@ -91,7 +91,7 @@ def test_version_2_stream_equals_langgraph(case: Case, mode: str) -> None:
 @pytest.mark.parametrize(
     "case", [*SOME, *cases_state.CASES[:6], *cases_subgraphs.CASES[:6]], ids=lambda case: case.name
 )
-def test_version_2_result_equals_langgraph(case: Case) -> None:
+def test_version_2_result_matches_langgraph(case: Case) -> None:
     def call(graph: Any, value: Any, config: Any, options: Any) -> Any:
         result = graph.invoke(value, config, version="v2", **options)
         return [plain(result.value), sorted(map(plain, result.interrupts), key=repr)]

@@ -33,7 +33,7 @@ def add_one(state: State) -> State:
     ids=str,
 )
 @pytest.mark.parametrize("way", ["invoke", "stream", "ainvoke", "astream"])
-def test_print_mode_and_debug_print_equal_output_to_langgraph(
+def test_print_mode_and_debug_output_matches_langgraph(
     how: dict[str, Any], way: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen = []
@@ -66,7 +66,7 @@ def run_printing(graph: Any, way: str, how: dict[str, Any]) -> Any:
     return list(graph.stream({"x": 1}, **how)) if way == "stream" else graph.invoke({"x": 1}, **how)
 
 
-def test_graph_compiled_with_debug_prints_equal_output_to_langgraph(
+def test_output_of_graph_compiled_with_debug_matches_langgraph(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     printed = []

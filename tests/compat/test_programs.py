@@ -39,7 +39,7 @@ def program(request: pytest.FixtureRequest) -> Path:
     return request.param
 
 
-def test_program_with_replaced_imports_prints_equal_output_to_langgraph(
+def test_output_of_program_with_replaced_imports_matches_langgraph(
     program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, expected = program.read_text(), program.with_suffix(".txt").read_text()
@@ -50,7 +50,7 @@ def test_program_with_replaced_imports_prints_equal_output_to_langgraph(
 
 
 @pytest.mark.django_db
-def test_program_with_replaced_imports_and_django_saver_prints_equal_output_to_langgraph(
+def test_output_of_program_with_replaced_imports_and_django_saver_matches_langgraph(
     program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = ported(program.read_text()).replace(MEMORY, DJANGO)

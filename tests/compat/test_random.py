@@ -79,15 +79,13 @@ PROFILE = settings(
 
 @settings(PROFILE)
 @given(spec=graphs(), style=STYLES)
-def test_random_graph_invoke_gives_equal_transcript_to_langgraph(
-    spec: GraphSpec, style: str
-) -> None:
+def test_random_graph_invoke_transcript_matches_langgraph(spec: GraphSpec, style: str) -> None:
     assert played(OURS, spec, "invoke", style, {}) == played(LANGGRAPH, spec, "invoke", style, {})
 
 
 @settings(PROFILE)
 @given(spec=graphs(), style=STYLES)
-def test_random_graph_with_foreign_saver_gives_equal_transcript_to_langgraph(
+def test_random_graph_transcript_with_foreign_saver_matches_langgraph(
     spec: GraphSpec, style: str
 ) -> None:
     ours = played(ELSEWHERE, spec, "invoke", style, {})
@@ -96,7 +94,7 @@ def test_random_graph_with_foreign_saver_gives_equal_transcript_to_langgraph(
 
 @settings(PROFILE)
 @given(spec=graphs(), style=STYLES)
-def test_random_graph_with_exit_durability_gives_equal_transcript_to_langgraph(
+def test_random_graph_transcript_with_exit_durability_matches_langgraph(
     spec: GraphSpec, style: str
 ) -> None:
     ours = played(OURS, spec, "invoke", style, {}, "exit")
@@ -105,26 +103,20 @@ def test_random_graph_with_exit_durability_gives_equal_transcript_to_langgraph(
 
 @settings(PROFILE)
 @given(spec=graphs(), style=STYLES)
-def test_random_graph_ainvoke_gives_equal_transcript_to_langgraph(
-    spec: GraphSpec, style: str
-) -> None:
+def test_random_graph_ainvoke_transcript_matches_langgraph(spec: GraphSpec, style: str) -> None:
     ours = played(OURS, spec, "ainvoke", style, {})
     assert ours == played(LANGGRAPH, spec, "ainvoke", style, {})
 
 
 @settings(PROFILE)
 @given(spec=graphs(depth=0), style=STYLES)
-def test_random_graph_stream_gives_equal_transcript_to_langgraph(
-    spec: GraphSpec, style: str
-) -> None:
+def test_random_graph_stream_transcript_matches_langgraph(spec: GraphSpec, style: str) -> None:
     assert played(OURS, spec, "stream", style, {}) == played(LANGGRAPH, spec, "stream", style, {})
 
 
 @settings(PROFILE)
 @given(spec=graphs(depth=0), style=STYLES)
-def test_random_graph_astream_gives_equal_transcript_to_langgraph(
-    spec: GraphSpec, style: str
-) -> None:
+def test_random_graph_astream_transcript_matches_langgraph(spec: GraphSpec, style: str) -> None:
     ours = played(OURS, spec, "astream", style, {})
     assert ours == played(LANGGRAPH, spec, "astream", style, {})
 
@@ -135,7 +127,7 @@ def test_random_graph_astream_gives_equal_transcript_to_langgraph(
     before=st.sets(st.sampled_from(["n0", "n1", "n2"])),
     after=st.sets(st.sampled_from(["n0", "n1", "n2"])),
 )
-def test_random_graph_with_breakpoints_gives_equal_transcript_to_langgraph(
+def test_random_graph_transcript_with_breakpoints_matches_langgraph(
     spec: GraphSpec, before: set[str], after: set[str]
 ) -> None:
     names = {node.name for node in spec.nodes}

@@ -405,13 +405,13 @@ RUNS = [(case, way) for case in ALL for way in case.ways]
 @pytest.mark.parametrize(
     ("case", "way"), RUNS, ids=[f"{case.name}-{way}".replace(" ", "_") for case, way in RUNS]
 )
-def test_react_agent_result_and_model_inputs_equal_langgraph(case: Case, way: str) -> None:
+def test_react_agent_result_and_model_inputs_match_langgraph(case: Case, way: str) -> None:
     assert outcome(OURS, case, way) == outcome(LANGGRAPH, case, way)
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
 @pytest.mark.parametrize("stream_mode", ["updates", "values"])
-def test_react_agent_stream_equals_langgraph(stream_mode: str, version: str) -> None:
+def test_react_agent_stream_matches_langgraph(stream_mode: str, version: str) -> None:
     def result(engine: Engine) -> Any:
         agent = make(version=version, name="ann")(engine, Model(says=list(ADDS), asked=[]))
         chunks = [plain(chunk) for chunk in agent.stream(HI, stream_mode=stream_mode)]
@@ -442,7 +442,7 @@ def test_react_agent_with_breakpoints_stops_at_the_nodes_of_langgraph(
     assert result(OURS) == result(LANGGRAPH)
 
 
-def test_react_agent_as_subgraph_returns_equal_result_to_langgraph() -> None:
+def test_result_of_react_agent_as_subgraph_matches_langgraph() -> None:
     def result(engine: Engine) -> Any:
         inner = make(name="ann", prompt="You are within.")(engine, Model(says=list(ADDS), asked=[]))
         graph = engine.StateGraph(engine.MessagesState).add_node(inner.name, inner)
@@ -452,7 +452,7 @@ def test_react_agent_as_subgraph_returns_equal_result_to_langgraph() -> None:
     assert result(OURS) == result(LANGGRAPH)
 
 
-def test_create_react_agent_signature_equals_langgraph() -> None:
+def test_create_react_agent_signature_matches_langgraph() -> None:
     ours, theirs = (
         [
             (each.name, each.kind, each.default)
@@ -464,7 +464,7 @@ def test_create_react_agent_signature_equals_langgraph() -> None:
     assert ours == theirs
 
 
-def test_react_agent_graph_edges_equal_langgraph() -> None:
+def test_react_agent_graph_edges_match_langgraph() -> None:
     def edges(engine: Engine, **how: Any) -> Any:
         drawn = make(**how)(engine, Model(says=[], asked=[])).get_graph()
         return sorted((edge.source, edge.target) for edge in drawn.edges)

@@ -89,7 +89,7 @@ READS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("thread", THREADS, ids=lambda thread: thread.__name__)
-def test_thread_state_and_history_equal_langgraph(
+def test_thread_state_and_history_match_langgraph(
     thread: Callable[[Engine], Any], read: str
 ) -> None:
     ours, theirs = thread(OURS), thread(LANGGRAPH)
@@ -97,7 +97,7 @@ def test_thread_state_and_history_equal_langgraph(
 
 
 @pytest.mark.parametrize("recurse", [False, True])
-def test_get_subgraphs_by_namespace_and_recursion_equals_langgraph(recurse: bool) -> None:
+def test_get_subgraphs_with_namespace_and_recurse_matches_langgraph(recurse: bool) -> None:
     def found(engine: Engine) -> list[str]:
         lowest = chain(engine, "l").compile()
         middle = chain(engine, "m").add_node("low", lowest).add_edge("m", "low").compile()

@@ -49,7 +49,7 @@ def run_here(call: Coroutine[Any, Any, Any]) -> Any:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("case", "way"), sampled(RUNNABLE, WAYS, first=1))
-def test_handwritten_graph_with_django_saver_gives_equal_transcript_to_memory_saver(
+def test_handwritten_graph_transcript_with_django_saver_matches_memory_saver(
     case: Case, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driving, "asyncio", SimpleNamespace(run=run_here))
@@ -57,7 +57,7 @@ def test_handwritten_graph_with_django_saver_gives_equal_transcript_to_memory_sa
 
 
 @pytest.mark.parametrize(("case", "way"), sampled(RUNNABLE, WAYS, first=2))
-def test_handwritten_graph_with_third_party_saver_gives_equal_transcript_to_memory_saver(
+def test_handwritten_graph_transcript_with_third_party_saver_matches_memory_saver(
     case: Case, way: str
 ) -> None:
     assert transcript(ELSEWHERE, case, way) == transcript(OURS, case, way)

@@ -51,13 +51,13 @@ def described(engine: Engine, state: Any) -> dict[str, Any]:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("state", STATES)
-def test_graph_json_schemas_equal_langgraph(state: str) -> None:
+def test_graph_json_schemas_match_langgraph(state: str) -> None:
     ours, theirs = described(OURS, STATES[state]), described(LANGGRAPH, STATES[state])
     assert ours == theirs
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_entrypoint_json_schemas_equal_langgraph() -> None:
+def test_entrypoint_json_schemas_match_langgraph() -> None:
     described = []
     for engine in (OURS, LANGGRAPH):
 

@@ -342,7 +342,7 @@ def test_thread_in_persistent_dict_file_resumes_with_another_saver(tmp_path: Pat
     assert resumed["log"] == ["started", 1, 2, "yes"]
 
 
-def test_checkpoint_config_and_metadata_helpers_equal_langgraph() -> None:
+def test_checkpoint_config_and_metadata_helper_results_match_langgraph() -> None:
     config: Any = {
         "configurable": {
             "thread_id": "1", "checkpoint_id": "c", "checkpoint_ns": "", "user": "a\0b", "n": 1,
@@ -374,7 +374,7 @@ class Emptied(BaseChannel):
         raise EmptyChannelError
 
 
-def test_checkpoint_creation_and_id_helpers_equal_langgraph() -> None:
+def test_checkpoint_creation_helper_results_match_langgraph() -> None:
     empty: Any = empty_checkpoint()
     other: Any = theirs.empty_checkpoint()
     assert empty.keys() == other.keys() - {"pending_sends"}

@@ -153,7 +153,7 @@ def make_async(wrap: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize("rule", [True, False, (KeyError,), "default"], ids=str)
 @pytest.mark.parametrize("message", MESSAGES)
 @pytest.mark.parametrize("wrap", WRAPPERS, ids=lambda wrap: wrap.__name__)
-def test_tool_call_wrapper_gives_equal_result_to_langgraph(
+def test_tool_node_result_with_tool_call_wrapper_matches_langgraph(
     wrap: Callable[..., Any], message: str, rule: Any, form: str
 ) -> None:
     def result(engine: Engine) -> Any:
@@ -169,7 +169,7 @@ def test_tool_call_wrapper_gives_equal_result_to_langgraph(
     assert result(OURS) == result(LANGGRAPH)
 
 
-def test_tool_node_with_both_wrappers_uses_the_async_wrapper_in_async_run() -> None:
+def test_tool_node_with_sync_and_async_wrapper_uses_the_async_wrapper_in_async_run() -> None:
     async def awrap(request: Any, execute: Any) -> Any:
         return ToolMessage("async", tool_call_id="c0")
 
@@ -230,7 +230,7 @@ RULES |= {"annotated": told_of_values, "union": told_of_either}
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("message", ["fails", "unfit", "unknown"])
 @pytest.mark.parametrize("rule", RULES)
-def test_handle_tool_errors_gives_equal_result_to_langgraph(
+def test_tool_node_result_with_handle_tool_errors_matches_langgraph(
     rule: str, message: str, way: str
 ) -> None:
     def result(engine: Engine) -> Any:
@@ -292,7 +292,7 @@ def test_tool_return_value_becomes_message_content_of_langgraph(returned: Any, k
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_tool_returning_several_messages_gives_equal_result_to_langgraph(way: str) -> None:
+def test_tool_node_result_of_tool_returning_several_messages_matches_langgraph(way: str) -> None:
     def result(engine: Engine) -> Any:
         node = engine.prebuilt.ToolNode([several, add])
         message = calling(("several", {}), ("add", {"a": 1, "b": 1}))
@@ -374,7 +374,7 @@ def test_tool_node_with_messages_key_reads_and_writes_the_key() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", ["with state", "calls"])
-def test_tool_calls_sent_with_and_without_state_give_equal_result_to_langgraph(
+def test_tool_node_result_of_calls_in_send_with_and_without_state_matches_langgraph(
     kind: str, way: str
 ) -> None:
     def result(engine: Engine) -> Any:
@@ -405,7 +405,7 @@ def test_tool_calls_sent_with_and_without_state_give_equal_result_to_langgraph(
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("note", ["there", None])
 @pytest.mark.parametrize("kind", ["needed", "optional", "store", "runtime"])
-def test_injected_tool_arguments_with_and_without_value_give_equal_result_to_langgraph(
+def test_tool_node_result_of_injected_arguments_with_and_without_value_matches_langgraph(
     kind: str, note: Any, way: str
 ) -> None:
     def result(engine: Engine) -> Any:
@@ -450,7 +450,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tool_node_signatures_equal_langgraph(name: str) -> None:
+def test_tool_node_signatures_match_langgraph(name: str) -> None:
     ours, theirs = (getattr(engine.tool_node, name) for engine in (OURS, LANGGRAPH))
     assert parameters(ours) == parameters(theirs)
 

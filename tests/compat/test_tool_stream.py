@@ -130,7 +130,7 @@ CASES = [
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize(("build", "calls", "way"), CASES)
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
-def test_tool_stream_equals_langgraph(
+def test_tool_stream_matches_langgraph(
     kind: str, build: str, calls: str, way: str, options: str
 ) -> None:
     def result(engine: Engine) -> Any:
@@ -186,7 +186,7 @@ def test_interrupt_in_exception_group_of_a_tool_streams_no_tool_error(kind: str)
 
 
 @pytest.mark.parametrize("subgraphs", [False, True])
-def test_tool_stream_of_subgraph_with_own_checkpointer_equals_langgraph(
+def test_tool_stream_of_subgraph_with_separate_checkpointer_matches_langgraph(
     subgraphs: bool,
 ) -> None:
     def result(engine: Engine) -> list[Any]:

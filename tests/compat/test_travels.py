@@ -160,7 +160,7 @@ def travelled(engine: Engine, spec: GraphSpec, journey: list[Any], way: str) -> 
 
 @settings(PROFILE, max_examples=PROFILE.max_examples // 2)
 @given(spec=graphs(depth=3), journey=JOURNEYS, way=st.sampled_from(["invoke", "stream", "ainvoke"]))
-def test_random_replays_and_forks_give_equal_states_to_langgraph(
+def test_states_after_random_replays_and_forks_match_langgraph(
     spec: GraphSpec, journey: list[Any], way: str
 ) -> None:
     assert travelled(OURS, spec, journey, way) == travelled(LANGGRAPH, spec, journey, way)
@@ -185,7 +185,7 @@ REPLY, LAST = ("reply", 0, "all"), ("reply", 0, "last")
     ("kind", "first"),
     [(kind, ()) for kind in BEFORE_ANSWERS] + [(kind, (LAST, REPLY)) for kind in AFTER_ANSWERS],
 )
-def test_replays_of_interrupts_nested_three_levels_deep_equal_langgraph(
+def test_states_after_replays_of_interrupts_in_three_nested_graphs_match_langgraph(
     kind: str, first: tuple[Any, ...], place: int
 ) -> None:
     how = {"stand in": (0,), "answer": ("all",)}.get(kind, ())

@@ -57,7 +57,7 @@ def plain(found: Any) -> Any:
 
 @pytest.mark.parametrize("given", ["messages", "state"])
 @pytest.mark.parametrize("calls", CALLS)
-def test_validation_node_gives_equal_result_to_langgraph(calls: str, given: str) -> None:
+def test_validation_node_result_matches_langgraph(calls: str, given: str) -> None:
     def result(engine: Engine) -> Any:
         node = engine.prebuilt.ValidationNode([Select, add, look], format_error=say)
         messages = [HumanMessage("hi"), message(CALLS[calls])]
@@ -97,7 +97,7 @@ def test_validation_node_with_invalid_schema_raises_value_error() -> None:
             engine.prebuilt.ValidationNode([bare])
 
 
-def test_validation_node_signature_equals_langgraph() -> None:
+def test_validation_node_signature_matches_langgraph() -> None:
     ours, theirs = (
         list(inspect.signature(engine.prebuilt.ValidationNode.__init__).parameters)
         for engine in (OURS, LANGGRAPH)

@@ -209,7 +209,7 @@ class Touch:
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("form", list_hostile(Path()))
-def test_closed_serializer_with_unknown_stored_object_raises_error_without_calling_it(
+def test_closed_serializer_with_unknown_stored_object_raises_unknown_tag_error_without_a_call(
     form: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "called"

@@ -164,7 +164,7 @@ def find_connection() -> int:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_checkpointer_call_nested_in_its_own_transaction_is_allowed() -> None:
+def test_checkpointer_call_nested_in_a_transaction_of_the_checkpointer_returns_its_result() -> None:
     def store() -> int:
         with transaction.atomic():
             # As LangGraph's threads do: in the context of the call, on no connection of their own.

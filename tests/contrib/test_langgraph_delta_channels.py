@@ -129,7 +129,7 @@ def test_delta_channel_value_is_in_run_result_thread_state_and_api_responses(
     assert (state["values"]["log"], state["values"]["count"]) == (["one", "talk"], 1)
 
 
-def test_delta_channel_values_in_state_history_equal_langgraph(advance: Advance) -> None:
+def test_delta_channel_values_in_state_history_match_langgraph(advance: Advance) -> None:
     run_on(advance, "one")
     theirs = build(checkpointer=InMemorySaver())
     theirs.invoke({"log": ["one"]}, at("t"))
@@ -233,7 +233,7 @@ class TestLangGraphThreads:
     def graph(self) -> Any:
         return build(checkpointer=DjangoCheckpointer())
 
-    def test_delta_channel_values_of_langgraph_thread_are_equal_after_pruning(
+    def test_delta_channel_values_of_langgraph_thread_are_unchanged_by_pruning(
         self, graph: Any
     ) -> None:
         for word in ("one", "two"):
@@ -261,7 +261,7 @@ class TestLangGraphThreads:
         assert graph.get_state(at("t")).values == before
         assert Checkpoint.objects.count() < stored / 2
 
-    def test_delta_channel_values_of_langgraph_thread_are_equal_after_deleting_a_run(
+    def test_delta_channel_values_of_langgraph_thread_are_unchanged_by_deleting_a_run(
         self, graph: Any
     ) -> None:
         for word in ("one", "two"):

@@ -162,7 +162,7 @@ def test_langgraph_run_resumed_after_interrupts_stores_each_event_once() -> None
 @pytest.mark.parametrize(
     "graph", ["telling_plain", "telling_nested", "telling_cached", "telling_leaving"]
 )
-def test_langgraph_run_events_equal_the_stream_of_langgraph(graph: str) -> None:
+def test_langgraph_run_events_match_the_stream_of_langgraph(graph: str) -> None:
     event_victim.register_graphs()
     event_victim.live(graph, "0")
     theirs: Any = event_victim.GRAPHS[graph]()
@@ -194,7 +194,7 @@ def test_langgraph_graph_called_without_saver_emits_events_in_caller_namespace()
     ],
     ids=itemgetter(0),
 )
-def test_langgraph_run_events_are_equal_for_sync_async_and_exit_durability(
+def test_langgraph_run_events_do_not_depend_on_durability(
     graphs: Sequence[str],
 ) -> None:
     event_victim.register_graphs()
@@ -299,7 +299,9 @@ def list_graphs() -> Iterator[Any]:
 
 @pytest.mark.promise("P6")
 @pytest.mark.parametrize("graph", list(list_graphs()))
-def test_langgraph_run_events_are_equal_after_worker_kill_at_any_commit(graph: str) -> None:
+def test_langgraph_run_events_after_worker_kill_at_any_commit_match_an_undisturbed_run(
+    graph: str,
+) -> None:
     """What a kill before a commit leaves behind is what one after the commit before it does."""
     ours, theirs = processes.SERVER.Pipe(duplex=False)
     process = processes.start(event_victim.die_everywhere, graph, theirs)
@@ -321,7 +323,9 @@ def test_langgraph_run_events_are_equal_after_worker_kill_at_any_commit(graph: s
 
 @pytest.mark.promise("P6")
 @pytest.mark.parametrize("graph", ["telling_persistent", "telling_async_nested"])
-def test_langgraph_run_events_are_equal_after_repeated_worker_kills(graph: str) -> None:
+def test_langgraph_run_events_after_repeated_worker_kills_match_an_undisturbed_run(
+    graph: str,
+) -> None:
     ours, theirs = processes.SERVER.Pipe(duplex=False)
     process = processes.start(event_victim.die_again_and_again, graph, theirs)
     assert ours.poll(processes.PATIENCE)

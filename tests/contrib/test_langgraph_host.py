@@ -123,7 +123,7 @@ def stream(graph: Any, value: Any, way: str) -> list[Any]:
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
 @pytest.mark.parametrize("inside", INSIDE)
-def test_graph_as_langgraph_node_streams_and_resumes_equal_to_langgraph_subgraph(
+def test_stream_and_resumes_of_graph_as_langgraph_node_match_a_langgraph_subgraph(
     inside: str, way: str
 ) -> None:
     seen = []

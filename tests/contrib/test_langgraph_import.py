@@ -382,7 +382,7 @@ def test_import_skips_thread_leased_by_a_worker(paused: Path) -> None:
     assert Checkpoint.objects.count() == before
 
 
-def test_import_dry_run_prints_counts_and_stores_nothing(written: Path) -> None:
+def test_import_dry_run_prints_counts_and_stores_no_thread(written: Path) -> None:
     said = Import(written, "--dry-run")
     assert said.out == (
         "1 ended, 5 waiting, 1 stopped, 0 already imported, 0 not imported. Nothing was stored."
@@ -415,7 +415,7 @@ def test_import_skips_invalid_threads_with_reason_and_imports_valid_threads(tmp_
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_import_skips_thread_with_unregistered_object_without_calling_it(
+def test_import_skips_thread_with_unregistered_object_without_calling_the_object(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     path, called = tmp_path / "hostile.sqlite", tmp_path / "called"
@@ -561,7 +561,7 @@ def test_imported_thread_at_breakpoint_has_a_pending_breakpoint_interrupt(
     assert waiting.kind == "breakpoint"
 
 
-def test_imported_langchain_messages_are_equal_to_the_original_messages(tmp_path: Path) -> None:
+def test_imported_langchain_messages_equal_the_original_messages(tmp_path: Path) -> None:
     def build(graph: Any, state: Any, ask: Any, **compiled: Any) -> Any:
         def answer(state: Any) -> Any:
             ask({"text": "send?"})

@@ -152,7 +152,7 @@ def test_langgraph_human_interrupt_resumes_with_accept_after_approval(advance: A
     assert result(run) == {"log": [{"type": "accept", "args": None}]}
 
 
-def test_langgraph_agent_tool_calls_with_own_interrupts_get_separate_decisions(
+def test_langgraph_agent_tool_calls_in_separate_interrupts_get_separate_decisions(
     advance: Advance,
 ) -> None:
     calls: list[agents.Call] = [("refund", {"order": name}) for name in "1234"]
@@ -217,7 +217,7 @@ def test_langgraph_agent_parallel_tool_interrupts_are_decided_in_any_order(
     assert sorted(done) == ["ask_and_refund 1", "ask_and_refund 2"]
 
 
-def test_langgraph_supervisor_with_two_subgraph_agents_has_both_interrupts_pending(
+def test_langgraph_supervisor_run_with_two_subgraph_agents_has_two_pending_interrupts(
     advance: Advance,
 ) -> None:
     register_langgraph("desk")(agents.build_supervisor)
@@ -412,7 +412,7 @@ def test_langgraph_run_option_breakpoint_applies_to_the_run_with_the_option_only
 
 
 @pytest.mark.parametrize("as_node", ["a", "b", "c"])
-def test_update_state_with_command_gives_equal_state_to_langgraph(
+def test_state_after_update_state_with_command_matches_langgraph(
     advance: Advance, as_node: str
 ) -> None:
     register_langgraph("steps")(lambda: steps("a", "b", "c"))
@@ -561,7 +561,9 @@ class RecordedAnswers(list[Any]):
 
 @pytest.mark.parametrize("schema", [None, {"type": "string"}, str])
 @pytest.mark.parametrize("answers", [["yes"], []], ids=["of the task", "of the run"])
-def test_answered_interrupt_passes_its_payload_to_no_hook(schema: Any, answers: list[str]) -> None:
+def test_langgraph_passes_payload_of_a_resumed_interrupt_to_no_callback(
+    schema: Any, answers: list[str]
+) -> None:
     """If this fails, LangGraph has a hook that can replace reading the frame of ``interrupt``."""
     seen: list[Any] = []
     resume = RecordedAnswers(answers)

@@ -112,7 +112,7 @@ def test_langgraph_graph_and_package_graph_share_store_items() -> None:
 
 
 @on_threads
-def test_langgraph_store_call_in_other_thread_leaves_no_connection_open() -> None:
+def test_langgraph_store_call_in_another_os_thread_leaves_no_connection_open() -> None:
     left: list[Any] = []
 
     def use_store() -> None:
@@ -148,7 +148,7 @@ def test_langgraph_store_put_in_rolled_back_transaction_is_discarded() -> None:
 
 
 @on_threads
-def test_langgraph_store_call_from_other_thread_in_open_transaction_raises_an_error() -> None:
+def test_langgraph_store_call_from_another_os_thread_raises_open_transaction_error() -> None:
     store = LangGraphStore()
     with transaction.atomic(write_alias()):
         store.put(USER, "k", {})

@@ -129,7 +129,7 @@ def test_project_with_one_optional_app_imports_no_other_optional_app(chosen: str
         assert {*additions.find(facts).values()} == {is_installed}, additions.find(facts)
 
 
-def test_urls_of_the_langgraph_api_without_its_app_are_rejected(
+def test_langgraph_api_urls_without_the_installed_app_raise_improperly_configured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spec = find_spec("hitl_django.contrib.langgraph_api.urls")
@@ -140,7 +140,7 @@ def test_urls_of_the_langgraph_api_without_its_app_are_rejected(
         spec.loader.exec_module(module_from_spec(spec))
 
 
-def test_setting_of_django_q2_is_unknown_with_another_queue() -> None:
+def test_cluster_setting_of_django_q2_is_undefined_with_the_inline_dispatcher() -> None:
     chosen = json.dumps({"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"})
     assert "CLUSTER" not in use_project(hitl=chosen)["settings"]
     assert "CLUSTER" in use_project()["settings"]

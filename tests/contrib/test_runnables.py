@@ -112,14 +112,14 @@ VALUE: Any = {"x": 1, "log": []}
 
 
 @pytest.mark.parametrize("chain", CHAINS)
-def test_runnable_chain_with_graph_returns_equal_result_to_langgraph(chain: str) -> None:
+def test_result_of_runnable_chain_with_graph_matches_langgraph(chain: str) -> None:
     ours, theirs = CHAINS[chain](OURS), CHAINS[chain](LANGGRAPH)
     assert ours.invoke(VALUE) == theirs.invoke(VALUE)
     assert asyncio.run(ours.ainvoke(VALUE)) == asyncio.run(theirs.ainvoke(VALUE))
 
 
 @pytest.mark.parametrize("chain", [name for name in CHAINS if name != "as_tool"])
-def test_runnable_chain_with_graph_streams_equal_chunks_to_langgraph(chain: str) -> None:
+def test_stream_of_runnable_chain_with_graph_matches_langgraph(chain: str) -> None:
     async def collect(made: Any) -> list[Any]:
         return [chunk async for chunk in made.astream(VALUE)]
 
@@ -315,7 +315,7 @@ CONFIG: Any = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_graph_astream_events_equals_langgraph(program: str) -> None:
+def test_graph_astream_events_match_langgraph(program: str) -> None:
     build, value = PROGRAMS[program]
     ours = asyncio.run(collect_events(build(OURS), value))
     theirs = asyncio.run(collect_events(build(LANGGRAPH), value))
@@ -367,7 +367,7 @@ class Tracer(BaseCallbackHandler):
 
 @pytest.mark.parametrize("program", [name for name in PROGRAMS if name not in ("models", "tasks")])
 @pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream"])
-def test_langchain_callback_handler_gets_equal_calls_to_langgraph(program: str, way: str) -> None:
+def test_langchain_callback_handler_calls_match_langgraph(program: str, way: str) -> None:
     build, value = PROGRAMS[program]
     heard = []
     for engine in (OURS, LANGGRAPH):
@@ -537,7 +537,7 @@ NODES: dict[str, Callable[[Engine], Any]] = {
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("node", NODES)
-def test_runnable_as_node_returns_equal_result_to_langgraph(node: str, way: str) -> None:
+def test_result_of_runnable_as_node_matches_langgraph(node: str, way: str) -> None:
     results = []
     for engine in (OURS, LANGGRAPH):
         graph = engine.StateGraph(State).add_node("node", NODES[node](engine))

@@ -157,7 +157,7 @@ def test_sweep_command_with_unreachable_database_raises_command_error_naming_the
         call_command("hitl", "sweep")
 
 
-def test_doctor_warns_of_missing_sweep_while_queued_runs_are_overdue(
+def test_doctor_warns_that_the_sweep_is_not_running_while_queued_runs_are_overdue(
     worker: WorkerHeartbeat,
 ) -> None:
     with testing.inline():
@@ -171,7 +171,7 @@ def test_doctor_warns_of_missing_sweep_while_queued_runs_are_overdue(
     assert "The sweep is not running" not in examined()[1]
 
 
-def test_doctor_warns_of_missing_sweep_if_an_interrupt_expired_an_hour_ago(
+def test_doctor_warns_that_the_sweep_is_not_running_if_an_interrupt_expired_an_hour_ago(
     worker: WorkerHeartbeat,
 ) -> None:
     with testing.inline() as advance:

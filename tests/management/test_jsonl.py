@@ -84,12 +84,14 @@ def test_jsonl_line_with_null_input_has_input_none() -> None:
         ),
     ],
 )
-def test_jsonl_line_invalid_raises_error_with_reason(text: str | bytes, reason: str) -> None:
+def test_jsonl_line_with_invalid_json_or_type_raises_bad_line_with_reason(
+    text: str | bytes, reason: str
+) -> None:
     with pytest.raises(BadLine, match=re.escape(reason)):
         read(text)
 
 
-def test_jsonl_line_without_graph_and_without_graph_argument_raises_an_error() -> None:
+def test_jsonl_line_without_graph_and_without_graph_argument_raises_bad_line() -> None:
     with pytest.raises(BadLine, match="no graph: add"):
         read("{}", graph=None)
 

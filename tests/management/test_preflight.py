@@ -168,7 +168,7 @@ def test_preflight_accepts_renamed_migrated_and_pinned_graphs(deploy: Any) -> No
 
 
 @pytest.mark.parametrize("shape", ["plain", "fan", "below", "joined"])
-def test_preflight_from_dump_gives_an_equal_report_and_dump_contains_no_values(
+def test_preflight_report_from_dump_equals_report_from_database_and_dump_has_no_values(
     deploy: Any, tmp_path: Path, shape: str, django_db_blocker: Any
 ) -> None:
     """Of each kind of pause, where nothing has changed, a node was renamed, or a node is gone."""

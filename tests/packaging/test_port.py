@@ -59,7 +59,7 @@ def test_port_of_import_without_counterpart_keeps_the_line_and_reports_the_reaso
 
 
 @pytest.mark.parametrize("source", LEFT_ALONE)
-def test_port_of_unrelated_import_changes_nothing(source: str) -> None:
+def test_port_of_unrelated_import_leaves_source_unchanged(source: str) -> None:
     assert port_source(source) == (source, [])
 
 

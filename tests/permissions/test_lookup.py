@@ -36,7 +36,7 @@ def threads(db: None, settings: Any) -> list[Thread]:
     return [Thread.objects.create(thread_id=name, graph=name) for name in ("open", "shut")]
 
 
-def test_visible_rows_for_code_without_user_are_all_rows(threads: list[Thread]) -> None:
+def test_select_visible_without_user_returns_every_row(threads: list[Thread]) -> None:
     every = Thread.objects.all()
     assert select_visible(every, None) is every
     runs = Run.objects.all()
@@ -44,7 +44,7 @@ def test_visible_rows_for_code_without_user_are_all_rows(threads: list[Thread]) 
 
 
 @pytest.mark.any_database
-def test_visible_rows_of_a_table_through_thread_are_rows_of_visible_threads(
+def test_select_visible_through_thread_returns_rows_of_visible_threads_only(
     threads: list[Thread],
 ) -> None:
     runs = [Run.objects.create(thread=thread, graph=thread.graph) for thread in threads]
@@ -52,7 +52,7 @@ def test_visible_rows_of_a_table_through_thread_are_rows_of_visible_threads(
     assert [*seen] == runs[:1]
 
 
-def test_visible_rows_for_user_without_permission_take_no_query(
+def test_select_visible_for_user_without_permission_takes_no_query(
     world: World, django_assert_num_queries: Any
 ) -> None:
     with django_assert_num_queries(0):
@@ -60,7 +60,9 @@ def test_visible_rows_for_user_without_permission_take_no_query(
 
 
 @pytest.mark.parametrize("model", [Interrupt, ReviewItem])
-def test_visible_rows_of_proxy_model_are_those_of_its_model(world: World, model: Any) -> None:
+def test_select_visible_for_proxy_model_returns_the_rows_of_its_model(
+    world: World, model: Any
+) -> None:
     user = world.crowd.user(PEOPLE["superuser"])
     assert select_visible(model.objects.all(), user).count() == model.objects.count() > 0
     assert not select_visible(model.objects.all(), AnonymousUser())

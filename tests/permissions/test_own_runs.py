@@ -55,7 +55,7 @@ def expectations(person: Person, area: str, run: Run) -> Iterator[tuple[str, str
 
 
 @pytest.mark.parametrize("area", AREAS)
-def test_run_started_by_the_user_is_visible_without_interrupts_hidden_from_the_user(
+def test_run_is_visible_to_its_starter_without_interrupts_hidden_from_the_starter(
     area: str, empty_world: World, people: list[Person]
 ) -> None:
     faults = []

@@ -33,22 +33,22 @@ TESTS = """
 from hitl_django.sample import may_decide
 
 
-def test_somebody_may_decide():
+def test_user_other_than_the_starter_may_decide():
     assert may_decide("ada", {"open": True, "starter": "bob"})
 
 
-def test_nobody_may_not():
+def test_empty_user_may_not_decide():
     assert not may_decide("", {"open": True, "starter": "bob"})
 """
 
 #: The tests without which it may be anybody's question, and a closed one.
 MISSING = """
 
-def test_nobody_decides_what_is_closed():
+def test_closed_request_may_not_be_decided():
     assert not may_decide("ada", {"open": None, "starter": "bob"})
 
 
-def test_nobody_decides_their_own():
+def test_starter_may_not_decide():
     assert not may_decide("ada", {"open": True, "starter": "ada"})
 """
 

@@ -137,9 +137,7 @@ def chatbot_builder() -> Any:
 
 @pytest.mark.parametrize("saver", ["memory", pytest.param("django", marks=pytest.mark.django_db)])
 @pytest.mark.filterwarnings("ignore")
-def test_chatbot_article_program_prints_equal_lines_to_langgraph_and_ends(
-    saver: str, printed: Any
-) -> None:
+def test_chatbot_article_program_output_matches_langgraph(saver: str, printed: Any) -> None:
     """Follow 1.1."""
     run(PROGRAM)
     expected = printed.lines()

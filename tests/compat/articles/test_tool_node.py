@@ -361,7 +361,7 @@ WRAPPED = {
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("form", WRAPPED)
-def test_tool_call_wrapper_and_tool_interrupt_one_after_another(
+def test_tool_call_wrapper_interrupt_is_pending_before_the_interrupt_of_its_tool(
     checkpointer: Any, config: Any, form: str, way: str
 ) -> None:
     node = ToolNode([approved], handle_tool_errors=True, **WRAPPED[form])  # type: ignore[arg-type]
@@ -377,7 +377,7 @@ def test_tool_call_wrapper_and_tool_interrupt_one_after_another(
     assert contents(result) == ["a: fine", "refused"]
 
 
-def test_tool_call_wrapper_executing_twice_gets_an_equal_result_from_both_executions(
+def test_tool_call_wrapper_executing_twice_gets_the_first_response_from_both_executions(
     checkpointer: Any, config: Any
 ) -> None:
     asked: list[Any] = []

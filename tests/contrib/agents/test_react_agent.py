@@ -81,7 +81,7 @@ def test_react_agent_runs_tool_calls_and_resumes_after_an_interrupt(version: Any
     assert messages[-1]["name"] == "ann"
 
 
-def test_react_agent_at_recursion_limit_answers_that_it_needs_more_steps() -> None:
+def test_react_agent_at_recursion_limit_returns_message_about_missing_steps() -> None:
     result = create_react_agent(Model(), [shout]).invoke(HI, {"recursion_limit": 2})
     assert result["messages"][-1]["role"] == "assistant"
     assert "need more steps" in result["messages"][-1]["content"]

@@ -87,7 +87,7 @@ def test_archived_thread_pages_without_permission_return_403_and_404(
         assert browse(role).get(page_of(archived.pk, "archivedthread")).status_code == 404
 
 
-def test_archived_thread_page_with_oversized_or_corrupt_document_shows_an_error(
+def test_archived_thread_page_with_oversized_or_corrupt_document_shows_the_reason(
     archivist: Client, archived: ArchivedThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = page_of(archived.pk, "archivedthread")

@@ -110,7 +110,9 @@ def test_archive_lists_each_model_after_the_models_it_references() -> None:
 
 
 @pytest.mark.promise("P14")
-def test_restore_of_archived_thread_recreates_equal_rows_and_run_result(ended: Ended) -> None:
+def test_restore_of_archived_thread_recreates_its_rows_and_run_result_unchanged(
+    ended: Ended,
+) -> None:
     thread = ended(subject=Group.objects.create(name="about"), metadata={"a": 1}, key="k")
     before = rows_of(thread)
     assert [name for name, rows in before.items() if not rows] == []
@@ -411,7 +413,7 @@ class TestReading:
         restore_thread(thread.thread_id)
         assert rows_of(thread) == before
 
-    def test_archive_document_is_encrypted_with_encryption_keys_set_and_restores_equal_rows(
+    def test_archive_document_with_encryption_keys_set_is_encrypted_and_restores_rows_unchanged(
         self, ended: Ended, settings: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # Without compression the words would be there to be read.
@@ -571,7 +573,7 @@ class TestCommands:
         assert Thread.objects.count() == 2
         assert recent.thread_id not in archived()
 
-    def test_archive_command_dry_run_prints_the_number_and_archives_nothing(
+    def test_archive_command_dry_run_prints_the_number_and_archives_no_thread(
         self, ended: Ended
     ) -> None:
         ended()

@@ -377,7 +377,7 @@ class TestAuditLogCsv:
         services.decide(item.pk, "approve", by=ann, reason="=fine – “so”")
         return item.thread
 
-    def test_audit_log_csv_hash_chain_can_be_verified_without_the_database(
+    def test_audit_log_csv_rows_contain_the_hash_chain_ending_in_the_hash_of_the_thread(
         self, decided: Thread, admin_client: Client
     ) -> None:
         rows = rows_of(admin_client.get(RECORD))

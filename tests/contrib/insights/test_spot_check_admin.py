@@ -111,7 +111,7 @@ def test_spot_check_result_after_a_saved_result_shows_already_checked(
     assert SpotCheck.objects.get().by_label == "ben"
 
 
-def test_spot_check_result_submitted_twice_by_the_same_user_shows_no_error(
+def test_spot_check_result_submitted_twice_by_its_reviewer_shows_no_error(
     look: SpotCheck, reviewer: Client
 ) -> None:
     reviewer.post(url_of(look), {"result": "agree"})

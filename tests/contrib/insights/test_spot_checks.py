@@ -111,7 +111,7 @@ def test_approval_without_user_creates_no_spot_check(sampled: Any, ask: Any) -> 
     assert not SpotCheck.objects.exists()
 
 
-def test_decision_repeated_with_the_same_key_creates_one_spot_check(
+def test_decision_repeated_with_its_idempotency_key_creates_one_spot_check(
     sampled: Any, ask: Any, ann: User
 ) -> None:
     item = ask(sampled(1.0))

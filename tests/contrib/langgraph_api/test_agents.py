@@ -145,7 +145,7 @@ class Route(TypedDict, total=False):
     ],
 )
 @pytest.mark.parametrize("begin", [{"log": ["in"]}, {"goto": "third"}])
-def test_langgraph_client_goto_and_update_commands_give_equal_state_as_langgraph(
+def test_state_after_goto_and_update_commands_of_langgraph_client_matches_langgraph(
     client: Any, command: dict[str, Any], begin: dict[str, Any]
 ) -> None:
     register_langgraph("route")(lambda: build_route().compile())
@@ -187,7 +187,7 @@ def test_langgraph_client_update_and_goto_command_supersedes_interrupt_and_resta
 
 
 @pytest.mark.parametrize("command", [{"goto": "nowhere"}, {"update": {"nonsense": 1}}])
-def test_langgraph_client_command_with_unknown_node_or_key_returns_422_and_changes_nothing(
+def test_langgraph_client_command_with_unknown_node_or_key_returns_422_and_changes_no_state(
     client: Any, command: dict[str, Any]
 ) -> None:
     thread = client.threads.create()["thread_id"]

@@ -194,7 +194,7 @@ def judge(client: Client, method: str, path: str, told: Any) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("world")
-def test_langgraph_compatible_api_handles_fuzzed_requests_without_server_errors(
+def test_langgraph_compatible_api_returns_no_server_error_for_fuzzed_requests(
     admin: Any, make_user: Callable[..., Any], amount: Callable[[int, int], int], seed: int
 ) -> None:
     chance, clients = random.Random(amount(1, seed)), []

@@ -106,7 +106,7 @@ def test_langgraph_resume_after_decision_in_admin_returns_409_with_the_decision(
     assert Decision.objects.count() == 1
 
 
-def test_langgraph_concurrent_resumes_store_one_decision_and_return_409_to_three(
+def test_langgraph_resume_sent_four_times_concurrently_stores_one_decision_and_returns_three_409(
     client: Any,
 ) -> None:
     thread, _ = start(client)
@@ -469,7 +469,7 @@ def test_langgraph_wait_without_view_permission_returns_403_and_starts_no_run(
     assert not Run.objects.exists()
 
 
-def test_langgraph_wait_by_user_with_start_permission_returns_values_of_own_run(
+def test_langgraph_wait_by_user_with_only_start_permission_returns_values_of_the_started_run(
     client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     starter = client_of(make_user("sam", "start_run"))

@@ -132,7 +132,7 @@ def test_langgraph_body_too_large_returns_413_and_malformed_json_is_reported(
     assert http.post("runs", content=b"{", headers=kind).json()["code"] == "malformed_json"
 
 
-def test_langgraph_anonymous_request_to_any_url_is_rejected(
+def test_langgraph_anonymous_request_to_any_url_returns_401_or_403(
     address: str, make_user: Callable[..., Any]
 ) -> None:
     for path in ("assistants/plain", "threads/a", "threads/a/state", "store/items", "nonsense"):

@@ -63,7 +63,9 @@ def test_langgraph_store_call_outside_namespaces_allowed_by_policy_returns_403(c
     assert not StoreItem.objects.exists()
 
 
-def test_langgraph_store_call_with_invalid_key_filter_or_query_is_rejected(client: Any) -> None:
+def test_langgraph_store_returns_413_for_too_long_namespace_and_400_for_invalid_filter(
+    client: Any,
+) -> None:
     shelf = ["users", "dana"]
     with pytest.raises(APIStatusError) as refused:
         client.store.put_item([*shelf, "x" * 1999], "a", {})

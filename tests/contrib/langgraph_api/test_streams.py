@@ -250,7 +250,7 @@ def test_langgraph_stream_and_wait_last_until_the_undo_period_ends(
     assert found == (["hello", "greeted"] if is_undone else ["hello", "greeted", "closed"])
 
 
-def test_langgraph_stream_interrupted_by_the_server_is_resumed_without_repeats(
+def test_langgraph_stream_cut_off_by_the_server_continues_without_repeated_events(
     client: Any, settings: Any, admin: Any
 ) -> None:
     """Each answer ends after a moment, so that the client comes back while the run goes on."""

@@ -161,7 +161,7 @@ def test_langgraph_copied_thread_has_state_and_history_and_no_pending_interrupt(
     assert client.threads.get_state(thread)["next"] == ["ask"]
 
 
-def test_langgraph_delete_of_interrupted_thread_returns_409_and_of_ended_thread_erases_it(
+def test_langgraph_thread_delete_returns_409_while_interrupted_and_erases_an_ended_thread(
     client: Any,
 ) -> None:
     thread = start(client)
@@ -232,7 +232,7 @@ def test_langgraph_update_state_supersedes_interrupt_and_run_continues_from_new_
     assert values["log"] == ["hello", "greeted", "told", "closed"]
 
 
-def test_langgraph_update_state_with_unknown_key_or_node_returns_422_and_changes_nothing(
+def test_langgraph_update_state_with_unknown_key_or_node_returns_422_and_interrupt_is_pending(
     client: Any,
 ) -> None:
     from langgraph_sdk.errors import UnprocessableEntityError

@@ -86,7 +86,7 @@ def test_review_link_list_action_revokes_unused_links_and_reports_used_links(
 
 
 @pytest.mark.promise("P18")
-def test_review_link_pages_without_permission_are_inaccessible(
+def test_review_link_pages_without_link_permission_return_403_or_404(
     browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
     interrupt = asked("approval")

@@ -81,7 +81,7 @@ def test_link_page_with_invalid_number_shows_errors_and_leaves_link_open(
 
 
 @pytest.mark.parametrize("method", ["get", "head"])
-def test_link_page_get_and_head_with_decision_parameter_save_nothing(
+def test_link_page_get_and_head_with_decision_parameter_leave_interrupt_pending(
     asked: Callable[..., Interrupt], visitor: Client, method: str
 ) -> None:
     interrupt = asked()
@@ -266,7 +266,7 @@ def test_link_page_with_truncated_text_offers_no_download(
 
 
 @pytest.mark.parametrize("graph", ["approval", "typed"])
-def test_link_page_preview_shows_typed_values_and_saves_nothing(
+def test_link_page_preview_shows_typed_values_and_saves_no_decision(
     asked: Callable[..., Interrupt], visitor: Client, graph: str
 ) -> None:
     url = link_to(asked(graph))

@@ -122,7 +122,7 @@ def assert_not_told(token: str, records: list[logging.LogRecord]) -> None:
 
 @pytest.mark.promise("P22")
 @pytest.mark.parametrize("what", SENT)
-def test_link_token_is_kept_out_of_responses_and_logs_for_any_request(
+def test_link_page_is_uncached_and_logs_no_token_for_any_request(
     what: str,
     asked: Callable[..., Interrupt],
     visitor: Client,
@@ -144,7 +144,7 @@ def test_link_token_is_kept_out_of_responses_and_logs_for_any_request(
 @pytest.mark.parametrize(
     "where", ["services.resolve_link", "services.decide_by_link", "display_why"]
 )
-def test_link_token_is_kept_out_of_logs_of_internal_errors(
+def test_link_token_appears_in_no_log_entry_of_an_internal_error(
     where: str,
     error: Any,
     asked: Callable[..., Interrupt],

@@ -134,7 +134,7 @@ SPENT: dict[str, Callable[[Interrupt, LinkInfo, Any], Any]] = {
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("state", SPENT)
-def test_decision_with_unusable_link_raises_error_with_state_and_writes_nothing(
+def test_decision_with_unusable_link_raises_link_unusable_error_and_writes_no_row(
     interrupt: Interrupt, maker: Any, unchanged: Callable[..., None], state: str
 ) -> None:
     link = create_review_link(interrupt.pk, name=DANA, by=maker)

@@ -67,7 +67,7 @@ def test_link_form_signed_with_a_fallback_secret_key_is_accepted(
     assert visitor.post(other, late).status_code == 403
 
 
-def test_link_form_submitted_from_second_tab_after_a_decision_saves_nothing(
+def test_link_form_submitted_from_second_tab_after_a_decision_saves_no_decision(
     asked: Callable[..., Interrupt], visitor: Client, fill: Any
 ) -> None:
     url = link_to(asked())
@@ -78,7 +78,7 @@ def test_link_form_submitted_from_second_tab_after_a_decision_saves_nothing(
 
 
 @pytest.mark.parametrize("missing", ["sessions", "csrf"])
-def test_link_form_works_without_session_csrf_and_message_middleware(
+def test_link_form_without_session_csrf_and_message_middleware_saves_the_decision(
     missing: str, asked: Callable[..., Interrupt], visitor: Client, settings: Any
 ) -> None:
     url = link_to(asked())

@@ -173,7 +173,7 @@ def test_email_subject_is_in_the_language_of_the_recipient(
     assert mails.next()["Subject"].startswith("Prüfung angefordert:")
 
 
-def test_email_has_one_click_unsubscribe_header_that_turns_off_its_topic(
+def test_email_has_one_click_unsubscribe_header_that_turns_off_the_topic_of_the_email(
     mails: MailServer, person: Person, ask: Ask, send: Send, client: Any
 ) -> None:
     rita = person("rita", "Night")
@@ -261,7 +261,7 @@ def test_group_assignment_email_is_sent_to_members_except_the_acting_user(
     )
 
 
-def test_overdue_email_is_sent_once_and_not_to_users_who_turned_it_off(
+def test_overdue_email_is_sent_once_to_members_except_those_who_turned_the_topic_off(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")

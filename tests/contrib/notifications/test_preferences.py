@@ -60,7 +60,9 @@ def test_notification_settings_form_changes_only_preferences_of_its_user(person:
     assert '<option value="daily" selected>' in client.get(PAGE).content.decode()
 
 
-def test_notification_settings_form_with_invalid_choice_saves_nothing(person: Person) -> None:
+def test_notification_settings_form_with_invalid_choice_saves_no_preferences(
+    person: Person,
+) -> None:
     client = log_in(person("rita"))
     page = client.post(PAGE, {**dict.fromkeys(TOPICS, "now"), "requested": "hourly"})
     assert b"errornote" in page.content
@@ -74,7 +76,9 @@ def test_notification_settings_page_without_view_permission_returns_403(person: 
     assert b"Notification settings" in log_in(person("rita")).get("/admin/").content
 
 
-def test_notification_settings_pages_of_another_user_are_inaccessible(person: Person) -> None:
+def test_notification_settings_pages_of_another_user_redirect_or_return_403_or_404(
+    person: Person,
+) -> None:
     rita = person("rita")
     save_preferences(rita, {"requested": "off"})
     client = log_in(person("ravi"))
@@ -152,7 +156,7 @@ def test_unsubscribe_link_with_invalid_token_returns_404(person: Person, client:
     assert not NotificationPreferences.objects.exists()
 
 
-def test_unsubscribe_form_above_size_limit_returns_400_and_changes_nothing(
+def test_unsubscribe_form_above_size_limit_returns_400_and_saves_no_preferences(
     person: Person, client: Client
 ) -> None:
     rita = person("rita")

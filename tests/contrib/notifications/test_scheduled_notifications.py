@@ -118,7 +118,7 @@ def any_hour(settings: Any) -> None:
 
 
 @pytest.mark.usefixtures("any_hour")
-def test_daily_digest_email_lists_twenty_requests_and_counts_the_rest(
+def test_daily_digest_email_lists_twenty_requests_and_counts_the_remaining_requests(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     rita, ravi = person("rita", "Night"), person("ravi", "Night")

@@ -325,7 +325,7 @@ def test_slack_channel_is_created_tested_changed_and_deleted_in_the_admin(
     assert not SlackChannel.objects.exists()
 
 
-def test_slack_channels_without_manage_webhooks_permission_are_inaccessible(
+def test_slack_channel_pages_and_services_without_manage_webhooks_permission_are_denied(
     client: Any, person: Any, receive: Receive, connect: Connect
 ) -> None:
     channel = connect(receive())
@@ -345,7 +345,7 @@ def test_slack_channels_without_manage_webhooks_permission_are_inaccessible(
         connect(receive(), by=rita)
 
 
-def test_slack_channel_of_creator_without_view_permission_sends_nothing(
+def test_slack_delivery_for_creator_without_view_permission_becomes_dead(
     receive: Receive, connect: Connect, ask: Ask, person: Any
 ) -> None:
     olga = person("olga", sees=False)

@@ -63,7 +63,7 @@ def test_schedule_page_shows_last_error_and_links_to_its_runs(
     assert Run.objects.count() == 2
 
 
-def test_schedule_pause_without_manage_permission_changes_nothing(
+def test_schedule_pause_in_admin_without_manage_permission_leaves_schedule_active(
     client: Client, schedule: Schedule
 ) -> None:
     person = User.objects.create_user("dana", is_staff=True)

@@ -27,13 +27,13 @@ def test_cron_daily_time_stays_at_local_time_when_clocks_go_forward() -> None:
     ]  # fmt: skip
 
 
-def test_cron_time_in_the_skipped_hour_is_due_immediately_after_the_hour() -> None:
+def test_cron_time_in_hour_skipped_by_clock_change_is_due_at_the_end_of_the_hour() -> None:
     assert first(Cron("30 2 * * *", BERLIN), SPRING, 4) == [
         "27 01:30", "28 01:30", "29 01:00", "30 00:30"
     ]  # fmt: skip
 
 
-def test_cron_time_in_the_repeated_hour_is_due_once() -> None:
+def test_cron_time_in_hour_repeated_by_clock_change_is_due_once() -> None:
     assert first(Cron("30 2 * * *", BERLIN), AUTUMN, 4) == [
         "23 00:30", "24 00:30", "25 00:30", "26 01:30"
     ]  # fmt: skip
@@ -49,7 +49,7 @@ def test_cron_ten_minute_interval_is_constant_over_clock_changes() -> None:
 @pytest.mark.parametrize(
     "expression", ["0 7 * * *", "30 2 * * *", "0,30 2,3 * * *", "*/20 * * * *"]
 )
-def test_cron_due_times_are_equal_from_any_start_time(expression: str, begin: datetime) -> None:
+def test_cron_due_times_do_not_depend_on_the_start_time(expression: str, begin: datetime) -> None:
     rule = Cron(expression, BERLIN)
     moments = list(islice(rule.iterate(begin - timedelta(days=1)), 400))
     for minutes in range(0, 4 * 24 * 60, 7):

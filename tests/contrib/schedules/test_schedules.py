@@ -131,7 +131,7 @@ def test_schedule_next_due_time_is_in_its_time_zone() -> None:
             assert make().timezone == name
 
 
-def test_schedule_with_missed_due_times_starts_one_run_and_counts_the_skipped() -> None:
+def test_schedule_with_missed_due_times_starts_one_run_and_counts_the_skipped_due_times() -> None:
     made = make(expression="0 * * * *", timezone="UTC")
     begin = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=50)
     Schedule.objects.filter(pk=made.id).update(next_at=begin)
@@ -353,7 +353,7 @@ def test_schedule_with_invalid_field_raises_invalid_input_error_for_the_field(
         change_schedule(made.id, **options)
 
 
-def test_schedule_with_invalid_input_or_unknown_graph_raises_an_error() -> None:
+def test_schedule_with_invalid_or_empty_input_or_unknown_graph_raises_an_input_error() -> None:
     with pytest.raises(InvalidInputError):
         make(input=["no", "state"])
     with pytest.raises(EmptyInputError):

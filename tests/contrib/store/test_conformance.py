@@ -610,7 +610,7 @@ def test_batched_store_combines_concurrent_calls_into_one_batch(operations: Any)
     asyncio.run(main())
 
 
-def test_batched_store_serves_other_event_loops_after_errors_and_cancellation() -> None:
+def test_batched_store_serves_a_second_event_loop_and_calls_after_errors_and_cancellation() -> None:
     class Batched(OURS.store.base.batch.AsyncBatchedBaseStore):  # type: ignore[misc]
         async def abatch(self, given: Iterable[Any]) -> list[Any]:
             if any(op.key == "bad" for op in given):

@@ -87,7 +87,7 @@ def test_django_store_instances_share_items_and_embeddings() -> None:
     assert DjangoStore().search(("a",), query="aa")[0].score is None
 
 
-def test_django_store_returns_json_value_with_equal_types_and_key_order() -> None:
+def test_django_store_preserves_types_and_key_order_of_a_json_value() -> None:
     value = {
         "z": [1, -1.5, 2**100, True, None, "naïve ✓\u202e", 1e308, -0.0],
         "a": {"": {}, "b": []},
@@ -113,7 +113,7 @@ def test_django_store_returns_json_value_with_equal_types_and_key_order() -> Non
         ("text", TypeError, "Store values must be dicts, not str"),
     ],
 )
-def test_django_store_value_outside_json_raises_error_with_path_and_stores_nothing(
+def test_django_store_value_outside_json_raises_error_with_path_and_stores_no_item(
     value: Any, error: Any, said: str
 ) -> None:
     store = DjangoStore()
@@ -138,7 +138,7 @@ def test_django_store_value_outside_json_raises_error_with_path_and_stores_nothi
     ],
     ids=ascii,
 )
-def test_django_store_key_or_namespace_with_unstorable_text_raises_an_error(
+def test_django_store_put_with_unstorable_or_too_long_key_or_namespace_is_rejected(
     namespace: Any, key: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -234,7 +234,7 @@ def test_django_store_search_orders_items_by_namespace() -> None:
     assert [item.key for item in store.search(())] == ["2", "4", "1", "3"]
 
 
-def test_django_store_put_with_failing_embeddings_stores_nothing() -> None:
+def test_django_store_put_with_failing_embeddings_stores_no_item() -> None:
     def embed(texts: Any) -> Any:
         raise ConnectionError("the model is away")
 
@@ -389,7 +389,7 @@ def test_async_node_reads_and_writes_the_store(register: Register) -> None:
         asyncio.run(sync_to_async(connections.close_all)())
 
 
-def test_node_run_twice_with_one_store_key_stores_one_item(register: Register) -> None:
+def test_node_run_twice_with_a_constant_store_key_stores_one_item(register: Register) -> None:
     def node(state: State, store: BaseStore) -> State:
         store.put(("a",), "k", {"v": 1})
         return {"seen": [len(store.search(("a",)))]}
@@ -415,7 +415,7 @@ def test_failed_node_keeps_store_items_put_outside_transact_only(register: Regis
     assert list(StoreItem.objects.values_list("key", flat=True)) == ["stays"]
 
 
-def test_django_store_put_inside_rolled_back_transaction_stores_nothing() -> None:
+def test_django_store_put_inside_rolled_back_transaction_stores_no_item() -> None:
     store = DjangoStore()
     with transaction.atomic(using=write_alias()):
         store.put(("a",), "k", {})

@@ -163,7 +163,7 @@ def expect(theirs: Mended, batch: list[Any]) -> Any:
 
 @pytest.mark.django_db
 @given(BATCHES)
-def test_memory_and_django_stores_return_equal_results_for_random_operations(
+def test_django_store_results_of_random_operations_match_memory_store_and_langgraph(
     batches: list[list[Any]],
 ) -> None:
     StoreItem.objects.all().delete()
@@ -190,7 +190,7 @@ def test_memory_and_django_stores_return_equal_results_for_random_operations(
 @pytest.mark.parametrize("call", ["batch", "abatch"])
 @pytest.mark.django_db
 @given(batches=BATCHES)
-def test_langgraph_store_bridge_returns_equal_results_to_langgraph_in_memory_store(
+def test_langgraph_store_bridge_results_of_random_operations_match_langgraph_memory_store(
     call: str, batches: list[list[Any]]
 ) -> None:
     StoreItem.objects.all().delete()

@@ -283,7 +283,7 @@ def secured(receive: Callable[..., Receiver], certificate: Path) -> Iterator[Rec
     return receiver
 
 
-def test_webhook_to_host_with_certificate_of_another_name_sends_nothing(
+def test_webhook_to_host_with_certificate_of_another_name_sends_no_request(
     secured: Receiver, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leads_to(monkeypatch, "127.0.0.1")

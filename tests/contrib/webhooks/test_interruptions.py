@@ -27,7 +27,7 @@ def end_claims() -> None:
 
 
 @pytest.mark.parametrize(("status", "count"), [(204, 1), (404, 2), (410, 2), (503, 2)])
-def test_webhook_worker_killed_at_any_commit_sends_deliveries_with_equal_ids(
+def test_webhook_worker_killed_at_any_commit_repeats_deliveries_only_with_their_first_id(
     hook: Callable[..., WebhookEndpoint], receive: Callable[..., Receiver], status: int, count: int
 ) -> None:
     receiver = receive(answering(status))

@@ -90,7 +90,7 @@ def test_webhook_operation_changes_no_other_webhook(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("what", DONE)
-def test_webhook_operation_without_permission_raises_an_error_and_changes_nothing(
+def test_webhook_operation_without_permission_raises_not_allowed_or_not_found(
     three: list[WebhookEndpoint], person: Callable[..., User], what: str
 ) -> None:
     before = rows_of(*three)
@@ -141,7 +141,7 @@ LAST: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("what", LAST)
-def test_webhook_operation_failing_at_its_last_write_changes_nothing(
+def test_webhook_operation_failing_at_its_last_write_leaves_rows_unchanged(
     three: list[WebhookEndpoint],
     integrator: User,
     monkeypatch: pytest.MonkeyPatch,
@@ -155,7 +155,7 @@ def test_webhook_operation_failing_at_its_last_write_changes_nothing(
     assert rows_of(*three) == before
 
 
-def test_concurrent_webhook_secret_rotations_store_both_new_secrets(hook: Hook) -> None:
+def test_webhook_secret_rotated_twice_concurrently_stores_the_two_new_secrets(hook: Hook) -> None:
     endpoint, made = hook(URL), list[str]()
     with before_writing(
         "hitl_webhooks_webhookendpoint",
@@ -253,7 +253,9 @@ def test_webhook_description_above_255_characters_raises_invalid_input_error(hoo
         webhook_services.change_webhook(endpoint.pk, description="x" * 256)
 
 
-def test_webhook_change_with_unknown_or_invalid_field_changes_nothing(hook: Hook) -> None:
+def test_webhook_change_with_unknown_or_invalid_field_raises_an_error_and_leaves_row_unchanged(
+    hook: Hook,
+) -> None:
     endpoint = hook(URL)
     for changes in ({"secret": "mine"}, {"epoch": 7}, {"created_by": None}):
         with pytest.raises(TypeError, match="Unknown webhook fields"):

@@ -109,7 +109,7 @@ def test_webhook_delivery_is_signed_and_contains_links_without_payload(
     assert b"secret" not in received.body
 
 
-def test_webhook_delivery_after_secret_rotation_has_both_signatures_for_a_day(
+def test_webhook_delivery_after_secret_rotation_has_old_and_new_signature_for_a_day(
     hook: Hook, receive: Receive
 ) -> None:
     receiver = receive()
@@ -141,7 +141,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_webhook_delivery_failed_once_is_retried_with_equal_id_and_body(
+def test_webhook_delivery_failed_once_is_retried_with_unchanged_id_and_body(
     hook: Hook, receive: Receive, fault: str
 ) -> None:
     behaviour, said = FAULTS[fault]
@@ -716,7 +716,7 @@ def test_webhook_delivery_with_unexpected_error_is_logged_and_stays_pending(
 
 
 @pytest.mark.parametrize("why", ["held", "resting", "off", "gone"])
-def test_webhook_leased_paused_disabled_or_deleted_gets_nothing_and_logs_no_error(
+def test_webhook_leased_paused_disabled_or_deleted_gets_no_delivery_and_logs_no_error(
     hook: Hook, receive: Receive, caplog: Any, why: str
 ) -> None:
     receiver = receive()
@@ -735,7 +735,7 @@ def test_webhook_leased_paused_disabled_or_deleted_gets_nothing_and_logs_no_erro
     assert "could not process deliveries" not in caplog.text
 
 
-def test_verify_function_of_the_webhook_guide_accepts_both_secrets_after_rotation(
+def test_verify_function_of_the_webhook_guide_accepts_old_and_new_secret_after_rotation(
     hook: Hook, receive: Receive
 ) -> None:
     names: dict[str, Any] = {}

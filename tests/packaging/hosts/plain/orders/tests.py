@@ -64,7 +64,9 @@ class RefundTests(TestCase):
         self.hitl.advance()
         self.assertEqual(self.paid(), 500)
 
-    def test_refund_with_negative_amount_returns_422_and_rejection_pays_nothing(self) -> None:
+    def test_refund_edited_to_negative_amount_returns_422_and_rejected_refund_pays_zero(
+        self,
+    ) -> None:
         interrupt = self.hitl.interrupts(run=self.ask()).get()
         self.client.force_login(self.reviewer)
         response = self.client.post(
