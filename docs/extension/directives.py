@@ -34,6 +34,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "hitl-dispatcher": lambda: names.one(sources.DISPATCHER),
     "hitl-dispatchers": names.dispatchers,
     "hitl-errors": errors.tree,
+    "hitl-extensions": names.extensions,
     "hitl-http-objects": operations.objects,
     "hitl-http-operations": operations.page,
     "hitl-http-overview": operations.overview,

@@ -179,14 +179,16 @@ def services() -> str:
 
 def signals() -> str:
     """Return the documentation of the signals."""
+    return markdown.page(
+        _autodoc("data", f"{sources.SIGNALS}.{name}", "no-value") for name in _list_signals()
+    )
+
+
+def _list_signals() -> list[str]:
     from django.dispatch import Signal
 
-    found = sources.load(sources.SIGNALS)
-    return markdown.page(
-        _autodoc("data", f"{sources.SIGNALS}.{name}", "no-value")
-        for name, value in vars(found).items()
-        if isinstance(value, Signal)
-    )
+    found = vars(sources.load(sources.SIGNALS))
+    return [name for name, value in found.items() if isinstance(value, Signal)]
 
 
 def dispatchers() -> str:
@@ -231,7 +233,10 @@ def _section(path: str) -> str:
 
 
 def _autodoc(kind: str, path: str, *options: str) -> str:
-    lines = [f".. auto{kind}:: {path}", *(f"   :{option}:" for option in options)]
+    lines = [f".. auto{kind}:: {path}"]
+    for option in options:
+        name, _, value = option.partition(" ")
+        lines.append(f"   :{name}: {value}".rstrip())
     return markdown.directive("eval-rst", "", "\n".join(lines))
 
 
@@ -249,6 +254,40 @@ def _written(value: Any) -> str:
     if isinstance(value, frozenset):
         return ", ".join(sorted(map(str, value)))
     return str(value).replace("typing.", "") if not isinstance(value, str) else repr(value)
+
+
+def extensions() -> str:
+    """Return the documentation of the names for optional apps of other packages."""
+    return markdown.page(map(_document_extension_name, sources.EXTENSIONS.items()))
+
+
+def _document_extension_name(item: tuple[str, Sequence[str]]) -> str:
+    path, members = item
+    kind = _get_autodoc_type(sources.load(path)) or "data"
+    options = [f"members {', '.join(members)}"] if members else []
+    return _autodoc(kind, path, *options, *(["no-value"] if kind == "data" else []))
+
+
+def list_public() -> set[str]:
+    """Return the dotted paths of all names in the reference, without commands and URLs."""
+    grouped = [_find_shortest_path(path) for paths in GROUPS.values() for path in paths]
+    modules = [
+        f"{path}.{name}"
+        for path in (sources.SERVICES, sources.TESTING, sources.WEBHOOK_SERVICES)
+        for name in getattr(sources.load(path), "__all__", ())
+    ]
+    signals = [f"{sources.SIGNALS}.{name}" for name in _list_signals()]
+    return {
+        *grouped,
+        *modules,
+        *signals,
+        *map(public_path, classes()),
+        *sources.MODELS,
+        *sources.DISPATCHERS,
+        *sources.EXTENSIONS,
+        sources.POLICY,
+        sources.DISPATCHER,
+    }
 
 
 def index() -> str:

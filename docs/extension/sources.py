@@ -55,6 +55,40 @@ DISPATCHERS = (
     "hitl_django.contrib.celery.Dispatcher",
     "hitl_django.contrib.procrastinate.Dispatcher",
 )
+#: Names for optional apps of other packages. A class is followed by its public members, if it has
+#: others.
+EXTENSIONS: Mapping[str, Sequence[str]] = {
+    "hitl_django.extensions.register": (),
+    "hitl_django.extensions.Extension": (),
+    "hitl_django.extensions.Table": (),
+    "hitl_django.extensions.Guests": (),
+    "hitl_django.extensions.Archive": ("column", "read", "write", "restore"),
+    "hitl_django.extensions.AdminLink": (),
+    "hitl_django.extensions.Finding": (),
+    "hitl_django.extensions.Event": (),
+    "hitl_django.events.EventName": (),
+    "hitl_django.events.publish": (),
+    "hitl_django.admin.add_pages": (),
+    "hitl_django.admin.panels.Panel": ("get_context", "get_initial", "perform"),
+    "hitl_django.permissions.get_policy": (),
+    "hitl_django.permissions.select_visible": (),
+    "hitl_django.audit.label_user": (),
+    "hitl_django.db.write_batch.WriteBatch": ("insert", "after_write"),
+    "hitl_django.db.bulk_insert.BulkInsert": (),
+    "hitl_django.task_queue.dispatcher.enqueue_task": (),
+    "hitl_django.conf.hitl": (),
+    "hitl_django.conf.kinds.setting": (),
+    "hitl_django.conf.kinds.count": (),
+    "hitl_django.conf.kinds.days_by_graph": (),
+    "hitl_django.conf.kinds.flag": (),
+    "hitl_django.conf.kinds.one_of": (),
+    "hitl_django.conf.kinds.positive": (),
+    "hitl_django.conf.kinds.positive_or_none": (),
+    "hitl_django.conf.kinds.rate": (),
+    "hitl_django.conf.kinds.share": (),
+    "hitl_django.conf.kinds.slots": (),
+    "hitl_django.conf.kinds.url": (),
+}
 SIGNALS = "hitl_django.signals"
 SERVICES = "hitl_django.services"
 TESTING = "hitl_django.testing"

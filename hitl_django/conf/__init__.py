@@ -53,6 +53,7 @@ def _load() -> Iterator[tuple[str, Any]]:
         yield from ((name, getattr(values, name)) for name in names)
 
 
+#: The values of the keys of HITL as attributes, such as ``hitl.LEASE_SECONDS``.
 hitl = LazySettings()
 
 

@@ -8,21 +8,22 @@ from hitl_django.extensions import AdminLink, Extension, Table, register
 
 
 class RatingsConfig(AppConfig):
-    name = "tests.extensions.ratings"
+    name = __name__.rpartition(".")[0]
     label = "ratings"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         from . import ratings
+        from .conf import RatingSettings
         from .models import Rating
 
         register(
             Extension(
                 name=self.label,
-                verbs={"ratings": "tests.extensions.ratings.list_ratings"},
-                api_urls="tests.extensions.ratings.urls",
-                urls="tests.extensions.ratings.public_urls",
-                panels={"ratings": "tests.extensions.ratings.panels.RatingPanel"},
+                verbs={"ratings": f"{self.name}.list_ratings"},
+                api_urls=f"{self.name}.urls",
+                urls=f"{self.name}.public_urls",
+                panels={"ratings": f"{self.name}.panels.RatingPanel"},
                 admin_links=[AdminLink("All ratings", Rating, "changelist")],
                 audit_verbs={"rate": "Rated a request"},
                 tables=[
@@ -36,6 +37,9 @@ class RatingsConfig(AppConfig):
                 ],
                 sweep=[ratings.delete_empty],
                 doctor=[ratings.report_missing],
+                tasks=[ratings.REMIND],
+                events={ratings.REQUESTED: "rating requested"},
+                settings=RatingSettings,
                 subscribers=[ratings.prepare_rating],
             )
         )

@@ -8,9 +8,10 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest
 
-from hitl_django import audit
 from hitl_django.admin.panels import Panel
-from hitl_django.engine.errors import InvalidInputError
+from hitl_django.audit import label_user
+from hitl_django.conf import hitl
+from hitl_django.errors import InvalidInputError
 from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
 
@@ -18,8 +19,14 @@ from .models import Rating
 
 
 class RatingForm(forms.Form):
-    stars = forms.IntegerField(min_value=1, max_value=5)
+    stars = forms.IntegerField(min_value=1)
     remark = forms.CharField(required=False, widget=forms.Textarea)
+
+    def clean_stars(self) -> int:
+        stars: int = self.cleaned_data["stars"]
+        if stars > hitl.RATING_MAX_STARS:
+            raise forms.ValidationError(f"At most {hitl.RATING_MAX_STARS} stars.")
+        return stars
 
 
 class RatingPanel(Panel):
@@ -43,6 +50,6 @@ class RatingPanel(Panel):
         Rating.objects.update_or_create(
             interrupt=interrupt,
             rater=request.user,
-            defaults={**form.cleaned_data, "rater_label": audit.label_user(request.user)},
+            defaults={**form.cleaned_data, "rater_label": label_user(request.user)},
         )
         return "Your rating was stored."

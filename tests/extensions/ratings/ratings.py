@@ -6,16 +6,27 @@ from collections.abc import Iterator
 
 from hitl_django.db.bulk_insert import BulkInsert
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.events import publish
 from hitl_django.extensions import Event, Finding
+from hitl_django.task_queue.dispatcher import enqueue_task
 
 from .models import Rating
 
+#: The event of a new assignment, and the task that follows it.
+REQUESTED, REMIND = "rating.requested", f"{__name__}.remind"
 _NEW = BulkInsert(Rating, ["interrupt_id", "stars", "remark", "rater_label"], fresh=True)
 
 
 def prepare_rating(batch: WriteBatch, event: Event) -> None:
     if event.name == "interrupt.assigned" and event.data["to"]:
-        batch.insert(_NEW, [[event.data["interrupt_id"], 0, "", ""]])
+        interrupt_id = event.data["interrupt_id"]
+        batch.insert(_NEW, [[interrupt_id, 0, "", ""]])
+        publish(batch, REQUESTED, event.graph, interrupt_id=interrupt_id)
+        enqueue_task(REMIND, interrupt_id, batch)
+
+
+def remind(interrupt_id: str) -> None:
+    Rating.objects.filter(interrupt=interrupt_id, stars=0).update(remark="Please rate this.")
 
 
 def delete_empty() -> None:

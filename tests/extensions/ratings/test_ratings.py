@@ -150,9 +150,7 @@ class TestPanel:
         assert self.rate(interrupt, "nina", **{"ratings-stars": "4"}).status_code == 403
         assert not Rating.objects.exists()
 
-    @pytest.mark.parametrize(
-        ("stars", "error"), [("9", "less than or equal to 5"), ("1", "is missing")]
-    )
+    @pytest.mark.parametrize(("stars", "error"), [("9", "At most 5 stars"), ("1", "is missing")])
     def test_extension_panel_with_invalid_value_shows_error_and_typed_value(
         self, interrupt: Interrupt, stars: str, error: str
     ) -> None:
