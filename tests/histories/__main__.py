@@ -1,8 +1,9 @@
-"""Saves threads as this version of the code stores them.
+"""Saves threads as this version of the code stores them, and the example app.
 
     python -m tests.histories NAME
 
-writes tests/histories/NAME.json, which stays as it is from then on: made once for each release.
+writes tests/histories/NAME.json and apps/NAME.json, which stay as they are from then on: made once
+for each release.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MODELS = (
 def main(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["DATABASE_URL"] = f"sqlite:///{folder}/history.sqlite3"
-        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.extensions.settings")
         import django
 
         django.setup()
@@ -33,6 +34,7 @@ def main(name: str) -> None:
         from django.core.management import call_command
         from django.core.serializers.json import DjangoJSONEncoder
 
+        from tests.histories import example_app
         from tests.histories.stages import make
 
         class Exact(DjangoJSONEncoder):
@@ -47,6 +49,7 @@ def main(name: str) -> None:
         rows = [row for model in models for row in model.objects.order_by("pk")]
         text = serializers.serialize("json", rows, indent=1, cls=Exact)
         (HERE / f"{name}.json").write_text(text)
+        example_app.save(name)
 
 
 if __name__ == "__main__":

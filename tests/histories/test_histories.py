@@ -21,13 +21,15 @@ from tests import databases
 from tests.chaos import invariants
 from tests.reading import values_of
 
-from . import graphs
+from . import example_app, graphs
 from .__main__ import HERE
 from .stages import ended, finish, make
 from .upgrade import SCHEMAS
 
 ROOT = HERE.parents[1]
 SAVED = sorted(HERE.glob("*.json"))
+#: The faults of threads that were all finished.
+FINISHED: dict[str, list[str]] = {"left": [], "errors": [], "record": [], "invariants": []}
 
 
 @pytest.fixture(autouse=True)
@@ -88,23 +90,70 @@ def test_database_of_earlier_version_is_migrated_and_its_threads_finished(
     name: str, tmp_path: Path
 ) -> None:
     with new_database(tmp_path) as url:
-        upgraded = subprocess.run(
-            [sys.executable, "-m", "tests.histories.upgrade", name],
-            cwd=ROOT,
-            env={**os.environ, "DATABASE_URL": url},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-    assert upgraded.returncode == 0, upgraded.stderr
-    assert json.loads(upgraded.stdout) == {
-        "left": [], "errors": [], "record": [], "invariants": []
-    }  # fmt: skip
+        assert run_program("tests.histories.upgrade", name, url) == FINISHED
+
+
+def run_program(program: str, name: str, url: str) -> Any:
+    """Return the JSON that a program of this folder prints about a database."""
+    ran = subprocess.run(
+        [sys.executable, "-m", program, name],
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": url},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+@pytest.mark.process
+@pytest.mark.promise("P16")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_example_app_of_version_works_in_the_migrated_database(name: str, tmp_path: Path) -> None:
+    with new_database(tmp_path) as url:
+        assert run_program("tests.histories.upgrade_app", name, url) == {
+            "rows": [
+                ["paused", 2, "The thread is paused."],
+                ["finished", 4, "The thread is finished."],
+            ],
+            "verb": ["4", "stars"],
+            "API": [2, 4],
+            "API without a user": 403,
+            "page": "2 ratings",
+            "page of the admin": 200,
+            "link in queue": True,
+            "link in decisions": True,
+            "panel": True,
+            "panel with an error": True,
+            "panel with a rating": [302, 5],
+            "audit verb": "Rated a request",
+            "event": ["rating requested", True],
+            "setting": True,
+            "subscriber": ["interrupt.assigned", "rating.requested"],
+            "task": ["Please rate this."],
+            "sweep": [0, 3],
+            "threads": FINISHED,
+            "exported": [["paused", 2], ["finished", 4]],
+            "archived": [2, 0, True],
+            "pseudonymized": [True, True],
+            "erased": [[2, "The thread is paused."], [4, ""], [5, ""]],
+            "doctor": True,
+        }
+
+
+@pytest.mark.promise("P16")
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_interface_for_apps_of_version_is_kept(name: str) -> None:
+    saved = example_app.read(name)["interface"]
+    assert [*example_app.find_breaks(saved, example_app.describe_interface())] == []
 
 
 def test_every_saved_history_has_a_saved_database_schema() -> None:
     assert {path.stem for path in SAVED} == SCHEMAS.keys() != set()
+    assert {path.stem for path in example_app.SAVED.iterdir()} == SCHEMAS.keys()
 
 
 @pytest.mark.promise("P16")

@@ -26,6 +26,14 @@ def main(name: str) -> None:
     django.setup()
     from django.core.management import call_command
 
+    call_command("migrate", "hitl_django", SCHEMAS[name], verbosity=0)
+    write_rows(read_rows(name), ("hitl_django", SCHEMAS[name]))
+    call_command("migrate", verbosity=0)
+    print(json.dumps(finish_threads()))
+
+
+def finish_threads() -> dict[str, list[str]]:
+    """Let every thread come to its end, and return what is wrong then."""
     from hitl_django import audit
     from hitl_django.models import Run, Thread
     from tests.chaos import invariants
@@ -33,35 +41,32 @@ def main(name: str) -> None:
     from . import graphs
     from .stages import ended, finish
 
-    call_command("migrate", "hitl_django", SCHEMAS[name], verbosity=0)
-    write_rows(name)
-    call_command("migrate", verbosity=0)
     graphs.register()
     finish()
-
     threads = Thread.objects.all()
-    print(
-        json.dumps(
-            {
-                "left": sorted(set(threads.values_list("thread_id", flat=True)) - ended()),
-                "errors": sorted(set(Run.objects.values_list("error", flat=True)) - {""}),
-                "record": [str(fault) for one in threads if (fault := audit.find_first_fault(one))],
-                "invariants": [str(fault) for fault in invariants.faults()],
-            }
-        )
-    )
+    return {
+        "left": sorted(set(threads.values_list("thread_id", flat=True)) - ended()),
+        "errors": sorted(set(Run.objects.values_list("error", flat=True)) - {""}),
+        "record": [str(fault) for one in threads if (fault := audit.find_first_fault(one))],
+        "invariants": [str(fault) for fault in invariants.faults()],
+    }
 
 
-def write_rows(name: str) -> None:
-    """Insert the rows that a version saved, with the models of its last migration."""
+def read_rows(name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads((HERE / f"{name}.json").read_text())
+    return rows
+
+
+def write_rows(saved: list[dict[str, Any]], *migrations: tuple[str, str]) -> None:
+    """Insert the rows that a version saved, with the models of its last migrations."""
     from django.core.management.color import no_style
     from django.db import connection
     from django.db.migrations.executor import MigrationExecutor
 
     loader = MigrationExecutor(connection).loader
-    models = loader.project_state(("hitl_django", SCHEMAS[name])).apps
+    models = loader.project_state([*migrations]).apps
     rows: dict[Any, list[Any]] = {}
-    for row in json.loads((HERE / f"{name}.json").read_text()):
+    for row in saved:
         model = models.get_model(row["model"])
         rows.setdefault(model, []).append(model(pk=row["pk"], **convert(model, row["fields"])))
     for model, instances in rows.items():

@@ -1,0 +1,8 @@
+"""The settings of the tests, with the example app that a release saved."""
+
+from __future__ import annotations
+
+from tests.settings import *  # noqa: F403
+from tests.settings import INSTALLED_APPS
+
+INSTALLED_APPS = [*INSTALLED_APPS, "ratings"]
