@@ -160,7 +160,6 @@ def list_files(path: Path) -> Iterator[Path]:
 
 
 def _port_file(path: Path) -> tuple[str, str, list[PortFinding]]:
-    """Return a file's source, the source with changed imports, and the lines to check."""
     source = ""
     try:
         source = path.read_bytes().decode("utf-8-sig")

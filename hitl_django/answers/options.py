@@ -123,7 +123,10 @@ def read_options(interrupt: Interrupt) -> AnswerOptions:
 
 
 def choose_decisions(options: AnswerOptions, wanted: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the wanted decision types that are possible, or all possible ones if none is."""
+    """Return the wanted decision types that are possible for the interrupt.
+
+    If none of them is possible, return all decision types that are possible.
+    """
     possible = options.possible
     if options.editable is not None and not options.editable:
         possible = tuple(type_ for type_ in possible if type_ != EDIT) or possible
@@ -177,7 +180,10 @@ def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) 
 
 
 def add_reason(options: AnswerOptions, type: str, value: Any, reason: str) -> Any:  # noqa: A002
-    """Return the value of a decision, or the reason if the dialect sends it with a rejection."""
+    """Return the value of a decision.
+
+    In some dialects, the value of a rejection without a value is the reason.
+    """
     sends_reason = type == REJECT and options.rules.rejects_with_reason
     return reason if sends_reason and value is UNSET and reason.strip() else value
 

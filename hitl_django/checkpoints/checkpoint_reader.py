@@ -183,7 +183,7 @@ class _Decoded:
         self.writes: list[PendingWrite] = []
 
     def decode(self) -> None:
-        """Decode the data that isn't needed to compare the metadata."""
+        """Decode the record and the inline values, which aren't needed to filter by metadata."""
         self.record = codec.decode(self.payloads.data)
         self.values, self.is_whole = inline_values.unpack(self.payloads.scalars)
 

@@ -102,7 +102,10 @@ class BulkInsert:
     def statements(
         self, connection: BaseDatabaseWrapper, rows: Rows, key: NewKey | None = None
     ) -> list[tuple[str, list[Any]]]:
-        """Return one statement, or several if the rows exceed the limit of one statement."""
+        """Return the statements that insert the rows, each with its parameters.
+
+        One statement is sufficient unless the rows exceed the limit of one statement.
+        """
         text = self._text(connection)
         if len(rows) == 1:
             return [(text.one, self.parameters(connection, rows, key))]

@@ -41,7 +41,7 @@ def read_clock(using: str) -> datetime:
 
 
 def to_stored(moment: datetime) -> datetime:
-    """Return a time as Django stores it: aware, or with USE_TZ off naive and local."""
+    """Return a time as Django stores it: aware, or naive and local if USE_TZ is off."""
     if timezone.is_aware(moment) == settings.USE_TZ:
         return moment
     return timezone.make_aware(moment) if settings.USE_TZ else timezone.make_naive(moment)

@@ -80,7 +80,7 @@ def require_text(value: Any, pointer: str = "") -> str:
 
 
 def require_members(value: dict[str, Any], *names: str, pointer: str = "") -> None:
-    """Raise InvalidAnswerError unless an object has exactly these members."""
+    """Raise InvalidAnswerError unless the object has exactly the members ``names``."""
     missing, unknown = (
         ValidationMessage.make(_("is required")),
         ValidationMessage.make(_("is unexpected")),

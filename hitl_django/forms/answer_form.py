@@ -428,8 +428,8 @@ class AnswerForm(forms.Form):
     def _is_present(self, entry: Entry) -> bool:
         """Return whether an entry is part of the value.
 
-        An original entry is part of the value unless it is removed, a new entry only if it has
-        input.
+        An original entry is part of the value unless it is removed. A new entry is part of the
+        value only if it has input.
         """
         if entry.removed:
             return not self[entry.removed].data

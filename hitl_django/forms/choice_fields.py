@@ -266,7 +266,6 @@ def _label(value: JSON) -> Any:
 
 
 def _spell(items: SchemaNode, value: JSON) -> str:
-    """Return the line that represents a value."""
     if items.kind == "decimal" and isinstance(value, str):
         return format_number(value)
     return _line(value)

@@ -370,7 +370,10 @@ class _Reader:
 
 
 def _rows_of(items: SchemaNode, known: SchemaNode) -> SchemaNode:
-    """Return a list of objects as rows; nested lists of objects keep the node ``known``."""
+    """Return ``known`` as a list with one row per object of ``items``.
+
+    Return ``known`` unchanged if ``items`` aren't objects, or contain lists of objects.
+    """
     shapes = items.alternatives if items.kind == "union" else (items,)
     if not all(shape.kind == "object" and shape.properties for shape in shapes):
         return known
@@ -391,7 +394,6 @@ def _parts(schema: dict[str, JSON]) -> list[dict[str, JSON]]:
 
 
 def _choice_of(read: list[SchemaNode], known: SchemaNode) -> SchemaNode:
-    """Return named constants as one choice."""
     options = tuple(alternative.options[0] for alternative in read)
     if any(isinstance(option, dict | list) or option is None for option in options):
         return known

@@ -41,9 +41,10 @@ def draw_svg(
     failed: Collection[str] = (),
     ident: str = "hitl-graph",
 ) -> SafeString:
-    """Return a picture as SVG; ``visited`` and the other states contain ids of nodes.
+    """Return a picture as SVG, with marks for the states of nodes.
 
-    ``ident`` is the prefix of the ids in the drawing and must be unique on a page.
+    ``visited``, ``paused``, ``next`` and ``failed`` contain ids of nodes. ``ident`` is the prefix
+    of the ids in the drawing and must be unique on a page.
     """
     # If a node has several states, the last state in this dict is shown.
     nodes = {VISITED: visited, NEXT: next, FAILED: failed, PAUSED: paused}

@@ -188,7 +188,7 @@ class _Attempts:
         return False
 
     def faults(self) -> Errors:
-        """Return the errors of the matching branch, or one error about all branches."""
+        """Return the errors of the branch with the value's type, or one error for the union."""
         return self.kept or [ValidationError("matches none of the given schemas")]
 
 

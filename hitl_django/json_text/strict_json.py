@@ -166,7 +166,6 @@ def check_extent(text: str, *, depth: int, items: int, what: str) -> None:
 
 
 def _locate(value: Any, path: tuple[str | int, ...], storable: bool) -> Iterator[Violation]:
-    """Yield the violations within a value, each with its path."""
     if isinstance(value, str):
         if storable and _UNSTORABLE.search(value):
             yield Violation("unstorable_text", value, path)

@@ -47,7 +47,7 @@ def redact_value(value: Any, most: int, redact: Iterable[str] = ()) -> tuple[Any
 
 
 class _Redaction:
-    """The conversion of one value: the remaining size, and whether a part was omitted."""
+    """The state of one conversion: the remaining size, and whether a part was omitted."""
 
     __slots__ = ("cut", "left", "redact")
 

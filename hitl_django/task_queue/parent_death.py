@@ -45,7 +45,7 @@ def follow_parent() -> None:
 
 
 def extend_to_forks(generations: int) -> None:
-    """Let forks of this process end with it, for a number of generations.
+    """Let forks of this process end when this process ends, for a number of generations.
 
     If this process doesn't end with its own parent, do nothing.
     """

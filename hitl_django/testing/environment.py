@@ -158,7 +158,7 @@ class GraphEnvironment:
             )
 
     def assert_finished(self, run: RunInfo | UUID | str, **values: Any) -> Any:
-        """Assert that a run has succeeded with these values in its state, and return its result."""
+        """Assert that a run has succeeded with ``values`` in its state, and return its result."""
         self._assert_state(run, Run.State.SUCCEEDED)
         result = services.run_result(_find_id(run))
         for name, value in values.items():

@@ -39,7 +39,7 @@ def apply_terms(
     terms: float | Mapping[str, float | None] | None,
     command: str,
 ) -> None:
-    """Call ``act`` for threads that ended before a number of days, for one batch in total.
+    """Call ``act`` for threads that ended more than a number of days ago, for one batch.
 
     ``act`` gets the days, the maximum number of threads and the graph, and returns the number of
     processed threads. ``done`` and ``command`` are used in log messages: ``done`` is a participle
@@ -98,12 +98,13 @@ def _list_graphs(using: str) -> list[str]:
 
 
 def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
-    """Delete threads that ended before a number of days, oldest first; return their number.
+    """Delete threads that ended more than ``days`` days ago; return their number.
 
-    ``graph`` limits the deletion to one graph. All data of the threads is deleted: state, runs,
-    interrupts, decisions and audit log. Each transaction deletes at most ``BATCH`` threads.
-    Archived threads are deleted last. If rows of the project prevent the deletion of a thread, the
-    other threads are deleted first. The first such error is then raised.
+    Threads that ended first are deleted first. ``graph`` limits the deletion to one graph. All data
+    of the threads is deleted: state, runs, interrupts, decisions and audit log. Each transaction
+    deletes at most ``BATCH`` threads. Archived threads are deleted last. If rows of the project
+    prevent the deletion of a thread, the other threads are deleted first. The first such error is
+    then raised.
     """
     using = write_alias()
     deleted, refused = 0, list[Exception]()
@@ -123,7 +124,7 @@ def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
 
 
 def _delete_archived(model: type[Model], days: float, limit: int, graph: str | None) -> int:
-    """Delete archived threads that ended before a number of days; return their number."""
+    """Delete archived threads that ended more than ``days`` days ago; return their number."""
     archived = model._default_manager.using(write_alias())
     old = _filter_graph(archived.filter(ended_at__lt=_subtract_days(days)), graph)
     deleted = 0
@@ -162,7 +163,7 @@ def _delete_together(using: str, days: float, chosen: list[int]) -> int:
 
 
 def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
-    """Prune threads that ended before a number of days to their newest checkpoints.
+    """Prune threads that ended more than ``days`` days ago to their newest checkpoints.
 
     The newest state and the decisions are kept. Yield the number of pruned threads after each
     batch. If a thread can't be pruned, the other threads are pruned first. The first such error is
@@ -195,7 +196,7 @@ def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
 
 @retry_on_conflict
 def delete_events(days: float, limit: int) -> int:
-    """Delete the events of runs that ended before a number of days; return the number of runs.
+    """Delete events of runs that ended more than ``days`` days ago; return the runs' number.
 
     Each transaction deletes the events of at most ``BATCH`` runs. The row of a run stores which of
     its events remain.
@@ -229,7 +230,7 @@ def iterate_batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]
 
 
 def _select_ended(using: str, days: float) -> QuerySet[Thread]:
-    """Return the threads that ended before a number of days and have no waiting runs."""
+    """Return the threads without waiting runs that ended more than ``days`` days ago."""
     return Thread.objects.using(using).filter(ended_at__lt=_subtract_days(days), has_waiting=False)
 
 

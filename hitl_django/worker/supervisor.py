@@ -127,7 +127,6 @@ class Supervisor:
             connections.close_all()
 
     def _run_once(self) -> str:
-        """Run the processes until there is a fault, and return the fault."""
         pipe, child, grace = SupervisorPipe(), None, self.grace
         try:
             # Otherwise, a started process could be missing in the list.

@@ -161,7 +161,6 @@ def _write_curve(points: Sequence[Point]) -> str:
 
 
 def _write_arrowhead(points: Sequence[Point]) -> str:
-    """Return an arrowhead at the last point, in the direction of the last segment."""
     (from_x, from_y), (x, y) = points[-2], points[-1]
     if from_y == y:
         back = HEAD * 1.6 if from_x > x else -HEAD * 1.6

@@ -91,7 +91,6 @@ async def _perform_saver_call(effect: SaverCall | Call, saver: BaseCheckpointSav
 
 
 def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
-    """Start a call and return an awaitable for its result."""
     action = call.action
     if action.is_async:
         given = get_injected(context, action) if action.injected else {}
@@ -152,7 +151,6 @@ async def _perform(context: TaskContext) -> Task:
 
 
 async def _call_once(context: TaskContext, action: Action) -> None:
-    """Run a task that consists of a single call."""
     try:
         output = await _acall(context, Call(action, context.task.input))
     except BaseException as error:

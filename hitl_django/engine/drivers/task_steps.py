@@ -42,7 +42,6 @@ def _called(context: TaskContext, action: Action, value: Any) -> Any:
 
 
 def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
-    """Run an async function to its end on a new event loop, as workers do."""
     _refuse_loop(context)
     return _run_on_loop(
         context, _awaited(context, action.call(value, **get_injected(context, action)))

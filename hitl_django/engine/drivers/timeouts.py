@@ -175,7 +175,7 @@ class TimedContext(TaskContext):
         super().progress()
 
     def heartbeat(self) -> None:
-        """Report progress explicitly signalled by the node, here and in the calling nodes."""
+        """Report progress signalled by the node, to this attempt and to the calling nodes."""
         if self.watch is not None:
             self.watch.touch()
         self.run.runtime.heartbeat()

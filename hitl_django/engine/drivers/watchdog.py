@@ -77,7 +77,7 @@ class Watchdog:
                     self.remove(worker)
 
     def _wait_for_worker(self) -> bool:
-        """Wait to be woken; return False if no worker is added within the maximum time."""
+        """Wait until a worker is added; return False if none is added within the maximum time."""
         with self._changed:
             self._asleep = True
             # A worker added before the previous line did not wake the OS thread, because the thread

@@ -233,7 +233,7 @@ def _find_returned(annotation: Any) -> Any:
 
 
 def _positions(function: Any, names: Sequence[str]) -> dict[str, int]:
-    """Return the position of each parameter in ``names``; a keyword-only one has sys.maxsize."""
+    """Return the position of each named parameter, or sys.maxsize if it is keyword-only."""
     if not names:
         return {}
     return {

@@ -40,7 +40,7 @@ class Policies:
         return cls(retries, cache, TimeoutPolicy.coerce(timeout))
 
     def over(self, default: Policies) -> Policies:
-        """Return these policies, with ``default`` for each policy that isn't set.
+        """Return a copy in which policies that aren't set have the values of ``default``.
 
         A handler node gets no default handler. A handler node's results aren't cached, because they
         depend on a failure.

@@ -28,7 +28,7 @@ def build_result(state: LoopState, version: str) -> Any:
 
 
 def raise_outcome(state: LoopState) -> None:
-    """Raise the error of the run, or its pause if the run was started by a task."""
+    """Raise the error of a run; for a run called by a task, also raise the pause."""
     failure = find_failure(state)
     if failure is not None:
         raise failure

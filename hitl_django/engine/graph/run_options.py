@@ -240,7 +240,6 @@ def _make_root_run(
 def _make_hosted_run(
     graph: CompiledGraph, config: RunnableConfig, options: Options, host: Any
 ) -> RunContext:
-    """Return the context of a run inside a LangGraph node."""
     context = host.context if options.context is None else options.context
     run = RunContext(
         config=config,

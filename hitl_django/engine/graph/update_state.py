@@ -222,7 +222,6 @@ def _apply_command(change: _Change, command: Command[Any]) -> Save:
 
 
 def _copy_checkpoint(change: _Change, values: Any) -> Generator[Any, Any, None]:
-    """Copy the addressed checkpoint as a fork, and apply the given updates to the copy."""
     saved = change.saved
     if saved is None:
         raise InvalidUpdateError("Cannot copy a non-existent checkpoint")

@@ -55,7 +55,6 @@ def _apply_tasks(state: LoopState) -> bool:
 
 
 def _finish_step(state: LoopState) -> None:
-    """Prepare the next step from the new channel state."""
     state.statuses = {}
     state.run.resuming = False
     state.run.answers = {}

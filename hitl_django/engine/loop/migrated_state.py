@@ -1,4 +1,4 @@
-"""Replacement of a thread's state for a later version of its graph."""
+"""Replacement of a thread's stored state after a migration to a newer graph version."""
 
 from __future__ import annotations
 

@@ -42,7 +42,6 @@ def open_run(state: LoopState) -> Iterable[Effect]:
 
 
 def _begin(state: LoopState) -> Iterable[Effect]:
-    """Start a run without stored data."""
     _restore(state, None)
     if isinstance(state.job.input, Command):
         refuse_command(state, state.job.input, None)
@@ -218,7 +217,6 @@ def _continues(state: LoopState, command: Command[Any] | None, saved: Checkpoint
 
 
 def _refuse_removed(state: LoopState) -> None:
-    """Raise GraphChangedError if a pending node was removed from the graph."""
     spec, channels = state.spec, state.channel_state
     due = [
         node
@@ -308,7 +306,7 @@ def _apply_input(state: LoopState) -> Effects:
 
 
 def _make_finished_start_task(state: LoopState, writes: Sequence[Write]) -> Task | None:
-    """Return the hidden first task as finished, or None if it does more than pass on the input."""
+    """Return the hidden first task as finished, or None if the task has to run."""
     node = state.graph.nodes.get(START)
     if node is None or len(writes) != 1 or writes[0][0] != START:
         return None
@@ -395,7 +393,6 @@ def _is_answered(
 
 
 def _restore(state: LoopState, saved: CheckpointTuple | None) -> None:
-    """Restore the state from a stored checkpoint, or initialize it without a checkpoint."""
     step = saved.metadata.get("step", -1) + 1 if saved else -1
     state.channel_state = restore_channels(state.spec, saved.checkpoint if saved else None)
     if saved:

@@ -325,7 +325,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         raise NotImplementedError
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints whose metadata contain one of the ids as ``run_id``."""
+        """Delete the checkpoints whose metadata contains one of the ids as ``run_id``."""
         raise NotImplementedError
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:

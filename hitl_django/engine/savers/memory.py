@@ -365,7 +365,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         *,
         is_last: bool,
     ) -> _GrownValue | None:
-        """Return a grown value with the added entries, or None if the whole value must be stored.
+        """Return the stored value extended by the added entries, or None to store a whole value.
 
         At the last commit of a run, the result is compared with the whole value.
         """

@@ -72,8 +72,8 @@ class SharedValues:
     def encode_writes(self, writes: Sequence[Sequence[Any]]) -> Sequence[bytes]:
         """Return the encoded channel writes in parts; each write is a list of channel and value.
 
-        A value shared with a channel is a separate part, which is the same bytes object as for the
-        channel.
+        A value shared with a channel is a separate part, which is the same bytes object that the
+        channel stores.
         """
         if not self._parts:
             return (self._codec.encode(writes),)

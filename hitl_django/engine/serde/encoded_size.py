@@ -85,7 +85,7 @@ def has_entries(data: bytes) -> bool:
 
 
 def is_dict(data: bytes) -> bool:
-    """Return whether an encoded value with entries is a dict."""
+    """Return whether an encoded list or dict is a dict."""
     return data[0] < 0x90 or data[0] > 0xDD
 
 

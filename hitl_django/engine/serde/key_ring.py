@@ -76,7 +76,6 @@ class KeyRing(CipherProtocol):
     # The methods below implement the interface of a cipher for EncryptedSerializer.
 
     def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
-        """Return the cipher's name and the encrypted bytes."""
         return NAME, self.encrypt_bytes(plaintext)
 
     def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
@@ -93,7 +92,6 @@ class KeyRing(CipherProtocol):
 
 
 def _read_key(text: str) -> tuple[bytes, bytes]:
-    """Return the id and the bytes of a key."""
     try:
         key = base64.urlsafe_b64decode(text.encode("ascii"))
     except (AttributeError, ValueError, binascii.Error):

@@ -17,17 +17,17 @@ class UntypedSerializerProtocol(Protocol):
 
 @runtime_checkable
 class SerializerProtocol(Protocol):
-    """A serializer that returns a kind in addition to the bytes."""
+    """A serializer that returns bytes together with a kind, which names the encoding."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """Return a value's kind and bytes."""
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value for a kind and bytes."""
+        """Return the value encoded in the bytes of the given kind."""
 
 
 class CipherProtocol(Protocol):
-    """A cipher that encrypts bytes and decrypts bytes by the cipher's name."""
+    """A cipher that encrypts bytes, and decrypts bytes given the name of their cipher."""
 
     def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
         """Return the cipher's name and the encrypted bytes."""

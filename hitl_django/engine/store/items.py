@@ -69,7 +69,6 @@ class SearchItem(Item):
         self.score = score
 
     def dict(self) -> dict[str, Any]:
-        """Return the item as plain JSON."""
         return {**super().dict(), "score": self.score}
 
 

@@ -556,7 +556,7 @@ async def astore_steps(context: TaskContext) -> None:
 
 
 def store_results(context: TaskContext) -> None:
-    """Store the results of once() if the run stores results while the task runs."""
+    """Store the results of once() immediately; without a saver, do nothing."""
     if context.build_results() is not None:
         with saver_calls():
             context.perform(_store_results, context)
