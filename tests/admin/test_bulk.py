@@ -67,7 +67,7 @@ def test_bulk_decision_page_query_count_is_constant_for_two_and_three_requests(
     assert queries_for(three[:2]) == queries_for(three)
 
 
-def test_bulk_approval_after_rejection_by_another_user_saves_remaining_requests(
+def test_bulk_approval_with_a_request_rejected_by_another_user_approves_remaining_requests(
     reviewer: Client, three: list[Interrupt], sam: User
 ) -> None:
     page = reviewer.post(BULK, select(three))

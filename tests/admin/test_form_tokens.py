@@ -101,7 +101,9 @@ def test_request_form_with_csrf_token_saves_the_decision(strict: Client, asked: 
     assert Decision.objects.get().type == "approve"
 
 
-def test_csrf_error_page_is_in_german(strict: Client, asked: Asked, settings: Any) -> None:
+def test_csrf_error_page_with_language_code_de_is_in_german(
+    strict: Client, asked: Asked, settings: Any
+) -> None:
     settings.LANGUAGE_CODE = "de"
     response = strict.post(page_of(asked()), {"reason": TEXT})
     assert "Es wurde nichts gespeichert." in text_of(response)

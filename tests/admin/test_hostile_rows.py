@@ -80,7 +80,9 @@ def test_closed_request_list_and_bulk_pages_escape_markup(text: str, admin_clien
         assert_inert(text_of(response))
 
 
-def test_request_page_and_searches_handle_hostile_text(admin_client: Client) -> None:
+def test_request_page_escapes_hostile_text_and_searches_for_hostile_text_return_200(
+    admin_client: Client,
+) -> None:
     for text in LONG:
         item = make_interrupt(
             {text: text}, title=escape_invisible(text)[:255], why=text, node=text[:200]

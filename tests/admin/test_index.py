@@ -132,7 +132,7 @@ def test_admin_site_with_custom_index_template_keeps_the_template() -> None:
     assert site.index_template == "own/index.html"
 
 
-def test_admin_index_request_count_is_in_german(
+def test_admin_index_request_count_with_language_code_de_is_in_german(
     reviewer: Client, person: Callable[[str], Any], settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = "de"

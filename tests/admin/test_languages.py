@@ -78,7 +78,7 @@ def test_request_page_in_german_saves_approval_and_confirms_in_german(
         ("RESPONSE_MAX_BYTES", "1e999", True, "Eine Zahl ist zu groß."),
     ],
 )  # fmt: skip
-def test_too_large_response_error_is_in_german(
+def test_too_large_response_error_for_german_browser_is_in_german(
     reviewer: Client, limit: str, reply: str, is_json: bool, words: str
 ) -> None:
     item = make_interrupt({"note": "x"})
@@ -92,7 +92,7 @@ def test_too_large_response_error_is_in_german(
 
 
 @pytest.mark.usefixtures("multilingual")
-def test_too_large_payload_notice_is_in_german(
+def test_too_large_payload_notice_for_german_browser_is_in_german(
     reviewer: Client,
 ) -> None:
     schema = {

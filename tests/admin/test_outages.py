@@ -149,7 +149,7 @@ def test_outage_page_omits_typed_values_above_the_size_limit(
 
 
 @pytest.mark.any_database
-def test_outage_page_is_in_german(
+def test_outage_page_with_language_code_de_is_in_german(
     root: Client, asked: Callable[..., Interrupt], settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = "de"

@@ -346,7 +346,7 @@ def test_start_page_query_count_is_constant_with_five_more_graphs(starter: Clien
             registry.unregister(f"one more {number}")
 
 
-def test_start_pages_are_in_german(starter: Client, settings: Any) -> None:
+def test_start_pages_with_language_code_de_are_in_german(starter: Client, settings: Any) -> None:
     settings.LANGUAGE_CODE = "de"
     assert "Lauf starten" in words(starter.get(CHOOSE))
     assert "Anderen Graphen auswählen" in words(starter.get(form_of("approval")))

@@ -57,7 +57,7 @@ def test_rejection_with_suggested_reason_saves_suggestion_followed_by_typed_text
     assert (made.type, made.reason) == ("reject", kept)
 
 
-def test_suggested_reasons_and_replies_are_in_german(
+def test_lazy_suggested_reason_with_language_code_de_is_in_german_and_plain_text_unchanged(
     reviewer: Client, item: Interrupt, settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = "de"

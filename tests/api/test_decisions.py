@@ -436,7 +436,7 @@ def test_integer_above_64_bits_is_returned_unchanged_or_rejected_with_422(
         assert api.get("run", interrupt.run_id).json()["result"]["answer"] == number
 
 
-def test_decision_with_atomic_requests_returns_422_202_and_409_as_without(
+def test_decision_with_atomic_requests_returns_422_if_invalid_202_first_and_409_second(
     api: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)

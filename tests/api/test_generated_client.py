@@ -103,7 +103,7 @@ def test_generated_client_starts_lists_decides_and_reads_the_result(client: Made
     assert run.result == {"amount": 12, "answer": {"amount": 7, "approved": True}}
 
 
-def test_generated_client_returns_typed_problems(client: Made) -> None:
+def test_generated_api_client_parses_error_responses_as_typed_problem_models(client: Made) -> None:
     models = client.module("models")
     start = client.model("StartBody", graph="invoice", input_={"amount": 12})
     run = client.call("runs", "start_run", body=start).parsed

@@ -54,7 +54,7 @@ def test_every_api_view_requires_sign_in_and_uses_package_error_handler(pattern:
     assert view.get_exception_handler() is base.handle_exception
 
 
-def test_api_uses_authentication_of_the_project_and_ignores_its_permission_classes(
+def test_api_uses_authentication_and_ignores_permission_classes_of_rest_framework_settings(
     as_role: Any, make_interrupt: Any, settings: Any
 ) -> None:
     settings.REST_FRAMEWORK = {

@@ -19,7 +19,7 @@ from tests.conftest import PARTS as KEPT
     ("codes", "code"),
     [([0, 0], 0), ([1, 0], 1), ([0, 1], 1), ([0, 5], 0), ([5, 0], 0), ([5, 5], 5), ([1, 2], 2)],
 )
-def test_runner_exit_code_is_the_worst_exit_code_without_empty_runs(
+def test_suite_runner_exit_code_is_the_highest_exit_code_and_ignores_empty_runs(
     codes: list[int], code: int
 ) -> None:
     assert total(codes) == code
@@ -40,7 +40,7 @@ def test_runner_exit_code_is_the_worst_exit_code_without_empty_runs(
         (["--soak"], None),
     ],
 )
-def test_runner_without_paths_selects_a_part_by_its_option(
+def test_suite_runner_without_paths_selects_the_part_of_the_option(
     arguments: list[str], part: str | None
 ) -> None:
     others = [argument for argument in arguments if argument not in PARTS]
@@ -49,7 +49,7 @@ def test_runner_without_paths_selects_a_part_by_its_option(
 
 
 @pytest.mark.long
-def test_runner_quick_part_includes_tests_of_every_package() -> None:
+def test_suite_runner_quick_part_includes_tests_of_every_package() -> None:
     command = [sys.executable, "-m", "pytest", "--part", "quick", "--collect-only", "-q"]
     done = subprocess.run(
         command, cwd=ROOT, env=keep_bytecode(os.environ), capture_output=True, text=True
@@ -59,7 +59,7 @@ def test_runner_quick_part_includes_tests_of_every_package() -> None:
     assert quick == rooms - NOT_QUICK, done.stdout[-1000:]
 
 
-def test_runner_writes_bytecode_outside_read_only_sources() -> None:
+def test_suite_runner_writes_bytecode_below_var_if_python_dont_write_bytecode_is_set() -> None:
     assert keep_bytecode({"HOME": "/home"}) == {"HOME": "/home"}
     unwanted = {"PYTHONDONTWRITEBYTECODE": "1"}
     assert keep_bytecode(unwanted) == {"PYTHONPYCACHEPREFIX": str(ROOT / "var" / "bytecode")}
@@ -68,11 +68,13 @@ def test_runner_writes_bytecode_outside_read_only_sources() -> None:
 
 
 @pytest.mark.parametrize("argument", ["-n0", "--pdb", "-s", "--collect-only"])
-def test_runner_with_debugging_options_uses_one_process(argument: str) -> None:
+def test_suite_runner_with_debugging_options_uses_one_process(argument: str) -> None:
     assert spread(["tests/engine", argument]) == []
 
 
-def test_runner_runs_exclusive_tests_on_one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suite_runner_distributes_tests_by_load_group_on_two_workers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     assert spread(["-k", "name"]) == ["-n", "2", "--dist", "loadgroup"]
 

@@ -120,7 +120,7 @@ class TestRestoredDrafts:
         assert_it_comes_back(page)
         assert page.get_by_label("Amount:").input_value() == "a lot"
 
-    def test_draft_restores_selects_and_checkboxes(
+    def test_draft_restored_after_navigation_includes_selects_and_checkboxes(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         schema = {

@@ -60,7 +60,7 @@ def test_stream_of_run_without_saver_matches_langgraph(case: Case, mode: str) ->
 
 
 @pytest.mark.parametrize("case", SOME, ids=lambda case: case.name)
-def test_debug_stream_matches_langgraph(case: Case) -> None:
+def test_stream_mode_debug_matches_langgraph(case: Case) -> None:
     def call(graph: Any, value: Any, config: Any, options: Any) -> Any:
         told: list[Any] = []
         ended = attempted(

@@ -262,7 +262,7 @@ def test_value_rejected_by_serializer_raises_error_naming_the_node() -> None:
         graph.invoke({"log": []}, CONFIG)
 
 
-def test_encrypted_serializer_reads_unencrypted_data() -> None:
+def test_encrypted_serializer_reads_unencrypted_and_writes_encrypted_data() -> None:
     stored = JsonPlusSerializer().dumps_typed({"a": 1})
     serde = EncryptedSerializer(Turned())
     assert serde.loads_typed(stored) == {"a": 1}

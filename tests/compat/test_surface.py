@@ -174,7 +174,7 @@ def covers(row: str, name: str) -> bool:
     return name == row or name.startswith(f"{row}.")
 
 
-def test_public_langgraph_names_missing_here_are_documented() -> None:
+def test_public_langgraph_names_missing_from_the_package_are_documented() -> None:
     rows = read_table()
     assert sorted(n for n in find_missing() if not any(covers(row, n) for row in rows)) == []
 

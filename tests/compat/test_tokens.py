@@ -120,7 +120,7 @@ def plain(chunk: Any) -> Any:
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize(("build", "way"), WAYS)
-def test_message_stream_matches_langgraph(
+def test_stream_mode_messages_matches_langgraph(
     build: Callable[[Engine], Any], options: str, way: str
 ) -> None:
     assert streamed(build(OURS), options, way) == streamed(build(LANGGRAPH), options, way)

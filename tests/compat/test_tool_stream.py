@@ -130,7 +130,7 @@ CASES = [
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize(("build", "calls", "way"), CASES)
 @pytest.mark.parametrize("kind", ["function", "langchain tool"])
-def test_tool_stream_matches_langgraph(
+def test_stream_mode_tools_matches_langgraph(
     kind: str, build: str, calls: str, way: str, options: str
 ) -> None:
     def result(engine: Engine) -> Any:

@@ -57,7 +57,9 @@ def plain(found: Any) -> Any:
 
 @pytest.mark.parametrize("given", ["messages", "state"])
 @pytest.mark.parametrize("calls", CALLS)
-def test_validation_node_result_matches_langgraph(calls: str, given: str) -> None:
+def test_validation_node_result_for_valid_and_invalid_calls_matches_langgraph(
+    calls: str, given: str
+) -> None:
     def result(engine: Engine) -> Any:
         node = engine.prebuilt.ValidationNode([Select, add, look], format_error=say)
         messages = [HumanMessage("hi"), message(CALLS[calls])]

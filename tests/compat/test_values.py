@@ -234,27 +234,25 @@ def is_same(found: Any, value: Any) -> bool:
 
 
 @pytest.mark.parametrize("value", BOTH, ids=repr)
-def test_serialized_value_is_restored_unchanged_here_and_in_langgraph(value: Any) -> None:
+def test_serialized_value_is_restored_unchanged_as_in_langgraph(value: Any) -> None:
     assert is_same(revive(Theirs(), value), value)
     assert is_same(revive(JsonPlusSerializer(), value), value)
 
 
 @pytest.mark.parametrize(("value", "plain"), PLAIN, ids=[repr(plain) for _, plain in PLAIN])
-def test_serialized_value_is_restored_as_plain_type_here_and_in_langgraph(
-    value: Any, plain: Any
-) -> None:
+def test_serialized_value_is_restored_as_plain_type_as_in_langgraph(value: Any, plain: Any) -> None:
     assert is_same(revive(Theirs(), value), plain)
     assert is_same(revive(JsonPlusSerializer(), value), plain)
 
 
 @pytest.mark.parametrize("value", EXACT, ids=repr)
-def test_serialized_value_is_restored_unchanged_here_only(value: Any) -> None:
+def test_serialized_value_is_restored_unchanged_unlike_langgraph(value: Any) -> None:
     assert not is_same(try_theirs(value), value)
     assert is_same(revive(JsonPlusSerializer(), value), value)
 
 
 @pytest.mark.parametrize(("value", "plain"), BASES, ids=[repr(plain) for _, plain in BASES])
-def test_serialized_subclass_instance_is_restored_as_base_type_here_only(
+def test_serialized_subclass_instance_is_restored_as_base_type_unlike_langgraph(
     value: Any, plain: Any
 ) -> None:
     assert not is_same(try_theirs(value), plain)

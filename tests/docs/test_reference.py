@@ -102,7 +102,7 @@ def test_permissions_reference_lists_permissions_checked_by_the_policy() -> None
 @pytest.mark.parametrize(
     "path", [value for name, value in vars(sources).items() if name.isupper()], ids=str
 )
-def test_reference_source_object_is_importable(path: str | tuple[str, ...]) -> None:
+def test_reference_directive_source_object_is_importable(path: str | tuple[str, ...]) -> None:
     for each in [path] if isinstance(path, str) else path:
         sources.load(each)
 

@@ -36,7 +36,7 @@ def words() -> str:
     return " ".join(found for _, found in find_forged_rows())
 
 
-def test_forged_row_check_of_decided_and_erased_threads_finds_no_fault(
+def test_find_forged_rows_reports_no_row_of_decided_and_erased_threads(
     advance: Callable[[], int],
 ) -> None:
     item = decided(advance)
@@ -45,7 +45,9 @@ def test_forged_row_check_of_decided_and_erased_threads_finds_no_fault(
     assert words() == ""
 
 
-def test_forged_row_check_of_rejected_interrupt_finds_no_fault(advance: Callable[[], int]) -> None:
+def test_find_forged_rows_reports_no_row_of_a_rejected_interrupt(
+    advance: Callable[[], int],
+) -> None:
     run = services.start("approval", {"text": "x"})
     advance()
     services.decide(Interrupt.objects.get(run=run.id).pk, "reject", reason="no")

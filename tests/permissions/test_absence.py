@@ -232,7 +232,7 @@ def test_assignment_without_assign_permission_is_answered_equally_for_known_and_
 
 
 @pytest.mark.promise("P18")
-def test_start_on_hidden_thread_or_key_is_answered_as_without_them(world: World) -> None:
+def test_start_response_does_not_reveal_a_hidden_thread_or_run_key(world: World) -> None:
     client, shut = world.client(PEOPLE["only start_run"]), world.areas["shut"]
     before = everything_of_ours()
     path = path_of("hitl_django:runs", ())

@@ -464,7 +464,9 @@ def test_upsert_before_interrupt_leaves_one_row_after_resume(
     assert db.users == {"u": "pending_approval"}
 
 
-def test_insert_after_interrupt_runs_once(checkpointer: Any, config: Any) -> None:
+def test_insert_in_node_after_interrupt_runs_once_over_pause_and_resume(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow rule 4, right: after the question."""
     db = Database()
 
@@ -508,7 +510,9 @@ def test_notification_in_separate_node_after_approval_is_sent_once(
     assert sent == [("u", "approved")]
 
 
-def test_insert_before_interrupt_runs_twice(checkpointer: Any, config: Any) -> None:
+def test_insert_in_node_before_interrupt_runs_again_on_resume(
+    checkpointer: Any, config: Any
+) -> None:
     """Follow rule 4, wrong: a new record each time."""
     db = Database()
 

@@ -366,7 +366,7 @@ def test_email_rejected_with_451_is_pending_and_sent_later(
     assert len(mails.all()) == 1
 
 
-def test_unavailable_mail_server_pauses_the_endpoint_until_all_emails_are_sent(
+def test_unavailable_mail_server_pauses_the_mail_endpoint_and_emails_are_sent_after_recovery(
     mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any
 ) -> None:
     person("rita", "Night")

@@ -73,12 +73,14 @@ def test_cron_due_times_do_not_depend_on_the_start_time(expression: str, begin: 
         (f"{'0,' * 60}0 7 * * *", "longer"),
     ],
 )
-def test_cron_expression_with_fault_is_reported(expression: str, fault: str) -> None:
+def test_cron_fault_of_invalid_expression_names_the_invalid_part(
+    expression: str, fault: str
+) -> None:
     assert fault in cron.find_expression_fault(expression)
 
 
 @pytest.mark.parametrize("zone", ["", "Berlin", "../etc/passwd", "/etc", "Europe", "Europe/\0"])
-def test_cron_unknown_time_zone_is_reported(zone: str) -> None:
+def test_cron_fault_of_unknown_time_zone_is_not_empty(zone: str) -> None:
     assert cron.find_timezone_fault(zone)
     assert not cron.find_timezone_fault("Europe/Berlin")
 

@@ -142,7 +142,7 @@ def test_webhook_to_alternative_spelling_of_localhost_opens_no_connection(
     assert dialled == []
 
 
-def test_webhook_connects_to_the_address_that_was_checked(
+def test_webhook_connects_to_the_resolved_and_checked_address_without_second_lookup(
     settings: Any, monkeypatch: pytest.MonkeyPatch, dialled: list[Any]
 ) -> None:
     settings.HITL = {}
