@@ -335,7 +335,7 @@ class TestCountsAndFilters:
     def test_queue_with_disallowed_lookup_returns_400(self, query: str, reviewer: Client) -> None:
         assert reviewer.get(f"{list_of()}?{query}").status_code == 400
 
-    def test_queue_counts_and_pages_above_the_cap_are_shown_as_capped(
+    def test_queue_counts_above_the_cap_are_shown_with_plus_and_pages_as_more_than(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for module in (

@@ -36,7 +36,7 @@ def permit(user: Any, codename: str) -> None:
 
 
 class TestClaims:
-    def test_request_page_claims_and_releases_the_request(
+    def test_claim_and_release_buttons_of_request_page_set_and_clear_the_claimant(
         self, reviewer: Client, person: Person
     ) -> None:
         item = make_interrupt({"n": 1})

@@ -206,7 +206,9 @@ class TestDecision:
         assert (decision.type, decision.reason) == ("reject", "Too late.")
         assert decision.value["approved"] is False
 
-    def test_edit_saves_payload_with_changed_text(self, reviewer: Client, asked: Asked) -> None:
+    def test_edit_decision_stores_the_payload_with_the_changed_text_as_value(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         item = asked("approval")
         press(reviewer, item, "edit", text="better news")
         assert Decision.objects.get(interrupt=item).value == {**item.payload, "text": "better news"}

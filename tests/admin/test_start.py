@@ -321,7 +321,7 @@ def test_start_page_shows_load_error_of_broken_graph_to_operators_only(
     assert starter.get(form_of("broken <b>")).headers["Location"] == CHOOSE
 
 
-def test_start_after_permission_was_revoked_returns_403(
+def test_run_start_form_after_permission_was_revoked_returns_403(
     starter: Client, person: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     posted = opened(starter, "approval")

@@ -128,7 +128,7 @@ BODIES = {
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("kind", BODIES)
-def test_upload_by_anonymous_user_or_invalid_link_is_rejected_unread(
+def test_upload_by_anonymous_user_or_invalid_link_is_rejected_before_a_byte_is_read(
     kind: str, asked: Asked, admin_user: User
 ) -> None:
     stranger = Client(enforce_csrf_checks=True)

@@ -65,7 +65,9 @@ def test_webhook_form_with_internal_url_shows_not_public_error_and_creates_no_we
     assert not WebhookEndpoint.objects.exists()
 
 
-def test_webhook_can_be_changed_and_deleted_in_the_admin(integrator: Client) -> None:
+def test_webhook_change_and_delete_forms_of_the_admin_update_and_delete_the_webhook(
+    integrator: Client,
+) -> None:
     hook = made(events=["run.failed"])
     url = page_of(hook, "webhookendpoint")
     assert integrator.post(url, {"url": URL, "events": ["run.parked"]}).status_code == 302
@@ -90,7 +92,9 @@ def test_webhook_secret_is_rotated_by_post_only_and_shown_once(integrator: Clien
     assert hook.secret not in shown
 
 
-def test_webhook_list_sends_test_event_and_delivery_list_redelivers(integrator: Client) -> None:
+def test_webhook_list_action_queues_test_event_and_delivery_list_action_redelivers(
+    integrator: Client,
+) -> None:
     hook = made()
     action = {"action": "try_them", "_selected_action": [str(hook.pk)]}
     integrator.post(list_of("webhookendpoint"), action)

@@ -123,7 +123,7 @@ def test_queue_stream_adds_the_next_interrupt_when_a_row_leaves_the_page(
 
 
 @pytest.mark.promise("P18")
-def test_queue_stream_after_permission_was_revoked_only_removes_interrupts(
+def test_queue_stream_after_permission_was_revoked_reports_interrupts_as_removed_and_adds_none(
     make_user: Any, make_interrupt: Asked, meanwhile: Callable[..., None]
 ) -> None:
     user, interrupt = make_user("view_interrupt"), make_interrupt()

@@ -376,7 +376,7 @@ class TestSession:
         assert response.status_code == 403
         assert nothing_happened(interrupt)
 
-    def test_session_request_with_csrf_token_reaches_validation(
+    def test_session_request_with_csrf_token_returns_field_errors_instead_of_403(
         self, browser: Client, interrupt: Interrupt
     ) -> None:
         browser.cookies["csrftoken"] = "a" * 32

@@ -40,7 +40,7 @@ def test_suite_runner_exit_code_is_the_highest_exit_code_and_ignores_empty_runs(
         (["--soak"], None),
     ],
 )
-def test_suite_runner_without_paths_selects_the_part_of_the_option(
+def test_suite_runner_without_paths_runs_the_part_named_by_its_option_or_the_sample(
     arguments: list[str], part: str | None
 ) -> None:
     others = [argument for argument in arguments if argument not in PARTS]

@@ -249,7 +249,7 @@ def test_interrupt_without_saver_raises_no_saver_error_unlike_langgraph() -> Non
 
 
 @shows("payloads are plain JSON")
-def test_interrupt_payload_outside_json_raises_error_with_path_unlike_langgraph() -> None:
+def test_interrupt_payload_with_non_json_value_raises_error_with_path_unlike_langgraph() -> None:
     payload = {"order": [{"amount": 1 + 2j}]}
     assert paused(LANGGRAPH, asks(LANGGRAPH, {"when": {1, 2}})).get_state(CONFIG).interrupts
     ours = stored(OURS, one(OURS, asks(OURS, payload)))

@@ -42,7 +42,7 @@ def test_classes_generic_in_langgraph_accept_type_parameters(module: str) -> Non
             assert one[int] is not None, name
 
 
-def test_parameterized_saver_and_state_graph_are_usable_like_the_bare_classes() -> None:
+def test_parameterized_saver_is_a_subclass_and_parameterized_state_graph_runs() -> None:
     class Saver(BaseCheckpointSaver[str]):
         """A saver as LangGraph's users declare theirs."""
 

@@ -250,7 +250,9 @@ def test_graph_as_langgraph_node_interrupting_without_saver_raises_no_saver_erro
         top.compile().invoke({"x": 1})
 
 
-def test_graph_called_in_langgraph_node_with_own_thread_resumes_in_its_own_thread() -> None:
+def test_graph_called_in_langgraph_node_with_a_separate_thread_resumes_on_the_separate_thread() -> (
+    None
+):
     saver = OURS.InMemorySaver()
     graph = built(OURS, {"ask": lambda state: {"log": [OURS.interrupt("?")]}}, saver)
     own: Any = {"configurable": {"thread_id": "own"}}

@@ -253,7 +253,9 @@ def test_langgraph_tool_call_with_nul_is_shown_escaped_and_runs_unchanged(
     assert done == ["refund 7\0"]
 
 
-def test_langgraph_functional_graph_interrupts_in_task_and_in_entrypoint(advance: Advance) -> None:
+def test_langgraph_functional_graph_resumes_after_interrupts_in_task_and_entrypoint(
+    advance: Advance,
+) -> None:
     register_langgraph("sell")(agents.build_functional)
     run = start("sell", "77")
     advance()

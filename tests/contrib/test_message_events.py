@@ -193,7 +193,7 @@ def test_message_events_of_node_without_model_add_no_queries(register_node: Buil
     assert counts[2] == counts[3]
 
 
-def test_message_events_of_worker_with_lost_lease_are_replaced_by_those_of_its_successor(
+def test_message_events_of_worker_with_lost_lease_are_replaced_by_events_of_the_next_worker(
     register_node: Build, at_once: None
 ) -> None:
     """Another worker repeats the node, and a reader tells its words from those before."""

@@ -409,7 +409,7 @@ class DataProcessor:
         ),
     ],
 )
-def test_interrupt_payload_outside_json_raises_error_with_path_and_type(
+def test_interrupt_payload_with_non_json_value_raises_error_with_path_and_type(
     checkpointer: Any, config: Any, payload: Any, path: str, kind: str
 ) -> None:
     """Follow rule 3, wrong: a function, an instance. The error says where it is."""

@@ -611,7 +611,7 @@ def test_tools_condition_without_messages_raises_value_error() -> None:
         tools_condition({"messages": []})
 
 
-def test_human_interrupt_and_human_response_are_plain_dicts_in_interrupt_and_resume(
+def test_human_interrupt_dict_as_payload_resumes_with_human_response_dict(
     checkpointer: Any, config: Any
 ) -> None:
     """HumanInterrupt and HumanResponse describe a question and its answer."""

@@ -119,7 +119,7 @@ def test_link_page_post_without_signature_and_csrf_middleware_returns_403(
     assert Client(enforce_csrf_checks=True).post(url, {"decision": "approve"}).status_code == 403
 
 
-def test_link_page_is_accessible_with_login_required_middleware(
+def test_link_page_returns_200_to_anonymous_visitor_with_login_required_middleware(
     asked: Callable[..., Interrupt], visitor: Client, settings: Any
 ) -> None:
     login = "django.contrib.auth.middleware.LoginRequiredMiddleware"

@@ -197,7 +197,7 @@ def test_email_has_one_click_unsubscribe_header_that_turns_off_the_topic_of_the_
     assert faults() == ["No recipients with immediate notifications."]
 
 
-def test_email_is_not_sent_to_user_without_permission_address_or_activity(
+def test_email_is_not_sent_to_inactive_user_or_user_without_permission_or_address(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night", sees=False)

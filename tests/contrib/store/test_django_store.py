@@ -113,7 +113,7 @@ def test_django_store_preserves_types_and_key_order_of_a_json_value() -> None:
         ("text", TypeError, "Store values must be dicts, not str"),
     ],
 )
-def test_django_store_value_outside_json_raises_error_with_path_and_stores_no_item(
+def test_django_store_put_of_non_json_value_raises_error_with_path_and_stores_no_item(
     value: Any, error: Any, said: str
 ) -> None:
     store = DjangoStore()
@@ -399,7 +399,7 @@ def test_node_run_twice_with_a_constant_store_key_stores_one_item(register: Regi
     assert StoreItem.objects.count() == 1
 
 
-def test_failed_node_keeps_store_items_put_outside_transact_only(register: Register) -> None:
+def test_failed_node_leaves_only_store_items_put_outside_transact(register: Register) -> None:
     def node(state: State, store: BaseStore) -> State:
         store.put(("a",), "stays", {})
 

@@ -301,7 +301,9 @@ def test_webhook_to_host_with_certificate_of_another_name_sends_no_request(
     assert secured.all() == []
 
 
-def test_webhook_to_https_receiver_without_tls_fails(receive: Callable[..., Receiver]) -> None:
+def test_webhook_attempt_to_https_receiver_without_tls_has_a_fault_and_no_status(
+    receive: Callable[..., Receiver],
+) -> None:
     receiver = receive()
     answer = http_post.post_body(f"https://127.0.0.1:{receiver.port}/", {}, b"", 1)
     assert answer.status is None

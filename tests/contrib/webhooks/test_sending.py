@@ -204,7 +204,7 @@ def test_webhook_delivery_is_dead_after_webhook_attempts_until_redelivered(
     assert {received.headers["webhook-id"] for received in receiver.all()} == {str(delivery.pk)}
 
 
-def test_webhook_delivery_attempt_of_a_dead_worker_counts_as_attempt(
+def test_webhook_delivery_attempt_of_a_dead_worker_counts_toward_webhook_attempts(
     hook: Hook, receive: Receive, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "WEBHOOK_ATTEMPTS": 1}
