@@ -33,7 +33,7 @@ VALUE: Final = Value()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionEffects:
-    """Sentences, shown before a decision, about the effect of the decision on the run."""
+    """The sentences about a decision's effect on the run, shown before the decision."""
 
     #: For an interrupt without a response schema, or with a boolean schema.
     plain: Any

@@ -36,7 +36,7 @@ class Hint:
 
     @property
     def is_laid_out(self) -> bool:
-        """Whether a text in this format is displayed differently than typed."""
+        """Whether the format displays a text with a layout, as Markdown does."""
         return self.format == "markdown"
 
     @classmethod

@@ -294,7 +294,7 @@ def _additional_items(validator: Any, rule: Any, instance: Any, schema: Any) -> 
 
 
 def _dependencies(validator: Any, rules: Any, instance: Any, schema: Any) -> Errors:
-    """Apply ``dependencies``, since draft 2019-09 dependentRequired and dependentSchemas."""
+    """Apply ``dependencies``, a keyword that draft 2019-09 has replaced."""
     if not isinstance(instance, dict):
         return
     for name, rule in rules.items():

@@ -25,7 +25,7 @@ class MonitoredThread(Protocol):
     """A worker that the watchdog checks."""
 
     def monitor(self) -> None:
-        """Act if the worker is blocked; the watchdog's OS thread calls this method."""
+        """Handle a blocked worker; the watchdog's OS thread calls this method regularly."""
 
 
 class Watchdog:

@@ -172,7 +172,10 @@ def _add_checkpoint_map(config: RunnableConfig, saved: CheckpointTuple) -> Runna
 def _read_subgraph(
     graph: ReadableGraph, saved: CheckpointTuple, task: Task, recurse: bool, has_run: bool
 ) -> Generator[Any, Any, Any]:
-    """Return the config of the subgraph called by a task, or its state with ``recurse``."""
+    """Return the config of the subgraph called by a task.
+
+    With ``recurse``, return the subgraph's state. Return None if no subgraph is found.
+    """
     called = graph.subgraph_of(task.name)
     thread_id = saved.config["configurable"]["thread_id"]
     if called is not None:

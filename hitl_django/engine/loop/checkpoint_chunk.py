@@ -23,7 +23,7 @@ def build_config(thread_id: str | None, ns: str) -> RunnableConfig:
 def describe_task(
     task: Task, status: TaskStatus | None, keys: Sequence[str] | str, live: bool, below: Any = None
 ) -> PregelTask:
-    """Return a planned task as in a snapshot.
+    """Return the description of a planned task, as in a snapshot.
 
     With ``live``, resolved interrupts are excluded. ``below`` is the state of the task's subgraph.
     """

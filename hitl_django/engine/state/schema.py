@@ -233,7 +233,8 @@ def _make_portable(annotation: Any) -> Any:
 def build_json_schema(schema: Any) -> dict[str, Any]:
     """Return the JSON schema of a response type or a state class.
 
-    If pydantic doesn't support the type of a state class's field, the schema accepts any value.
+    If pydantic doesn't support the type of a state class's field, the schema accepts any value for
+    the field.
     """
     from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
