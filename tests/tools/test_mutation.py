@@ -33,22 +33,22 @@ TESTS = """
 from hitl_django.sample import may_decide
 
 
-def test_user_other_than_the_starter_may_decide():
+def test_may_decide_is_true_for_user_other_than_the_starter():
     assert may_decide("ada", {"open": True, "starter": "bob"})
 
 
-def test_empty_user_may_not_decide():
+def test_may_decide_is_false_for_empty_user():
     assert not may_decide("", {"open": True, "starter": "bob"})
 """
 
 #: The tests without which it may be anybody's question, and a closed one.
 MISSING = """
 
-def test_closed_request_may_not_be_decided():
+def test_may_decide_is_false_for_closed_request():
     assert not may_decide("ada", {"open": None, "starter": "bob"})
 
 
-def test_starter_may_not_decide():
+def test_may_decide_is_false_for_the_starter():
     assert not may_decide("ada", {"open": True, "starter": "ada"})
 """
 
