@@ -130,7 +130,9 @@ def test_shared_connection_opened_inside_node_connection_context_remains_open(
     assert shared.connection is not None
 
 
-def test_shared_connections_in_forked_process_start_empty(pool: SharedConnections) -> None:
+def test_shared_connection_of_parent_process_is_not_used_after_fork(
+    pool: SharedConnections,
+) -> None:
     with pool.use("default") as shared:
         pass
     pool.reset()

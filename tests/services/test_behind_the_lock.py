@@ -212,7 +212,7 @@ class Watchful(ModelPermissionPolicy):
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("quorum", [1, 2])
 @pytest.mark.django_db(transaction=True)
-def test_decide_checks_permission_before_and_inside_its_transaction(
+def test_decide_checks_view_and_decide_permission_inside_the_writing_transaction(
     advance: Advance, reviewer: User, settings: Any, quorum: int
 ) -> None:
     interrupt = reviewed(advance, quorum=quorum)

@@ -337,7 +337,7 @@ def test_interrupt_escalated_on_expiry_stays_pending_and_gets_the_new_group(
     assert values_of(row.thread)["answers"] == [4]
 
 
-def test_interrupt_with_expiry_keep_stays_pending_with_its_claim_and_becomes_overdue(
+def test_expired_interrupt_with_then_keep_stays_pending_and_claimed_and_becomes_overdue(
     interrupt: Callable[..., Interrupt], user: Callable[..., User]
 ) -> None:
     row = interrupt(DAY, "keep")

@@ -255,7 +255,7 @@ def test_run_whose_lease_was_taken_over_logs_takeover_and_stores_no_further_step
 
 
 @pytest.mark.django_db(transaction=False)
-def test_async_durability_run_inside_transaction_stores_steps_on_its_own_connection(
+def test_async_durability_run_inside_transaction_uses_no_second_connection(
     start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(store: Any) -> None:
@@ -268,7 +268,7 @@ def test_async_durability_run_inside_transaction_stores_steps_on_its_own_connect
 
 
 @pytest.mark.database("sqlite")
-def test_async_durability_run_on_sqlite_stores_steps_on_its_own_connection(
+def test_async_durability_run_on_sqlite_uses_no_second_connection(
     start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_threads, "submit", None)

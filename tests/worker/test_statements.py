@@ -60,7 +60,7 @@ def paused(name: str) -> tuple[services.RunInfo, Any]:
 
 
 @pytest.mark.promise("P3")
-def test_start_pause_decision_and_end_of_run_take_eight_transactions(
+def test_run_with_one_interrupt_takes_eight_transactions_from_start_to_end(
     counted: str,
 ) -> None:
     services.decide(paused(counted)[1].pk, "respond", 1)  # what is made once is made
@@ -87,7 +87,7 @@ def test_start_pause_decision_and_end_of_run_take_eight_transactions(
 @pytest.mark.database("postgresql")
 @pytest.mark.sessions
 @pytest.mark.parametrize("keeps", [False, True], ids=["plans anew", "keeps plans"])
-def test_start_pause_decision_and_end_of_run_take_nine_round_trips(
+def test_run_with_one_interrupt_takes_nine_round_trips_from_start_to_end(
     counted: str, keeps: bool, request: pytest.FixtureRequest
 ) -> None:
     if keeps:
