@@ -1,1 +1,3 @@
-"""The test suite; an installed app too, so that its graphs are found like anybody's."""
+"""The test suite, which is also an installed app, so that its graphs are found like those of a
+project.
+"""

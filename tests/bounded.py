@@ -1,4 +1,4 @@
-"""Runs a few lines in a process of its own, which the system ends where it takes too much."""
+"""Execution of code in a process with limits of time and memory."""
 
 from __future__ import annotations
 

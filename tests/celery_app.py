@@ -1,4 +1,4 @@
-"""The Celery app of a product, for the tests of that queue."""
+"""The Celery app of a project, for the tests of that task queue."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Clocks of which a test is the master.
+"""Clocks that tests control.
 
-One goes on only when everybody waits: long waits are over at once, nothing is late. The other shows
-the time and whatever it is off by.
+The first clock advances only when all tasks wait, so long waits end immediately and nothing is
+late. The second clock shows the real time plus an offset.
 """
 
 from __future__ import annotations

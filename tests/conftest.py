@@ -1,7 +1,7 @@
-"""What every test may use, and which tests a run leaves out.
+"""Fixtures for all tests, and the selection of tests for a run.
 
-The engine knows no Django, and neither do its tests: where only they are asked for, Django isn't
-loaded. Everything else has ``tests/django_fixtures.py`` as a plugin.
+The engine and its tests don't use Django. If only these tests are selected, Django isn't loaded.
+All other tests use the plugin ``tests/django_fixtures.py``.
 """
 
 from __future__ import annotations

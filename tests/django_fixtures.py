@@ -1,4 +1,4 @@
-"""What every test with Django may use, and what is put in order between two of them."""
+"""Fixtures for all tests with Django, and cleanup between tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs that the tests start by name."""
+"""Graphs that tests start by name."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
     python -m tests.isolation [arguments for pytest]
 
-Sessions begin their transactions as REPEATABLE READ, then as SERIALIZABLE, in every process; the
-same tests come to the same results as under READ COMMITTED. Without arguments these are the worker,
-the services, the races and the chaos.
+All processes begin their transactions as REPEATABLE READ, then as SERIALIZABLE. The tests must have
+the same results as under READ COMMITTED. By default, these are the tests of the worker, the
+services, the races and the chaos.
 """
 
 from __future__ import annotations

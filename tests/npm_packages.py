@@ -1,4 +1,4 @@
-"""What JavaScript's tests import: packages of npm, where it is and gets at its registry."""
+"""Installation of npm packages for JavaScript tests, if npm and its registry are available."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
     python -m tests.pooled [arguments for pytest]
 
-With ``pool_mode=transaction`` nothing of a session lasts beyond a transaction: no setting, no
-prepared statement, no cursor. Without arguments the tests are the worker's, the services', the
-stores', the races, the chaos and the cluster's. ``pgbouncer`` has to be on the PATH.
+With ``pool_mode=transaction``, settings, prepared statements and cursors of a session don't outlive
+a transaction. By default, these are the tests of the worker, the services, the stores, the races,
+the chaos and the cluster. ``pgbouncer`` must be on the PATH.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Processes of a test: forked from a server that has loaded Django and holds no connection.
+"""Processes for tests, forked from a server that has loaded Django but has no connection.
 
-A start costs a hundredth of a second, and nothing of the test's own process is shared by accident.
+Starting a process takes a hundredth of a second, and it shares no state with the test's process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Procrastinate's app for tests that have other apps installed for a while."""
+"""Procrastinate's app for tests that temporarily change the installed apps."""
 
 from __future__ import annotations
 

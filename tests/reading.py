@@ -1,4 +1,4 @@
-"""Reading of stored state and of names that the apps give."""
+"""Reading of stored state and of names contributed by apps."""
 
 from __future__ import annotations
 

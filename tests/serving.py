@@ -1,4 +1,4 @@
-"""The test project as web servers import it, with the graphs that conserve."""
+"""The test project for web servers, with the graphs of the chaos tests."""
 
 from __future__ import annotations
 

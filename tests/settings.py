@@ -1,4 +1,4 @@
-"""Settings of the test suite: SQLite, or the database that DATABASE_URL names."""
+"""Settings of the test suite, with SQLite or the database in DATABASE_URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks of a product's own, which share a queue with runs, or don't."""
+"""Tasks of a project, in the same queue as runs or in another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs of the test suite: the admin and the API, as a host project mounts them."""
+"""URLs of the test suite: the admin and the API, included as in a project."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tests of the admin: the typed form, the review queue, the pages of runs."""
+"""Tests of the admin: response forms, the review queue, and the pages of runs."""

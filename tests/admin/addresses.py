@@ -1,4 +1,4 @@
-"""Every address of this app in the admin, one row for each, and what is sent to it."""
+"""All admin URLs of this app, with one row for each, and with the data to submit."""
 
 from __future__ import annotations
 

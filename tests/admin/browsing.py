@@ -1,4 +1,4 @@
-"""Reads and sends an HTML form the way a browser with JavaScript off does."""
+"""Reading and submitting HTML forms like a browser without JavaScript."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People, questions and clients for the tests of the admin."""
+"""Users, interrupts and clients for the tests of the admin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several questions decided at once: each on its own, and each with its result."""
+"""Bulk decisions on several requests, each with its own result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several runs retried or cancelled at once: each on its own, and each with its result."""
+"""Bulk retry and bulk cancellation of runs, each with its own result."""
 
 from __future__ import annotations
 

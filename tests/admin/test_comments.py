@@ -1,4 +1,4 @@
-"""Comments as the page of a question shows them: markdown, with those whom they mention."""
+"""Comments on the request page: Markdown and mentions."""
 
 from __future__ import annotations
 

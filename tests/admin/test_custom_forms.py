@@ -1,4 +1,4 @@
-"""Templates and form classes of the project's own, for what a graph or a node asks."""
+"""Templates and form classes of the project for a graph or a node."""
 
 from __future__ import annotations
 

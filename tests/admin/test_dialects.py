@@ -1,4 +1,4 @@
-"""Each dialect of asking, shown and answered from the page in its own shape."""
+"""Request pages of each payload format, and responses in the same format."""
 
 from __future__ import annotations
 

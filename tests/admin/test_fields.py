@@ -1,4 +1,4 @@
-"""The fields of an answer on the page: all their faults at once, choices, tables."""
+"""Fields of the response form: validation errors, choices and tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The typed form: from a schema or a payload to fields, and from a post back to JSON."""
+"""Response forms: fields for a schema or payload, and JSON from submitted values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a form takes, and what it costs to refuse the rest: the limits are those of the API."""
+"""Limits of forms and the cost of rejecting a form, compared with the limits of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A form that may not come from this site: nothing is done, and what was written is shown back."""
+"""Forms without a valid CSRF token, whose typed text is shown again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts from models and strangers stay texts, wherever the admin shows them."""
+"""Escaping of untrusted text on all pages of the admin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters of the admin's addresses that no page can do anything with are refused."""
+"""Rejection of invalid URL parameters of admin pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index of the admin says how many questions the user could decide now."""
+"""The number of pending requests on the admin index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages in another language: German is shipped, and every word of a page can be translated."""
+"""The admin in other languages: the German catalogue, and translatable texts."""
 
 from __future__ import annotations
 

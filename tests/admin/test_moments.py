@@ -1,4 +1,4 @@
-"""The pages where a project keeps moments without a time zone (USE_TZ is off)."""
+"""Admin pages with USE_TZ turned off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While the database is away a page says so, and has what was written on it."""
+"""The error page for an unavailable database, which preserves submitted text."""
 
 from __future__ import annotations
 

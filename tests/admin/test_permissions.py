@@ -1,4 +1,4 @@
-"""What pages show and take besides what tests/permissions asks of every address."""
+"""Contents of admin pages by permission, in addition to tests/permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of a graph as SVG: what it says of a thread, to eyes and to screen readers."""
+"""SVG pictures of graphs with a thread's position, for eyes and screen readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of the queue: what a row says, the counts, the filters, and why it is empty."""
+"""The list of the review queue: rows, counts, filters, and texts for an empty list."""
 
 from __future__ import annotations
 

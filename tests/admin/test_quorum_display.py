@@ -1,4 +1,4 @@
-"""Questions for several people, and what somebody has changed of them."""
+"""Requests that need several approvals, and changes by earlier reviewers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The review queue: the list, a question's page, and every way a decision can go."""
+"""The review queue: the list, request pages, and all kinds of decisions."""
 
 from __future__ import annotations
 

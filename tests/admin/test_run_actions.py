@@ -1,4 +1,4 @@
-"""What operators do with runs: retry, cancel, go on from a step; what it loses is asked about."""
+"""Operations on runs: retry, cancel and fork, with confirmation pages that list losses."""
 
 from __future__ import annotations
 

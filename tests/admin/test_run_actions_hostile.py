@@ -1,4 +1,4 @@
-"""Texts from models and strangers stay texts on the operators' pages, too."""
+"""Escaping of untrusted text on the pages for operators."""
 
 from __future__ import annotations
 

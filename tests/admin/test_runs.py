@@ -1,4 +1,4 @@
-"""The pages of runs and decisions: what happened, to be looked at."""
+"""Pages of runs and decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saved filters on the list of the queue."""
+"""Saved filters of the review queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A secret that a person gives reaches the graph, and nothing else that people or programs read."""
+"""Secrets in responses: sent to the graph, and redacted everywhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages on admin sites of the host's own: links stay there, or lead to where the page is."""
+"""The pages on custom admin sites, and the admin site to which links lead."""
 
 from __future__ import annotations
 

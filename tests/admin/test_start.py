@@ -1,4 +1,4 @@
-"""A run is started in the admin, by a form that is made of the graph's input schema."""
+"""Starting a run in the admin with a form for the graph's input schema."""
 
 from __future__ import annotations
 

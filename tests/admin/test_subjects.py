@@ -1,4 +1,4 @@
-"""The runs and open reviews of an object, on that object's own page."""
+"""Runs and open reviews on the page of a related object."""
 
 from __future__ import annotations
 

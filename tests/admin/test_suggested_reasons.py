@@ -1,4 +1,4 @@
-"""What a graph's policy says is usual is offered to choose, and kept with the decision."""
+"""Suggested reasons from a graph's policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A form that is more than Django reads: a page that says so, and nothing recorded."""
+"""Forms that exceed Django's limits: the error page, and no stored changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The button that undoes a decision, after it and on the question's page."""
+"""The undo button after a decision and on the request page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values in a format: only where code has hinted at it, and nothing that a stranger wrote acts."""
+"""Display formats of values: display hints, links, images and untrusted values."""
 
 from __future__ import annotations
 

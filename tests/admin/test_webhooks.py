@@ -1,4 +1,4 @@
-"""Webhooks in the admin: made with a secret that is shown once, tried, and sent again."""
+"""Webhooks in the admin: creation, secrets, test deliveries and redelivery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the graph is to receive may be given as it is: it is the decision that comes to it."""
+"""Inference of the decision from a resume value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a question allows, and what each decision comes to: pure, no database."""
+"""Allowed decisions of an interrupt, and the resume value of each decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each address of the API takes, so that it leads to something."""
+"""All API URLs, with arguments and bodies for successful requests."""
 
 from __future__ import annotations
 

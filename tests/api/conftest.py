@@ -1,4 +1,4 @@
-"""People, rows and a client for the tests of the API."""
+"""Users, rows and a client for the tests of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document as a judge: what an answer has to be, or it is undocumented."""
+"""Validation of API responses against the OpenAPI document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real web servers on the test's database, to be asked and killed, and a client of theirs."""
+"""Real web servers with the test database, which tests can kill, and a client for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody may not see is answered, by every method, as if it weren't there."""
+"""Objects hidden from the user: equal responses as for missing objects, for all methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever JSON is posted, the answer is one that the API documents, and never a 5xx."""
+"""Responses to arbitrary JSON bodies: documented, and never a 5xx status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many starts in one request: each on its own, a result for each, in order."""
+"""Batch starts: independent runs, and one result per run in the order of the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What arrives in chunks over the network is taken whole or refused, whatever server reads it."""
+"""Chunked bodies sent over the network to real servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many decisions in one request: each on its own, a result for each, in order."""
+"""Bulk decisions over HTTP: independent decisions, and one result per decision in order."""
 
 from __future__ import annotations
 

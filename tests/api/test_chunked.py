@@ -1,4 +1,4 @@
-"""A body that says no length has the same outcome as the same body with one."""
+"""Chunked bodies, which have the same outcome as bodies with a Content-Length."""
 
 from __future__ import annotations
 

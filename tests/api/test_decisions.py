@@ -1,4 +1,4 @@
-"""Over HTTP a question is decided once, as it was seen, with an answer that fits."""
+"""Decisions over HTTP: concurrency, versions and validation."""
 
 from __future__ import annotations
 

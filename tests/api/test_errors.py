@@ -1,4 +1,4 @@
-"""One table answers every error of ours; what it leaves out is left out on purpose."""
+"""The table of error responses, and the errors that it omits."""
 
 from __future__ import annotations
 

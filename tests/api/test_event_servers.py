@@ -1,4 +1,4 @@
-"""Events as real servers give them: waited for, streamed, and taken up again when one is killed."""
+"""Run events from real servers: waiting, streams, and reconnection after a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run tells, over the API: pages and streams, from any number on, to whom it may concern."""
+"""Run events over the API: pages, streams and permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``expand``: what belongs to a page's rows, beside them, in a query for each name."""
+"""Related objects in ``expand``, with one query per name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whatever fits the document, or nearly does, is answered as the document says; never with a 5xx.
+"""Generated requests, valid and invalid: documented responses, and never a 5xx status.
 
-Schemathesis makes requests for each operation, half of them with something wrong, and judges the
-answers. Every other body is sent in chunks. ``--soak`` makes many more.
+Schemathesis generates requests for each operation and validates the responses. Half of the requests
+contain an error. Every other body is sent in chunks. ``--soak`` generates many more requests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lists show what the policy lets see, filtered and ordered by parameters that are named."""
+"""Lists over HTTP: visible rows, filters and order."""
 
 from __future__ import annotations
 

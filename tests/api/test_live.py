@@ -1,4 +1,4 @@
-"""A client with nothing but HTTP goes the whole way, against a server on a port."""
+"""A complete review with an HTTP client and a live server."""
 
 from __future__ import annotations
 

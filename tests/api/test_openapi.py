@@ -1,4 +1,4 @@
-"""The OpenAPI document: valid, whole, of our addresses alone, whatever the host has set."""
+"""The OpenAPI document: validity, completeness, and independence of project settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database that is away, or busy for too long: said as such, and nothing is left by half."""
+"""An unavailable or busy database: error responses, and no partial changes."""
 
 from __future__ import annotations
 

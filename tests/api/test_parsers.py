@@ -1,4 +1,4 @@
-"""The parser takes every JSON object as it is, and refuses all that could mean two things."""
+"""The parser of JSON bodies: exact values, and rejection of ambiguous JSON."""
 
 from __future__ import annotations
 

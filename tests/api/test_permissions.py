@@ -1,4 +1,4 @@
-"""Who gets in, besides what tests/permissions asks of every address by every method."""
+"""Authentication and permissions of the API, in addition to tests/permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue as a stream: what comes to a page of questions, changes there and leaves it."""
+"""The queue's event stream: interrupts that are added to a page, change or leave it."""
 
 from __future__ import annotations
 

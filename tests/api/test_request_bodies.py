@@ -1,4 +1,4 @@
-"""Bodies, headers and addresses that don't fit: refused by name, in time, with nothing stored."""
+"""Invalid bodies, headers and URLs: the reported location, limits, and no stored changes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The catalogue of bad input over HTTP: each is answered by name, in bounds, and changes nothing.
+"""Invalid input over HTTP: the reported location, bounded cost, and no stored changes.
 
-What each took is in the report of the run (``-rP``); what it took of memory is bounded.
+The time of each request is in the report of the test run (``-rP``). Memory is limited.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Each answer names its request, by the id that it came with or by one of ours."""
+"""Request ids in responses: the client's id or a new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Over HTTP a run is started once for a key, read, cancelled and retried."""
+"""Runs over HTTP: start with an idempotency key, detail, cancel and retry."""
 
 from __future__ import annotations
 

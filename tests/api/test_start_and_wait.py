@@ -1,4 +1,4 @@
-"""A start over HTTP that is answered with what came of it, or when the time is over."""
+"""Starting a run over HTTP and waiting for its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Over HTTP a thread is found, read, looked at step by step, and forgotten."""
+"""Threads over HTTP: search, detail, history and erasure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client in a loop is told when to come back; nobody else is held up, and no cache is needed."""
+"""Rate limits: Retry-After for one user, independence of users, and missing caches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Over HTTP a decision is undone as long as its run waits."""
+"""Undo of decisions over HTTP."""
 
 from __future__ import annotations
 

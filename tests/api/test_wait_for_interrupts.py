@@ -1,4 +1,4 @@
-"""A list of questions that is answered once there is one, or when the time is over."""
+"""Long polling of the interrupt list."""
 
 from __future__ import annotations
 

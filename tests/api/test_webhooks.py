@@ -1,4 +1,4 @@
-"""Webhooks over the API: made, looked at, tried, and messages sent again."""
+"""Webhooks over the API: create, view, test and redeliver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""workers/health/: what an operator's monitoring asks."""
+"""The endpoint ``workers/health/`` for monitoring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DATABASE_URL means the same to a test run and to the processes it starts."""
+"""The meaning of DATABASE_URL for a test run and for the processes that it starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A decision type is one row of one table, and a dialect one class: nothing else lists them."""
+"""Decision types and payload formats, each declared in one place."""
 
 from __future__ import annotations
 

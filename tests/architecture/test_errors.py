@@ -1,4 +1,4 @@
-"""Errors are sentences, and the trees at the top of their modules are all of them."""
+"""Error messages, and the list of errors at the top of each module."""
 
 from __future__ import annotations
 

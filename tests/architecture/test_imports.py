@@ -1,4 +1,4 @@
-"""No module of the package imports itself by way of others, not even for its types."""
+"""Import cycles between modules of the package, including imports for types."""
 
 from __future__ import annotations
 

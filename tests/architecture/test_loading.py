@@ -1,4 +1,4 @@
-"""The engine's tests load no Django, so that they begin at once."""
+"""Engine tests, which load no Django."""
 
 from __future__ import annotations
 

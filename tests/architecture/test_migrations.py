@@ -1,4 +1,4 @@
-"""Models and migrations say the same, and migrations lead there and back."""
+"""Models compared with migrations, and reversal of migrations."""
 
 from __future__ import annotations
 

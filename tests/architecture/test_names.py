@@ -1,4 +1,4 @@
-"""The root exports the names that the guides import, and no others."""
+"""Exported names of the package compared with the guides."""
 
 from __future__ import annotations
 

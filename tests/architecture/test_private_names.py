@@ -1,6 +1,6 @@
-"""A test uses private names of its own package only.
+"""Use of private names in tests, which is limited to the tests of the same package.
 
-The tests of ``hitl_django/X`` are in ``tests/X``. A name that a test of another package needs is
+The tests of ``hitl_django/X`` are in ``tests/X``. A name that tests of another package need must be
 public.
 """
 

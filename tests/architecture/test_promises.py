@@ -1,4 +1,4 @@
-"""Every promise of the documentation has a test, and every marked test a promise."""
+"""Promises in the documentation, each with a marked test, and vice versa."""
 
 from __future__ import annotations
 

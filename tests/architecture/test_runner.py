@@ -1,4 +1,4 @@
-"""``python -m tests``: what it hands to pytest, and what its exit code says."""
+"""The command ``python -m tests``: arguments for pytest and exit codes."""
 
 from __future__ import annotations
 

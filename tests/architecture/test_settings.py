@@ -1,4 +1,4 @@
-"""The core declares the settings that it reads; each optional package declares its own."""
+"""Declarations of settings in the package that reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the package's source must not contain, and what it must."""
+"""Rules for the package's source code."""
 
 from __future__ import annotations
 

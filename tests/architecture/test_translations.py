@@ -1,7 +1,7 @@
-"""Each catalogue says all that the sources say, in its own words and with the same placeholders.
+"""Completeness of message catalogues, and equality of placeholders.
 
-The sources are read with Babel and Django's own reader of templates: gettext's tools, which make
-the catalogues, need not be where the tests run.
+The sources are read with Babel and Django's own template reader, because gettext's tools may not be
+installed.
 """
 
 from __future__ import annotations

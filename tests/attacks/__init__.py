@@ -1,1 +1,1 @@
-"""Attacks on real servers: what is sent, what is answered, and what it may cost at the most."""
+"""Attacks on real servers: requests, expected responses and maximum costs."""

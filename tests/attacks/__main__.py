@@ -1,4 +1,4 @@
-"""Tries every attack on every kind of server and both databases, and prints the table.
+"""Run all attacks on each kind of server and both databases, and print the table.
 
 python -m tests.attacks [arguments for pytest]
 """

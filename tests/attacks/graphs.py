@@ -1,4 +1,4 @@
-"""Graphs that are attacked: one whose questions are reserved, one that asks for a whole number."""
+"""Graphs for attacks: one with restricted interrupts, and one with an integer response."""
 
 from __future__ import annotations
 

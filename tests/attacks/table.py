@@ -1,4 +1,4 @@
-"""The table: an attack, what it is answered with, and what it may cost at the most."""
+"""Table of attacks with expected responses and maximum costs."""
 
 from __future__ import annotations
 

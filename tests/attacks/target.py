@@ -1,4 +1,4 @@
-"""A server that is attacked, what there is on it, and how it is spoken to: down to the bytes."""
+"""A server under attack, its data, and clients that send single bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each row of the table against each kind of server, with its cost in the report."""
+"""The attacks on each kind of server, with their costs in the report."""
 
 from __future__ import annotations
 

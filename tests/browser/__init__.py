@@ -1,1 +1,1 @@
-"""Tests that use the admin as people do, in a headless Chromium."""
+"""Tests of the admin in a headless Chromium."""

@@ -1,4 +1,4 @@
-"""A browser, people to log in as, and a server that sends the strict content security policy."""
+"""A browser, users, and a server with a strict Content-Security-Policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is to see: a question of each kind, and the pages that a reviewer comes to."""
+"""Data for browser tests: an interrupt of each kind, and the pages of reviewers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``python -m tests.browser.screenshots DIRECTORY``: a picture of each page that the admin has.
+"""``python -m tests.browser.screenshots DIRECTORY``: screenshots of all admin pages.
 
-Each is made at the widths of desks and of a phone, light and dark, by the tests that hold the same
-pages to fit. The pictures are to be looked at, and no part of the repository.
+The layout tests take the screenshots on desktop and phone, light and dark. The screenshots are for
+people and are not part of the repository.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every page as those find it who use a keyboard or a screen reader: axe finds nothing."""
+"""Accessibility of all pages with keyboard and screen reader, checked by axe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two reviewers at once: who holds what, where each is led, and decisions over a claim."""
+"""Two reviewers at the same time: claims, redirects, and decisions despite a claim."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Drafts: typed text is kept for its author until the server confirms that it was saved.
+"""Drafts: typed text is stored in the browser until the server confirms the submission.
 
-Each failing submission leaves the page, so the browser drops the form and the next page has to
+Each failing submission leaves the page. The browser then discards the form, and the next page must
 restore the text.
 """
 

@@ -1,4 +1,4 @@
-"""Every page that the admin has of ours: it fits every width, and axe finds nothing."""
+"""Layout and accessibility of all admin pages."""
 
 from __future__ import annotations
 

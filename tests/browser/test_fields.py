@@ -1,4 +1,4 @@
-"""Choices with fields of their own, and tables, as people fill them in."""
+"""Choices with nested fields, and tables, filled in by a user."""
 
 from __future__ import annotations
 

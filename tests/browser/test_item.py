@@ -1,4 +1,4 @@
-"""The page of a question as a person uses it: by keyboard, by touch, side by side, and after it."""
+"""Use of the request page by keyboard, by touch and with adjacent requests."""
 
 from __future__ import annotations
 

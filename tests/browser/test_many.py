@@ -1,4 +1,4 @@
-"""Many questions at once, and many people: bulk actions, usual words, what one leaves to others."""
+"""Bulk actions, suggested reasons and assignment in the browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two people and their mail: rita mentions ravi and assigns, ravi is told and ends it."""
+"""Email notifications of two users: a mention, an assignment, and an unsubscription."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator's way through runs: under the strict policy, without JavaScript, on a phone."""
+"""Pages of runs for operators: strict policy, without JavaScript, and on a phone."""
 
 from __future__ import annotations
 

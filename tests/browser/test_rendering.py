@@ -1,4 +1,4 @@
-"""Values in a format, and what a project lays out and asks for itself, under the strict policy."""
+"""Formatted values, custom templates and custom forms under the strict policy."""
 
 from __future__ import annotations
 

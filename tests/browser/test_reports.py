@@ -1,4 +1,4 @@
-"""What a team lead does: looks back, follows a number to its rows, saves a filter, looks twice."""
+"""Tasks of a team lead: reports, counted rows, saved filters and spot checks."""
 
 from __future__ import annotations
 

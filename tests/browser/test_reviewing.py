@@ -1,4 +1,4 @@
-"""The whole way of a question, from the queue to the end of its run."""
+"""A complete review, from the queue to the end of the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs are started, and much is done at once: in a browser, with and without JavaScript."""
+"""Starting runs and bulk operations in a browser, with and without JavaScript."""
 
 from __future__ import annotations
 

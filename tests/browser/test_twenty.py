@@ -1,4 +1,4 @@
-"""Twenty decisions in a row, by keyboard and by mouse: what they take of a reviewer."""
+"""Twenty consecutive decisions by keyboard and by mouse: key strokes and clicks."""
 
 from __future__ import annotations
 

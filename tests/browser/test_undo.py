@@ -1,4 +1,4 @@
-"""A decision is undone by its button, with a key, and without JavaScript."""
+"""Undo of a decision by button, by key and without JavaScript."""
 
 from __future__ import annotations
 

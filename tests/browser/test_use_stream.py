@@ -1,4 +1,4 @@
-"""LangGraph's React hook ``useStream`` in a page, with a graph that asks while it speaks."""
+"""LangGraph's React hook ``useStream`` in a page, with a graph that interrupts while it streams."""
 
 from __future__ import annotations
 

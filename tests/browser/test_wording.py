@@ -1,4 +1,4 @@
-"""What pages say: one style of moments with its zone, whole sentences, names that people know."""
+"""Wording of pages: time formats with time zone, complete sentences, and readable names."""
 
 from __future__ import annotations
 

@@ -1,20 +1,22 @@
-"""The audit chain, checked without the package: raw rows, ``hashlib`` and ``json``.
+"""Independent verification of the audit chain with raw rows, ``hashlib`` and ``json``.
 
-Of the package it has what decrypts a detail where there are ENCRYPTION_KEYS.
+Only the decryption of details with ENCRYPTION_KEYS uses the package.
 
-Each entry's hash is SHA-256, in hex, of the hash before it (nothing before the first) and of what
-it says as JSON: ``thread`` (its name), ``seq``, ``at`` (ISO 8601 in UTC), ``verb``, ``subject``,
-``actor`` (a name), ``via`` and ``detail``, the keys sorted, without spaces, in UTF-8. A reason in
-the detail counts by its digest, the first 32 digits of the SHA-256 of its JSON. Entries are
-numbered from 1, the account is the one that the detail names, unless that was deleted, and the
-thread's row holds the last number and hash.
+The hash of an entry is the SHA-256, in hexadecimal, of the previous entry's hash followed by the
+entry's text. The first entry has no previous hash. The text is JSON in UTF-8 with sorted keys and
+without spaces: ``thread`` (the thread's name), ``seq``, ``at`` (ISO 8601 in UTC), ``verb``,
+``subject``, ``actor`` (a name), ``via`` and ``detail``. A reason in the detail is replaced by its
+digest, i.e. the first 32 digits of the SHA-256 of its JSON. Entries are numbered from 1. The user
+of an entry is the one in its detail, unless the user was deleted. The thread's row contains the
+last number and hash.
 
-``salts`` in the detail has 32 digits for each place that names somebody, the actor or a key of the
-detail. What counts there is ``{"name": …}``, the SHA-256 of salt and name. ``forgotten`` has that
-itself, where a pseudonym stands: then a later entry ``pseudonymize_user`` has this number, place
-and pseudonym. Neither of the two keys counts itself. An entry without either may say something else
-than its hash is of if none before it has them, it names the pseudonym of a later
-``pseudonymize_user``, and that has the SHA-256 of what it says.
+``salts`` in the detail contains 32 digits for each place with a name, i.e. the actor or a key of
+the detail. The hashed text contains ``{"name": …}`` in this place, with the SHA-256 of salt and
+name. ``forgotten`` contains this object for each place with a pseudonym. A later entry
+``pseudonymize_user`` then lists the number, the place and the pseudonym. The hashed text contains
+neither ``salts`` nor ``forgotten``. The text of an entry without both keys may differ from the
+hashed text in one case: no earlier entry has the keys, the entry contains the pseudonym of a later
+``pseudonymize_user``, and that entry contains the SHA-256 of the changed text.
 """
 
 from __future__ import annotations

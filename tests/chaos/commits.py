@@ -1,7 +1,7 @@
-"""An operation of several transactions, killed before and after each commit and run again.
+"""Operations of several transactions, killed before and after each commit and repeated.
 
-All is in this process: the kill drops what the connection has not committed, and nothing that runs
-after it reaches the database. Each trial begins from a copy of the same rows.
+Everything runs in one process. A kill discards the connection's uncommitted changes, and no later
+code reaches the database. Each trial starts with a copy of the same rows.
 """
 
 from __future__ import annotations

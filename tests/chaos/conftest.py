@@ -1,4 +1,4 @@
-"""What the tests of chaos share."""
+"""Shared fixtures of the chaos tests."""
 
 from __future__ import annotations
 

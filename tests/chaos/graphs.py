@@ -1,7 +1,7 @@
-"""Graphs that conserve: each task adds one and its own id, and leaves marks outside of it all.
+"""Graphs that verify conservation: each task adds 1 and its id, and writes a mark to a file.
 
-Whatever happens to workers, at the end the sum is the number of tasks and no id is there twice;
-and the marks, which no transaction takes back, say how often each function really ran.
+At the end, the sum must equal the number of tasks, and each id must occur once, whatever happened
+to the workers. The marks, which no rollback removes, count the calls of each function.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A wire to PostgreSQL that breaks at a commit, heard or not; or no wire at all for a while."""
+"""A proxy for PostgreSQL that interrupts connections at a commit or for some time."""
 
 from __future__ import annotations
 

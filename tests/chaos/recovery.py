@@ -1,4 +1,4 @@
-"""What a calm world does after chaos: sweeps, workers and reviewers go on until all has ended."""
+"""Recovery after chaos: sweeps, workers and reviewers continue until all runs have ended."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""A world in one thread, with one seed: two workers, reviewers, a sweep, and every misfortune.
+"""Simulation of two workers, reviewers, a sweep and failures on one OS thread, with a seed.
 
-The engine's loop says what is to be done as effects; here they are carried out one at a time, and
-between any two of them anything may happen: the other worker goes on, somebody answers, a lease
-runs out, a message is lost, repeated or overtaken, a worker dies. A worker that isn't scheduled
-for a while is a frozen one. Nothing else decides what happens, so a seed that fails fails again.
+The engine's loop requests effects, and the simulation performs them one at a time. Between two
+effects anything may happen: the other worker continues, a reviewer responds, a lease expires, a
+message is lost, repeated or reordered, or a worker dies. A worker that isn't scheduled for a while
+corresponds to a frozen worker. Nothing else influences the simulation, so a failing seed fails
+again.
 """
 
 from __future__ import annotations

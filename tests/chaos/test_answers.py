@@ -1,4 +1,4 @@
-"""Many questions, answered in any order: each task gets the answer to what it asked."""
+"""Responses to many interrupts in any order: each task receives the response to its interrupt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client with nothing but HTTP takes many runs to their ends, while others are killed for it."""
+"""An HTTP client that finishes many runs while servers and workers are killed."""
 
 from __future__ import annotations
 

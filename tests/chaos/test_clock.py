@@ -1,4 +1,4 @@
-"""Workers whose own clocks are wrong: leases are on the database's, so nothing comes of it."""
+"""Workers with wrong clocks: leases use the database's clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections that are dropped at random, and wires that break in the middle of a COMMIT."""
+"""Connections lost at random, and connections lost during a COMMIT."""
 
 from __future__ import annotations
 

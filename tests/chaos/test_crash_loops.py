@@ -1,4 +1,4 @@
-"""Runs that kill their workers, and runs that exceed the memory."""
+"""Runs that kill their workers, and runs that exceed the memory limit."""
 
 from __future__ import annotations
 

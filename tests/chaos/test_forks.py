@@ -1,4 +1,4 @@
-"""A crash before and after every statement of a fork leaves all of the fork or nothing."""
+"""Crashes before and after every statement of a fork: a complete fork or none."""
 
 from __future__ import annotations
 

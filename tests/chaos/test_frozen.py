@@ -1,4 +1,4 @@
-"""A worker that is frozen, replaced, and thaws: nothing of what it does then stays."""
+"""Workers that are frozen, replaced and continued: none of their later writes are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The invariants hold of sound threads, and each notices what it is there for."""
+"""The invariants of valid threads, and detection of each violation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two workers that are killed at random instants, again and again, while they work."""
+"""Two workers killed repeatedly at random times."""
 
 from __future__ import annotations
 

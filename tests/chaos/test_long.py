@@ -1,6 +1,6 @@
-"""A run that goes round ten thousand times: in slices, and its last round costs what its first did.
+"""A run of ten thousand rounds: time slices, and constant cost per round.
 
-``--soak`` gives it the ten thousand; as a rule some hundred show the same.
+``--soak`` runs ten thousand rounds. By default, a few hundred rounds are sufficient.
 """
 
 from __future__ import annotations

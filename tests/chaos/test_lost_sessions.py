@@ -1,4 +1,4 @@
-"""A database session that ends while a node runs: the run is taken up again, whatever it did."""
+"""Database sessions that end while a node runs: the run is resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that people, workers and bad luck may do to runs, in any order."""
+"""Random sequences of actions by people, workers and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker that is killed in the middle of migrate_state, or just after it."""
+"""Workers killed during and after migrate_state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations of several transactions: killed at any commit and begun again, they end the same."""
+"""Operations of several transactions: killed at any commit and repeated, with the same result."""
 
 from __future__ import annotations
 

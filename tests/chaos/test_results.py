@@ -1,4 +1,4 @@
-"""The same graph comes to the same bytes, whoever runs it, wherever it is kept, through crashes."""
+"""Equal stored bytes of a graph for all drivers and savers, with and without crashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thousands of small worlds, each with its own misfortunes, and all come to the same end."""
+"""Thousands of simulated worlds with different failures and the same final result."""
 
 from __future__ import annotations
 

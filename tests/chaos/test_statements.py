@@ -1,4 +1,4 @@
-"""A crash before and after every single statement of a run's life, from its start to its end."""
+"""Crashes before and after every statement of a run, from its start to its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node writes by ``transact`` is there exactly once, wherever its worker is killed."""
+"""Writes of nodes in ``transact``: stored exactly once if the worker is killed at any point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A crash before and after every statement of a vote leaves all of the vote or nothing."""
+"""Crashes before and after every statement of an approval: a complete approval or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A crash at any statement while runs wait for a thread: each begins, once, in its turn."""
+"""Crashes at any statement while runs wait for a thread: each run starts once and in order."""
 
 from __future__ import annotations
 

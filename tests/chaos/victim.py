@@ -1,4 +1,4 @@
-"""What a process does until it is ended: runs from start to end, or whatever work there is."""
+"""Work of a process until it is killed: complete runs, or any available work."""
 
 from __future__ import annotations
 

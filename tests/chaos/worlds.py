@@ -1,8 +1,8 @@
-"""Two worlds to simulate: one whose rules are a model, and the real one, in a database.
+"""Two simulated worlds: a model of the rules, and the real services with a database.
 
-The model is of what leases, outcomes and decisions do, in as few lines as say it. It lets the
-engine go through many thousand seeds; that the rules themselves are as modelled is for the other
-world to show, where they are the product's own code, with fewer seeds.
+The model implements leases, outcomes and decisions in a few lines, so that the engine can be tested
+with thousands of seeds. The other world tests the package's own code with fewer seeds, and thereby
+whether the model is correct.
 """
 
 from __future__ import annotations

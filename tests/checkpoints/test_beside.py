@@ -1,4 +1,4 @@
-"""Durability "async": a step is stored by another connection while the next one runs."""
+"""Durability "async": a second connection stores a step while the next step runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every saver does: one file, run for each of them."""
+"""Common behaviour of all savers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DjangoSaver does beyond every other saver: fences, digests, few queries."""
+"""Behaviour specific to DjangoSaver: fencing, digests and the number of queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With ENCRYPTION_KEYS the state of threads is unreadable in the database, and as ever above it."""
+"""Encrypted thread state with ENCRYPTION_KEYS: unreadable in the database, unchanged for users."""
 
 from __future__ import annotations
 

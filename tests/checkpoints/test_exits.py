@@ -1,4 +1,4 @@
-"""Durability "exit": whatever ends a run, what had finished by then is stored."""
+"""Durability "exit": stored results after every way in which a run can end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs that nodes call: their state is found by what is stored, and answers reach them."""
+"""Graphs called by nodes: stored state and responses to their interrupts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What grows is stored by what was added, and is what a look at the whole would store."""
+"""Growing values: stored as additions, and equal to completely stored values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Hostile bytes in rows are refused or read within bounds of time and memory.
+"""Hostile bytes in rows: rejected or read within limits of time and memory.
 
-Their digests are right: a digest finds damage, and no forger.
+The digests of these bytes are correct, because digests detect damage but not forgery.
 """
 
 from __future__ import annotations

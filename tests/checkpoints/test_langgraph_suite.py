@@ -1,6 +1,6 @@
-"""The LangGraph project's own suite for savers, run against ours.
+"""The LangGraph project's own test suite for savers, with this package's savers.
 
-``Adapted`` shows one of our savers as one of LangGraph's; it adds nothing to it.
+``Adapted`` presents a saver of this package as a saver of LangGraph, without adding behaviour.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Copying, pruning and deleting history: what every saver does, and what the database's adds."""
+"""Copying, pruning and deleting history: behaviour of all savers and of DjangoSaver."""
 
 from __future__ import annotations
 

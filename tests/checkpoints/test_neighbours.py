@@ -1,4 +1,4 @@
-"""What is stored at one place is read at no other, whatever the two have in common."""
+"""Isolation of stored data between threads, namespaces and checkpoints."""
 
 from __future__ import annotations
 

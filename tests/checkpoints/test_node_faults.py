@@ -1,4 +1,4 @@
-"""The catalogue of faults on the database: a node that spoils its connection, or its thread."""
+"""Faulty nodes with a database: damaged connections and threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a stream emits is stored by then, unless the run is stored later than its steps end."""
+"""Order of streams and storage: emitted chunks have been stored, unless the run is stored at its
+exit.
+"""
 
 from __future__ import annotations
 

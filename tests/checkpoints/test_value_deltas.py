@@ -1,4 +1,4 @@
-"""Lists and dicts that grow are stored by what was added, and come back whole."""
+"""Growing lists and dicts: stored as additions and read completely."""
 
 from __future__ import annotations
 

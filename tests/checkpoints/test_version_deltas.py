@@ -1,4 +1,4 @@
-"""Versions of wide states are stored by what changed, and come back whole."""
+"""Versions of wide states: stored as changes and read completely."""
 
 from __future__ import annotations
 

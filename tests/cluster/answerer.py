@@ -1,8 +1,8 @@
-"""A reviewer who approves whatever is asked, until so many runs have come to their end.
+"""A reviewer who approves all interrupts until a number of runs have ended.
 
     python -m tests.cluster.answerer 50
 
-Prints as JSON in which states the runs are, and which processes have worked.
+Prints as JSON the states of the runs and the processes that executed them.
 """
 
 from __future__ import annotations

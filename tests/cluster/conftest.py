@@ -1,4 +1,4 @@
-"""Worker processes on the test's database, to be watched, told things and killed."""
+"""Worker processes with the test database, which tests can observe, signal and kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database that is backed up under the workers, restored, checked and gone on from."""
+"""A database backed up while workers run, then restored, verified and continued."""
 
 from __future__ import annotations
 

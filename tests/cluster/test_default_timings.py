@@ -1,4 +1,4 @@
-"""Workers with the timings of the defaults, of which one process or another is killed."""
+"""Workers with default timings, of which single processes are killed."""
 
 from __future__ import annotations
 

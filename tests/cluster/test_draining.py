@@ -1,4 +1,4 @@
-"""SIGTERM: a run stops between two super-steps, and nothing is executed twice."""
+"""SIGTERM: a run stops between two super-steps, and no task is executed twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs in a cluster of their own beside the product's: neither waits for the other."""
+"""Runs in a separate cluster next to the project's cluster, without waiting for each other."""
 
 from __future__ import annotations
 

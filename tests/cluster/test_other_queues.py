@@ -1,4 +1,4 @@
-"""What any queue has to do, shown of each that the package brings: with its own workers, killed."""
+"""Common behaviour of all task queues, with their own workers, some of which are killed."""
 
 from __future__ import annotations
 

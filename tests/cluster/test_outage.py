@@ -1,4 +1,4 @@
-"""The database goes away under a cluster at work, for longer than any lease, and comes back."""
+"""A database outage longer than any lease, with a running cluster."""
 
 from __future__ import annotations
 

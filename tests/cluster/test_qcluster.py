@@ -1,4 +1,4 @@
-"""The real qcluster, on the test's database."""
+"""The real qcluster with the test database."""
 
 from __future__ import annotations
 

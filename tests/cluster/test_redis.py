@@ -1,4 +1,4 @@
-"""Redis as the broker: hints follow the commit, and what it loses the sweep finds."""
+"""Redis as the broker: messages after the commit, and recovery of lost messages by the sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worker processes that die or stand still under ``hitl worker``: everything goes on."""
+"""Worker processes that die or freeze under ``hitl worker``."""
 
 from __future__ import annotations
 

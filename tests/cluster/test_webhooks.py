@@ -1,4 +1,4 @@
-"""Webhooks are sent by the real workers, and survive them."""
+"""Webhooks sent by real workers, some of which are killed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""LangGraph as the oracle: the same graphs, inputs and answers in both engines."""
+"""Comparison with LangGraph: the same graphs, inputs and responses in both engines."""

@@ -1,4 +1,4 @@
-"""Graphs that stop to ask: answers by value and by id, in all orders."""
+"""Graphs with interrupts: responses by value and by id, in all orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs at any depth: histories of their own, jumps upwards, breakpoints and questions below."""
+"""Nested graphs: separate histories, jumps to parents, breakpoints and interrupts in subgraphs."""
 
 from __future__ import annotations
 

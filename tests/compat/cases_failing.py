@@ -1,4 +1,4 @@
-"""Graphs whose nodes fail: error handlers, retries, timeouts, and results used again."""
+"""Graphs with failing nodes: error handlers, retries, timeouts and cached results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs that go their way without asking anyone."""
+"""Graphs without interrupts."""
 
 from __future__ import annotations
 

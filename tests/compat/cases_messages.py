@@ -1,4 +1,4 @@
-"""States of messages: the forms in which they come, and what becomes of their ids."""
+"""States with messages: formats and ids of messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a run goes next: branches, jumps and packets in all their forms, and deferred nodes."""
+"""Routes: branches, jumps and Sends in all forms, and deferred nodes."""
 
 from __future__ import annotations
 

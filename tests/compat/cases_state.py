@@ -1,4 +1,4 @@
-"""State classes, reducers, and what nodes are handed."""
+"""State classes, reducers and arguments of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What streams tell: each mode alone, of graphs at any depth, however the run stores."""
+"""Streams in each mode, for nested graphs and all durabilities."""
 
 from __future__ import annotations
 

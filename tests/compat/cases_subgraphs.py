@@ -1,4 +1,4 @@
-"""Graphs inside graphs."""
+"""Graphs with subgraphs."""
 
 from __future__ import annotations
 

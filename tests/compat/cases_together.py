@@ -1,4 +1,4 @@
-"""Graphs in which retries, timeouts, handlers, caches, tasks, Sends and questions meet."""
+"""Combinations of retries, timeouts, handlers, caches, tasks, Sends and interrupts."""
 
 from __future__ import annotations
 

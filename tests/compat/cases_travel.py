@@ -1,4 +1,4 @@
-"""State that is changed from outside, replayed and forked."""
+"""State that is updated from outside, replayed and forked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""update_state and bulk_update_state in all forms, and a replay of each checkpoint."""
+"""update_state and bulk_update_state in all forms, and replays of each checkpoint."""
 
 from __future__ import annotations
 

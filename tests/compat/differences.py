@@ -1,6 +1,6 @@
-"""Where the engine means to differ from LangGraph: the whole list, each row with its reason.
+"""Intended differences from LangGraph, each with its reason.
 
-``test_differences`` shows every row at work in both engines; whatever isn't listed is the same.
+``test_differences`` demonstrates every row in both engines. All other behaviour is the same.
 """
 
 from __future__ import annotations

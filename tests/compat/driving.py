@@ -1,4 +1,4 @@
-"""Drives one graph through inputs and answers, and writes down all that could be seen."""
+"""Execution of a graph with inputs and responses, and a transcript of all observable results."""
 
 from __future__ import annotations
 

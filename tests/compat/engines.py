@@ -1,4 +1,4 @@
-"""The two engines under one set of names; the only place that imports LangGraph."""
+"""The two engines with the same names. This is the only module that imports LangGraph."""
 
 from __future__ import annotations
 

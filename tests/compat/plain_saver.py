@@ -1,4 +1,4 @@
-"""A saver as others write them: with what the interface demands, and no more."""
+"""A third-party saver with only the methods that the interface requires."""
 
 from __future__ import annotations
 

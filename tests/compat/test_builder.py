@@ -1,4 +1,4 @@
-"""Graphs of nodes that are built by hand, on bare channels, behave alike in both engines."""
+"""Graphs built from channels and nodes, in both engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every hand-written graph does the same in both engines, in every way it can be run."""
+"""Handwritten graphs in both engines, in every way in which they can be run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each channel class folds the same writes into the same value in both engines."""
+"""Channel classes: the same value from the same writes in both engines."""
 
 from __future__ import annotations
 

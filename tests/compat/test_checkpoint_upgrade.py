@@ -1,4 +1,4 @@
-"""Checkpoints of earlier layouts: both engines take them up and do the same from there."""
+"""Checkpoints of earlier formats, resumed by both engines."""
 
 from __future__ import annotations
 

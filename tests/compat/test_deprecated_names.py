@@ -1,4 +1,4 @@
-"""Parameters by the names that LangGraph once gave them, with a warning in both engines."""
+"""Deprecated parameter names of LangGraph, with a warning in both engines."""
 
 from __future__ import annotations
 

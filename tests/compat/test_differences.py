@@ -1,4 +1,4 @@
-"""Every row of the table of differences, shown in both engines."""
+"""Demonstration of the table of differences in both engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``get_graph`` says of a graph: the nodes and edges that LangGraph says it has."""
+"""Nodes and edges from ``get_graph``, compared with LangGraph's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of the table of differences that speak of failing, slow and cached nodes."""
+"""Rows of the table of differences about failing, slow and cached nodes."""
 
 from __future__ import annotations
 

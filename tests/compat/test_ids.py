@@ -1,4 +1,4 @@
-"""Ids: those of tasks and questions are LangGraph's own, worked out from the same facts."""
+"""Ids of tasks and interrupts, equal to LangGraph's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs without a saver, the debug mode, and the second form of output, in both engines."""
+"""Runs without a saver, the debug mode, and the second format of output, in both engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Version 2 of chunks and results, and what a stream gives by default, beside LangGraph's."""
+"""Version 2 of chunks and results, and default streams, compared with LangGraph's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the low-level graph takes, in both engines."""
+"""Parameters of the low-level graph, in both engines."""
 
 from __future__ import annotations
 

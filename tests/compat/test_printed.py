@@ -1,4 +1,4 @@
-"""What ``print_mode`` and ``debug`` print is what LangGraph prints."""
+"""Output of ``print_mode`` and ``debug``, compared with LangGraph's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole programs print the same in both engines, with nothing changed but their imports."""
+"""Complete programs with the same output in both engines, with changed imports only."""
 
 from __future__ import annotations
 

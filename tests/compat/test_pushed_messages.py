@@ -1,4 +1,4 @@
-"""``push_message``: a message in the stream and in the state before its node returns."""
+"""``push_message``: a message in the stream and the state before its node returns."""
 
 from __future__ import annotations
 

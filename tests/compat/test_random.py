@@ -1,4 +1,4 @@
-"""Random graphs do the same in both engines, whatever is asked on the way."""
+"""Random graphs with the same results in both engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""create_react_agent beside LangGraph's: each parameter, by the same program, sync and async."""
+"""create_react_agent compared with LangGraph's: each parameter, sync and async."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a thread: live, as it was, in part, and beside children, in both engines."""
+"""Reads of a thread during a run, at checkpoints and with subgraphs, in both engines."""
 
 from __future__ import annotations
 

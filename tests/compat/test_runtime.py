@@ -1,4 +1,4 @@
-"""What a run's runtime tells a node, in both engines."""
+"""The runtime of nodes, in both engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same graphs leave the same behind in memory, in the database, and in a saver of others."""
+"""Stored state of the same graphs in memory, in the database and in a third-party saver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs describe what they take and return as LangGraph's do."""
+"""Input and output schemas of graphs, compared with LangGraph's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serializers, and savers of other authors: as they are written for LangGraph, they work here."""
+"""Serializers and third-party savers that were written for LangGraph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LangGraph's public names: each is here under the same name, or in the table with its reason."""
+"""LangGraph's public names: available here, or listed in the table with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models say in nodes: streamed token by token, and known to the caller's callbacks."""
+"""Models in nodes: streamed tokens, and callbacks of the caller."""
 
 from __future__ import annotations
 

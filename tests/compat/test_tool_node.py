@@ -1,4 +1,6 @@
-"""ToolNode beside LangGraph's: wrappers, rules for failures, inputs, outputs, what tools get."""
+"""ToolNode compared with LangGraph's: wrappers, error rules, inputs, outputs and injected
+arguments.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream mode ``tools``: where calls of tools begin and end, beside LangGraph's."""
+"""Stream mode ``tools``: start and end of tool calls, compared with LangGraph's."""
 
 from __future__ import annotations
 

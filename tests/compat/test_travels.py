@@ -1,7 +1,7 @@
-"""Random journeys through random threads end at the same places in both engines.
+"""Random sequences of operations on random threads, with the same result in both engines.
 
-A journey replays, forks, copies, updates and answers at any checkpoint of the thread, and at any
-of the graphs that its newest one calls.
+A sequence replays, forks, copies, updates and responds at any checkpoint of the thread, and at any
+checkpoint of the subgraphs that the newest one calls.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ValidationNode beside LangGraph's: calls that are checked and not run."""
+"""ValidationNode compared with LangGraph's: validated calls that are not executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a serializer gives back of a value: LangGraph's beside ours."""
+"""Values after serialization and deserialization, compared with LangGraph's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that work for an agent until they are killed, and what they leave word of."""
+"""Processes that execute an agent until they are killed, and their marks in a file."""
 
 from __future__ import annotations
 

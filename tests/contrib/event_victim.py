@@ -1,4 +1,4 @@
-"""Processes that work for LangGraph's graphs which tell of themselves, until they are killed."""
+"""Processes that execute LangGraph graphs with custom events until they are killed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A project with the core and some optional apps: uses the core, then prints facts as JSON.
+"""Program of a project with the core and some optional apps, which prints results as JSON.
 
-Run with the names of the apps in OPTIONAL_APPS and with tests.contrib.optional_settings.
+It is run with the names of the apps in OPTIONAL_APPS and with tests.contrib.optional_settings.
 """
 
 from __future__ import annotations

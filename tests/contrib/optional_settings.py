@@ -1,4 +1,4 @@
-"""Settings of a project with the core and the optional apps that OPTIONAL_APPS names."""
+"""Settings of a project with the core and the optional apps in OPTIONAL_APPS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs of a product that lets Prometheus in."""
+"""URLs of a project with metrics for Prometheus."""
 
 from __future__ import annotations
 

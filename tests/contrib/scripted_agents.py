@@ -1,4 +1,4 @@
-"""Agents of LangChain's and graphs of LangGraph's whose model has a script: no network is used."""
+"""Agents of LangChain and graphs of LangGraph with scripted models, without a network."""
 
 from __future__ import annotations
 

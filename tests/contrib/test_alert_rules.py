@@ -1,4 +1,4 @@
-"""By Prometheus itself: the rules of ``alerts.yaml``, which are silent or fire, and the page."""
+"""The rules of ``alerts.yaml`` and the metrics page, evaluated by Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LangGraph's stored bytes name classes: those that are known are made, and nothing else is."""
+"""Class names in LangGraph's stored bytes: only known classes are created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LangChain's agent as a node: what its middleware asks is reviewed in the queue."""
+"""A LangChain agent as a node, with the middleware's requests in the review queue."""
 
 from __future__ import annotations
 

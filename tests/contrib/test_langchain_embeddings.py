@@ -1,4 +1,4 @@
-"""Embeddings by the name of a model, which only LangChain knows."""
+"""Embeddings by model name, loaded by LangChain."""
 
 from __future__ import annotations
 

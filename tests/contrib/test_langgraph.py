@@ -1,4 +1,4 @@
-"""Graphs of LangGraph as nodes: what they ask is asked, stored and answered as the node's own."""
+"""LangGraph graphs as nodes: their interrupts, stored state and responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DjangoCheckpointer: what LangGraph asks of a checkpointer, over Django's database."""
+"""DjangoCheckpointer: LangGraph's checkpointer interface on Django's database."""
 
 from __future__ import annotations
 

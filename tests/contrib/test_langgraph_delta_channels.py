@@ -1,4 +1,4 @@
-"""LangGraph's DeltaChannels: their values are shown, kept and forked as those of other channels."""
+"""LangGraph's DeltaChannels: displayed, stored and forked like other channels."""
 
 from __future__ import annotations
 

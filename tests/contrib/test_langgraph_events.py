@@ -1,6 +1,6 @@
-"""A worker that is killed (-9) at each commit of a LangGraph graph: its events are as without.
+"""Workers killed with SIGKILL at each commit of a LangGraph graph: unchanged events.
 
-Each point is a process and a run of its own, which takes some seconds a case.
+Each kill has its own process and run, so a case takes some seconds.
 """
 
 from __future__ import annotations

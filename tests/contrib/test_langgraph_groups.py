@@ -1,4 +1,4 @@
-"""Groups of errors and exits that leave nodes of LangGraph's graphs."""
+"""Exception groups with errors and exits in nodes of LangGraph graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs of ours in nodes of LangGraph's: they run, stream, ask and are answered as LangGraph's."""
+"""Engine graphs in nodes of LangGraph graphs: runs, streams, interrupts and responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads of LangGraph's databases, brought here: they are read, asked about, and go on."""
+"""Threads imported from LangGraph's databases: reading, reviewing and resuming."""
 
 from __future__ import annotations
 

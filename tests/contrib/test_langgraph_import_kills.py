@@ -1,4 +1,4 @@
-"""An import that is killed and begun again brings each thread once, with its questions."""
+"""Imports killed and repeated: each thread is imported once, with its interrupts."""
 
 from __future__ import annotations
 

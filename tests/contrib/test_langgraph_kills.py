@@ -1,7 +1,7 @@
-"""A worker that is killed (-9) at each commit of an agent's run: nothing is lost, nothing doubled.
+"""Workers killed with SIGKILL at each commit of an agent's run: no losses or duplicates.
 
-Each point is a process and a run of its own, which takes some seconds a case. The agents are those
-of LangChain's with each decision of their middleware, a supervisor of two, and the functional API.
+Each kill has its own process and run, so a case takes some seconds. The agents are LangChain agents
+with each decision of their middleware, a supervisor of two agents, and the functional API.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Graphs of LangGraph's, run by their engine: started, asked, decided and followed as ours are."""
+"""Registered LangGraph graphs, executed by LangGraph's engine: starts, interrupts, decisions and
+events.
+"""
 
 from __future__ import annotations
 

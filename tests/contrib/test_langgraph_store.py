@@ -1,4 +1,4 @@
-"""LangGraph's graphs with our store: in their nodes, on their threads, and beside our graphs."""
+"""LangGraph graphs with DjangoStore: in nodes, in threads, and shared with engine graphs."""
 
 from __future__ import annotations
 

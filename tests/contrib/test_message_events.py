@@ -1,4 +1,4 @@
-"""What models say is an event of the run while they say it, in our graphs and LangGraph's."""
+"""Streamed messages of models as run events, in engine graphs and LangGraph graphs."""
 
 from __future__ import annotations
 

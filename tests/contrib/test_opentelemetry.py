@@ -1,4 +1,4 @@
-"""What OpenTelemetry is told of a run: one trace across its pauses, figures, and no payloads."""
+"""Traces and metrics in OpenTelemetry: one trace per run, figures, and no payloads."""
 
 from __future__ import annotations
 

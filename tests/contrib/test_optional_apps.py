@@ -1,4 +1,4 @@
-"""The core alone and with each optional app: nothing of the other apps is there or imported."""
+"""The core alone and with each optional app: other apps are neither imported nor visible."""
 
 from __future__ import annotations
 

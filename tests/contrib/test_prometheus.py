@@ -1,4 +1,4 @@
-"""What Prometheus reads: the gauges, who may read them, and the files that use them."""
+"""Metrics for Prometheus: gauges, permissions and the provided configuration files."""
 
 from __future__ import annotations
 

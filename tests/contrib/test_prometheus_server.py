@@ -1,4 +1,4 @@
-"""A real Prometheus signs in, reads the page, and knows the rules."""
+"""A real Prometheus that authenticates, scrapes the page and loads the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs among langchain's Runnables: in chains, with events, and with Runnables as nodes."""
+"""Graphs and LangChain's Runnables: chains, events, and Runnables as nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Sentry is told of a run: the tags, and a node's error without what the run works on."""
+"""Sentry reports of runs: tags, and errors without contents of the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that one thread makes for others: whatever happens to it, nobody waits for ever."""
+"""Calls that one OS thread executes for others: no OS thread waits forever."""
 
 from __future__ import annotations
 

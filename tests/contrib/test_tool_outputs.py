@@ -1,4 +1,4 @@
-"""Tools of langchain that hand on Commands: what langchain looks at in them."""
+"""LangChain tools that return Commands."""
 
 from __future__ import annotations
 

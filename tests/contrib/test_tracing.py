@@ -1,4 +1,4 @@
-"""LangSmith, switched on without a config, sees a run's graphs, nodes and models."""
+"""LangSmith traces of graphs, nodes and models, enabled without a config."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""django-q2's signals in a process that isn't one of its workers change nothing."""
+"""django-q2's signals in processes that are not its workers."""
 
 from __future__ import annotations
 

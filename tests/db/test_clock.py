@@ -1,4 +1,4 @@
-"""The database's clock is read now and then, and carried on in between."""
+"""The database's clock: occasional reads, extrapolated in between."""
 
 from __future__ import annotations
 

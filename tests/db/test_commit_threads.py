@@ -1,4 +1,4 @@
-"""Threads that store commits: kept for the next, given up when there is none."""
+"""OS threads for commits: reused, and closed when idle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is cut short before any of its statements has not happened at all."""
+"""Operations that are interrupted before their first statement: no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Containment of JSON objects in text columns: the same on both databases."""
+"""Containment of JSON objects in text columns, equal on both databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections of worker processes: one for all tasks, unless the project set something else."""
+"""Database connections of worker processes: one for all tasks, unless configured otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Told from what a statement got: that the database was lost, and which one."""
+"""Detection of a lost database, and of its alias, from a statement's error."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""No statement of a run, or of what looks after runs, reads a large table from end to end.
+"""Query plans of runs and their maintenance: no full scans of large tables.
 
-A plan depends on what the planner believes. So each statement is planned with what it knows of an
-empty database and of a full one, for its own values and for any.
+A plan depends on the planner's statistics. Each statement is therefore planned with the statistics
+of an empty and of a full database, for specific values and for any values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Statements go to the driver as they are, and everything that Django promises of them holds."""
+"""Statements sent directly to the driver, with the guarantees of Django's cursors."""
 
 from __future__ import annotations
 

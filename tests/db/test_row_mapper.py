@@ -1,4 +1,4 @@
-"""A record makes instances that can't be told from those of the model's own constructor."""
+"""Model instances made by the row mapper, compared with those of the model's constructor."""
 
 from __future__ import annotations
 

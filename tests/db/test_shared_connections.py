@@ -1,4 +1,4 @@
-"""Connections that are shared: kept for the next call, closed when there is none."""
+"""Shared connections: reused for the next call, and closed when idle."""
 
 from __future__ import annotations
 

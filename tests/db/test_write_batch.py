@@ -1,4 +1,4 @@
-"""What is written together is written whole, or not at all."""
+"""Write batches: stored completely or not at all."""
 
 from __future__ import annotations
 

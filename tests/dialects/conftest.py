@@ -1,4 +1,4 @@
-"""The users and the worker of the services' tests."""
+"""Fixtures of the tests of payload formats."""
 
 from __future__ import annotations
 

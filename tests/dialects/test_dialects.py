@@ -1,4 +1,4 @@
-"""The shapes in which agents ask: recognised, and answered in their own shape."""
+"""Payload formats of agents: recognition, and responses in the same format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of the documentation, as the tests read them."""
+"""The pages of the documentation for tests."""
 
 from __future__ import annotations
 

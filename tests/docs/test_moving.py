@@ -1,4 +1,4 @@
-"""A site moves from SQLite to PostgreSQL by the program of the guide, step by step."""
+"""A site moved from SQLite to PostgreSQL with the program in the guide."""
 
 from __future__ import annotations
 

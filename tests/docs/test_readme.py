@@ -1,4 +1,4 @@
-"""The README is a first page: short, and what it leads to is there."""
+"""The README: its length and its links."""
 
 from __future__ import annotations
 

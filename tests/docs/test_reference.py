@@ -1,4 +1,4 @@
-"""The reference has all that the code has: what is made from it is not made of a part."""
+"""Completeness of the generated reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runbook has each alert, and each line that is logged at WARNING or above."""
+"""Completeness of the runbook: each alert, and each log message of level WARNING or above."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Execution of every Python snippet of the documentation.
 
-The snippets of a page share one namespace, from top to bottom. Each page starts without registered
-graphs. Blocks that need a server or another project are not ``python``: ``console`` and ``sh`` are
-for shells, ``text`` for the rest. ``python file=…`` and ``python append=…`` are files of the
-tutorial's project, written by its own test.
+The snippets of a page share one namespace and run from top to bottom. Each page starts without
+registered graphs. Blocks that need a server or another project are not marked as ``python``:
+``console`` and ``sh`` are for shells, and ``text`` is for all others. Blocks marked ``python
+file=…`` and ``python append=…`` are files of the tutorial's project. The test of the tutorial
+writes them.
 """
 
 from __future__ import annotations

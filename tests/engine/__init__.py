@@ -1,1 +1,1 @@
-"""The engine on its own: no database, no clock, milliseconds."""
+"""Tests of the engine alone, without a database or a clock."""

@@ -1,4 +1,4 @@
-"""A saver that crashes, and answers that are stored the way a decision stores them."""
+"""A saver that crashes, and responses stored in the same way as by a decision."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Values, and the bytes that they are stored as.
+"""Values and their stored bytes.
 
-``python -m tests.engine.encoded_values`` writes encoded_values.json with the encoder of the tree
-that it runs in. It was run once, in the tree of commit d2b81ab, before the encoder was made faster.
+``python -m tests.engine.encoded_values`` writes encoded_values.json with the encoder of the current
+tree. It was run once, in the tree of commit d2b81ab, before the encoder was optimized.
 """
 
 from __future__ import annotations

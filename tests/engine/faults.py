@@ -1,4 +1,4 @@
-"""A node that fails until it is fixed, between nodes that do not fail."""
+"""A node that fails until it is repaired, next to nodes that don't fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random graphs as plain data, and how each engine builds one."""
+"""Random graphs as plain data, and their construction in each engine."""
 
 from __future__ import annotations
 

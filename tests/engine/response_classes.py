@@ -1,4 +1,4 @@
-"""A graph that asks for a class, in a module that another process can import."""
+"""A graph whose interrupt has a response class, in a module that other processes can import."""
 
 from __future__ import annotations
 

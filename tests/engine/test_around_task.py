@@ -1,4 +1,4 @@
-"""What each task of a run is run within, where its control says so."""
+"""Contexts around each task of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Async tasks side by side: each with a context and, once it waits, an asyncio task of its own."""
+"""Concurrent async tasks, each with a context and, if it waits, its own asyncio task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts outlive the process that made them: how many there were, and when the next may begin."""
+"""Attempts that outlive their process: their number, and the time of the next attempt."""
 
 from __future__ import annotations
 

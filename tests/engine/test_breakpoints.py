@@ -1,4 +1,4 @@
-"""Static breakpoints: a run stops before or after a node, and goes on when told to."""
+"""Static breakpoints before and after nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bridges: found by entry points, without an import of the package that has them."""
+"""Bridges found by entry points, without importing their package."""
 
 from __future__ import annotations
 

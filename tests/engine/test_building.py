@@ -1,4 +1,4 @@
-"""StateGraph: what can't be built, and the words in which it is said."""
+"""StateGraph: definitions that can't be built, and their error messages."""
 
 from __future__ import annotations
 

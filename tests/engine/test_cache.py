@@ -1,4 +1,4 @@
-"""Cached results: used again for the same input, never where a person or a failure was in it."""
+"""Cached results: reused for the same input, except after interrupts and failures."""
 
 from __future__ import annotations
 

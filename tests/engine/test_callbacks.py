@@ -1,4 +1,4 @@
-"""Handlers among a config's callbacks hear when a run pauses and when it goes on."""
+"""Pauses and resumptions reported to handlers among a config's callbacks."""
 
 from __future__ import annotations
 

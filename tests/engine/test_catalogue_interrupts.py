@@ -1,4 +1,4 @@
-"""The catalogue of questions: interrupt() wherever a node may call it, and odd answers."""
+"""Catalogue of interrupts: all places of interrupt() in a node, and unusual responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue of raises: a failure is recorded, a crash passes through, nothing is lost."""
+"""Catalogue of exceptions: recorded failures, propagated crashes, and no losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue of returns: whatever a node hands back is state, or an error that says what."""
+"""Catalogue of return values: stored as state, or rejected with a specific error."""
 
 from __future__ import annotations
 

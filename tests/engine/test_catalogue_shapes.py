@@ -1,4 +1,4 @@
-"""The catalogue of graphs: reducers, shapes, sizes and names that nobody should have made."""
+"""Catalogue of graphs: unusual reducers, structures, sizes and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An error that stands for several things says by its code which it is."""
+"""Codes of errors with several causes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of types that contain themselves: counted before pydantic reads them."""
+"""Recursive values, which are counted before pydantic reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random graphs come to the same end wherever they crash and whoever is answered first."""
+"""Random graphs with crashes and responses in any order: the same final state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a graph looks like: its nodes and edges, Mermaid's text, and where each thing is drawn."""
+"""Drawings of graphs: nodes and edges, Mermaid source, and positions."""
 
 from __future__ import annotations
 

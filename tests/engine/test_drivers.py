@@ -1,4 +1,4 @@
-"""Drivers: tasks side by side, on threads and on an event loop."""
+"""Drivers: concurrent tasks on OS threads and on an event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stored when: each step as it ends, or all of it when the run leaves."""
+"""Durability: storage after each step, or at the end of the run."""
 
 from __future__ import annotations
 

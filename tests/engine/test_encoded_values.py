@@ -1,4 +1,4 @@
-"""Stored bytes are read as the value that they were, and a value is stored as the same bytes."""
+"""Stored bytes: decoding of old bytes, and encoding to the same bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was refused says which thread, question, node or limit it was about."""
+"""Error messages: the thread, interrupt, node or limit that they name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which edits of a graph a thread that is paused in it can live with."""
+"""Changes of a graph with which a paused thread can be resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""@entrypoint and @task: what has finished isn't run again, wherever the run was broken off."""
+"""@entrypoint and @task: finished tasks don't run again after an interruption at any point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Error handlers: a failure is stored, then handled, and never met twice by its node."""
+"""Error handlers: a failure is stored and handled, and its node doesn't run again."""
 
 from __future__ import annotations
 

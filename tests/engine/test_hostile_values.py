@@ -1,7 +1,7 @@
-"""Hostile bytes and values are refused or read within bounds of time and memory.
+"""Hostile bytes and values: rejected or read within limits of time and memory.
 
-Each case has a process of its own, which the system ends where it takes more. The bounds are many
-times what the cases take: what they tell from it is work that multiplies.
+Each case runs in its own process with limits. The limits are many times the usual cost, so they
+detect only work that multiplies.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ids: LangGraph's, to the character, and checkpoints that sort by time."""
+"""Ids equal to LangGraph's, and checkpoint ids that sort by time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions and answers: what may be asked, what may be answered, and how each is checked."""
+"""Interrupts and responses: allowed values, and their validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An attempt that goes on after its time does nothing that the next one relies on."""
+"""Attempts that continue after their timeout, without effect on the next attempt."""
 
 from __future__ import annotations
 

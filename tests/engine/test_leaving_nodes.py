@@ -1,4 +1,4 @@
-"""Everything that leaves a node: groups of errors, exits, cancellations, errors from outside."""
+"""Exceptions that leave a node: exception groups, exits, cancellations and external errors."""
 
 from __future__ import annotations
 

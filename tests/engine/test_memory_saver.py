@@ -1,4 +1,4 @@
-"""What the in-memory saver looks at."""
+"""Arguments of the in-memory saver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages in the state: written in all the ways that LangChain's users write them."""
+"""Messages in the state, in all formats of LangChain's users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes: what they are handed, and what becomes of what they return."""
+"""Nodes: their arguments, and the effects of their return values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""once, questions with keys, and questions that changed: the rules that are kept here."""
+"""once, interrupts with keys, and changed interrupts."""
 
 from __future__ import annotations
 

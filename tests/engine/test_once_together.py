@@ -1,4 +1,4 @@
-"""once() called by several threads, or several awaiting functions, of one node."""
+"""once() called concurrently by several OS threads or coroutines of one node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pausing: a node stops to ask, and goes on with the answer, whenever and wherever."""
+"""Pauses: interrupts in nodes, and resumption at any time and in any process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dict in a file, and the codec for savers that want a kind beside the bytes."""
+"""A dict in a file, and the codec for savers that store a type next to the bytes."""
 
 from __future__ import annotations
 

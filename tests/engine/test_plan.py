@@ -1,4 +1,4 @@
-"""plan and apply: pure functions of the state, whatever the order in which tasks finished."""
+"""plan and apply: pure functions of the state, independent of the order of finished tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""submit and advance: a run goes on from what is stored, wherever it broke off."""
+"""submit and advance: resumption from the stored state after an interruption at any point."""
 
 from __future__ import annotations
 

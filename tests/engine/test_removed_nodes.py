@@ -1,4 +1,4 @@
-"""A thread that stopped before a node which the graph has lost since."""
+"""Threads that stopped before a node that was removed from the graph."""
 
 from __future__ import annotations
 

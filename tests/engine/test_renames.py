@@ -1,4 +1,4 @@
-"""Threads that were stored before nodes and keys of the state were renamed go on under the new."""
+"""Threads stored before nodes or state keys were renamed."""
 
 from __future__ import annotations
 

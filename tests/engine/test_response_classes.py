@@ -1,4 +1,4 @@
-"""What a question's response_schema makes of an answer may be state, and any process reads it."""
+"""Responses converted by response_schema: stored as state, and readable by any process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Response schemas that can't be applied are refused by interrupt(), with the path."""
+"""Response schemas that interrupt() rejects, with the path in the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compiled graph has of a Runnable where there is no langchain."""
+"""The Runnable interface of compiled graphs without LangChain."""
 
 from __future__ import annotations
 

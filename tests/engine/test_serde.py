@@ -1,4 +1,4 @@
-"""The codec stores and returns values exactly, or says which part it can't store."""
+"""The codec: exact values, or an error with the part that can't be stored."""
 
 from __future__ import annotations
 

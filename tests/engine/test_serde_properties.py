@@ -1,4 +1,4 @@
-"""Generated values and generated damage: the codec's promises hold for all of them."""
+"""The codec's guarantees for generated values and generated damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller, or the graph, sets for a run as a whole."""
+"""Options of a run, set by the caller or the graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a commit stores twice is encoded once, and to the same bytes."""
+"""Values that occur twice in a commit: encoded once, with the same bytes."""
 
 from __future__ import annotations
 

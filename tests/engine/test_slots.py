@@ -1,4 +1,4 @@
-"""Slots: which questions are open, and which answer belongs to which."""
+"""Slots: pending interrupts, and the responses that belong to them."""
 
 from __future__ import annotations
 

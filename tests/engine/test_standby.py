@@ -1,4 +1,4 @@
-"""Tasks that the calling thread runs itself, and who drives when one of them holds it up."""
+"""Tasks that the calling OS thread runs itself, and the driver if one of them blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores: items under namespaces, found by filter, copied on the way in and out."""
+"""Stores: items in namespaces, filters, and copies of stored and returned items."""
 
 from __future__ import annotations
 

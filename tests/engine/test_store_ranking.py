@@ -1,4 +1,4 @@
-"""Vectors and what is near to them: with numpy and without it the same."""
+"""Vectors and their ranking, equal with and without numpy."""
 
 from __future__ import annotations
 

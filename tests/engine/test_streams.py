@@ -1,4 +1,4 @@
-"""Streams: what a run tells while it goes, by mode."""
+"""Streams of a run, by mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs inside graphs: their questions come up whole, and their answers go down whole."""
+"""Subgraphs: their interrupts reach the caller, and responses reach the subgraph."""
 
 from __future__ import annotations
 

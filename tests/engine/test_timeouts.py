@@ -1,4 +1,4 @@
-"""Timeouts: an attempt ends in time or fails, and what comes too late reaches nobody."""
+"""Timeouts: attempts end in time or fail, and late results have no effect."""
 
 from __future__ import annotations
 

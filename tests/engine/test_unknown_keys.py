@@ -1,4 +1,4 @@
-"""Keys that a node returns and the state doesn't have: logged, or refused."""
+"""Unknown keys returned by a node: logged or rejected."""
 
 from __future__ import annotations
 

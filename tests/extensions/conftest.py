@@ -1,4 +1,4 @@
-"""Tests of the example app are collected where its settings are in use."""
+"""Collection of the example app's tests, which need the app's settings."""
 
 from __future__ import annotations
 

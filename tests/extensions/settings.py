@@ -1,4 +1,4 @@
-"""The settings of the tests, with the app installed."""
+"""Settings of the tests with the example app installed."""
 
 from __future__ import annotations
 

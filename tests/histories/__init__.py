@@ -1,1 +1,1 @@
-"""Threads saved by this and earlier versions: each must still load, resume and finish."""
+"""Threads saved by this and earlier versions, which every version must load, resume and finish."""

@@ -1,9 +1,9 @@
-"""Saves threads as this version of the code stores them, and the example app.
+"""Program that saves threads, and the rows of the example app, in the format of this version.
 
     python -m tests.histories NAME
 
-writes tests/histories/NAME.json and apps/NAME.json, which stay as they are from then on: made once
-for each release.
+The files tests/histories/NAME.json and tests/histories/apps/NAME.json are written once for each
+release and never changed.
 """
 
 from __future__ import annotations

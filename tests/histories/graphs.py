@@ -1,6 +1,6 @@
-"""The graphs of the saved threads: what is saved names them, so they change in no way that shows.
+"""The graphs of the saved threads. Saved data refers to them, so they must not change.
 
-A later version adds graphs for what is new in it, under other names.
+A later version adds graphs with other names for its new features.
 """
 
 from __future__ import annotations

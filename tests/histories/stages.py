@@ -1,4 +1,4 @@
-"""How far the saved threads are, and how each comes to its end."""
+"""Stages at which threads are saved, and the steps to finish each thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What earlier versions saved is loaded, gone on with and finished."""
+"""Threads saved by earlier versions: loaded, resumed and finished."""
 
 from __future__ import annotations
 

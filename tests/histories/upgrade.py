@@ -1,9 +1,9 @@
-"""Takes a database of an earlier version to this one's schema, and its threads to their ends.
+"""Upgrade of a database of an earlier version, and completion of its threads.
 
     DATABASE_URL=… python -m tests.histories.upgrade NAME
 
-The database is an empty one. What version NAME saved is written into the schema of that version,
-not into today's, and migrated as a site that is upgraded does it.
+The database must be empty. The rows saved by version NAME are inserted into the schema of that
+version and migrated, as in an upgrade of a site.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a person changed: as a JSON Patch, as fields, as words. Pure, and bounded in time."""
+"""Changes made by a person as a JSON Patch, as fields and as words, with bounded cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What applying a response schema may cost, whatever the schema and the value."""
+"""Cost of applying response schemas, for all schemas and values."""
 
 from __future__ import annotations
 

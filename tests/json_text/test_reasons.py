@@ -1,4 +1,4 @@
-"""What is wrong with a value, in a person's words and in the reader's language; which formats."""
+"""Validation messages in plain words and in the user's language, and supported formats."""
 
 from __future__ import annotations
 

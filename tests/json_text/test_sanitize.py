@@ -1,4 +1,4 @@
-"""Titles show what they say: joiners that belong to a sign stay, and all others are named."""
+"""Invisible characters in titles: joiners within a sign stay, and all others are escaped."""
 
 from __future__ import annotations
 

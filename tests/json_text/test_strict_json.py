@@ -1,4 +1,4 @@
-"""JSON text is read in one way or refused, and JSON pointers lead where they are said to."""
+"""Unambiguous parsing of JSON text, and JSON pointers."""
 
 from __future__ import annotations
 

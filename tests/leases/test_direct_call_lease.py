@@ -1,4 +1,4 @@
-"""Two runs of one thread at once: one goes on, the other is refused before it does anything."""
+"""Two concurrent runs of one thread: the second is refused before it does anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one thread that keeps the leases of a process alive."""
+"""The OS thread that renews the leases of a process."""
 
 from __future__ import annotations
 

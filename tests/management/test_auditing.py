@@ -1,4 +1,4 @@
-"""``hitl export-audit`` and ``verify-audit``: a record that can be checked without its database."""
+"""``hitl export-audit`` and ``verify-audit``: verification without the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``manage.py hitl doctor``: what is wrong, and what to do about it."""
+"""``manage.py hitl doctor``: findings and advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""verify-audit and the doctor find rows that were changed by hand, and a key that was lost."""
+"""Detection of manually changed rows and lost keys by verify-audit and doctor."""
 
 from __future__ import annotations
 

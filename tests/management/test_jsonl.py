@@ -1,4 +1,4 @@
-"""What a line of a JSON Lines file asks for, and why some ask for nothing."""
+"""Lines of JSON Lines files: start requests and invalid lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hitl preflight``: what a deploy would park is named before it."""
+"""``hitl preflight``: runs that a deployment would park."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bar on a terminal, a line now and then in a log."""
+"""Progress of commands: a bar on a terminal, and occasional lines in a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hitl list``, ``show`` and ``graph``: what a terminal and a script are told."""
+"""``hitl list``, ``show`` and ``graph``: output for terminals and scripts."""
 
 from __future__ import annotations
 

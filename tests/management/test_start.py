@@ -1,4 +1,4 @@
-"""``manage.py hitl start``: one run per line, and no line in another's way."""
+"""``manage.py hitl start``: one run per line, and independence of invalid lines."""
 
 from __future__ import annotations
 

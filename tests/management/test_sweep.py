@@ -1,4 +1,4 @@
-"""``manage.py hitl sweep``: one look, said to have been taken."""
+"""``manage.py hitl sweep``: a single sweep and its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search finds letters within the words of a question, the same on every database."""
+"""Search for letters within words of an interrupt, equal on all databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheel, and commands that know nothing of this repository."""
+"""The wheel, and commands run outside of this repository."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Import the whole package where only the distributions of one extra can be found.
+"""Import of the whole package with only the distributions of one extra.
 
     python limited_imports.py [EXTRA]
 
-Prints the errors as JSON, by the name of the module or of the public name. Without EXTRA only the
-package's own requirements can be found.
+Prints the errors as JSON, by module or public name. Without EXTRA, only the package's own
+requirements are available.
 """
 
 from __future__ import annotations

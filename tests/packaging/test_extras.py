@@ -1,4 +1,4 @@
-"""The package with each extra alone, and with none."""
+"""The package with each single extra, and without extras."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two products that have the package as a dependency: their own tests, and their processes."""
+"""Two projects that depend on the package: their own tests, and their processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a package index shows: the description as it renders it, and the classifiers."""
+"""The page of a package index: rendered description and classifiers."""
 
 from __future__ import annotations
 

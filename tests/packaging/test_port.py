@@ -1,4 +1,4 @@
-"""``python -m hitl_django.port``: the imports of a LangGraph program, and nothing else of it."""
+"""``python -m hitl_django.port``: changes to the imports of a LangGraph program only."""
 
 from __future__ import annotations
 

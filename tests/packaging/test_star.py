@@ -1,4 +1,4 @@
-"""``from hitl_django import *``, with Django set up and without."""
+"""``from hitl_django import *``, with and without Django's setup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The built wheel, in an empty environment and a fresh project."""
+"""The built wheel in an empty environment and a new project."""
 
 from __future__ import annotations
 

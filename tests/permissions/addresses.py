@@ -1,4 +1,4 @@
-"""Every address of a project that includes all of ours, as its URL resolver has them."""
+"""All URLs of a project that includes all apps, from its URL resolver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The world that is looked at, and the people who look."""
+"""The data and the users of the permission tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that can be asked for by GET, of whatever is there: what answers may give away."""
+"""All GET requests about any object, and the parts of responses that must not leak."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Who there is, what each may do, and what of the world each may see.
+"""The users, their permissions, and the objects visible to each user.
 
-This is the judge: it knows permissions and groups by name, and asks nothing of the policy.
+This module computes the expected results from permissions and groups, without the policy.
 """
 
 from __future__ import annotations

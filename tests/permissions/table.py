@@ -1,7 +1,7 @@
-"""The expected status of each address and method, by permission.
+"""The expected status of each URL and method, by permission.
 
-An address has the ``kind`` of its object. Without permission to view the object the response is
-404; with it, but without the permission of the row, it is 403.
+A URL has the ``kind`` of its object. Without the permission to view the object, the status is 404.
+With this permission, but without the permission of the row, the status is 403.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What somebody may not see can't be told from what isn't there, by whatever is sent to it."""
+"""Hidden objects, indistinguishable from missing objects for all requests."""
 
 from __future__ import annotations
 

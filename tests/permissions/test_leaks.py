@@ -1,4 +1,4 @@
-"""What lists, counts, searches, orderings and errors give away of what somebody may not see."""
+"""Leaks of hidden objects by lists, counts, searches, orders and errors."""
 
 from __future__ import annotations
 

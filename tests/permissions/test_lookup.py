@@ -1,4 +1,4 @@
-"""The one look-up of what somebody may see, which services, admin and API share."""
+"""The lookup of visible objects that services, admin and API share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is answered how at every address, by every method; the URL conf says which there are."""
+"""Responses for all users, URLs and methods of the URL configuration."""
 
 from __future__ import annotations
 

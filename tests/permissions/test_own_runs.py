@@ -1,4 +1,4 @@
-"""What somebody sees of the run they started, whatever else they may see."""
+"""Visible parts of a run for the user who started it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Interrupts of a reserved graph: hidden from people outside its groups wherever the engine's own
-data has them.
-"""
+"""Interrupts of a restricted graph, hidden from other users in all data of the engine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Three of each thing: in the open, of a graph that is reserved, and of threads that are shut.
+"""Three objects of each kind: unrestricted, of a restricted graph, and of hidden threads.
 
-Every text that somebody wrote is a canary: it says where it comes from, and is found nowhere else.
+Every user-provided text is a canary: a unique text that names its origin.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``manage.py demo`` as a newcomer meets it: one process to start, one Ctrl-C to stop."""
+"""``manage.py demo``: one command to start, and one Ctrl-C to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's graphs, run in memory."""
+"""The demo's graphs, executed in memory."""
 
 from __future__ import annotations
 

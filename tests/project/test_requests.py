@@ -1,4 +1,4 @@
-"""The demo's input: every line fits its graph, and no two are the same."""
+"""The demo's input: valid and unique lines."""
 
 from __future__ import annotations
 

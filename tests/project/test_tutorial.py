@@ -1,4 +1,4 @@
-"""The tutorial, done as it is printed: its files, its commands, and its clicks in a browser."""
+"""The tutorial as printed: its files, its commands, and its clicks in a browser."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What each of many processes does in a race.
+"""Actions of each process in a race.
 
-A contender waits at a barrier with all others before each round, so that the database and nothing
-else decides who comes first. It says how each round went by one word.
+Before each round, all processes wait at a barrier, so that only the database determines the winner.
+Each process returns the result of a round as one word.
 """
 
 from __future__ import annotations

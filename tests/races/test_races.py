@@ -1,4 +1,4 @@
-"""Fifty processes want the same thing at the same moment, on whatever database this is."""
+"""Fifty processes with concurrent actions on the same row, on each database."""
 
 from __future__ import annotations
 

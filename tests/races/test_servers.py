@@ -1,4 +1,4 @@
-"""Fifty people decide at the same moment over real HTTP, under WSGI and under ASGI."""
+"""Fifty users who decide concurrently over HTTP, with WSGI and ASGI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run tells while it goes: rows that are there exactly if what they tell of was stored."""
+"""Run events: stored if and only if the described change is stored."""
 
 from __future__ import annotations
 

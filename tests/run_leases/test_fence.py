@@ -1,4 +1,4 @@
-"""A worker whose time is over changes nothing, whatever it was about to do."""
+"""Workers whose lease has expired: no later writes."""
 
 from __future__ import annotations
 

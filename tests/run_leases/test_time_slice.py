@@ -1,4 +1,4 @@
-"""The runs of workers, as the thread that renews leases looks after them."""
+"""Runs of workers, from the perspective of the OS thread that renews leases."""
 
 from __future__ import annotations
 

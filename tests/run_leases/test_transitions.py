@@ -1,4 +1,4 @@
-"""What becomes of a lease and of its run where the database undoes a transition."""
+"""Leases and runs after a rolled-back transaction."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A migration under trial: applied while the old code writes, killed and run again, reversed.
+"""Trials of a migration: applied while old code writes, killed and repeated, reversed.
 
-Each trial works on a copy of a database that has the migrations before it and some rows. Whether
-something goes wrong isn't left to chance: the old code writes before each statement of the
-migration, over a connection of its own, and a kill is an end of the session at a known statement.
+Each trial uses a copy of a database with the preceding migrations and some rows. The trials are
+deterministic: the old code writes before each statement of the migration over a separate
+connection, and a kill ends the session at a known statement.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of models as they are at some migration."""
+"""Rows of models in the state of a migration."""
 
 from __future__ import annotations
 

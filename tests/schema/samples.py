@@ -1,4 +1,4 @@
-"""Migrations that follow the rule, and some that break it in a known way."""
+"""Migrations that follow the rules, and migrations that break them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each migration can be applied while the site is at work, run again, and reversed."""
+"""Rules for migrations: applied while the site is in use, repeated, and reversed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users, and a worker that works when told to."""
+"""Users, and a worker that tests control."""
 
 from __future__ import annotations
 

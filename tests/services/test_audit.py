@@ -1,4 +1,4 @@
-"""The record of each thread: looked through, and erased, without touching another's."""
+"""The audit log of each thread: verification and erasure, without effects on other threads."""
 
 from __future__ import annotations
 

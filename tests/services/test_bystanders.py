@@ -1,4 +1,4 @@
-"""What is done to one thread is done to no other that looks just like it."""
+"""Isolation of threads: operations don't affect threads with equal contents."""
 
 from __future__ import annotations
 

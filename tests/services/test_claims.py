@@ -1,4 +1,4 @@
-"""Who holds a question: leases on the database's clock, and taking the next one."""
+"""Claims on the database's clock, and claim_next."""
 
 from __future__ import annotations
 

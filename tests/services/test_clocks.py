@@ -1,4 +1,4 @@
-"""Moments written by the database and by Python are on one clock, in every time zone."""
+"""Times from the database and from Python on the same clock, in all time zones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Context and configurable of runs: validated at the start, stored, given to each node."""
+"""Context and configurable of runs: validation, storage and availability in nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much waits, for whom, and how fast it is decided."""
+"""Counts of pending interrupts by user, and statistics of decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the clock says of questions that wait: overdue, about to expire, escalated."""
+"""Deadlines of pending interrupts: overdue, expiry warnings and escalation."""
 
 from __future__ import annotations
 

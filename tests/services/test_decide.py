@@ -1,4 +1,4 @@
-"""decide: which answer reaches the graph, and what is refused."""
+"""decide: resume values of the graph, and refused decisions."""
 
 from __future__ import annotations
 

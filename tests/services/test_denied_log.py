@@ -1,4 +1,4 @@
-"""What a permission refused is in the record, and can't fill it."""
+"""Denied actions in the audit log, and their maximum number."""
 
 from __future__ import annotations
 

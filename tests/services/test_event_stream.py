@@ -1,4 +1,4 @@
-"""Following a run from code."""
+"""Following the events of a run in code."""
 
 from __future__ import annotations
 

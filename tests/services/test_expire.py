@@ -1,4 +1,4 @@
-"""Questions that nobody answered in time."""
+"""Expired interrupts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fork: an operator goes on from an earlier checkpoint of a thread."""
+"""fork: continuation from an earlier checkpoint of a thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""worker_health: who worked lately, and what waits."""
+"""worker_health: recent workers, and overdue runs."""
 
 from __future__ import annotations
 

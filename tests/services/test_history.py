@@ -1,4 +1,4 @@
-"""What each step of a thread changed, and who decided what in between."""
+"""History of a thread: changes of each step, and decisions in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A product's own views call the services: what they refuse is a page of Django's, and no 500."""
+"""A project's views that call services: errors as Django's error pages, without status 500."""
 
 from __future__ import annotations
 

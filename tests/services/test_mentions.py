@@ -1,4 +1,4 @@
-"""A comment mentions people who may see the question, and tells nobody who else there is."""
+"""Mentions in comments: limited to users who may see the interrupt, without leaks of usernames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cancel and retry, and the state machine edge by edge."""
+"""cancel and retry, with all transitions of the state machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stored about a user, and that no column with a person in it is forgotten."""
+"""Export of data about a user, and completeness of the columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a thread is in its graph, and the picture that shows it."""
+"""The position of a thread in its graph, and its picture."""
 
 from __future__ import annotations
 

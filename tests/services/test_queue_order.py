@@ -1,4 +1,4 @@
-"""The order of the queue is one index, read from its beginning."""
+"""The order of the queue, read from the beginning of one index."""
 
 from __future__ import annotations
 

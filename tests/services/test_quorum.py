@@ -1,4 +1,4 @@
-"""Several people who have to agree: votes, proposals, and who may not vote."""
+"""Approvals by several people: votes, proposals, and users who may not approve."""
 
 from __future__ import annotations
 

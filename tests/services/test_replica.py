@@ -1,4 +1,4 @@
-"""A router that sends reads to a replica, which may lag: nothing is decided by what it says."""
+"""A database router with a lagging replica, from which no decision is derived."""
 
 from __future__ import annotations
 

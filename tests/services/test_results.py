@@ -1,4 +1,4 @@
-"""run_result: what a run left behind, for those who may see it."""
+"""run_result: the result of a run, by permission."""
 
 from __future__ import annotations
 

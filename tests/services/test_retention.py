@@ -1,4 +1,4 @@
-"""What becomes of threads that ended long ago, and of one that is to be forgotten."""
+"""Retention: deletion and pruning of ended threads, and erasure of a thread."""
 
 from __future__ import annotations
 

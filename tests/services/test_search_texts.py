@@ -1,4 +1,4 @@
-"""A question is stored with the text that it is found by, and has it as long as it may be read."""
+"""The stored search text of an interrupt, and its removal when the interrupt is erased."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project sets and registers: read lazily, checked by name."""
+"""Settings and registrations of a project: lazy reads and validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each call that changes something is one transaction: a kill leaves all of it, or nothing."""
+"""Services as single transactions: a killed call stores everything or nothing."""
 
 from __future__ import annotations
 

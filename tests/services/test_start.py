@@ -1,4 +1,4 @@
-"""start: what it stores, and what it refuses."""
+"""start: stored rows, and refused starts."""
 
 from __future__ import annotations
 

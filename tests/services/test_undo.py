@@ -1,4 +1,4 @@
-"""A decision that who made it takes back, as long as its run has not gone on."""
+"""Undo of a user's own decision before the run resumes."""
 
 from __future__ import annotations
 

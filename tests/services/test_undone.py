@@ -1,4 +1,4 @@
-"""What fails at its last step leaves nothing of the steps before."""
+"""Operations that fail at their last step: no changes of earlier steps."""
 
 from __future__ import annotations
 

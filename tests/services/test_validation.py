@@ -1,4 +1,4 @@
-"""An answer is validated before the transaction that records it: nobody waits meanwhile."""
+"""Validation of responses before the transaction of the decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code that starts a run and waits for it, or for its result, also on an event loop."""
+"""Starting a run and waiting for its result in code, also on an event loop."""
 
 from __future__ import annotations
 

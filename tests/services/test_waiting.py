@@ -1,4 +1,4 @@
-"""Runs that wait until their thread is free."""
+"""Runs that wait for earlier runs of their thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How hints travel: in the transaction, after it, or not at all."""
+"""Delivery of messages: in the transaction, after it, or not at all."""
 
 from __future__ import annotations
 

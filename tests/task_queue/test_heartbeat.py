@@ -1,4 +1,4 @@
-"""A process that has worked says so, once in a while."""
+"""Heartbeats of processes after work."""
 
 from __future__ import annotations
 

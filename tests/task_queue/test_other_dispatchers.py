@@ -1,4 +1,4 @@
-"""What the dispatchers of other queues say of settings that can't work, and what they send."""
+"""Dispatchers of other task queues: invalid settings, and sent messages."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tests of the testing kit."""
+"""Tests of the testing tools."""

@@ -1,4 +1,4 @@
-"""assert_deterministic: what a graph does is the same however often its worker dies."""
+"""assert_deterministic: equal results of a graph with any number of crashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GraphEnvironment: a test that starts, decides, waits and looks, in the words of the product."""
+"""GraphEnvironment: starting, deciding, waiting and inspecting in tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of the task queues does what it says; how fast, no test asks."""
+"""Functionality of the benchmark of task queues, without its times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of the worker does what it says; how fast, no test asks."""
+"""Functionality of the benchmark of the worker, without its times."""
 
 from __future__ import annotations
 

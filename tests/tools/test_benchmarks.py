@@ -1,4 +1,4 @@
-"""The benchmarks do what they say; how fast, no test asks."""
+"""Functionality of the benchmarks, without their times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mutation run notices what a test doesn't, and forgets no survivor that was accepted."""
+"""Mutation testing: detection of untested code, and the list of accepted survivors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a release is made of, and which combinations it is tested on."""
+"""The files of a release, and the tested combinations of versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The soak in short: each fault once, with timings of seconds, and all comes to its end."""
+"""The soak test in short: each fault once, with timings of seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes get from what they call, as type checkers see it; nothing here is run."""
+"""Types of the arguments and results of nodes for type checkers. This module isn't executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""advance: whatever happens to a worker, the run says so and goes on, or is parked."""
+"""advance: outcomes of runs and failures of workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A deploy between a question and its answer."""
+"""Deployments between an interrupt and its response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node that asks something else, on its second run, than a person has answered."""
+"""Nodes that raise a different interrupt when they run again after the decision."""
 
 from __future__ import annotations
 

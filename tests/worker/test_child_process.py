@@ -1,4 +1,4 @@
-"""Programs that start together and end together."""
+"""Programs that are started and stopped together."""
 
 from __future__ import annotations
 

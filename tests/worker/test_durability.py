@@ -1,4 +1,4 @@
-"""What a worker stores of a run, and when: as its graph is registered."""
+"""Durability of registered graphs: the data that a worker stores, and the time of storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With ENCRYPTION_KEYS nothing that people ask, answer or write is readable in the database."""
+"""Encrypted columns with ENCRYPTION_KEYS: no readable requests, responses or texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workflow that is a plain function is started, asked about and finished like any graph."""
+"""Functional workflows: started, reviewed and finished like graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a probe finds in the health file while workers run, while they don't, and afterwards."""
+"""The health file while workers run, while they don't run, and afterwards."""
 
 from __future__ import annotations
 

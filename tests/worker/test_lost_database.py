@@ -1,4 +1,4 @@
-"""A disk that fails a node has the run taken up again; a lock that fails it is the node's own."""
+"""Disk errors in nodes, after which the run is resumed, and lock errors of nodes."""
 
 from __future__ import annotations
 

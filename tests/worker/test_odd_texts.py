@@ -1,4 +1,4 @@
-"""A NUL is a character of the state like any other, and harmless where state is shown."""
+"""NUL characters in the state and in displayed values."""
 
 from __future__ import annotations
 

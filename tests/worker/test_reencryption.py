@@ -1,4 +1,4 @@
-"""What is stored comes under the first key, so that the others can be dropped."""
+"""Reencryption with the first key, after which the other keys can be removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A deploy between a question and its answer that renames, migrates the state, or pins versions."""
+"""Deployments between an interrupt and its response: renames, state migrations and pinned
+versions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which order threads that have ended are looked at, and along which index."""
+"""Order and index with which retention reads ended threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stops a run from outside is named on it before the process ends."""
+"""External causes that stop a run, stored in the run before its process ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the supervisor concludes from what the workers say, without any process."""
+"""Conclusions of the supervisor from messages of workers, without processes."""
 
 from __future__ import annotations
 

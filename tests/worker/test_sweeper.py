@@ -1,4 +1,4 @@
-"""The sweep finds what no message brought along."""
+"""Work that the sweep finds without a message."""
 
 from __future__ import annotations
 

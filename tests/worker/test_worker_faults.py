@@ -1,4 +1,4 @@
-"""The catalogue of faults in a worker: a spoilt connection, and runs that end while they run."""
+"""Catalogue of worker faults: damaged connections, and runs that end during execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of articles about LangGraph's interrupts, with only their import lines changed.
+"""Examples from articles about LangGraph's interrupts, with changed import lines only.
 
-Where an article prints something else than this engine does, the test says so.
+If an article prints something different from this engine, the test says so.
 """

@@ -1,4 +1,4 @@
-"""Each example runs on the saver that keeps threads in memory and on the one over the ORM."""
+"""Execution of each example with the in-memory saver and with DjangoSaver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The article on the main flows, its chatbot: a tool of the model asks a person."""
+"""Chatbot of the article on the main flows: a tool that requests a response."""
 
 from __future__ import annotations
 

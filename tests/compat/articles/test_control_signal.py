@@ -1,4 +1,4 @@
-"""The article on interrupts as control signals: propagation, scopes, breakpoints, idempotence."""
+"""Article on interrupts as control signals: propagation, scopes, breakpoints, idempotency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guide to adding a person: approve, edit, review a tool call, validate, resume, pitfalls."""
+"""Guide to human intervention: approve, edit, review a tool call, validate, resume, pitfalls."""
 
 from __future__ import annotations
 

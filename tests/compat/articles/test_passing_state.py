@@ -1,4 +1,4 @@
-"""The article on the main flows: private state, shared channels, what a node is handed."""
+"""Article on the main flows: private state, shared channels and arguments of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The articles' agents in the review queue: started, paused, decided by people, finished."""
+"""Agents of the articles in the review queue: started, paused, decided and finished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents that ask people: their tools, wrappers and hooks pause and go on, on both savers."""
+"""Agents with interrupts in tools, wrappers and hooks, with both savers."""
 
 from __future__ import annotations
 

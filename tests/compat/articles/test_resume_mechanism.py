@@ -1,4 +1,4 @@
-"""The article on how interrupt works inside: what resumes, several questions, a new graph."""
+"""Article on the implementation of interrupt: resuming, several interrupts, changed graphs."""
 
 from __future__ import annotations
 

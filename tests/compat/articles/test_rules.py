@@ -1,4 +1,4 @@
-"""The article on interrupts and their rules: patterns, what not to do, subgraphs, breakpoints."""
+"""Article on interrupts and their rules: patterns, mistakes, subgraphs and breakpoints."""
 
 from __future__ import annotations
 

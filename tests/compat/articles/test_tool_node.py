@@ -1,4 +1,4 @@
-"""ToolNode and tools_condition, which the articles' agents are made of."""
+"""ToolNode and tools_condition, which the agents of the articles use."""
 
 from __future__ import annotations
 

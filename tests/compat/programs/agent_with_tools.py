@@ -1,4 +1,4 @@
-"""An agent that calls tools until it has its answer."""
+"""An agent that calls tools until it has an answer."""
 
 import asyncio
 

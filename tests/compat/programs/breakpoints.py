@@ -1,4 +1,4 @@
-"""A run stops before and after nodes; the state is looked at, changed, and gone on with."""
+"""Breakpoints before and after nodes: the state is read, changed and resumed."""
 
 from typing import TypedDict
 

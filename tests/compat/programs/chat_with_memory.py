@@ -1,4 +1,4 @@
-"""A chat that remembers its own thread, and no other thread."""
+"""A chat that remembers its own thread, but no other thread."""
 
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, SystemMessage

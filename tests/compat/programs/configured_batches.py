@@ -1,4 +1,4 @@
-"""Many inputs at once, with configs that are bound beforehand, and retries around a graph."""
+"""Batches of inputs, with configs bound in advance, and retries of a graph."""
 
 import asyncio
 from typing import TypedDict

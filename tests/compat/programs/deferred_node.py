@@ -1,4 +1,4 @@
-"""A node waits until all branches, however long, have come to their ends."""
+"""A node that waits until branches of different lengths have ended."""
 
 import asyncio
 import operator

@@ -1,4 +1,4 @@
-"""What happens in a graph and in its models, as events of LangChain's."""
+"""LangChain events of a graph and its models."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Nodes are tried again, given up after a time, cached, and gone on with after a failure."""
+"""Retries, timeouts, caches and continuation after a failure."""
 
 import asyncio
 import operator

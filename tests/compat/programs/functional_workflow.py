@@ -1,4 +1,4 @@
-"""A workflow written as a function: tasks, a question, and what the last run has left."""
+"""A workflow as a function: tasks, an interrupt, and the result of the previous run."""
 
 import asyncio
 

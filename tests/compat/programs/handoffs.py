@@ -1,4 +1,4 @@
-"""Agents, each a graph of its own, that hand a conversation to one another."""
+"""Agents as separate graphs that hand a conversation over to each other."""
 
 from typing import Annotated
 

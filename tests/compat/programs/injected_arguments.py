@@ -1,4 +1,4 @@
-"""Tools are given state, store and runtime, of which the model knows nothing."""
+"""Tools with state, store and runtime arguments that the model doesn't see."""
 
 from typing import Annotated
 

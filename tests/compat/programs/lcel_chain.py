@@ -1,4 +1,4 @@
-"""A graph in the middle of a chain of LangChain's, and beside others."""
+"""A graph as part of a LangChain chain, and in parallel with other Runnables."""
 
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage

@@ -1,4 +1,4 @@
-"""Work is split, done side by side by sent tasks, and put together again."""
+"""Work that is divided, executed in parallel by Sends, and combined."""
 
 import operator
 from typing import Annotated, TypedDict

@@ -1,4 +1,4 @@
-"""Several questions are open at once; some are answered, then the rest by a map."""
+"""Several pending interrupts: some responses first, and the rest as a mapping."""
 
 import operator
 from typing import Annotated, TypedDict

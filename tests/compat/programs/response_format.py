@@ -1,4 +1,4 @@
-"""The prebuilt agent answers with an object of a class."""
+"""The prebuilt agent with an instance of a class as its response."""
 
 import asyncio
 import warnings

@@ -1,4 +1,4 @@
-"""Nodes that read a typed context and their runtime, which are not stored."""
+"""Nodes with a typed context and a runtime, which are not stored."""
 
 from dataclasses import dataclass
 from typing import TypedDict

@@ -1,4 +1,4 @@
-"""Search by meaning for messages of other threads."""
+"""Semantic search for messages of other threads."""
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_store

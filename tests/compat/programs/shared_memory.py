@@ -1,4 +1,4 @@
-"""Threads of one user share what a store remembers of them."""
+"""Threads of one user that share a store."""
 
 import asyncio
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One run is followed in several modes at once, with the graphs that it calls."""
+"""A run streamed in several modes, with its subgraphs."""
 
 import asyncio
 from typing import TypedDict

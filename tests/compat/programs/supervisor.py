@@ -1,4 +1,4 @@
-"""A supervisor has workers, each a graph, do what is to be done, one after the other."""
+"""A supervisor that assigns tasks to worker graphs one after the other."""
 
 import operator
 from typing import Annotated, Literal, TypedDict

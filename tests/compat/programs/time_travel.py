@@ -1,4 +1,4 @@
-"""The history of a thread is read, replayed, and forked with another state."""
+"""The history of a thread, replayed and forked with a changed state."""
 
 import operator
 from typing import Annotated, TypedDict

@@ -1,4 +1,4 @@
-"""What a model says is shown token by token, with where it comes from."""
+"""Streaming of model tokens with their origin."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A person approves, edits or rejects each tool call before it is made."""
+"""Approval, edit or rejection of each tool call before its execution."""
 
 from typing import Literal
 

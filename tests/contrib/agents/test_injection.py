@@ -1,4 +1,4 @@
-"""Arguments of tools that the node fills in, and no model gives."""
+"""Tool arguments that the node injects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents without langchain: models and messages of one's own."""
+"""Agents without LangChain: custom models and messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads that ended, with something in each of their tables."""
+"""Ended threads with a row in each of their tables."""
 
 from __future__ import annotations
 

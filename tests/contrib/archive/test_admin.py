@@ -1,4 +1,4 @@
-"""The pages of archived threads."""
+"""Admin pages of archived threads."""
 
 from __future__ import annotations
 

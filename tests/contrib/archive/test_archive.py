@@ -1,4 +1,4 @@
-"""Threads that ended long ago are moved to the archive, read there, and brought back."""
+"""Archiving, reading and restoring ended threads."""
 
 from __future__ import annotations
 

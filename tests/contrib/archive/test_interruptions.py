@@ -1,4 +1,4 @@
-"""A thread is in the archive or where it came from, whoever dies or comes in between."""
+"""Interrupted archiving: a thread is in the archive or in its original tables."""
 
 from __future__ import annotations
 

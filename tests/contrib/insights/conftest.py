@@ -1,4 +1,4 @@
-"""Fixtures of the tests of services."""
+"""Fixtures of the tests of insights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of reports, where each number leads, and its downloads."""
+"""The page of reports, the links of its numbers, and its downloads."""
 
 from __future__ import annotations
 

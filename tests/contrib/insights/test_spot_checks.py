@@ -1,4 +1,4 @@
-"""Spot checks: which approvals are sampled, who checks them, and that no run waits for it."""
+"""Spot checks: sampling, permissions and independence of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A live server with graphs that ask, workers at its side, and LangGraph's own clients."""
+"""A live server with interrupting graphs and workers, and LangGraph's own clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that work for streamed runs until they are killed."""
+"""Processes that execute streamed runs until they are killed."""
 
 from __future__ import annotations
 

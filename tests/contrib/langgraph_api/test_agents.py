@@ -1,4 +1,4 @@
-"""LangGraph's client at an agent of LangChain's, which its own engine runs."""
+"""LangGraph's client with a LangChain agent, executed by LangGraph's engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assistants, as LangGraph's client asks for them: one for each graph the user has to do with."""
+"""Assistants with LangGraph's client: one per visible graph."""
 
 from __future__ import annotations
 

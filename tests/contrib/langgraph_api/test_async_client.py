@@ -1,4 +1,4 @@
-"""LangGraph's async client, which shares no line with the other."""
+"""LangGraph's async client, which shares no code with the sync client."""
 
 from __future__ import annotations
 

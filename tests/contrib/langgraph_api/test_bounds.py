@@ -1,4 +1,4 @@
-"""What a request may cost, whoever sends it and whatever it holds."""
+"""Maximum costs of requests, for all senders and contents."""
 
 from __future__ import annotations
 

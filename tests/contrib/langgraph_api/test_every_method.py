@@ -1,4 +1,4 @@
-"""Every method of LangGraph's clients: each answer is what the method's annotation says it is."""
+"""All methods of LangGraph's clients: responses that match the methods' annotations."""
 
 from __future__ import annotations
 

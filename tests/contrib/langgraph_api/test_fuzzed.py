@@ -1,7 +1,7 @@
-"""No request to the LangGraph-compatible API is a server error or costs more than its bounds.
+"""Generated requests to the LangGraph-compatible API: no server errors, and bounded costs.
 
-Requests are made up of valid and hostile members alike, by somebody who may do everything and by
-somebody who may do nothing. ``--soak`` makes many more.
+Requests combine valid and hostile members, sent by a user with all permissions and by a user
+without permissions. ``--soak`` generates many more requests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""LangGraph's JavaScript client under Node, where npm is and gets at its registry."""
+"""LangGraph's JavaScript client in Node, if npm and its registry are available."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A worker that is killed (-9) in mid-stream: to the client it is one stream, in every mode.
+"""Workers killed with SIGKILL during a stream: the client sees one stream, in every mode.
 
-Each point is a process and a run of its own, all of which are streamed at once.
+Each kill has its own process and run. All runs are streamed concurrently.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs, as LangGraph's client starts, resumes and cancels them."""
+"""Starting, resuming and cancelling runs with LangGraph's client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LangGraph's client at real servers, one of which is killed while it streams."""
+"""LangGraph's client with real servers, one of which is killed during a stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store, as LangGraph's client uses it; nobody may unless the project's policy says so."""
+"""The store with LangGraph's client, which needs permission by the project's policy."""
 
 from __future__ import annotations
 

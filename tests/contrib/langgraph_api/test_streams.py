@@ -1,4 +1,4 @@
-"""Streams, as LangGraph's client reads them: what is in them, and what becomes of a cut."""
+"""Streams with LangGraph's client: contents and reconnection."""
 
 from __future__ import annotations
 

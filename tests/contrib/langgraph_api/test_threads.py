@@ -1,4 +1,4 @@
-"""Threads and their states, as LangGraph's client asks for them."""
+"""Threads and their states with LangGraph's client."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Writes threads of all kinds as a release of LangGraph does it, by either of its savers.
+"""Program that writes threads of all kinds with a release of LangGraph and one of its savers.
 
-The files here were written once, each by the release that it is named after:
-``pip install langgraph==1.0.2 langgraph-checkpoint-sqlite``, and
-``python write.py langgraph-1.0.2.sqlite``. Those for PostgreSQL are dumps of an empty database:
-``pip install langgraph==1.0.2 langgraph-checkpoint-postgres==3.0.5 'psycopg[binary]'``,
-``python write.py postgresql://…``, and ``pg_dump --inserts --no-owner --no-acl postgresql://… |
-grep -vE '^(--|SET |SELECT pg_catalog|.(un)?restrict |$)'``; beside 0.2.60 was 2.0.9, and beside
-0.4.10 2.0.21. The module has nothing but LangGraph, so that any release can run it; its graph is
-built for either engine.
+Each file in this directory was written once by the release in its name: ``pip install
+langgraph==1.0.2 langgraph-checkpoint-sqlite``, and ``python write.py langgraph-1.0.2.sqlite``. The
+files for PostgreSQL are dumps of a new database: ``pip install langgraph==1.0.2
+langgraph-checkpoint-postgres==3.0.5 'psycopg[binary]'``, ``python write.py postgresql://…``, and
+``pg_dump --inserts --no-owner --no-acl postgresql://… | grep -vE '^(--|SET |SELECT
+pg_catalog|.(un)?restrict |$)'``. Release 0.2.60 was combined with saver 2.0.9, and 0.4.10 with
+2.0.21. The module imports only LangGraph, so that any release can run it. Its graph can be built
+for both engines.
 """
 
 from __future__ import annotations

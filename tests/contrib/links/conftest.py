@@ -1,4 +1,4 @@
-"""A question to be answered, a visitor who answers it with a link, and what a log would keep."""
+"""An interrupt, a visitor with a review link, and captured log records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links are made on a question's page, shown once, and taken back in a list."""
+"""Creating, listing and revoking review links on admin pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Review links over the API: the address is in one answer, and works."""
+"""Review links over the API: the URL is in one response, and works."""
 
 from __future__ import annotations
 

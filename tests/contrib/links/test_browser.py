@@ -1,4 +1,4 @@
-"""Somebody without an account, in a browser with no script, decides with a link."""
+"""Decision with a review link in a browser without JavaScript."""
 
 from __future__ import annotations
 

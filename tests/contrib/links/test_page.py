@@ -1,4 +1,4 @@
-"""The page behind a link: shows by GET, decides by POST, and tells nobody else anything."""
+"""The page of a review link: display by GET, decision by POST, and privacy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The address is the secret: nothing that is sent to it brings it into a log, a mail or a cache."""
+"""Secrecy of a link's URL: absent from logs, emails and caches for all requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What real web servers write to their access logs about a link, and read of what is sent to it."""
+"""Access logs of real web servers for review links, and the requests that the servers accept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A link is for one person, one version of one question, one time, and a while."""
+"""Validity of review links: one person, one version of one interrupt, one use, limited time."""
 
 from __future__ import annotations
 

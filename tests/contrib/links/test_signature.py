@@ -1,4 +1,4 @@
-"""The form's signature: whose it is, how long it holds, and what becomes of a form without one."""
+"""The form's signature: binding, validity, and forms without a signature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mail server, people with addresses, and questions for them."""
+"""A mail server, users with email addresses, and interrupts for them."""
 
 from __future__ import annotations
 

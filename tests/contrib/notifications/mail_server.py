@@ -1,4 +1,4 @@
-"""A mail server that keeps what it gets, and refuses what it is told to."""
+"""A mail server that stores received emails and rejects configured ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user model without e-mail addresses is reported before the first mail."""
+"""System check of user models without email addresses."""
 
 from __future__ import annotations
 

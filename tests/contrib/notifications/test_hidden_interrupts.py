@@ -1,4 +1,4 @@
-"""No mail, digest, Slack message or webhook shows an interrupt to people who may not see it."""
+"""Interrupts hidden from users: absent from emails, digests, Slack messages and webhooks."""
 
 from __future__ import annotations
 

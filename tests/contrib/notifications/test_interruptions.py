@@ -1,4 +1,4 @@
-"""A worker that is killed while it sends mails, and a sweep that is killed before: none is lost."""
+"""Workers killed while sending emails, and sweeps killed before: no email is lost."""
 
 from __future__ import annotations
 

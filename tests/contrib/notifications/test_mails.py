@@ -1,4 +1,4 @@
-"""People are told by mail of what is for them, once, and of nothing that they may not see."""
+"""Email notifications: recipients, no duplicates, and permissions."""
 
 from __future__ import annotations
 

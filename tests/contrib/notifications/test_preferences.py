@@ -1,4 +1,4 @@
-"""People say what they want to be told of, on a page of their own or by a link in a mail."""
+"""Notification settings on their page, and unsubscribe links in emails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes by the clock is told in time, once, and not without need."""
+"""Scheduled notifications: punctual, once, and only if needed."""
 
 from __future__ import annotations
 

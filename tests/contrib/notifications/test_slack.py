@@ -1,4 +1,4 @@
-"""Slack is told of questions, whatever it answers; a stranger's title calls nobody there."""
+"""Slack notifications: all responses of Slack, and untrusted titles without mentions."""
 
 from __future__ import annotations
 

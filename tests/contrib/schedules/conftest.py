@@ -1,4 +1,4 @@
-"""Fixtures of the API's tests."""
+"""Fixtures of the tests of schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules in the admin: listed, shown, paused and resumed."""
+"""Schedules in the admin: list, detail, pause and resume."""
 
 from __future__ import annotations
 

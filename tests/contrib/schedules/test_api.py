@@ -1,4 +1,4 @@
-"""Schedules over the API: made, looked at, paused, changed and deleted."""
+"""Schedules over the API: create, view, pause, change and delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cron expressions: due times in the wall clock of a time zone."""
+"""Due times of cron expressions in the local time of a time zone."""
 
 from __future__ import annotations
 

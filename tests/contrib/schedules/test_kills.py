@@ -1,4 +1,4 @@
-"""A crash before and after every statement of a sweep: a due time has its one run all the same."""
+"""Crashes before and after every statement of a sweep: each due time has exactly one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules: a due time has one run, or is counted among those that have none."""
+"""Schedules: each due time has one run or is counted as skipped."""
 
 from __future__ import annotations
 

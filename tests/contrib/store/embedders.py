@@ -1,4 +1,4 @@
-"""Embeddings for tests: a text's vector counts its letters, so a reader can tell what is near."""
+"""Embeddings for tests, whose vectors count letters, so that distances are easy to predict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store does: one file, run for each of ours, and for LangGraph's as far as it goes."""
+"""Common behaviour of all stores, including LangGraph's where it applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random operations, the same on both stores and on LangGraph's, with the same answers."""
+"""Random operations with the same results in both stores and in LangGraph's."""
 
 from __future__ import annotations
 

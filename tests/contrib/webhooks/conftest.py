@@ -1,4 +1,4 @@
-"""Receivers, and webhooks that lead to them."""
+"""Receivers, and webhooks to their URLs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A receiver of webhooks, and the ways in which one can be hard to send to."""
+"""A receiver of webhooks with various kinds of misbehaviour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A webhook goes where it may go, whatever its name leads to and whenever."""
+"""Allowed addresses of webhooks, whatever a name resolves to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sends: what a worker has of one endpoint it has of no other."""
+"""Leases of workers on endpoints, independent of other endpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker that is killed while it sends: no message is lost, or sent under two ids."""
+"""Workers killed while sending: no delivery is lost or sent with two ids."""
 
 from __future__ import annotations
 

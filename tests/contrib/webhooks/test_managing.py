@@ -1,4 +1,4 @@
-"""What is done to a webhook, or to a message, by whom, and to no other."""
+"""Management of webhooks and deliveries, by permission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others are told is written with what it tells of, or not at all."""
+"""Deliveries in the outbox: stored together with their event, or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages arrive, whatever the receiver does: at least once, signed, under one id."""
+"""Deliveries: at least once, signed, and with a constant id for all receivers."""
 
 from __future__ import annotations
 

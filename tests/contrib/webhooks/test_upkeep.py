@@ -1,4 +1,4 @@
-"""What the sweep tells workers of, what it removes, and what it leaves as it is."""
+"""Sweep steps of webhooks: messages to workers, deletion, and unchanged rows."""
 
 from __future__ import annotations
 

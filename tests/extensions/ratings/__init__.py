@@ -1,1 +1,1 @@
-"""An app of another package that adds ratings of interrupts, through public names alone."""
+"""An app of another package that adds ratings of interrupts, with public names only."""

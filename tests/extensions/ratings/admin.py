@@ -1,4 +1,4 @@
-"""Pages of ratings in the admin."""
+"""Admin pages of ratings."""
 
 from __future__ import annotations
 

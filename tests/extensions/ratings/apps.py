@@ -1,4 +1,4 @@
-"""The app's configuration: registers its additions."""
+"""App configuration, which registers the app's extension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ratings of interrupts."""
+"""Model of ratings of interrupts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages beside the API."""
+"""Pages outside of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work on ratings: in the sweep, for the doctor, and with an assignment."""
+"""Functions of ratings for the sweep, for ``hitl doctor`` and for assignments."""
 
 from __future__ import annotations
 

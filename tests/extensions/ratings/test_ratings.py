@@ -1,4 +1,4 @@
-"""Everything that the example app adds is in its place."""
+"""All extensions of the example app."""
 
 from __future__ import annotations
 

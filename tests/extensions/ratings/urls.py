@@ -1,4 +1,4 @@
-"""Routes below ``api/v1/``."""
+"""URL patterns below ``api/v1/``."""
 
 from __future__ import annotations
 

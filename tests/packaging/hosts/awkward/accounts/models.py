@@ -1,4 +1,4 @@
-"""People: known by a UUID, logged in by their address, and without a user name."""
+"""Users identified by a UUID, who log in with an email address and have no username."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A claim is settled once two people have looked at it; the ledger is written once."""
+"""Claims settled after two reviews, with one entry in the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The office's own tests, as its developers would write them."""
+"""The office's own tests, in the style of its developers."""
 
 from __future__ import annotations
 

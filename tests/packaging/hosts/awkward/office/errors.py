@@ -1,4 +1,4 @@
-"""What the office's own API says where something goes wrong."""
+"""Error responses of the office's own API."""
 
 from rest_framework.response import Response
 from rest_framework.views import set_rollback

@@ -1,4 +1,4 @@
-"""How the office's own API answers: in an envelope, whatever happened."""
+"""Response format of the office's own API: an envelope in all cases."""
 
 from __future__ import annotations
 

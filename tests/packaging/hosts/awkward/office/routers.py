@@ -1,4 +1,4 @@
-"""What is about claims is in the ledger, everything else in the office's own database."""
+"""Database router: models about claims in the ledger, all others in the office's database."""
 
 from __future__ import annotations
 

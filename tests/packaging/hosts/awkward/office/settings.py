@@ -1,4 +1,4 @@
-"""An insurer's office: grown for years, and nothing in it is as ``startproject`` leaves it."""
+"""Settings of an insurer's office, with many customizations compared with ``startproject``."""
 
 from __future__ import annotations
 

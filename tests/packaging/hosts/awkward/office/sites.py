@@ -1,4 +1,4 @@
-"""Two admin sites in the theme of unfold: the staff's, and one for those who only review."""
+"""Two admin sites with the theme unfold: one for staff, and one for reviewers."""
 
 from __future__ import annotations
 

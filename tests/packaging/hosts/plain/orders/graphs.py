@@ -1,4 +1,4 @@
-"""Money goes back when somebody has said so."""
+"""Refunds that need an approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shop's own tests, as its developers would write them."""
+"""The shop's own tests, in the style of its developers."""
 
 from __future__ import annotations
 

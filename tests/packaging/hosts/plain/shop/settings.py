@@ -1,4 +1,4 @@
-"""A shop as ``startproject`` leaves it, with hitl-django as its installation page says."""
+"""Settings of a shop: the output of ``startproject`` with the changes of the installation page."""
 
 from __future__ import annotations
 
