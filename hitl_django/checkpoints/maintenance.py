@@ -128,11 +128,11 @@ class _History:
             for row in self._chosen(heads.items(), "ns", "checkpoint_id", "metadata")
         }
         roots = {checkpoint_id for ns, checkpoint_id in self.checkpoints if not ns}
-        asked = Interrupt.objects.using(self.using).filter(
+        pending = Interrupt.objects.using(self.using).filter(
             thread=self.thread, status=Interrupt.Status.PENDING
         )
-        open_at = asked.values_list("checkpoint_ns", "checkpoint_id")
-        return keep_latest(metadata, roots) | (set(open_at) & self.checkpoints.keys())
+        pending_keys = pending.values_list("checkpoint_ns", "checkpoint_id")
+        return keep_latest(metadata, roots) | (set(pending_keys) & self.checkpoints.keys())
 
     def keep_only(self, kept: set[CheckpointKey]) -> None:
         """Delete all data except the given checkpoints, their values, and data they depend on."""

@@ -214,8 +214,8 @@ class AnswerForm(forms.Form):
                 continue
             index = read_index(rest[0]) if rest else None
             if index is not None:
-                words = {"number": index + 1, "error": reason}
-                reason = gettext("Entry %(number)s: %(error)s") % words
+                params = {"number": index + 1, "error": reason}
+                reason = gettext("Entry %(number)s: %(error)s") % params
             self.add_error(node.name, reason)
 
     def add_other_faults(self, faults: Sequence[tuple[str, str]]) -> None:
@@ -495,12 +495,12 @@ def make_field(shape: SchemaNode, original: JSON, *, wanted: bool, label: str) -
 
 def make_label(name: str, shape: SchemaNode | None = None) -> str:
     """Return a property's title, or the property's name as words."""
-    words = name.replace("_", " ").strip()
+    label = name.replace("_", " ").strip()
     title = shape.title if shape else ""
     # Pydantic's default titles are capitalized names, but labels in the admin use sentence case.
-    if title and title.casefold() != words.casefold():
+    if title and title.casefold() != label.casefold():
         return escape_hidden(title)
-    return escape_hidden(capfirst(words) or name or '""')
+    return escape_hidden(capfirst(label) or name or '""')
 
 
 def _is_object(shape: SchemaNode, original: JSON) -> bool:

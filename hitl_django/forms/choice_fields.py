@@ -199,8 +199,8 @@ class LinesField(AnswerField):
             try:
                 answer.append(read(line.strip()))
             except ValidationError as error:
-                words = {"number": number, "error": " ".join(error.messages)}
-                faults.append(gettext("Line %(number)s: %(error)s") % words)
+                params = {"number": number, "error": " ".join(error.messages)}
+                faults.append(gettext("Line %(number)s: %(error)s") % params)
             if len(faults) == MAX_FAULTS:
                 break
         if faults:

@@ -89,10 +89,10 @@ def _list_names(names: Sequence[str]) -> str:
 def _describe_node(node: PlacedNode, state: str) -> str:
     if node.kind != "node":
         return _("Start") if node.kind == "start" else _("End")
-    words = {
+    label = {
         VISITED: _("visited"),
         PAUSED: _("waiting here"),
         FAILED: _("failed here"),
         NEXT: _("next"),
     }.get(state)
-    return f"{escape_invisible(node.name)}: {words}" if words else escape_invisible(node.name)
+    return f"{escape_invisible(node.name)}: {label}" if label else escape_invisible(node.name)

@@ -48,12 +48,12 @@ def escape_unstorable(text: str) -> str:
 
 def make_title(payload: Any, node: str) -> str:
     """Return an interrupt's title of one line, from its payload or, if that has none, its node."""
-    words = payload
+    text = payload
     if isinstance(payload, dict):
-        words = next((payload[key] for key in TITLE_KEYS if _has_words(payload.get(key))), None)
-    if not _has_words(words):
+        text = next((payload[key] for key in TITLE_KEYS if _has_words(payload.get(key))), None)
+    if not _has_words(text):
         return shorten(escape_invisible(f"{node} requests a review"))
-    return shorten(escape_invisible(words))
+    return shorten(escape_invisible(text))
 
 
 def shorten(line: str, length: int = TITLE_LENGTH) -> str:
@@ -65,8 +65,8 @@ def shorten(line: str, length: int = TITLE_LENGTH) -> str:
     return (cut[:word_edge] if word_edge > length // 2 else cut).rstrip() + "…"
 
 
-def _has_words(words: Any) -> bool:
-    return isinstance(words, str) and not words.isspace() and words != ""
+def _has_words(text: Any) -> bool:
+    return isinstance(text, str) and not text.isspace() and text != ""
 
 
 def _code_point(char: str) -> str:

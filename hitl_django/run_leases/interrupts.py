@@ -189,20 +189,20 @@ def _read_known(lease: RunLease, ids: Sequence[str], using: str) -> dict[str, In
     return {row.interrupt_id: row for row in rows}
 
 
-def _raise_again(row: Interrupt, asked: Interrupt, pending: PendingInterrupt, using: str) -> None:
+def _raise_again(row: Interrupt, created: Interrupt, pending: PendingInterrupt, using: str) -> None:
     """Make an interrupt pending again, or update its content under the same id.
 
     An interrupt that has remained pending is rebuilt from stored data without review options. If
     the content is the same, the options in its row are kept.
     """
     # The row's digest also covers a proposal, so the payload itself is compared.
-    same_words = digest_json(row.payload) == asked.payload_digest
-    if row.status == PENDING and same_words and row.response_schema == asked.response_schema:
+    is_same_payload = digest_json(row.payload) == created.payload_digest
+    if row.status == PENDING and is_same_payload and row.response_schema == created.response_schema:
         return
-    source = row if same_words and pending.terms is None else asked
+    source = row if is_same_payload and pending.terms is None else created
     terms = {name: getattr(source, name) for name in REVIEW_COLUMNS}
     Interrupt.objects.using(using).filter(pk=row.pk).update(
-        run=asked.run_id,
+        run=created.run_id,
         status=PENDING,
         closed_at=None,
         changed_at=None,
@@ -213,22 +213,22 @@ def _raise_again(row: Interrupt, asked: Interrupt, pending: PendingInterrupt, us
         snoozed_until=None,
         approvals=0,
         proposal=None,
-        refused_version=row.refused_version if pending.refusal or same_words else None,
-        payload=asked.payload,
-        payload_digest=asked.payload_digest,
-        response_schema=asked.response_schema,
+        refused_version=row.refused_version if pending.refusal or is_same_payload else None,
+        payload=created.payload,
+        payload_digest=created.payload_digest,
+        response_schema=created.response_schema,
         search_text=source.search_text,
         search_grams=index_text(source.search_text, using),
         version=F("version") + 1,
         **terms,
         **build_assignment_columns(pending.terms, using),
     )
-    asked.pk, asked.expiry = row.pk, asked.expiry or (row.expiry if same_words else None)
-    if asked.expiry and row.status == Interrupt.Status.EXPIRED and row.is_answered:
+    created.pk, created.expiry = row.pk, created.expiry or (row.expiry if is_same_payload else None)
+    if created.expiry and row.status == Interrupt.Status.EXPIRED and row.is_answered:
         # The response of the expiry options was rejected, so it must not be used again.
-        asked.expiry = {**asked.expiry, "then": "park", "answer": None}
-    _set_expiry([asked], using)
-    _set_due([asked], [pending], using)
+        created.expiry = {**created.expiry, "then": "park", "answer": None}
+    _set_expiry([created], using)
+    _set_due([created], [pending], using)
 
 
 def _set_expiry(rows: Sequence[Interrupt], using: str) -> None:
@@ -237,8 +237,8 @@ def _set_expiry(rows: Sequence[Interrupt], using: str) -> None:
         if row.expiry:
             seconds = row.expiry["seconds"]
             warned = seconds - min(hitl.EXPIRY_WARNING_SECONDS, seconds / 2)
-            asked = Interrupt.objects.using(using).filter(pk=row.pk)
-            asked.update(
+            stored = Interrupt.objects.using(using).filter(pk=row.pk)
+            stored.update(
                 expires_at=Now() + timedelta(seconds=seconds),
                 warn_at=Now() + timedelta(seconds=warned),
                 expiry=row.expiry,
@@ -266,15 +266,15 @@ def encode_expiry(expires: Expiry | None) -> dict[str, Any] | None:
 
 
 def _build_row(lease: RunLease, pending: PendingInterrupt, using: str) -> Interrupt:
-    asked = pending.interrupt
+    interrupt = pending.interrupt
     columns = build_review_columns(pending, lease.graph)
     # Encrypted values can't be searched.
-    hidden = () if find_key_ring() is not None else (columns["why"], asked.value)
+    hidden = () if find_key_ring() is not None else (columns["why"], interrupt.value)
     text = build_search_text(columns["title"], pending.node, *lease.names, *hidden)
     return queries.INTERRUPT_ROW.new(
         thread_id=lease.thread.pk,
         run_id=lease.run_id,
-        interrupt_id=asked.id,
+        interrupt_id=interrupt.id,
         kind=pending.kind,
         graph=lease.graph,
         node=pending.node[:NODE_LENGTH],
@@ -284,9 +284,9 @@ def _build_row(lease: RunLease, pending: PendingInterrupt, using: str) -> Interr
         task_path=pending.task_path,
         index=pending.index,
         key=pending.key,
-        payload=asked.value,
-        payload_digest=digest_json(asked.value),
-        response_schema=asked.response_schema,
+        payload=interrupt.value,
+        payload_digest=digest_json(interrupt.value),
+        response_schema=interrupt.response_schema,
         expiry=encode_expiry(pending.expires),
         search_text=text,
         search_grams=index_text(text, using),

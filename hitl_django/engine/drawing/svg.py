@@ -67,14 +67,14 @@ def write_svg(
     return "".join(parts)
 
 
-def _draw_node(node: PlacedNode, state: str, words: str, say: Say) -> str:
+def _draw_node(node: PlacedNode, state: str, description: str, say: Say) -> str:
     classes = ["hitl-node", f"hitl-{node.kind}"]
     if node.holds:
         classes.append("hitl-box")
     if state:
         classes.append(f"hitl-{state}")
     return (
-        f'<g class="{" ".join(classes)}"><title>{escape(words)}</title>'
+        f'<g class="{" ".join(classes)}"><title>{escape(description)}</title>'
         f"{_draw_shape(node, state)}{_draw_name(node, say)}{_draw_mark(node, state)}</g>"
     )
 
