@@ -398,7 +398,7 @@ def test_webhook_change_of_url_or_contents_by_unpermitted_user_stops_sending_the
     assert endpoint.created_by == maker
     given = {"url": receiver.url} if change == "url" else {"with_interrupt": True}
     webhook_services.change_webhook(endpoint.pk, by=eve, **given)
-    assert "question" not in told(ask(advance), receiver if change == "url" else first)
+    assert "interrupt" not in told(ask(advance), receiver if change == "url" else first)
 
 
 @pytest.mark.promise("P18")
