@@ -37,7 +37,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class PortFinding:
-    """A line to check manually, with a message."""
+    """A line of the program that the user must check, with a message."""
 
     line: int
     text: str

@@ -441,7 +441,11 @@ def _with_constant(alternative: SchemaNode, name: str | None) -> SchemaNode:
 
 
 def _add_null(shape: SchemaNode) -> SchemaNode:
-    """Return a node with null as an additional choice, if an empty input already has a value."""
+    """Return a nullable node as a union that offers null as a separate choice.
+
+    This is used where an empty input means another value than null, such as an empty text. Other
+    nodes are returned unchanged.
+    """
     if not shape.nullable:
         return shape
     plain = replace(shape, nullable=False, title="", description="")

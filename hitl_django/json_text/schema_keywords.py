@@ -123,7 +123,7 @@ def _multiple_of(validator: Any, step: Any, instance: Any, schema: Any) -> Error
 
 
 def _as_fraction(number: Any) -> Fraction:
-    """Return the exact decimal value: as a binary float, 19.99 isn't a multiple of 0.01."""
+    """Return the exact decimal value of a number, because binary floats aren't exact."""
     return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 

@@ -148,7 +148,10 @@ def _open_root(schema: JSON) -> list[_Node]:
 
 
 def _expand(nodes: Iterable[_Node]) -> list[_Node]:
-    """Return the schemas and all schemas that apply to the same value: references and branches."""
+    """Return the schemas, and all schemas to which they refer for the same value.
+
+    These are the targets of references, and the branches of unions and conditions.
+    """
     found: list[_Node] = []
     seen: set[int] = set()
     left: list[tuple[JSON, Mapping[str, JSON]]] = list(nodes)

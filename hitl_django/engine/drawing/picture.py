@@ -70,7 +70,7 @@ class Picture:
 
 
 def lay_out_graph(graph: CompiledGraph, *, xray: int | bool = True, say: Say = str) -> Picture:
-    """Return a graph with its layout.
+    """Return the picture of a graph, with the positions of nodes and edges.
 
     ``xray`` is True for all levels of subgraphs, or the maximum depth. ``say`` converts a name to
     the displayed text, which determines the width of a node.

@@ -11,7 +11,7 @@ AnyFuture = Future[Any] | asyncio.Future[Any]
 
 
 class CallFuture(Future[Any]):
-    """The result, for sync code, of a @task call that runs on another OS thread.
+    """The result of a @task call on another OS thread, for sync code that waits for it.
 
     If no OS thread has started the task, a waiting caller runs the task itself. Nested tasks can
     therefore not exhaust the OS threads for which they wait.
