@@ -1,1 +1,1 @@
-"""The demo project: graphs, input for three of them, and a command that runs them."""
+"""The demo project: graphs, sample input for three of them, and a command that starts the demo."""

@@ -11,7 +11,7 @@ from .models import Customer
 
 @admin.register(Customer)
 class CustomerAdmin(SubjectReviews, admin.ModelAdmin):
-    """Customers; each customer's page shows their runs and open reviews."""
+    """Admin of customers. The page of a customer shows the customer's runs and open reviews."""
 
     list_display = ("number", "name", "email")
     search_fields = ("number", "name", "email")

@@ -1,8 +1,8 @@
-"""The demo's customers, the related objects of some of its runs."""
+"""The demo's customers, to which some of its runs are related."""
 
 from __future__ import annotations
 
-#: Names by customer number, as used in the requests.
+#: Names by customer number. The sample requests contain these numbers.
 CUSTOMERS = {
     "1001": "Dana K.",
     "1002": "Jürgen Weißmüller",
@@ -20,8 +20,11 @@ CUSTOMERS = {
 
 
 def create() -> None:
-    """Create missing customers; existing ones are unchanged."""
-    from .models import Customer  # requires the project's settings
+    """Create missing customers.
+
+    Existing customers don't change.
+    """
+    from .models import Customer  # The import requires the project's settings.
 
     for number, name in CUSTOMERS.items():
         email = f"{number}@customers.example"

@@ -1,4 +1,4 @@
-"""The demo's own model: customers with reviewed refunds."""
+"""The demo's own model: customers, whose refunds are reviewed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Customer(models.Model):
-    """A customer of the shop, the related object of refund runs."""
+    """A customer of the shop.
+
+    Refund runs have a customer as related object.
+    """
 
     number = models.CharField(_("number"), max_length=20, primary_key=True)
     name = models.CharField(_("name"), max_length=200)

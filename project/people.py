@@ -1,4 +1,4 @@
-"""The demo's users, their groups and permissions."""
+"""The users, groups and permissions of the demo."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
 
-#: Simple, because the demo is reachable from this machine only.
+#: A simple password, because the demo can be reached only from the same machine.
 PASSWORD = "demo"
 
-#: Apps with permissions for the groups.
+#: Apps whose permissions the groups can have.
 LABELS = ("hitl_django", "hitl_links", "hitl_webhooks", "project")
 VIEW = (
     "view_auditentry",
@@ -36,7 +36,7 @@ GROUPS = {"Reviewers": REVIEW, "Operators": OPERATE, "Readers": VIEW}
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A demo user."""
+    """A user of the demo."""
 
     username: str
     first_name: str
@@ -59,7 +59,10 @@ PEOPLE = (
 
 
 def create() -> None:
-    """Create missing groups and users; existing ones are unchanged."""
+    """Create missing groups and users.
+
+    Existing groups and users don't change.
+    """
     for name, codenames in GROUPS.items():
         group, _ = Group.objects.get_or_create(name=name)
         group.permissions.set(

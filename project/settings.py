@@ -1,4 +1,4 @@
-"""Settings of the demo project, for local use only."""
+"""Settings of the demo project. They are for local use only."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import django
 from project.databases import postgresql
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-#: Directory for all files of the demo: its database and the logs of its two processes.
+#: Directory for all files of the demo: its database, and the logs of its two processes.
 VAR_DIR = Path(os.environ.get("HITL_DEMO_DIR", BASE_DIR / "var"))
-VAR_DIR.mkdir(parents=True, exist_ok=True)  # SQLite creates the file, but not the directory
+VAR_DIR.mkdir(parents=True, exist_ok=True)  # SQLite creates the file, but not its directory.
 
 DEBUG = True
 SECRET_KEY = "the demo runs on your own machine and keeps no secrets"
@@ -74,8 +74,8 @@ DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": VAR_DIR / "demo.sqlite3",
-        # With Django's defaults, concurrent writes of two processes fail with "database is locked".
-        # With IMMEDIATE a writer waits, and with WAL readers continue meanwhile.
+        # With Django's defaults, concurrent writes by two processes fail with "database is locked".
+        # With IMMEDIATE, a writer waits. With WAL, readers continue in the meantime.
         "OPTIONS": {
             "timeout": 20,
             "transaction_mode": "IMMEDIATE",
@@ -83,28 +83,30 @@ DATABASES = {
         },
     }
 }
-# Several hosts need a database server; "python -m tools.hosts" starts one and sets this variable.
+# Several hosts need a database server. The program "python -m tools.hosts" starts a server and sets
+# this variable.
 if DATABASE_URL := os.environ.get("HITL_DEMO_DATABASE", ""):
     DATABASES = {"default": postgresql(DATABASE_URL)}
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# Messages only contain run ids, and the sweep requeues lost ones.
+# Messages contain only run ids. The sweep requeues lost messages.
 Q_CLUSTER = {
     "name": "hitl-demo",
-    "orm": "default",  # the same database, so that a run and its message are committed together
+    # The queue uses the same database, so that a run and its message are committed together.
+    "orm": "default",
     "workers": 2,
-    "timeout": 60,  # maximum seconds per task; longer runs are requeued before
-    "retry": 90,  # must exceed timeout, otherwise slow tasks run twice
-    "max_attempts": 5,  # 0 means unlimited
-    "ack_failures": True,  # otherwise failing tasks are retried forever
+    "timeout": 60,  # Maximum number of seconds per task. Longer runs are requeued before.
+    "retry": 90,  # Must exceed the timeout. Otherwise slow tasks run twice.
+    "max_attempts": 5,  # The value 0 would mean unlimited attempts.
+    "ack_failures": True,  # Without this, failing tasks are retried forever.
     "poll": 0.2,
     "save_limit": 100,
     "catch_up": False,
     "label": "Task queue",
 }
 
-# Emails are written to files instead of being sent.
+# Emails are written to files and not sent.
 MAIL_DIR = VAR_DIR / "mails"
 if django.VERSION >= (6, 1):
     MAILERS = {
@@ -118,11 +120,11 @@ else:
     EMAIL_FILE_PATH = MAIL_DIR
 
 HITL: dict[str, object] = {
-    # Base URL of links in emails; "manage.py demo" sets the variable with its port.
+    # Base URL of links in emails. "manage.py demo" sets the variable with its own port.
     "SITE_URL": os.environ.get("HITL_DEMO_URL", "http://127.0.0.1:8000"),
-    # Seconds in which a decision can be undone.
+    # Seconds within which a decision can be undone.
     "UNDO_SECONDS": 8,
-    # Without it nothing is ever deleted. "hitl doctor" reports the growth of the tables.
+    # Without this setting, nothing is deleted. "hitl doctor" reports the growth of the tables.
     "RETENTION_DAYS": 365,
 }
 

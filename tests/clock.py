@@ -22,7 +22,7 @@ OFF = struct.Struct("d")
 
 
 class LeapingClock:
-    """The time, in seconds, that waits have taken."""
+    """The time in seconds that waits have taken."""
 
     def __init__(self) -> None:
         self.now = time.monotonic()
@@ -32,12 +32,15 @@ class LeapingClock:
 
 
 class LeapingSelector(selectors.DefaultSelector):
-    """What an event loop waits with: where nothing is ready, the time it would wait passes."""
+    """Selector of an event loop.
+
+    If nothing is ready, the time that the loop would wait passes immediately.
+    """
 
     def __init__(self, clock: LeapingClock) -> None:
         super().__init__()
         self.clock = clock
-        #: How much the loop has given to other threads, which take real time.
+        #: Number of calls that the loop has given to other OS threads, which take real time.
         self.elsewhere = 0
 
     def select(self, timeout: float | None = None) -> Any:
@@ -50,7 +53,9 @@ class LeapingSelector(selectors.DefaultSelector):
 
 
 class LeapingLoop(asyncio.SelectorEventLoop):
-    """An event loop that leaps to its next timer, unless it waits for another thread."""
+    """Event loop that advances to its next timer immediately, unless it waits for another OS
+    thread.
+    """
 
     def __init__(self, clock: LeapingClock) -> None:
         self.waits = LeapingSelector(clock)
@@ -72,7 +77,7 @@ class LeapingLoop(asyncio.SelectorEventLoop):
 
 @contextmanager
 def leaping() -> Iterator[None]:
-    """Has event loops leap from one of their timers to the next, with the monotonic clock."""
+    """Make event loops and the monotonic clock advance from one timer to the next."""
     clock = LeapingClock()
     with (
         patch.object(time, "monotonic", clock),
@@ -87,9 +92,9 @@ def set_off(path: Path, seconds: float) -> None:
 
 
 def follow(path: Path) -> None:
-    """Has the clock that Python code of this process tells the time by be off by what a file says.
+    """Shift the clock of this process's Python code by the offset in a file.
 
-    It is a step of the clock, not of the time that passes: ``time.monotonic`` goes on as it does.
+    Only the time of day changes. ``time.monotonic`` isn't affected.
     """
     from django.utils import timezone
 

@@ -22,9 +22,9 @@ from hypothesis import HealthCheck, settings
 from tests import clock
 
 TESTS = Path(__file__).parent
-#: Folders whose tests need no Django.
+#: Folders whose tests don't need Django.
 PLAIN = (TESTS / "engine", TESTS / "contrib" / "agents")
-#: Set for the workers of a run that needs none.
+#: Environment variable that is set for the workers of a run without Django.
 WITHOUT_DJANGO = "TESTS_WITHOUT_DJANGO"
 
 
@@ -45,8 +45,8 @@ else:
     django.setup()
     from django.db import connection
 
-# No bounds of time: how long an example takes says more about the machine than about the code. And
-# the same examples each time, on any machine; ``--soak`` looks for others.
+# Example tests have no deadlines, because their duration depends on the machine. The examples are
+# the same each time and on each machine. ``--soak`` searches for others.
 BY_THE_CLOCK = [HealthCheck.too_slow]
 settings.register_profile(
     "suite", deadline=None, derandomize=True, database=None, suppress_health_check=BY_THE_CLOCK
@@ -56,26 +56,27 @@ settings.register_profile(
 )
 settings.load_profile("suite")
 
-#: Markers of tests that fill a machine, or share a browser: never two of one kind at once.
+#: Markers of tests that use a whole machine or share a browser. Two tests of the same marker never
+#: run concurrently.
 IN_TURN = ("race", "browser")
-#: Markers of tests that take long: they come first, so that none is left to one worker at the end.
+#: Markers of long tests, which start first so that none of them runs alone at the end.
 LONG = (*IN_TURN, "crash", "cluster", "long")
-#: Markers of tests that kill processes, race or start a cluster.
+#: Markers of tests that kill processes, race, or start a cluster.
 CRASHES = ("crash", "race", "cluster")
 #: Folders whose tests take minutes.
 SLOW = frozenset({"cluster", "permissions", "races", "tools"})
-#: Folders whose tests are about no room of their own.
+#: Folders with tests that don't belong to one package.
 ACROSS = frozenset({"architecture", "attacks", "chaos", "compat", "docs", "packaging", "project"})
-#: Folders that the quick part has nothing of.
+#: Folders without tests in the quick part.
 NOT_QUICK = SLOW | ACROSS | {"browser"}
-#: Markers of what is no single case: many that are made up, or a process of its own.
+#: Markers of tests that are more than a single case: generated cases, or a separate process.
 NOT_ONE = ("hypothesis", "process")
-#: The module with browser tests of a whole review, which the sample has.
+#: The module with browser tests of a complete review, which is part of the sample.
 BROWSED = "test_reviewing.py"
-#: Folders that get pages, hundreds of them, and how many tests of a module the quick part takes.
+#: Folders with hundreds of tests of pages, and the number of tests per module in the quick part.
 PAGES, FIRST = frozenset({"admin", "api"}), 5
-#: Folders whose tests are about stored rows: their later cases run on each database. Those of the
-#: others run on the first, and on all with ``--all``.
+#: Folders with tests about stored rows, all of whose cases run on each database. Later cases of
+#: other tests run on the first database, and on all databases with ``--all``.
 STORED = frozenset(
     {
         "archive",
@@ -94,10 +95,10 @@ STORED = frozenset(
         "webhooks",
     }
 )
-#: The folder of comparisons with LangGraph, most of them one test for hundreds of graphs, and how
-#: many cases of a test are run without ``--all``.
+#: The folder of comparisons with LangGraph, most of which are one test for hundreds of graphs, and
+#: the maximum number of cases per test without ``--all``.
 COMPARED, MOST = "compat", 20
-#: Under which name a test's figures are kept until the run has ended.
+#: Key under which the figures of a test are stored until the end of the run.
 FIGURES = "figures"
 DATABASE_FIXTURES = frozenset(
     {"db", "transactional_db", "live_server", "database_url", "copied_databases"}
@@ -151,9 +152,9 @@ def vendor() -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Fail a test that the machine lacks something for, where nobody reads what was skipped.
+    """Fail instead of skip a test with missing requirements if nobody reads the skipped tests.
 
-    What a version of Python or a platform doesn't have is marked so, and may be skipped anywhere.
+    Tests that a Python version or a platform doesn't support have a marker and may be skipped.
     """
     report = yield
     is_marked = item.get_closest_marker("skip") or item.get_closest_marker("skipif")
@@ -169,7 +170,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print the figures of tests that count, so that they can be quoted."""
+    """Print the figures of tests that measure something, so that they can be quoted."""
     found = [
         (report.nodeid, line, report.duration)
         for outcome in ("passed", "failed")
@@ -188,7 +189,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--database-only"):
         keep(uses_database, config, items)
-    # Of what is about one database, the run on the other has nothing to say.
+    # Exclude tests of one database from runs on another database.
     keep(lambda item: is_about(vendor(), item), config, items)
     if config.getoption("--soak"):
         keep(has_long_form, config, items)
@@ -216,10 +217,10 @@ def is_about(vendor: str, item: pytest.Item) -> bool:
 
 
 def in_sample(item: pytest.Item) -> bool:
-    """Say whether a test is among those that show the product whole, in a few minutes.
+    """Return whether a test belongs to the sample, which covers the whole package in a few minutes.
 
-    Of a test with many cases these are its first, and the second along each of its parameters; of
-    what drives a browser or kills processes the first alone.
+    The sample contains the first cases of a test, and the second value of each parameter. If the
+    test drives a browser or kills processes, it contains only the first case.
     """
     if SLOW.intersection(folders(item)):
         return False
@@ -233,12 +234,14 @@ def in_sample(item: pytest.Item) -> bool:
 
 
 def in_rest(item: pytest.Item) -> bool:
-    """Return whether the second command runs a test: not in the sample, nor of a full matrix."""
+    """Return whether the second command runs a test: it is neither in the sample nor in a full
+    matrix.
+    """
     if item.get_closest_marker("matrix"):
         return False
     if in_sample(item):
         return False
-    # A page in a browser shows nothing of the database behind it.
+    # The result of a browser test doesn't depend on the database.
     if item.get_closest_marker("browser"):
         return distance(item) == 0 and vendor() == "sqlite"
     if vendor() == "sqlite" or item.get_closest_marker("database"):
@@ -249,7 +252,7 @@ def in_rest(item: pytest.Item) -> bool:
 def is_crash(item: pytest.Item) -> bool:
     """Return whether a test outside the sample kills processes, races or starts a cluster.
 
-    Clusters run on the first database only: their processes don't depend on it.
+    Clusters run only on the first database, because their processes don't depend on it.
     """
     if item.get_closest_marker("cluster") and vendor() != "sqlite":
         return False
@@ -257,7 +260,9 @@ def is_crash(item: pytest.Item) -> bool:
 
 
 def spread_comparisons(items: Iterable[pytest.Item]) -> set[pytest.Item]:
-    """Return the items, but of a comparison with LangGraph some cases, from first to last."""
+    """Return the tests with a limited number of evenly distributed cases per comparison with
+    LangGraph.
+    """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         name = item.nodeid.partition("[")[0] if COMPARED in folders(item) else item.nodeid
@@ -297,7 +302,7 @@ def distance(item: pytest.Item) -> int:
     return 0 if call is None else sum(call.indices.values())
 
 
-#: The parts of the suite that a run can be about.
+#: The parts of the suite that a run can select.
 PARTS = {"sample": in_sample, "crashes": is_crash, "rest": in_rest, "quick": is_quick}
 
 
@@ -306,7 +311,7 @@ def has_long_form(item: pytest.Item) -> bool:
 
 
 def uses_database(item: pytest.Item) -> bool:
-    """Say whether the outcome of a test can depend on the database behind Django."""
+    """Return whether the outcome of a test can depend on the database."""
     if item.get_closest_marker("any_database"):
         return False
     if item.get_closest_marker("django_db"):

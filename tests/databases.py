@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-#: Without these three, writers on SQLite get "database is locked" instead of waiting their turn.
-#: Whose turn it is is left to chance, so that of fifty on a slow machine one may wait for long.
+#: Without these options, writers on SQLite get "database is locked" instead of waiting. The next
+#: writer is random, so one of fifty may wait for a long time on a slow machine.
 SQLITE_OPTIONS = {
     "timeout": 120,
     "transaction_mode": "IMMEDIATE",
@@ -20,17 +20,17 @@ SQLITE_OPTIONS = {
 
 
 def from_url(url: str) -> dict[str, Any]:
-    """Return the DATABASES entry that ``sqlite:///path`` or ``postgresql://…`` names."""
+    """Return the DATABASES entry for ``sqlite:///path`` or ``postgresql://…``."""
     parts = urlsplit(url)
     path = unquote(parts.path)
     if parts.scheme == "sqlite":
         return sqlite(Path(path.removeprefix("/")))
     if parts.scheme in {"postgres", "postgresql"}:
-        # A server that listens on a Unix socket only is addressed as ?host=/directory.
+        # The URL of a server with only a Unix socket contains ?host=/directory.
         query: dict[str, Any] = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         if "prepare_threshold" in query:
             query["prepare_threshold"] = int(query["prepare_threshold"])
-        # Cursors of the server outlive a transaction, which a pooler may not allow.
+        # Server-side cursors outlive a transaction, which a pooler may not allow.
         disabled = query.pop("disable_cursors", "") == "true"
         return {
             "DISABLE_SERVER_SIDE_CURSORS": disabled,
@@ -54,9 +54,9 @@ def sqlite(path: Path) -> dict[str, Any]:
 
 
 def to_url(connection: BaseDatabaseWrapper, **other: Any) -> str:
-    """Return the URL under which another process reaches the database of ``connection``.
+    """Return the URL with which another process can connect to the database of ``connection``.
 
-    ``other`` names settings in which it is to differ, such as the way there.
+    ``other`` are settings that differ, for example the host.
     """
     settings = {**connection.settings_dict, **other}
     if connection.vendor == "sqlite":
@@ -81,7 +81,7 @@ def is_waited_for(cursor: Any) -> bool:
 
 
 def end_session(alias: str = DEFAULT_DB_ALIAS) -> None:
-    """Has a PostgreSQL server end the session that this thread has with it."""
+    """Make a PostgreSQL server end the session of this OS thread."""
 
     def end(pid: int) -> None:
         with connections[alias].cursor() as cursor:

@@ -15,7 +15,7 @@ from hitl_django.contrib.webhooks import outbox
 from hitl_django.graph_registry import compatibility
 from tests import databases
 
-#: Nobody is told of anything by mail but in tests of that, which make the endpoint themselves.
+#: Only the tests of email notifications need the endpoint, and they create it themselves.
 post_migrate.disconnect(
     sender=apps.get_app_config("hitl_notifications"), dispatch_uid="hitl_django.notifications"
 )
@@ -23,7 +23,7 @@ post_migrate.disconnect(
 
 @pytest.fixture
 def preparing() -> Iterator[None]:
-    """Has the server keep what it has planned, where it is one."""
+    """Make PostgreSQL keep query plans."""
     options = connection.settings_dict["OPTIONS"]
     before = dict(options)
     connection.close()

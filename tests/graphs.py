@@ -73,7 +73,7 @@ class Log(TypedDict, total=False):
 
 @register("interview")
 def interview() -> StateGraph:
-    """Ask twice in one node."""
+    """Build a graph with two interrupts in one node."""
 
     def ask(state: Log) -> Log:
         first = interrupt("First?")
@@ -85,7 +85,7 @@ def interview() -> StateGraph:
 
 @register("panel")
 def panel() -> StateGraph:
-    """Ask in two nodes side by side."""
+    """Build a graph with two concurrent nodes that interrupt."""
 
     def asking(name: str) -> Any:
         def ask(state: Log) -> Log:
@@ -101,7 +101,9 @@ def panel() -> StateGraph:
 
 @register("jury", review=ReviewPolicy(resume_on="all"))
 def jury() -> StateGraph:
-    """Ask in five nodes side by side, and goes on when all have answered."""
+    """Build a graph with five concurrent nodes that interrupt, which continues after all
+    responses.
+    """
 
     def asking(name: str) -> Any:
         return lambda state: {"answers": [(name, interrupt(f"Question to {name}"))]}
@@ -126,7 +128,7 @@ class Request(TypedDict, total=False):
 
 @register("typed")
 def typed() -> StateGraph:
-    """Ask for a typed answer."""
+    """Build a graph with a typed response."""
 
     def ask(state: Request) -> Request:
         payload = {"title": f"Refund {state['customer']}?", "amount": state["amount"]}
@@ -154,7 +156,7 @@ class Line(BaseModel):
 
 
 class Order(BaseModel):
-    """What is shipped: an answer with a union, and with a table."""
+    """Response with a union and a table."""
 
     approved: bool
     contact: Annotated[ByMail | ByPhone, Field(discriminator="kind")]
@@ -185,7 +187,9 @@ class Booking(BaseModel):
 
 @register("booking")
 def booking() -> StateGraph:
-    """Ask twice by position, then twice by key, for answers that only Python can check."""
+    """Build a graph with interrupts by position and by key, whose responses only Python can
+    validate.
+    """
 
     def ask(state: Log) -> Log:
         by_position = [interrupt(f"Seats {n}?", response_schema=Booking) for n in (1, 2)]
@@ -196,13 +200,13 @@ def booking() -> StateGraph:
     return StateGraph(Log).add_node("inner", inner).add_edge(START, "inner").add_edge("inner", END)
 
 
-#: When and how the question of "patient" expires: a test fills it.
+#: Expiry options of the graph "patient", which a test sets.
 PATIENCE: list[Expiry] = []
 
 
 @register("patient")
 def patient() -> StateGraph:
-    """Ask for a typed answer, and wait no longer than PATIENCE."""
+    """Build a graph with a typed response and the expiry options in PATIENCE."""
 
     def ask(state: Log) -> Log:
         expires = PATIENCE[0] if PATIENCE else None
@@ -215,7 +219,7 @@ def patient() -> StateGraph:
 
 @register("steps")
 def steps() -> StateGraph:
-    """Take five super-steps, each of which leaves its mark."""
+    """Build a graph with five super-steps, each of which leaves a mark."""
     names = ["a", "b", "c", "d", "e"]
     graph = StateGraph(Log)
     for name in names:
@@ -235,7 +239,9 @@ class Laps(TypedDict, total=False):
 
 @register("laps")
 def laps() -> StateGraph:
-    """Goes round as often as it is told, takes its time, and notes in a book what it begins."""
+    """Build a graph that loops a given number of times, takes time, and logs its calls in a
+    file.
+    """
 
     def lap(state: Laps) -> Laps:
         done = state.get("done", 0)
@@ -258,7 +264,7 @@ class Count(TypedDict, total=False):
 
 @register("fragile")
 def fragile() -> StateGraph:
-    """Fail as long as it is told to."""
+    """Build a graph that fails a given number of times."""
 
     def work(state: Count) -> Count:
         if FAILING:
@@ -268,7 +274,7 @@ def fragile() -> StateGraph:
     return StateGraph(Count).add_node("work", work).add_edge(START, "work").add_edge("work", END)
 
 
-#: What "fragile" looks at: a test fills it to make the node fail.
+#: Read by "fragile". A test adds values to make the node fail.
 FAILING: set[str] = set()
 
 
@@ -283,7 +289,7 @@ def unstorable() -> StateGraph:
 
 @register("endless")
 def endless() -> StateGraph:
-    """Never comes to an end of its own."""
+    """Build a graph that never ends."""
 
     def work(state: Count) -> Count:
         return {"count": state["count"] + 1}
@@ -294,7 +300,7 @@ def endless() -> StateGraph:
 
 @register("gated")
 def gated() -> Any:
-    """Stop at a breakpoint before its only node."""
+    """Build a graph with a breakpoint before its only node."""
 
     def work(state: Approval) -> Approval:
         return {"answer": "done"}
@@ -305,7 +311,7 @@ def gated() -> Any:
 
 @register("nested")
 def nested() -> StateGraph:
-    """Ask in a graph within a graph within a graph, beside a question of its own."""
+    """Build a graph with interrupts at three levels of subgraphs."""
 
     def asking(name: str) -> Any:
         def ask(state: Log) -> Log:
@@ -320,7 +326,7 @@ def nested() -> StateGraph:
     return outer.add_edge(START, "middle").add_edge(START, "top")
 
 
-#: What the tasks of "essay" have done, in the order of doing.
+#: The work of the tasks of "essay", in order.
 WRITTEN: list[str] = []
 
 
@@ -349,7 +355,7 @@ def essay(given: Essay, *, previous: Any = None) -> dict[str, Any]:
 
 @register("keyed")
 def keyed() -> StateGraph:
-    """Ask under names, in one node, after a question that goes by its position."""
+    """Build a graph with a node that interrupts by position and by key."""
 
     def ask(state: Log) -> Log:
         plain = interrupt("Plain?")
@@ -361,7 +367,7 @@ def keyed() -> StateGraph:
 
 @register("broad")
 def broad() -> StateGraph:
-    """Ask in eight nodes side by side, so its picture is broader than a phone."""
+    """Build a graph with eight concurrent nodes, whose picture is wider than a phone."""
 
     def ask(state: Log) -> Log:
         return {"answers": [interrupt("Which?")]}

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def isolated(url: str, level: str) -> str:
-    # As on libpq's command line, where a space within a value has a backslash before it.
+    # As on libpq's command line, a backslash precedes a space within a value.
     option = "-c default_transaction_isolation=" + level.replace(" ", "\\ ")
     return f"{url}{'&' if '?' in url else '?'}options={quote(option)}"
 

@@ -13,7 +13,7 @@ _INSTALL = ("install", "--no-audit", "--no-fund", "--ignore-scripts", "--logleve
 
 
 def install_packages(folder: Path) -> None:
-    """Install what a folder's package.json names; skips the test where that can't be had."""
+    """Install the packages in a folder's package.json, or skip the test if this isn't possible."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         pytest.skip("npm here does not exist")

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     paths = [argument for argument in arguments if argument.startswith("tests")]
     more = [*([] if paths else [f"tests/{name}" for name in WORKING]), *arguments]
-    # The test databases go with their server: one whose sessions a pool keeps can't be dropped.
+    # The test databases are deleted with their server, because a pool keeps sessions open.
     more = ["--database-only", "--reuse-db", "-m", "not sessions", *more]
     with database("") as url, pooled(url) as found:
         return run("PgBouncer", more, {**os.environ, "DATABASE_URL": found})
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def pooled(url: str) -> Iterator[str]:
-    """Give the URL of the same databases behind a pooler that ends with the block."""
+    """Yield the URL of the same databases behind a pooler, which ends after the block."""
     server = databases.from_url(url)
     with closing(socket.socket()) as free:
         free.bind((HOST, 0))
@@ -74,7 +74,8 @@ def pooled(url: str) -> Iterator[str]:
         )
     )
     command = ["pgbouncer", "--quiet", str(ini)]
-    if os.getuid() == 0:  # it doesn't run as root; who owns the server's socket may use it
+    # The pooler doesn't run as root. The owner of the server's socket may connect to it.
+    if os.getuid() == 0:
         owner = Path(server["HOST"]).owner() if server["HOST"].startswith("/") else "nobody"
         shutil.chown(folder, owner)
         shutil.chown(ini, owner)

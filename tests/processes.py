@@ -29,9 +29,9 @@ SERVER.set_forkserver_preload([__name__, "tests.chaos.victim", "tests.races.cont
 
 
 def start(act: Callable[..., None], *args: Any, database: dict[str, Any] | None = None) -> Any:
-    """Start a process that does ``act`` on the test's database, with the settings in force.
+    """Start a process that calls ``act`` with the test's database and the current settings.
 
-    ``database`` changes how the process connects to it.
+    ``database`` contains changed connection settings.
     """
     database = {**connections["default"].settings_dict, **(database or {})}
     process = SERVER.Process(target=_child, args=(database, dict(settings.HITL), act, args))

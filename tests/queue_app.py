@@ -8,7 +8,9 @@ from procrastinate.contrib.django.apps import ProcrastinateConfig
 
 
 class QueueConfig(ProcrastinateConfig):
-    """Is made ready once a process; Procrastinate refuses a second time, as Django has it."""
+    """App that is initialized once per process, because Procrastinate refuses a second
+    initialization by Django.
+    """
 
     def ready(self) -> None:
         if not isinstance(procrastinate_app.current_app, procrastinate.App):

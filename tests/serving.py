@@ -17,5 +17,5 @@ from tests.attacks.graphs import register_graphs  # noqa: E402
 
 register_graphs()
 
-# What Django has to say is looked for in what a server writes.
+# Tests search the server's output for Django's log messages.
 logging.basicConfig(level=logging.INFO)

@@ -17,8 +17,8 @@ TIME_ZONE = os.environ.get("TEST_TIME_ZONE", "America/Chicago")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 ROOT_URLCONF = "tests.urls"
 
-# A file and not ":memory:", because some tests let several processes at it. Its name carries the
-# process id, so that two test runs on one machine never share it.
+# A file instead of ":memory:", because several processes of a test use it. The name contains the
+# process id, so that concurrent test runs don't share the file.
 DATABASE_URL = os.environ.get("DATABASE_URL", "")
 if DATABASE_URL:
     DATABASES = {"default": databases.from_url(DATABASE_URL)}
@@ -27,7 +27,7 @@ else:
     DATABASES = {"default": databases.sqlite(folder / "hitl.sqlite3")}
     DATABASES["default"]["TEST"] = {"NAME": str(folder / f"hitl_test_{os.getpid()}.sqlite3")}
 
-# A theme of the admin's, which takes the place of Django's templates.
+# A theme of the admin, which replaces Django's templates.
 THEME = os.environ.get("TEST_THEME", "")
 
 INSTALLED_APPS = [
@@ -96,16 +96,16 @@ Q_CLUSTER: dict[str, object] = {
     "save_limit": -1,
 }
 
-# Django's Tasks, for the tests of that queue.
+# Django Tasks, for the tests of this task queue.
 TASKS = {"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}
 
-# The same over Redis, as a product sets it up.
+# The same task queue with Redis, as configured in a project.
 if RQ_SOCKET := os.environ.get("TEST_RQ_SOCKET", ""):
     INSTALLED_APPS += ["django_rq", "django_tasks_rq"]
     TASKS = {"default": {"BACKEND": "django_tasks_rq.RQBackend"}}
     RQ_QUEUES = {"default": {"UNIX_SOCKET_PATH": RQ_SOCKET, "DB": 0}}
 
-# What a test wants of the processes that it starts.
+# Options for the processes that a test starts.
 if REDIS_URL := os.environ.get("TEST_REDIS_URL", ""):
     del Q_CLUSTER["orm"]
     Q_CLUSTER["redis"] = REDIS_URL
@@ -113,7 +113,7 @@ if os.environ.get("TEST_CELERY_BROKER"):
     from tests import celery_app  # noqa: F401  (as a project's __init__ does)
 Q_CLUSTER |= json.loads(os.environ.get("TEST_Q_CLUSTER", "{}"))
 
-# As on a system whose kernel ends no process together with its parent.
+# As on a system whose kernel doesn't end a process together with its parent.
 if os.environ.get("TEST_PARENT_DEATH") == "unheard":
     from hitl_django.task_queue import parent_death
 

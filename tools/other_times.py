@@ -1,4 +1,4 @@
-"""Runs time-dependent tests at other times with libfaketime."""
+"""Program that runs time-dependent tests at other times with libfaketime."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 ROOT = Path(__file__).parents[1]
 
-#: Names, time zones and local times, each shortly before a change.
+#: Names, time zones and local times. Each time is shortly before a change of the clock or the date.
 MOMENTS = (
     ("night", "America/New_York", "2026-06-10 02:00"),
     ("morning", "Europe/Berlin", "2026-06-10 09:00"),
@@ -27,7 +27,7 @@ MOMENTS = (
     ("leap day", "Europe/Berlin", "2028-02-29 12:00"),
 )
 
-#: Names of test files that are or may be time-dependent.
+#: Patterns of test files whose tests depend or may depend on the time.
 NAMES = (
     "clock", "clocks", "cron", "deadlines", "expire", "figures", "form", "health",
     "moments", "retention", "review_options", "schedules", "services", "sweep", "sweeper", "undo",
@@ -35,7 +35,7 @@ NAMES = (
 
 
 def list_tests() -> list[str]:
-    """Return the paths of the usual tests."""
+    """Return the paths of the tests that run by default."""
     folders = [
         ROOT / "tests" / name for name in ("admin", "api", "contrib/notifications", "management")
     ]
@@ -45,7 +45,7 @@ def list_tests() -> list[str]:
 
 
 def run_at(zone: str, local: str, paths: list[str]) -> int:
-    """Return pytest's exit code at a time in a time zone."""
+    """Run the tests at a time in a time zone, and return pytest's exit code."""
     moment = datetime.fromisoformat(local).replace(tzinfo=ZoneInfo(zone))
     offset = round((moment - datetime.now(UTC)).total_seconds())
     library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)

@@ -8,7 +8,7 @@ from . import agent, newsletter, refund
 
 __all__ = ["HAS_SUPPORT", "agent", "newsletter", "refund"]
 
-#: Whether LangChain is installed, which includes LangGraph.
+#: Whether LangChain is installed, which also installs LangGraph.
 HAS_SUPPORT = find_spec("langchain") is not None
 
 if HAS_SUPPORT:

@@ -1,4 +1,4 @@
-"""*agent*: two tool calls at once, each of which needs an approval.
+"""*agent*: two concurrent tool calls, each of which needs an approval.
 
     plan ──▶ call (one task per tool call, in parallel) ──▶ report
 
@@ -21,7 +21,7 @@ ToolName = Literal["send_email", "book_travel", "delete_files", "update_record",
 
 
 class ToolCall(BaseModel):
-    """A tool and its arguments, as proposed by a model."""
+    """A tool with its arguments, as a model proposes it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -30,7 +30,7 @@ class ToolCall(BaseModel):
 
 
 class AgentRequest(BaseModel):
-    """Input of a run."""
+    """The input of a run."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -39,7 +39,10 @@ class AgentRequest(BaseModel):
 
 
 class Agent(TypedDict, total=False):
-    """State of the graph; each call adds its line to ``results``."""
+    """The state of the graph.
+
+    Each call adds one line to ``results``.
+    """
 
     request: str
     calls: list[dict[str, Any]]
@@ -48,7 +51,7 @@ class Agent(TypedDict, total=False):
 
 
 class Call(TypedDict):
-    """Input of one tool call."""
+    """The input of one tool call."""
 
     request: str
     tool: str
@@ -65,7 +68,7 @@ TITLES = {
 
 
 def plan(state: Agent) -> Agent:
-    """Return the calls of the input, in place of a model."""
+    """Return the tool calls from the input, instead of calling a model."""
     return {"results": []}
 
 
@@ -78,7 +81,7 @@ def each_call(state: Agent) -> list[Send]:
 
 
 def call(state: Call) -> Agent:
-    """Request approval of the call, then run the tool with the approved or edited arguments."""
+    """Request an approval of the call, then run the tool with the approved or edited arguments."""
     tool, args = state["tool"], state["args"]
     payload = {
         "title": title_of(tool, args),
@@ -97,7 +100,7 @@ def call(state: Call) -> Agent:
 
 
 def title_of(tool: str, args: dict[str, Any]) -> str:
-    """Return the request as a sentence, even if a required argument is missing."""
+    """Return the title of the request, even if a required argument is missing."""
     try:
         return TITLES[tool].format_map(args)
     except (KeyError, IndexError, AttributeError, ValueError):
@@ -105,18 +108,18 @@ def title_of(tool: str, args: dict[str, Any]) -> str:
 
 
 def perform(tool: str, args: dict[str, Any]) -> str:
-    """Return a result, in place of the tool."""
+    """Return a fixed result instead of running the tool."""
     return f"{tool} was called with {json.dumps(args, ensure_ascii=False, sort_keys=True)}."
 
 
 def report(state: Agent) -> Agent:
-    """Combine the results in the order of the calls."""
+    """Join the results in the order of the calls."""
     return {"report": "\n".join(state["results"])}
 
 
 @register("agent", version="1", title=_("Assistant with tools"))
 def agent() -> StateGraph:
-    """Build the graph."""
+    """Build the graph *agent*."""
     graph: StateGraph = StateGraph(Agent, input_schema=AgentRequest)
     graph.add_node(plan)
     graph.add_node(call)

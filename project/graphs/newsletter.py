@@ -1,4 +1,4 @@
-"""*newsletter*: a long text to edit, requested again until it is within its limit.
+"""*newsletter*: a long text to edit, requested again until its length is within the limit.
 
 compose ──▶ edit ─┬─ approved ──▶ send
                   └─ rejected ──▶ shelve
@@ -18,7 +18,7 @@ PLACEHOLDER = re.compile(r"\[(?:TODO|XXX|NAME|LINK)\]", re.IGNORECASE)
 
 
 class NewsletterRequest(BaseModel):
-    """Input of a run."""
+    """The input of a run."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -30,14 +30,14 @@ class NewsletterRequest(BaseModel):
 
 
 class EditedText(BaseModel):
-    """Response of an editor."""
+    """The response of an editor."""
 
     approved: bool = Field(title="Send it")
     text: str = Field(title="Text", max_length=60_000)
 
 
 class Newsletter(TypedDict, total=False):
-    """State of the graph."""
+    """The state of the graph."""
 
     subject: str
     audience: str
@@ -51,17 +51,18 @@ class Newsletter(TypedDict, total=False):
 
 
 def compose(state: Newsletter) -> Newsletter:
-    """Join the draft and the signature, without spaces at line ends."""
+    """Join the draft and the signature, without spaces at the ends of lines."""
     parts = [state["draft"], state.get("signature", "")]
     text = "\n\n".join(part.strip() for part in parts if part.strip())
     return {"text": re.sub(r"[^\S\n]+\n", "\n", text)}
 
 
 def edit(state: Newsletter) -> Newsletter:
-    """Send the text to an editor, again and again until it is valid.
+    """Send the text to an editor repeatedly, until the text is valid.
 
     Each round has its own interrupt. When the node runs again for the next response, the interrupts
-    of earlier rounds return their responses immediately, so the loop continues at the same place.
+    of earlier rounds return their responses immediately, so the loop continues with the current
+    round.
     """
     limit = state.get("limit", 2000)
     payload = {
@@ -81,7 +82,7 @@ def edit(state: Newsletter) -> Newsletter:
 
 
 def fault_of(text: str, limit: int) -> str | None:
-    """Return the reason why a text can't be sent, or None."""
+    """Return the reason why a text can't be sent, or None if it can be sent."""
     if not text.strip():
         return "the text is empty"
     if len(text) > limit:
@@ -91,7 +92,7 @@ def fault_of(text: str, limit: int) -> str | None:
 
 
 def after_edit(state: Newsletter) -> Literal["send", "shelve"]:
-    """Return the node selected by the editor."""
+    """Return the node that the editor's decision selects."""
     return "send" if state["approved"] else "shelve"
 
 
@@ -101,13 +102,13 @@ def send(state: Newsletter) -> Newsletter:
 
 
 def shelve(state: Newsletter) -> Newsletter:
-    """Keep the text without sending it."""
+    """Store the text without sending it."""
     return {"outcome": "Kept as a draft."}
 
 
 @register("newsletter", version="1", title=_("Newsletter"))
 def newsletter() -> StateGraph:
-    """Build the graph."""
+    """Build the graph *newsletter*."""
     graph: StateGraph = StateGraph(Newsletter, input_schema=NewsletterRequest)
     graph.add_node(compose)
     graph.add_node(edit)

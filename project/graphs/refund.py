@@ -15,16 +15,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from hitl_django import END, START, ReviewPolicy, StateGraph, interrupt, register
 from hitl_django.contrib.insights import spot_check
 
-#: Decimal places of currencies without two.
+#: Number of decimal places by currency, for currencies that don't have two.
 EXPONENTS = {"CLP": 0, "ISK": 0, "JPY": 0, "KRW": 0, "VND": 0, "BHD": 3, "KWD": 3, "TND": 3}
 
-#: Limits of payments without review: units of any currency, and days since the purchase.
+#: Limits of payments without a review: units of any currency, and days since the purchase.
 SMALL_UNITS, SMALL_DAYS = 15, 14
 RETURN_DAYS = 30
 
 
 class RefundRequest(BaseModel):
-    """Input of a run. Amounts are in the currency's smallest unit: 12000 is 120.00 EUR."""
+    """The input of a run.
+
+    Amounts are in the currency's smallest unit. For example, 12000 is 120.00 EUR.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -38,7 +41,7 @@ class RefundRequest(BaseModel):
 
 
 class RefundDecision(BaseModel):
-    """Response of a reviewer."""
+    """The response of a reviewer."""
 
     approved: bool = Field(title="Approved")
     amount: int = Field(
@@ -51,7 +54,7 @@ class RefundDecision(BaseModel):
 
 
 class Refund(TypedDict, total=False):
-    """State of the graph."""
+    """The state of the graph."""
 
     customer: str
     order: str
@@ -67,14 +70,14 @@ class Refund(TypedDict, total=False):
 
 
 def money(amount: int, currency: str) -> str:
-    """Return an amount for display: ``1,234.50 EUR``."""
+    """Format an amount for display, for example ``1,234.50 EUR``."""
     digits = EXPONENTS.get(currency, 2)
     units, rest = divmod(amount, 10**digits)
     return f"{units:,}.{rest:0{digits}} {currency}" if digits else f"{units:,} {currency}"
 
 
 def check(state: Refund) -> Refund:
-    """Collect the reasons for a review."""
+    """Store the reasons for a review, if there are any."""
     doubts = []
     units = state["amount"] // 10 ** EXPONENTS.get(state["currency"], 2)
     days, earlier = state["days_since_purchase"], state.get("earlier_refunds", 0)
@@ -92,7 +95,7 @@ def check(state: Refund) -> Refund:
 
 
 def after_check(state: Refund) -> Literal["review", "pay"]:
-    """Return the review node if there are reasons for a review."""
+    """Return the review node if there are reasons for a review, otherwise the payment."""
     return "review" if state["doubts"] else "pay"
 
 
@@ -117,7 +120,7 @@ def review(state: Refund) -> Refund:
 
 
 def after_review(state: Refund) -> Literal["pay", "decline"]:
-    """Return the node selected by the reviewer."""
+    """Return the node that the reviewer's decision selects."""
     return "pay" if state["approved"] else "decline"
 
 
@@ -127,24 +130,24 @@ def pay(state: Refund) -> Refund:
 
 
 def decline(state: Refund) -> Refund:
-    """Simulate the rejection letter."""
+    """Simulate sending a rejection letter."""
     return {"outcome": f"Refund of {state['order']} declined."}
 
 
-#: Suggested reasons.
+#: Suggested reasons for a decision.
 REASONS = [
     "The item was not sent back.",
     "The return period has ended.",
     "The customer has already been refunded.",
 ]
 REVIEW = ReviewPolicy(reasons=REASONS)
-# Another reviewer checks one of ten approvals.
+# A second reviewer checks one of ten approvals.
 spot_check("refund", rate=0.1)
 
 
 @register("refund", version="1", title=_("Refund"), review=REVIEW)
 def refund() -> StateGraph:
-    """Build the graph."""
+    """Build the graph *refund*."""
     graph: StateGraph = StateGraph(Refund, input_schema=RefundRequest)
     graph.add_node(check)
     graph.add_node(review)

@@ -1,7 +1,8 @@
 """*support*: a LangChain agent run by LangGraph's engine, if both are installed.
 
-It looks up an order and proposes a refund, which needs an approval. Its model follows a script and
-streams word by word, so that the demo needs no network. Use the page ``chat/`` or a shell:
+The agent looks up an order and proposes a refund, which needs an approval. Its model follows a
+script and streams its words one by one, so the demo needs no network. Use the page ``chat/`` or a
+shell:
 
     echo '{"messages": [["user", "Order A-7 is broken."]]}' > order.json
     manage.py hitl start support --input order.json
@@ -20,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.contrib.langgraph import register_langgraph
 
 ORDER = re.compile(r"\b[A-Z]{1,3}-\d{1,6}\b")
-#: Seconds per word of the model.
+#: Seconds that the model takes per word.
 PACE = 0.06
 
 
@@ -36,7 +37,10 @@ def refund(order: str, cents: int) -> str:
 
 @register_langgraph("support", version="1", title=_("Support"))
 def build_support() -> Any:
-    """Return the agent. langchain is imported here, because it is slow to load."""
+    """Return the agent.
+
+    The function imports langchain only when it is called, because the import is slow.
+    """
     from langchain.agents import create_agent
     from langchain.agents.middleware import HumanInTheLoopMiddleware
     from langchain_core.language_models.chat_models import (
@@ -75,7 +79,7 @@ def build_support() -> Any:
 
 
 def _answer(messages: list[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the model's next message in chunks: words, then an optional tool call."""
+    """Yield the model's next message in chunks: its words, followed by an optional tool call."""
     (request,) = [message for message in messages if message.type == "human"][-1:]
     since = messages[messages.index(request) + 1 :]
     found = ORDER.search(request.text)

@@ -30,7 +30,7 @@ from tests.reading import name_app
 
 from .conftest import page_of
 
-#: What a list lets one do with the rows that one has selected.
+#: Bulk actions of a list.
 ACTIONS = {
     "reviewlink_changelist": "take_back",
     "schedule_changelist": "pause",
@@ -39,7 +39,7 @@ ACTIONS = {
 }
 
 
-#: Pages of a model that are of no row.
+#: Pages of a model that don't show a single row.
 WITHOUT_A_ROW = {
     "bulk", "changelist", "csv", "many", "news", "next", "record", "remove_filter", "reports",
     "save_filter", "start", "undo_bulk",
@@ -47,13 +47,13 @@ WITHOUT_A_ROW = {
 
 
 def patterns(found: Any, before: str = "") -> Iterator[tuple[str, str]]:
-    """Give the name and the route of each address of this app in the admin."""
+    """Yield the name and the route of each admin URL of this app."""
     for pattern in found:
         if isinstance(pattern, URLResolver):
             yield from patterns(pattern.url_patterns, before + str(pattern.pattern))
             continue
         route = before + str(pattern.pattern)
-        # tests/contrib/notifications has those of notifications, which are of one user each.
+        # tests/contrib/notifications contains the URLs of notifications, which belong to one user.
         if found := re.match(r"(?!hitl_notifications)(hitl_\w+)/(\w+)/", route):
             app, model = found.groups()
             yield (pattern.name or f"{app}_{model}_row").removeprefix(f"{app}_"), route
@@ -61,7 +61,9 @@ def patterns(found: Any, before: str = "") -> Iterator[tuple[str, str]]:
 
 @pytest.fixture
 def rows(asked: Callable[..., Interrupt], admin_user: Any) -> dict[str, Any]:
-    """One row of each kind, by the name of its model; two questions, of which one is decided."""
+    """Create one row of each kind, by model name, including one pending and one decided
+    interrupt.
+    """
     ended = services.start("approval", {"text": "x"})
     services.cancel(ended.id)
     assert archive_ended(0, 1) == 1
@@ -111,7 +113,7 @@ def address_of(name: str, rows: dict[str, Any]) -> str:
 
 
 def body_of(name: str, rows: dict[str, Any]) -> dict[str, Any]:
-    """What would do something, if it were let."""
+    """Return data that would have an effect if the user had the permission."""
     item = rows["reviewitem"]
     row = rows[name.partition("_")[0]]
     return {

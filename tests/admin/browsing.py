@@ -18,7 +18,7 @@ Controls = list[tuple[str, str]]
 
 
 class FormReader(HTMLParser):
-    """Collects the successful controls of the page it is fed."""
+    """HTML parser that collects the form fields that a browser would submit."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)

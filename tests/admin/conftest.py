@@ -20,7 +20,7 @@ from hitl_django.models.search import build_grams, build_search_text
 from tests.reading import name_app
 
 VIEW = ("view_interrupt", "view_run", "view_thread")
-#: Who there is, and the permissions each has. Everybody but "public" is staff.
+#: The roles, each with its permissions. Users of all roles except "public" are staff.
 ROLES: dict[str, tuple[str, ...]] = {
     "nobody": (),
     "reader": VIEW,
@@ -51,7 +51,7 @@ def advance(db: None) -> Iterator[Callable[[], int]]:
 
 @pytest.fixture
 def person(db: None) -> Callable[[str], Any]:
-    """Make the user of a role, or finds the one made before."""
+    """Return a function that creates the user of a role once."""
 
     def make(role: str) -> Any:
         users = get_user_model().objects
@@ -71,7 +71,7 @@ def person(db: None) -> Callable[[str], Any]:
 
 @pytest.fixture
 def browse(person: Callable[[str], Any]) -> Callable[[str], Client]:
-    """Log a role in."""
+    """Return a function that logs in the user of a role."""
 
     def log_in(role: str) -> Client:
         client = Client()
@@ -88,7 +88,7 @@ def reviewer(browse: Callable[[str], Client]) -> Client:
 
 @pytest.fixture
 def asked(advance: Callable[[], int]) -> Callable[..., Interrupt]:
-    """Run a graph of tests.graphs up to its question."""
+    """Return a function that runs a graph of tests.graphs to its interrupt."""
 
     def ask(graph: str = "typed", **state: Any) -> Interrupt:
         first = {"typed": {"amount": 12.5, "customer": "Dana"}, "approval": {"text": "the news"}}
@@ -100,7 +100,7 @@ def asked(advance: Callable[[], int]) -> Callable[..., Interrupt]:
 
 
 def make_interrupt(payload: Any, schema: Any = None, **fields: Any) -> Interrupt:
-    """Store a question that no graph asked: enough to be looked at."""
+    """Store an interrupt that no graph raised. The row is sufficient for displaying it."""
     number = next(_numbers)
     graph = fields.setdefault("graph", "made")
     thread = Thread.objects.create(thread_id=f"made-{number}", graph=graph)

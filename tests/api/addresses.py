@@ -12,7 +12,7 @@ from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.models import Checkpoint, Run
 
-#: An id that nothing has.
+#: An id that no object has.
 NOBODYS = "11111111-2222-4333-8444-555555555555"
 BODIES: dict[str, dict[str, Any]] = {
     "runs": {"graph": "invoice", "input": {"amount": 12}},
@@ -43,7 +43,7 @@ def bodies(arguments: dict[str, tuple[Any, ...]]) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[str, tuple[Any, ...]]:
-    """What each address needs to lead to something."""
+    """Return the arguments that each URL needs for an existing object."""
     interrupt = asked()
     failed, ended = make_run(state=Run.State.FAILED), make_run(state=Run.State.SUCCEEDED)
     schedule = create_schedule("invoice", "0 7 * * *", {"amount": 12})

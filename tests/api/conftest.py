@@ -71,7 +71,10 @@ def _nobody_is_throttled() -> None:
 
 @pytest.fixture
 def invoice() -> Iterator[str]:
-    """A registered graph that asks once: with ``free`` for anything, with ``silent`` not at all."""
+    """A registered graph with one interrupt.
+
+    With ``free``, the response is any value. With ``silent``, there is no interrupt.
+    """
 
     @registry.register("invoice", version="3", title="Pay an invoice")
     def build() -> Any:
@@ -87,7 +90,7 @@ def invoice() -> Iterator[str]:
 
 @pytest.fixture
 def asked(db: None, invoice: str) -> Callable[..., Interrupt]:
-    """Start a real run and let a worker bring it to its question."""
+    """Return a function that starts a real run and lets a worker execute it to its interrupt."""
 
     def ask_now(**state: Any) -> Interrupt:
         run = services.start(invoice, {"amount": 12, **state})
@@ -110,9 +113,9 @@ def in_chunks(body: bytes | str, content_type: str = "application/json") -> dict
 
 
 class API:
-    """A client of the API: JSON in, JSON out, addresses by name.
+    """A client of the API with JSON requests and responses, and URLs by view name.
 
-    Each answer has to be one that the OpenAPI document has for the operation.
+    Each response must match the OpenAPI document.
     """
 
     def __init__(self, user: Any = None, **options: Any) -> None:
@@ -156,9 +159,9 @@ def make_user(db: None) -> Callable[..., Any]:
 
 @pytest.fixture
 def as_role(make_user: Callable[..., Any]) -> Callable[..., API]:
-    """Sign in as somebody with a role's permissions.
+    """Return a function that signs in a user with the permissions of a role.
 
-    An insider and an outsider may do everything, as far as the policy lets them.
+    The roles "insider" and "outsider" have all permissions that the policy allows.
     """
 
     def sign_in(role: str, **options: Any) -> API:
@@ -169,7 +172,7 @@ def as_role(make_user: Callable[..., Any]) -> Callable[..., API]:
             if role == "insider":
                 user.groups.add(Group.objects.get_or_create(name="invoice")[0])
             return API(user, **options)
-        if role == "inactive":  # since they signed in
+        if role == "inactive":  # The user was deactivated after signing in.
             user = make_user(is_superuser=True)
             client = API(user, **options)
             get_user_model().objects.filter(pk=user.pk).update(is_active=False)
@@ -186,7 +189,7 @@ def api(as_role: Callable[..., API]) -> API:
 
 @pytest.fixture
 def make_run(db: None) -> Callable[..., Run]:
-    """Store a run as rows alone, in whatever state."""
+    """Return a function that stores the row of a run, in any state."""
 
     def make(**fields: Any) -> Run:
         graph = fields.setdefault("graph", "invoice")
@@ -200,7 +203,7 @@ def make_run(db: None) -> Callable[..., Run]:
 
 @pytest.fixture
 def make_interrupt(make_run: Callable[..., Run]) -> Callable[..., Interrupt]:
-    """Store a question as rows alone, in whatever status."""
+    """Return a function that stores the row of an interrupt, with any status."""
 
     def make(run: Run | None = None, **fields: Any) -> Interrupt:
         run = run or make_run(state=Run.State.INTERRUPTED)

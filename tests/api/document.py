@@ -27,7 +27,7 @@ def declared(name: str, method: str) -> Document | None:
 
 
 def check(name: str, method: str, response: Any) -> None:
-    """Raise where an answer isn't one that the document has."""
+    """Raise an error if a response doesn't match the document."""
     told = declared(name, method)
     if told is None or method == "OPTIONS":
         assert response.status_code in (204, 400, 401, 403, 404, 405), response.status_code
@@ -65,7 +65,7 @@ def validator(operation: str, status: str, media: str) -> Draft202012Validator:
 
 
 def closed(schema: Any) -> Any:
-    """Return a schema whose objects have the properties they name, and no others."""
+    """Return a schema that allows no other properties than those it names."""
     if isinstance(schema, list):
         return [closed(item) for item in schema]
     if not isinstance(schema, dict):

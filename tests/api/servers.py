@@ -47,11 +47,15 @@ USER, PASSWORD = "dana", "open sesame"
 
 
 class Server:
-    """A web server in processes of its own; one that was killed comes back at the same port."""
+    """A web server with its own processes.
+
+    After being killed, the server restarts on the same port.
+    """
 
     def __init__(self, kind: str, log: Path, **hitl: Any) -> None:
         self.kind, self.log, self.hitl = kind, log, hitl
-        # Who listens at the port may share it with this socket; nobody else is given it meanwhile.
+        # A listener may share the port with this socket, and no other process gets the port in the
+        # meantime.
         self.reserved = socket.socket()
         self.reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.reserved.bind((HOST, 0))
@@ -82,7 +86,7 @@ class Server:
             raise
 
     def wait(self) -> None:
-        """Wait until it answers."""
+        """Wait until the server responds."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -93,7 +97,9 @@ class Server:
                 threading.Event().wait(0.05)
 
     def kill(self) -> None:
-        """Kill what serves: gunicorn's worker, which its master replaces, or the whole server."""
+        """Kill the serving process: gunicorn's worker, which its master replaces, or the whole
+        server.
+        """
         if self.kind.startswith("gunicorn"):
             (worker,) = psutil.Process(self.process.pid).children()
             worker.kill()
@@ -112,7 +118,7 @@ class Server:
 
 
 class Client:
-    """What a program does over HTTP: JSON in, JSON out, and streams."""
+    """HTTP client of a program, with JSON requests, JSON responses and streams."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -121,7 +127,7 @@ class Client:
 
     @contextmanager
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Iterator[Any]:
-        """Give the answer, whose body is yet to be read."""
+        """Yield the response, whose body has not been read."""
         line = http.client.HTTPConnection(HOST, self.server.port, timeout=PATIENCE)
         told = {**self.headers, **headers}
         data = None
@@ -141,10 +147,11 @@ class Client:
             return answer.status, json.loads(answer.read() or b"null")
 
     def stream(self, run: Any, last: int = 0) -> Iterator[dict[str, Any]]:
-        """Yield events until the connection ends, or breaks."""
+        """Yield events until the connection ends or is lost."""
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(last)}
         with (
-            suppress(OSError, http.client.HTTPException),  # it broke, or there is nobody
+            # The connection was lost, or no server is running.
+            suppress(OSError, http.client.HTTPException),
             self.send("GET", f"runs/{run}/events/", **headers) as answer,
         ):
             if answer.status != 200:
@@ -156,7 +163,7 @@ class Client:
                     yield json.loads(value)
 
     def watch(self, query: str = "", last: str = "") -> Iterator[tuple[str, str, Any]]:
-        """Yield id, name and data of what becomes of the queue, until the connection ends."""
+        """Yield the id, name and data of each event of the queue, until the connection ends."""
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
         with (
             suppress(OSError, http.client.HTTPException),
@@ -171,7 +178,9 @@ class Client:
                     yield fields["id"], fields["event"], json.loads(value)
 
     def follow(self, run: Any) -> Iterator[dict[str, Any]]:
-        """Yield a run's events as a browser gets them, whatever becomes of the server."""
+        """Yield the events of a run like a browser, which reconnects after a failure of the
+        server.
+        """
         last, deadline = 0, time.monotonic() + PATIENCE
         while True:
             for event in self.stream(run, last):

@@ -15,7 +15,7 @@ CATALOGUES = sorted(PACKAGE.rglob("locale/*/LC_MESSAGES/django.po"))
 
 def key_of(message: Message) -> tuple[str | None, Any]:
     ids, context = message.id, message.context
-    if isinstance(context, bytes):  # as Babel reads it of a compiled catalogue
+    if isinstance(context, bytes):  # Babel returns bytes for compiled catalogues.
         context = context.decode()
     return context, ids if isinstance(ids, str) else tuple(ids)
 

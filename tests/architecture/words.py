@@ -12,7 +12,7 @@ from .source import ROOT
 
 UI, DOCS, CODE = "ui", "docs", "code"
 FOLDERS = ("hitl_django", "project", "tools", "docs", "tests")
-#: Relative pronouns and conjunctions, and the most of them that one sentence may have.
+#: Relative pronouns and conjunctions, and the maximum number of them in a sentence.
 RELATIVE = re.compile(r"\b(that|which|what|who|whose|whom|where|whatever|whoever)\b", re.IGNORECASE)
 MOST_RELATIVES = 3
 
@@ -105,7 +105,8 @@ def read_pages() -> Iterator[Sentence]:
         for number, line in enumerate(path.read_text().splitlines(), 1):
             is_fence = line.lstrip().startswith(("```", "~~~"))
             fenced ^= is_fence
-            if fenced or is_fence or line.startswith(("<!--", ":")):  # a directive of MyST
+            # The line is a directive of MyST.
+            if fenced or is_fence or line.startswith(("<!--", ":")):
                 continue
             plain = re.sub(r"\{[a-z:]+\}`[^`]*`|``[^`]*``|`[^`]*`", "CODE", line)
             plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", plain)

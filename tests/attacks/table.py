@@ -16,41 +16,43 @@ from tests.api.servers import HOST, USER
 from .target import Answer, Target, user
 
 KB, MB = 1024, 1024 * 1024
-#: Somebody who sees runs and nothing else, and somebody who may start them and nothing else.
+#: A user who can only view runs, and a user who can only start runs.
 EVE, STARTER = "eve", "sam"
-#: Somebody who sees threads and nothing else, and somebody who sees all that isn't reserved.
+#: A user who can only view threads, and a user who can view all unrestricted objects.
 LISTER, READER = "lara", "rhea"
 
 
 @dataclass(frozen=True)
 class Attack:
-    """One row: it fails where the answer is another, or where it costs more.
+    """One row of the table.
 
-    ``seconds`` are the server's processor time. An attack of several requests returns the one that
-    is judged; it asserts by itself what else must hold.
+    An attack fails if the response differs from the expected ones or costs more. ``seconds`` is the
+    server's processor time. An attack with several requests returns the response to check, and
+    asserts all other conditions itself.
     """
 
     name: str
     send: Callable[[Target], Answer]
     answers: frozenset[int]
     seconds: float
-    #: How much of a body a server may take that reads it as it is asked for; None for no bound.
+    #: Maximum number of body bytes that a server may read if it reads the body in parts. None means
+    #: no limit.
     taken: int | None = None
-    #: How much it may say.
+    #: Maximum size of the response.
     said: int = 64 * KB
 
 
 TABLE: list[Attack] = []
-#: What a server may take of what it refuses, with what is on its way in buffers meanwhile.
+#: Maximum size that a server may read of a refused body, including bytes in buffers.
 MOST_TAKEN = 24 * MB
-#: A connection that is ended without a word, too, is a refusal.
+#: A connection that is closed without a response also counts as a refusal.
 CLOSED = 0
 
 
 def attack(
     name: str, *answers: int, seconds: float = 1.0, **bounds: Any
 ) -> Callable[[Callable[[Target], Answer]], Callable[[Target], Answer]]:
-    """Add a row to the table."""
+    """Return a decorator that adds a row to the table."""
 
     def add(send: Callable[[Target], Answer]) -> Callable[[Target], Answer]:
         TABLE.append(Attack(name, send, frozenset(answers), seconds, **bounds))
@@ -63,7 +65,7 @@ def decide(target: Target, item: Interrupt, answer: Any) -> Answer:
     return target.ask("POST", f"interrupts/{item.pk}/decisions/", {"resume": answer})
 
 
-# Work without bound
+# Unlimited work.
 
 
 @attack("10,000 values that have to differ", 202, 413, 422)
@@ -111,11 +113,13 @@ def _polls(target: Target) -> Answer:
     held = [target.connection() for _ in range(4)]
     lines = [line.__enter__() for line in held]
     try:
-        # gunicorn waits a while for whoever asked to have the connection closed to do so as well.
+        # gunicorn waits for a while until a client that requested "close" has closed the
+        # connection.
         head = target.head("GET", f"/hitl/api/v1/{path}", target.basic(EVE), "keep-alive")
         for line in lines:
             line.sendall(head)
-        # Until all of them have reached the server: what it has not taken up holds up nobody.
+        # Wait until all requests have reached the server. Requests that it has not accepted block
+        # nobody.
         threading.Event().wait(0.5)
         return timed(target, 3.0)
     finally:
@@ -206,7 +210,7 @@ def _endless_item(target: Target) -> Answer:
     return target.ask("PUT", "/agent/store/items", item)
 
 
-# Bodies whose length is not told
+# Bodies without a length.
 
 
 @attack("assigned in chunks", 200, 411)
@@ -257,7 +261,7 @@ def _much_in_chunks(target: Target) -> Answer:
     return target.chunked(f"runs/{target.interrupt().run_id}/cancel/", parts)
 
 
-# What is said
+# Leaks in responses.
 
 
 @attack("a thread that one doesn't see is erased", 404)
@@ -326,7 +330,7 @@ def _decider(target: Target) -> Answer:
     return pages[0]
 
 
-# The LangGraph-compatible API
+# The LangGraph-compatible API.
 
 
 def post(target: Target, path: str, body: dict[str, Any], by: str) -> Answer:
@@ -399,7 +403,7 @@ def _hidden_status(target: Target) -> Answer:
     return answer
 
 
-# Secrets
+# Secrets.
 
 
 def quietly(answer: Answer) -> Answer:
@@ -422,7 +426,7 @@ def _other_method(target: Target) -> Answer:
 def _broken_form(target: Target) -> Answer:
     told = {"Content-Type": "multipart/form-data"}
     answer = target.send("POST", target.link(), told, b"--x")
-    # daphne refuses it by itself, with nothing that could be kept.
+    # daphne itself refuses the request, with an empty response.
     return answer if answer.status == 400 and not answer.text else quietly(answer)
 
 
@@ -437,7 +441,7 @@ def _longer_link(target: Target) -> Answer:
     return quietly(target.send("GET", target.link()[:-1] + "x/", {}))
 
 
-# Bodies
+# Bodies.
 
 
 BODIES: dict[str, tuple[bytes, tuple[int, ...]]] = {
@@ -490,7 +494,7 @@ def _forged(target: Target) -> Answer:
     return answer
 
 
-# Addresses and headers
+# URLs and headers.
 
 
 def _address_row(name: str, path: str, *answers: int, page: bool = False) -> None:
@@ -519,7 +523,7 @@ _address_row("a search of the admin of 3 kB", f"{ADMIN}run/?q={'a%20' * 1_000}",
              page=True)  # fmt: skip
 
 
-# Some servers take any number of them; then they have to cost nothing.
+# Some servers accept any number of headers. The request must then be cheap.
 @attack("a header of 100 kB", CLOSED, 200, 400, 431, seconds=0.5)
 def _long_header(target: Target) -> Answer:
     return target.ask("GET", "interrupts/", X_Long="a" * 100_000)
@@ -537,7 +541,10 @@ def _long_key(target: Target) -> Answer:
 
 
 def smuggled(target: Target, headers: str, body: bytes) -> Answer:
-    """Send a request that holds another one; that one must never be answered."""
+    """Send a request that contains another request in its body.
+
+    The inner request must never be answered.
+    """
     token = target.basic()["Authorization"]
     head = (
         f"POST /hitl/api/v1/decisions/bulk/ HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: {token}\r\n"

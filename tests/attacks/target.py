@@ -24,7 +24,7 @@ from hitl_django.contrib.links.services import create_review_link
 from hitl_django.models import Interrupt, Run
 from tests.api.servers import HOST, PASSWORD, USER, Server
 
-#: Longer than any bound: what isn't answered by then was not withstood.
+#: Seconds that exceed every limit. A request without a response by then has failed.
 PATIENCE = 20.0
 API = "/hitl/api/v1/"
 TOKEN = "c" * 32
@@ -32,7 +32,7 @@ TOKEN = "c" * 32
 
 @dataclass
 class Answer:
-    """What came back, and how much could be sent before it did."""
+    """The response, and the number of bytes that could be sent before it arrived."""
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
@@ -47,13 +47,13 @@ class Answer:
 
 @dataclass
 class Target:
-    """A running server, and the log of what it says."""
+    """A running server and its log."""
 
     server: Server
-    #: What must be found in no log.
+    #: Texts that no log may contain.
     tokens: list[str] = field(default_factory=list)
 
-    # Who sends
+    # Authentication of requests.
 
     def basic(self, name: str = USER) -> dict[str, str]:
         pair = base64.b64encode(f"{name}:{PASSWORD}".encode()).decode()
@@ -65,7 +65,7 @@ class Target:
         session = browser.cookies["sessionid"].value
         return {"Cookie": f"sessionid={session}; csrftoken={TOKEN}"}
 
-    # What is sent
+    # Sending of requests.
 
     def ask(
         self,
@@ -76,7 +76,10 @@ class Target:
         by: str | None = USER,
         **headers: str,
     ) -> Answer:
-        """Send JSON to the API, or bytes as they are."""
+        """Send JSON to the API.
+
+        Bytes are sent unchanged.
+        """
         told = {} if by is None else self.basic(by)
         told |= {name.replace("_", "-"): value for name, value in headers.items()}
         data = b""
@@ -118,22 +121,22 @@ class Target:
             yield line
 
     def raw(self, head: bytes, parts: Iterable[bytes] = ()) -> Answer:
-        """Send bytes until there is an answer, and read it to its end."""
+        """Send bytes until there is a response, and read the complete response."""
         sent = 0
         with self.connection() as line:
             try:
                 line.sendall(head)
                 for part in parts:
-                    # Who has answered already doesn't read the rest.
+                    # A server that has already responded doesn't read the rest.
                     if select.select([line], [], [], 0)[0]:
                         break
                     line.sendall(part)
                     sent += len(part)
             except OSError:
-                pass  # it hung up
+                pass  # The server closed the connection.
             return _read(line, sent)
 
-    # What it costs
+    # Costs of the server.
 
     def seconds(self) -> float:
         root = psutil.Process(self.server.process.pid)
@@ -150,7 +153,7 @@ class Target:
     def log(self) -> str:
         return Path(self.server.log).read_text(errors="replace")
 
-    # What there is
+    # Objects on the server.
 
     def interrupt(self, graph: str = "plain", **state: Any) -> Interrupt:
         with testing.inline() as advance:
@@ -171,7 +174,10 @@ class Target:
         return Run.objects.get(pk=item.run_id)
 
     def link(self) -> str:
-        """Make a link and return the path of its page, of which no log may tell."""
+        """Create a review link, and return the path of its page.
+
+        No log may contain this path.
+        """
         made = create_review_link(
             self.interrupt().pk, name="Lena", by=get_user_model().objects.get(username=USER)
         )

@@ -32,19 +32,20 @@ PERMISSIONS = ("view_interrupt", "view_run", "view_thread", "decide_interrupt")
 
 @contextmanager
 def leads_on(page: Any) -> Iterator[None]:
-    """Wait until what is done within has led to another page, and that page's script has run.
+    """Wait until the block has led to another page, and the page's script has run.
 
-    A deferred script runs before the load event of its page. What a test presses sooner is lost,
-    and what the script is to bring isn't there yet.
+    A deferred script runs before the page's load event. Earlier clicks would have no effect, and
+    content that the script adds wouldn't exist yet.
     """
     with page.expect_navigation(wait_until="load"):
         yield
 
 
 def wait_until(page: Any, condition: str) -> None:
-    """Wait until a JavaScript expression holds.
+    """Wait until a JavaScript expression is true.
 
-    Playwright's own way evaluates text within the page again and again, which the policy forbids.
+    Playwright's own function evaluates text within the page repeatedly, which the strict policy
+    forbids.
     """
     page.evaluate(
         "new Promise((done) => {"
@@ -54,7 +55,7 @@ def wait_until(page: Any, condition: str) -> None:
 
 
 class StrictPolicy:
-    """A middleware: the strictest policy under which Django's own admin works."""
+    """Middleware that sends the strictest policy with which Django's own admin works."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -67,16 +68,16 @@ class StrictPolicy:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """One browser for a module's tests.
+    """Yield one browser for the tests of a module.
 
-    Playwright's event loop runs on this thread for as long, and tests of other modules that run
-    an event loop of their own must not find it there.
+    Playwright's event loop runs on this OS thread until the end of the module. Tests of other
+    modules that run an event loop must not find it there.
     """
     executable = shutil.which("chromium") or shutil.which("chromium-browser")
     if executable is None:
         pytest.skip("There is no Chromium on the PATH; Debian's package is chromium.")
-    # Playwright's event loop runs on this thread, so Django takes every query for one of an
-    # asynchronous view.
+    # Playwright's event loop runs on this OS thread, so Django would reject every query as a query
+    # in an asynchronous context.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -95,9 +96,9 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def live_server() -> Iterator[LiveServer]:
-    """The server of pytest-django, with the strict policy.
+    """Yield the server of pytest-django, with the strict policy.
 
-    A server loads its middleware as it starts, so what a test sets later doesn't reach it.
+    A server loads its middleware at the start, so later changes of settings have no effect on it.
     """
     with override_settings(MIDDLEWARE=[f"{__name__}.StrictPolicy", *settings.MIDDLEWARE]):
         server = LiveServer("localhost")
@@ -112,11 +113,14 @@ def site(live_server: LiveServer) -> str:
 
 @pytest.fixture
 def log_in(chromium: Any, site: str) -> Iterator[Callable[..., Any]]:
-    """Open a window for a reviewer and logs in; a complaint of a page fails the test."""
+    """Yield a function that opens a window and logs in a reviewer.
+
+    An error on the console of a page fails the test.
+    """
     contexts, complaints = [], []
 
     def complain(message: Any) -> None:
-        # What axe does to a page has no address, as it is in no file.
+        # Changes that axe makes to a page have no URL, because axe isn't a file of the page.
         if "Content Security Policy" in message.text and message.location["url"]:
             complaints.append(message.text)
 
@@ -152,7 +156,7 @@ def log_in(chromium: Any, site: str) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Run]]:
-    """Start a run and brings it to its first question, or on; no queue takes part."""
+    """Yield a function that starts a run and executes it to its interrupt, without a task queue."""
     with override_settings(HITL={"DISPATCH": "hitl_django.testing.CollectingDispatcher"}):
 
         def start_now(graph: str, **state: Any) -> Run:
@@ -165,7 +169,7 @@ def start() -> Iterator[Callable[..., Run]]:
 
 @pytest.fixture
 def work() -> Iterator[Callable[[], None]]:
-    """Advance the one run beside the test, as a worker does."""
+    """Yield a function that executes the only due run, like a worker."""
     threads = []
 
     def advance() -> None:

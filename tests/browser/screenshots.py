@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-#: Names the directory to the test.
+#: Environment variable that contains the directory for the test.
 DIRECTORY = "HITL_PICTURES"
 
 

@@ -40,14 +40,14 @@ HEAD = "SELECT thread_id, audit_seq, audit_hash FROM hitl_django_thread WHERE id
 
 
 def faults(thread: int) -> Iterator[str]:
-    """Yield the broken invariants of one thread's audit chain."""
+    """Yield the violated invariants of one thread's audit chain."""
     with connection.cursor() as cursor:
         cursor.execute(HEAD, [thread])
         [(name, last, head)] = cursor.fetchall()
         cursor.execute(ENTRIES, [thread])
         entries = cursor.fetchall()
     expected, before = 1, ""
-    # Pseudonyms that a later entry must name, by number and place.
+    # Pseudonyms that a later entry must list, by entry number and place.
     unsaid: dict[tuple[int, str], Any] = {}
     for seq, verb, subject, account, actor, via, text, at, previous, found in entries:
         detail = json.loads(decrypt_text(text, "hitl_django_auditentry.detail"))

@@ -34,15 +34,15 @@ from tests.schema.harness import Killed
 
 from . import invariants
 
-#: Words by which a statement is known that something is committed after.
+#: Keywords of statements after which a commit stores something.
 WRITING = re.compile(r"\b(INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|TRUNCATE)\b")
-#: Columns that are left to chance, or that count attempts, of which a kill costs one.
+#: Columns with random values, and columns that count attempts, because a kill takes an attempt.
 IGNORED: dict[type[models.Model], tuple[str, ...]] = {
     ChannelBlob: ("version",),
     Delivery: ("attempts",),
-    WebhookEndpoint: ("epoch", "lease_until"),  # a claim that is over is as good as none
+    WebhookEndpoint: ("epoch", "lease_until"),  # An expired claim is equivalent to no claim.
 }
-#: Texts that are made by chance or of the time: ids, moments and digests of both.
+#: Pattern of random and time-dependent texts: ids, times, and digests of these.
 ACCIDENTAL = re.compile(
     r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}"
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d[\d:.]*(\+\d\d:\d\d|Z)?"
@@ -51,7 +51,10 @@ ACCIDENTAL = re.compile(
 
 
 class Kill:
-    """The end of the process before or after its n-th commit; 0 is none."""
+    """End of the process before or after its n-th commit.
+
+    0 means no kill.
+    """
 
     def __init__(
         self, nth: int = 0, *, after: bool = False, observe: Callable[[], object] = lambda: None
@@ -98,7 +101,7 @@ class Kill:
 
 
 class Copy:
-    """A copy of all rows, which can be put back."""
+    """A copy of all rows, which can be restored."""
 
     def __init__(self) -> None:
         if connection.vendor == "sqlite":
@@ -121,14 +124,15 @@ class Copy:
             for name in self._rows:
                 cursor.execute(f"DELETE FROM {name}")
             for name in _list_all_tables() - self._tables:
-                cursor.execute(f"DROP TABLE {connection.ops.quote_name(name)}")  # a partition
+                # The table is a partition.
+                cursor.execute(f"DROP TABLE {connection.ops.quote_name(name)}")
             for name, rows in self._rows.items():
                 with cursor.copy(f"COPY {name} FROM STDIN") as copy:
                     copy.write(rows)
 
 
 def _list_all_tables() -> set[str]:
-    return {*connection.introspection.table_names(include_views=True)}  # partitions among them
+    return {*connection.introspection.table_names(include_views=True)}  # Includes partitions.
 
 
 def _list_tables() -> list[str]:
@@ -141,7 +145,7 @@ def _list_tables() -> list[str]:
 
 
 class Content:
-    """Return all rows, without ids and moments that the copied rows lack."""
+    """All rows, without ids and times that the copied rows don't contain."""
 
     def __init__(self) -> None:
         self._known = {
@@ -153,7 +157,7 @@ class Content:
             self._texts.update(_find_accidental(row))
 
     def read(self) -> dict[str, Counter[str]]:
-        """Return how often each row is there, by table, and the state of each thread."""
+        """Return the number of occurrences of each row by table, and the state of each thread."""
         found: dict[str, Counter[str]] = {}
         for row in _read_rows():
             about = {name: self._plain(value) for name, value in _columns(row, self._known)}
@@ -193,7 +197,7 @@ def _columns(
     for field in row._meta.concrete_fields:
         value, target = getattr(row, field.attname), field.related_model or type(row)
         if isinstance(field, models.BinaryField) or field.name in IGNORED.get(type(row), ()):
-            continue  # bytes are read as the state
+            continue  # Bytes are compared as decoded state.
         if field.primary_key or field.is_relation:
             value = value if value is None or value in known[target] else "new"
         yield field.name, value
@@ -222,10 +226,10 @@ def assert_same_after_kills(
     wait: Callable[[], object] = lambda: None,
     effects: Callable[[], Iterable[str]] | None = None,
 ) -> None:
-    """Assert that an operation ends the same if it was killed at any commit and begun again.
+    """Assert that an operation has the same result after a kill at any commit and a repetition.
 
-    ``wait`` lets the time pass after which a claim is over. ``effects`` returns the ids of what has
-    left the process since it was last called: all of them again, and at most one of them twice.
+    ``wait`` lets the time pass after which a claim has expired. ``effects`` returns the ids of all
+    external effects since the last call. Each must occur again, and at most one of them twice.
     """
     copy, content = Copy(), Content()
     sent, counts, list_effects = list[str](), [0], effects or list
@@ -240,7 +244,7 @@ def assert_same_after_kills(
         perform()
     count_effects()
     expected = content.read()
-    accepted = invariants.faults()  # an invariant may name what the operation deletes
+    accepted = invariants.faults()  # An invariant may refer to rows that the operation deletes.
     assert len(sent) == len({*sent})
     forget_process()
     perform()
@@ -248,8 +252,8 @@ def assert_same_after_kills(
     assert list(list_effects()) == []
     assert whole.commits > 1
 
-    # What is stored before a commit is what is stored after the one before it. Only what leaves the
-    # process between the two makes a difference.
+    # The rows before a commit are those after the preceding commit. Only external effects between
+    # the two commits make a difference.
     kills = [Kill(nth, after=True) for nth in range(1, whole.commits + 1)]
     kills += [Kill(nth) for nth in range(1, whole.commits + 1) if counts[nth] > counts[nth - 1]]
     for kill in kills:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-#: A crash before one leaves what a crash after the previous one leaves, so ``--all`` alone has it.
+#: A crash before a statement has the same result as a crash after the preceding statement, so only
+#: ``--all`` runs both.
 SIDES = [
     pytest.param(True, id="after"),
     pytest.param(False, id="before", marks=pytest.mark.matrix),

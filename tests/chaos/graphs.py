@@ -23,19 +23,19 @@ from hitl_django.engine.types import Send
 from hitl_django.graph_registry.registry import DURABILITIES
 
 PATIENCE = 120
-#: What their runs tell: a custom event for each task that counts.
+#: The events that runs of these graphs store: a custom event for each counted task.
 TOLD = ("custom", "updates")
 
 
 class Effects:
-    """What functions did outside of the graph: a file of lines that survive their process."""
+    """Effects of functions outside of the graph: a file of lines that outlive their process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def mark(self, word: str, task: str) -> None:
-        # One write of one short line at the end of the file: it is there whole or not at all,
-        # and stays when the process is killed right after.
+        # A single write of a short line at the end of the file is complete or missing, and remains
+        # if the process is killed immediately afterwards.
         opened = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(opened, f"{word} {task}\n".encode())
         os.close(opened)
@@ -60,7 +60,7 @@ class Effects:
 
 
 class Recording:
-    """Where the functions of this process leave their marks, and what is called at each."""
+    """The file for marks of this process, and a function that is called for each mark."""
 
     effects: Effects | None = None
     at_begin: Callable[[str], None] | None = None
@@ -76,7 +76,9 @@ EMPTY: State = {"total": 0, "tasks": [], "answers": []}
 
 
 def in_all_modes(name: str) -> Callable[[Any], Any]:
-    """Register a graph once for each durability: under its name, and with that behind it."""
+    """Return a decorator that registers a graph once per durability, which is appended to its
+    name.
+    """
 
     def decorate(factory: Any) -> Any:
         for mode in DURABILITIES:
@@ -121,7 +123,7 @@ def line() -> StateGraph:
 
 @in_all_modes("chaos fan")
 def fan() -> StateGraph:
-    """Three side by side, two of which ask, and one after all of them."""
+    """Build a graph with three concurrent nodes, two of which interrupt, and a node after them."""
     graph = StateGraph(State).add_node("a", work("a"))
     asking = {"left": ["left?"], "middle": [], "right": ["right?"]}
     for name, pending_interrupts in asking.items():
@@ -132,7 +134,7 @@ def fan() -> StateGraph:
 
 @in_all_modes("chaos nested")
 def nested() -> StateGraph:
-    """A graph within a graph, which pauses."""
+    """Build a graph whose subgraph interrupts."""
     inner = StateGraph(State).add_node("x", work("x")).add_node("y", work("y", "y?"))
     called = inner.add_edge(START, "x").add_edge("x", "y").add_edge("y", END).compile()
 
@@ -146,7 +148,7 @@ def nested() -> StateGraph:
 
 @in_all_modes("chaos sends")
 def sends() -> StateGraph:
-    """Three of one kind are sent for, and each asks."""
+    """Build a graph that sends three tasks, each of which interrupts."""
 
     def worker(which: Any) -> Any:
         return counted(get_runtime(), "w", f"{which}?")
@@ -165,16 +167,16 @@ def panel() -> StateGraph:
     return graph.add_node("z", work("z")).add_edge(["left", "right"], "z").add_edge("z", END)
 
 
-#: What each graph has come to at its end: how many tasks, and who was answered.
+#: The final result of each graph: its number of tasks, and the interrupts with a response.
 SHAPES: dict[str, tuple[int, list[str]]] = {
     "chaos line": (3, ["b?"]),
     "chaos fan": (5, ["left?", "right?"]),
     "chaos nested": (4, ["y?"]),
     "chaos sends": (5, ["w0?", "w1?", "w2?"]),
 }
-#: The same, stored in each of the ways that there are.
+#: The same graphs with each durability.
 EVERY_SHAPE = [in_mode(shape, mode) for shape in SHAPES for mode in DURABILITIES]
-#: And those that are only simulated, where a thousand of each cost little.
+#: The same graphs, and a graph that is only simulated, where a thousand repetitions cost little.
 SIMULATED = {**SHAPES, "chaos panel": (3, ["left?", "and left?", "right?"])}
 
 

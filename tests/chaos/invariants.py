@@ -57,13 +57,13 @@ from . import audit_chain
 from .graphs import Effects
 
 ENDED = (Run.State.SUCCEEDED, Run.State.FAILED, Run.State.CANCELLED)
-#: Threads that one query reads the rows of.
+#: Maximum number of threads whose rows one query reads.
 PAGE = 200
 
 
 @dataclass
 class Record:
-    """Everything that is stored of one thread."""
+    """All stored rows of one thread."""
 
     thread: Thread
     runs: list[Run] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Record:
 
 
 def records(pks: Iterable[int] | None = None) -> Iterator[Record]:
-    """Read these threads, or all there are."""
+    """Yield the records of these threads, by default of all threads."""
     wanted = list(Thread.objects.values_list("pk", flat=True) if pks is None else pks)
     for start in range(0, len(wanted), PAGE):
         page = wanted[start : start + PAGE]
@@ -108,7 +108,7 @@ def faults(pks: Iterable[int] | None = None, effects: Effects | None = None) -> 
 
 
 def faults_of(record: Record, effects: Effects | None = None) -> Iterator[str]:
-    """Yield the broken invariants of one thread."""
+    """Yield the violated invariants of one thread."""
     held = (chains, writes, answers, rest, epochs, conservation, history, attempts, digests)
     for check in (*held, told, turns):
         for fault in check(record):
@@ -119,7 +119,7 @@ def faults_of(record: Record, effects: Effects | None = None) -> Iterator[str]:
 
 
 def unfinished(bound: timedelta = timedelta(0)) -> list[str]:
-    """Return the runs that are due and left alone for longer than ``bound`` (I5)."""
+    """Return the runs that have been due for longer than ``bound`` (I5)."""
     left = Q(state=Run.State.QUEUED, hinted_at__lt=Now() - bound) | Q(
         Q(thread__lease_until__isnull=True) | Q(thread__lease_until__lt=Now() - bound),
         state=Run.State.RUNNING,
@@ -129,7 +129,7 @@ def unfinished(bound: timedelta = timedelta(0)) -> list[str]:
 
 
 def astray() -> list[str]:
-    """Return the messages that are about no run (I12)."""
+    """Return the messages that refer to no run (I12)."""
     found = []
     for row in OrmQ.objects.all():
         task = row.task
@@ -140,11 +140,11 @@ def astray() -> list[str]:
     return found
 
 
-# Each of these takes one thread.
+# Each of the following functions checks one thread.
 
 
 def chains(record: Record) -> Iterator[str]:
-    """I1."""
+    """Check I1."""
     for ns, rows in by(record.checkpoints, "ns").items():
         ids = {row.checkpoint_id for row in rows}
         parents = [row.parent_id for row in rows]
@@ -159,7 +159,7 @@ def chains(record: Record) -> Iterator[str]:
 
 
 def writes(record: Record) -> Iterator[str]:
-    """I2."""
+    """Check I2."""
     there = {(row.ns, row.checkpoint_id) for row in record.checkpoints}
     keys = Counter((row.ns, row.checkpoint_id, row.task_id, row.slot) for row in record.writes)
     for row in record.checkpoints:
@@ -172,9 +172,9 @@ def writes(record: Record) -> Iterator[str]:
 
 
 def answers(record: Record) -> Iterator[str]:
-    """I3."""
+    """Check I3."""
     decided = {row.pk: row for row in record.interrupts if row.is_answered}
-    # One whose answer its node refused, or that was undone, stays in the history and doesn't count.
+    # Decisions that were rejected by the node or undone stay in the history and don't count.
     standing = [made for made in record.decisions if made.effective and not made.refusal]
     given = Counter(decision.interrupt_id for decision in standing)
     for pk in decided.keys() | given.keys():
@@ -195,7 +195,9 @@ def answers(record: Record) -> Iterator[str]:
 
 
 def _miscounted(row: Interrupt, decisions: list[Decision]) -> Iterator[str]:
-    """A question has as many approvals as people who gave one to its version, each once."""
+    """Yield faults of an interrupt's number of approvals: one per person who approved the
+    version.
+    """
     version = row.version if row.status == Interrupt.Status.PENDING else row.version - 1
     made = [decision for decision in decisions if decision.version == version]
     votes = [decision for decision in made if decision.effective is None]
@@ -218,7 +220,7 @@ def _place(row: Interrupt) -> tuple[Any, ...]:
 
 
 def stored_answers(record: Record) -> dict[tuple[Any, ...], Any]:
-    """Return the answers among the writes, by question."""
+    """Return the responses among the writes, by interrupt."""
     found = {}
     for row in record.writes:
         place = (row.ns, row.checkpoint_id, row.task_id)
@@ -235,7 +237,7 @@ def stored_answers(record: Record) -> dict[tuple[Any, ...], Any]:
 
 
 def rest(record: Record) -> Iterator[str]:
-    """I4."""
+    """Check I4."""
     live = [run for run in record.runs if run.state in Run.ACTIVE]
     if len(live) > 1:
         yield f"{len(live)} live runs"
@@ -258,7 +260,7 @@ def rest(record: Record) -> Iterator[str]:
 
 
 def epochs(record: Record) -> Iterator[str]:
-    """I6."""
+    """Check I6."""
     at = {(row.ns, row.checkpoint_id): row.epoch for row in record.checkpoints}
     for row in record.checkpoints:
         if row.epoch > record.thread.epoch:
@@ -273,7 +275,7 @@ def epochs(record: Record) -> Iterator[str]:
 
 
 def conservation(record: Record) -> Iterator[str]:
-    """I7, along the whole chain of a graph of ours."""
+    """Check I7 along the whole chain of a graph of this module."""
     for row in by(record.checkpoints, "ns").get("", []):
         state = values_of(record, row)
         if "tasks" not in state and "total" not in state:
@@ -302,7 +304,7 @@ def marks(record: Record, effects: Effects) -> Iterator[str]:
 
 
 def digests(record: Record) -> Iterator[str]:
-    """I11."""
+    """Check I11."""
     stored: Sequence[Model] = [*record.blobs, *record.writes]
     for row in stored:
         data, its_digest = plain(row)
@@ -324,7 +326,7 @@ def digests(record: Record) -> Iterator[str]:
 
 
 def told(record: Record) -> Iterator[str]:
-    """I13."""
+    """Check I13."""
     events = by(sorted(record.events, key=lambda event: event.seq), "run_id")
     for run in record.runs:
         found = events.get(run.pk, [])
@@ -338,7 +340,7 @@ def told(record: Record) -> Iterator[str]:
     tasks = Counter(event.data["task"] for event in record.events if event.kind == "custom")
     written = {write.task_id for write in record.writes if write.slot == 0}
     written.update(task for row in record.checkpoints for task in ended_with(row))
-    # A run that is stored at its exit leaves of the steps before that what they have led to.
+    # A run that is stored at its exit stores only the result of the preceding steps.
     for rows in by(record.checkpoints, "ns").values():
         head = max(rows, key=lambda row: row.checkpoint_id)
         written.update(values_of(record, head).get("tasks", ()))
@@ -352,7 +354,7 @@ def told(record: Record) -> Iterator[str]:
 
 
 def turns(record: Record) -> Iterator[str]:
-    """I14."""
+    """Check I14."""
     waiting = [run.pk for run in record.runs if run.state == Run.State.WAITING]
     if record.thread.has_waiting != bool(waiting):
         yield f"the thread has_waiting {record.thread.has_waiting}, and {len(waiting)} runs wait"
@@ -363,7 +365,7 @@ def turns(record: Record) -> Iterator[str]:
             yield f"run {run.pk} is {run.state}, and its input waits"
 
 
-# What a thread holds.
+# Contents of a thread.
 
 
 def plain(row: Any) -> tuple[bytes, str]:

@@ -11,17 +11,20 @@ from typing import Any, Literal, Self
 
 from django.db import connection
 
-#: What makes changes last: the end of a transaction, or a statement that is one by itself.
+#: Statements that make changes durable: the end of a transaction, or a statement outside of a
+#: transaction.
 COMMITS = (b"COMMIT", b"WITH held0", b"WITH written0")
 CHUNK = 1 << 16
 Fate = Literal["pass", "unheard", "unanswered"]
 
 
 class Proxy:
-    """Passes bytes on in a thread of its own; ``fate`` says what becomes of each commit.
+    """Proxy that forwards bytes on a separate OS thread. ``fate`` determines the outcome of each
+    commit.
 
-    Of one that goes ``unheard`` the server knows nothing; one that goes ``unanswered`` it has
-    carried out. The client can't tell which: its connection is gone, and that is all.
+    An ``unheard`` commit doesn't reach the server. The server executes an ``unanswered`` commit,
+    but its response is lost. The client can't distinguish these cases, because it only sees a lost
+    connection.
     """
 
     def __init__(self, fate: Callable[[], Fate]) -> None:
@@ -85,18 +88,19 @@ class Proxy:
 
     async def _open(self) -> None:
         self._cut = asyncio.Event()
-        # The same port each time: nobody is told of another.
+        # Use the same port each time, because clients don't learn about another port.
         self._server = await asyncio.start_server(self._connect, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _shut(self) -> None:
         self._server.close()
         self._cut.set()
-        # All wires, and who was let in just now and has yet to find that it is over.
+        # All connections, including new connections that have not been closed yet.
         mine = {asyncio.current_task(), self._serving}
         while others := asyncio.all_tasks() - mine:
             await asyncio.wait(others)
-        await asyncio.sleep(0)  # what was cut is closed in the loop's next round
+        # Closed connections are removed in the next round of the event loop.
+        await asyncio.sleep(0)
 
     async def _connect(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         try:
@@ -105,7 +109,7 @@ class Proxy:
             to_client.transport.abort()
             return
         lost = asyncio.Event()
-        # Nothing is cancelled while it opens a connection, which nobody would close then.
+        # Nothing is cancelled while a connection is being opened, because it would never be closed.
         halves: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(self._forth(client, to_server, lost)),
             asyncio.ensure_future(self._back(server, to_client, lost)),
@@ -117,7 +121,7 @@ class Proxy:
             for half in halves:
                 half.cancel()
             await asyncio.gather(*halves, return_exceptions=True)
-            # Cut, not closed: what is on its way is lost.
+            # Abort the connection instead of closing it, so that bytes on the way are lost.
             to_server.transport.abort()
             to_client.transport.abort()
 
@@ -146,7 +150,7 @@ class Proxy:
     ) -> None:
         while data := await server.read(CHUNK):
             if lost.is_set():
-                return  # the answer to the commit, which so was carried out
+                return  # The response to a commit, which the server has therefore executed.
             await self._flowing.wait()
             to_client.write(data)
             await to_client.drain()

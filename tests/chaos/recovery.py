@@ -21,17 +21,18 @@ from hitl_django.worker.sweeper import sweep
 from .graphs import reply
 
 PATIENCE = 120
-#: Short enough for a test to wait for, long enough for a worker that lives.
+#: Short enough for tests to wait, and long enough for a live worker.
 IMPATIENT = {"LEASE_SECONDS": 1, "HEARTBEAT_SECONDS": 0.3, "SWEEP_SECONDS": 0.05}
 DUE = (Run.State.QUEUED, Run.State.RUNNING, Run.State.WAITING)
 
 
 def deliver(times: int = 1, most: int | None = None) -> int:
-    """Has the messages in the queue carried out, each this often; returns how many there were."""
+    """Execute the messages in the queue, each ``times`` times, and return their number."""
     count = 0
     while count != most and (row := OrmQ.objects.order_by("pk").first()) is not None:
         task = row.task
-        # Taken by exactly one, as the cluster's own conditional write makes sure of.
+        # Exactly one caller takes a message, because of the conditional write that the cluster also
+        # uses.
         with transaction.atomic():
             taken, _ = OrmQ.objects.filter(pk=row.pk).delete()
         if taken and task["func"] == dispatcher.ADVANCE:
@@ -42,7 +43,7 @@ def deliver(times: int = 1, most: int | None = None) -> int:
 
 
 def answer(runs: Iterable[Any] | None = None, most: int | None = None) -> int:
-    """Answers the questions that are open, as a reviewer who may have tried before."""
+    """Respond to the pending interrupts like a reviewer who may have tried before."""
     asked = Interrupt.objects.filter(status="pending", run__state__in=Run.ANSWERABLE)
     if runs is not None:
         asked = asked.filter(run__in=list(runs))
@@ -51,13 +52,13 @@ def answer(runs: Iterable[Any] | None = None, most: int | None = None) -> int:
         try:
             services.decide(pk, "respond", reply(interrupt), key="the reviewer's")
         except (AlreadyDecidedError, RunStateError):
-            continue  # another reviewer was faster, or the run has ended since we looked
+            continue  # Another reviewer was faster, or the run has ended in the meantime.
         count += 1
     return count
 
 
 def settle(answering: bool = True) -> None:
-    """Let sweeps and workers go on, and reviewers where wanted, until nothing is left to do."""
+    """Run sweeps, workers and, optionally, reviewers until no work is left."""
     deadline = time.monotonic() + PATIENCE
     while True:
         sweep()
@@ -73,7 +74,7 @@ def settle(answering: bool = True) -> None:
 
 
 def finish(answer: Callable[[], int]) -> None:
-    """Let sweeps, workers and a reviewer of one's own go on until all runs have ended."""
+    """Run sweeps, workers and a custom reviewer until all runs have ended."""
     deadline = time.monotonic() + PATIENCE
     while Run.objects.filter(state__in=Run.ACTIVE).exists():
         assert time.monotonic() < deadline, list(Run.objects.values("state", "error"))

@@ -29,13 +29,13 @@ from hitl_django.engine.task.run_context import RunContext
 from hitl_django.engine.task.runtime import RunControl
 from hitl_django.errors import LeaseLostError
 
-CHAOS = 80  # things that happen before it calms down
-CALM = 400  # things that may happen until a run has ended then
+CHAOS = 80  # Number of random events before the recovery begins.
+CALM = 400  # Maximum number of events until a run has ended during the recovery.
 WORKERS = 2
 
 
 class World(Protocol):
-    """What is stored, and who may change it: one run of one graph."""
+    """The stored data and the operations on it, for one run of one graph."""
 
     graph: Pregel
     hints: list[Any]
@@ -54,7 +54,10 @@ class World(Protocol):
 
 
 class Late(Future[None]):
-    """A commit that is under way: it arrives at some time, at the latest when it is waited for."""
+    """A commit in progress.
+
+    It is stored at a random time, at the latest when the worker waits for it.
+    """
 
     def __init__(self, store: Callable[[], None]) -> None:
         super().__init__()
@@ -76,7 +79,7 @@ class Late(Future[None]):
 
 
 class Worker:
-    """One worker: idle, or somewhere between two effects of a run."""
+    """A worker that is idle or between two effects of a run."""
 
     def __init__(self, world: World, chance: Random, durability: str = "sync") -> None:
         self.world, self.chance, self.durability = world, chance, durability
@@ -104,7 +107,7 @@ class Worker:
             self.under_way = None
 
     def _advance(self) -> Generator[None]:
-        """Does what worker.advance does, with a rest after each effect."""
+        """Do the work of worker.advance, with a pause after each effect."""
         self.lease = self.world.claim()
         yield
         if self.lease is None:
@@ -145,7 +148,7 @@ class Worker:
             running += effect.contexts
             return []
         if isinstance(effect, Await):
-            # Whichever comes first: side by side they end in any order.
+            # Concurrent tasks end in random order.
             context = running.pop(self.chance.randrange(len(running)))
             assert not self.world.is_redone(self.lease, context.task.id), "stored, and done again"
             return [perform_task(context)]
@@ -164,7 +167,7 @@ class Worker:
 
 
 class Simulation:
-    """What happens in a world, one thing at a time."""
+    """Simulation of a world, one event at a time."""
 
     def __init__(self, world: World, seed: int, durability: str = "sync") -> None:
         self.world, self.chance = world, Random(seed)
@@ -173,7 +176,7 @@ class Simulation:
         self.story: list[str] = []
 
     def run(self) -> None:
-        """Let chaos have its time, then sees whether calm brings the run to its end."""
+        """Simulate failures, and then check that the run ends during the recovery."""
         happenings = {
             self._work: 60, self._answer: 6, self._sweep: 5, self._beat: 3, self._repeat_answer: 2,
             self._drain: 1, self._lose: 4, self._repeat: 4, self._expire: 4, self._crash: 5,
@@ -182,7 +185,7 @@ class Simulation:
             self._happen(happenings)
         for worker in self.workers:
             worker.die()
-            worker.under_way = None  # what arrives later would lease the thread once more
+            worker.under_way = None  # Otherwise, the late commit would lease the thread again.
         self.world.expire()
         calm = {self._work: 8, self._answer: 1, self._sweep: 1}
         for _ in range(CALM):
@@ -201,7 +204,8 @@ class Simulation:
         if worker.work is not None:
             worker.step()
         elif self.world.hints:
-            self.world.hints.pop(self.chance.randrange(len(self.world.hints)))  # in any order
+            # Messages arrive in random order.
+            self.world.hints.pop(self.chance.randrange(len(self.world.hints)))
             worker.take()
 
     def _crash(self) -> None:

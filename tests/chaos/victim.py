@@ -33,9 +33,9 @@ CRASHED = 9
 class Bomb:
     """Ends the process just before or just after its n-th statement.
 
-    Django's cursor makes every statement through it, those that are compiled once included. A
-    COMMIT is none: what comes after the last statement of a transaction is before the COMMIT, and
-    what comes before the first of the next one is after it.
+    Django's cursor executes all statements, including prepared ones. A COMMIT isn't a statement
+    here: a kill after the last statement of a transaction is before the COMMIT, and a kill before
+    the first statement of the next transaction is after it.
     """
 
     def __init__(self, nth: int, after: bool) -> None:
@@ -53,7 +53,7 @@ class Bomb:
 
 @contextmanager
 def armed(bomb: Bomb) -> Iterator[None]:
-    """Has the bomb count the statements of this process, on whatever connection they are."""
+    """Count the statements of this process on all connections."""
 
     def arm(connection: Any, **about: Any) -> None:
         if bomb not in connection.execute_wrappers:
@@ -68,7 +68,9 @@ def armed(bomb: Bomb) -> Iterator[None]:
 
 
 def live(shape: str, key: str, marks: Path, nth: int, after: bool) -> None:
-    """Start a run, and works and answers until it has ended, or comes to its n-th statement."""
+    """Start a run, and work and respond until the run has ended or the process is killed at its
+    n-th statement.
+    """
     Recording.effects = Effects(marks)
     with armed(Bomb(nth, after)):
         run = services.start(shape, EMPTY, key=key).id
@@ -77,32 +79,36 @@ def live(shape: str, key: str, marks: Path, nth: int, after: bool) -> None:
             runner.advance(str(run))
 
 
-#: Runs that are under way at any time.
+#: Number of runs that are active at any time.
 BUSY = 12
 
 
 def toil(marks: Path, seed: int, ready: Any) -> None:
-    """Does all there is to do, in random order, and finds itself new work: it never ends."""
+    """Do all available work in random order, and start new work.
+
+    This function never returns.
+    """
     Recording.effects = Effects(marks)
     chance = Random(seed)
     connection.ensure_connection()
     ready.send(os.getpid())
     while True:
-        close_old_connections()  # as django-q2 does between two tasks
+        close_old_connections()  # django-q2 also does this between two tasks.
         try:
             if Run.objects.filter(state__in=Run.ACTIVE).count() < BUSY:
                 services.start(chance.choice(EVERY_SHAPE), EMPTY)
-            # A sweep here hints all that waits; more messages than are taken would bury the runs.
+            # In this test, a sweep sends messages for all waiting runs. Too many messages would
+            # delay the runs.
             if OrmQ.objects.count() < BUSY:
                 sweep()
             recovery.deliver(most=chance.randrange(1, 4))
             recovery.answer(most=chance.randrange(3))
         except (OperationalError, InterfaceError):
-            pass  # the connection was cut; a product's own request would have failed
+            pass  # The connection was lost, like that of a failed request in a project.
 
 
 def insist(shape: str, key: str, marks: Path, told: Any) -> None:
-    """Take a run to its end over a wire that breaks, asking again for whatever went wrong."""
+    """Execute a run to its end over an unreliable connection, repeating all failed calls."""
     Recording.effects = Effects(marks)
     logging.disable(logging.CRITICAL)
     failures = 0
@@ -133,7 +139,7 @@ def insist(shape: str, key: str, marks: Path, told: Any) -> None:
 
 
 class Stop:
-    """Says that the n-th time has come, and waits there until told to go on."""
+    """Stops at the n-th call, reports it, and waits until told to continue."""
 
     def __init__(self, nth: int, told: Any) -> None:
         self.nth, self.told, self.count = nth, told, 0
@@ -146,7 +152,7 @@ class Stop:
 
 
 def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
-    """Advance the run, with a stop at the n-th such point; tells what the worker said then."""
+    """Execute the run with a stop at the n-th point of this kind, and report the worker's log."""
     Recording.effects = Effects(marks)
     stop = Stop(nth, told)
     claim, write = run_leases.claim, WriteBatch.commit
@@ -168,7 +174,7 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
         return begun
 
     def write_and_stop(batch: WriteBatch, **how: Any) -> Any:
-        batch.before_commit(stop)  # all rows are written, and the transaction is still open
+        batch.before_commit(stop)  # All rows are written, and the transaction is still open.
         return write(batch, **how)
 
     if where == "node":
@@ -190,7 +196,7 @@ def freeze(run: str, where: str, nth: int, marks: Path, told: Any) -> None:
 
 
 def look(marks: Path, told: Any) -> None:
-    """Take up whatever there is, until the run it is told of has come to its question."""
+    """Execute all available runs until a given run has reached its interrupt."""
     Recording.effects = Effects(marks)
     connection.ensure_connection()
     told.send("looking")
@@ -209,7 +215,7 @@ def die_in(run: str, node: str, marks: Path) -> None:
 
 
 def starve(run: str, node: str, other: str) -> None:
-    """Advance a run one function of which wants more memory than there is; then another run."""
+    """Execute a run with a function that exceeds the memory limit, and then another run."""
     hoard: list[bytearray] = []
 
     def eat(name: str) -> None:

@@ -41,13 +41,13 @@ CONFIG = {"configurable": {"thread_id": "thread", "checkpoint_ns": ""}, "recursi
 
 @dataclass
 class Claim:
-    """A worker's hold on the model's one thread."""
+    """A worker's lease on the model's only thread."""
 
     epoch: int
 
 
 class Fenced(InMemorySaver):
-    """One worker's saver over what all share: it commits while the thread is its worker's."""
+    """A worker's saver in a shared memory, which commits only while the worker has the lease."""
 
     def __init__(self, world: MemoryWorld, claim: Claim) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Fenced(InMemorySaver):
         self.world, self.claim = world, claim
 
     def lease_thread(self, thread_id: str, stream: Stream) -> None:
-        """Hold nothing: its worker has claimed the thread."""
+        """Do nothing, because the worker has already leased the thread."""
 
     def commit(self, commit: Commit) -> None:
         if self.world.epoch != self.claim.epoch:
@@ -67,7 +67,7 @@ class Fenced(InMemorySaver):
 
 
 class MemoryWorld:
-    """The model: a run's state, an epoch, a lease that holds or not, and who was asked what."""
+    """The model: the state of a run, an epoch, a lease, and interrupts with responses."""
 
     def __init__(self, shape: str) -> None:
         self.graph = registry.get_graph(shape).graph
@@ -150,13 +150,16 @@ class MemoryWorld:
 
 
 class DatabaseWorld:
-    """The real thing: the product's services, leases, saver and sweep. Within testing.inline()."""
+    """The real services, leases, saver and sweep.
+
+    Use it within testing.inline().
+    """
 
     def __init__(self, shape: str) -> None:
         self.graph = registry.get_graph(shape).graph
         self.hints = testing.run_ids
         self.hints.clear()
-        # What a run tells beyond its states is taken down by the worker, which this world isn't.
+        # Events other than states are stored by the worker, which this world doesn't include.
         info = services.start(shape, EMPTY, events=())
         self.run, self.thread_id = info.id, info.thread_id
         self.thread = Thread.objects.values_list("pk", flat=True).get(thread_id=self.thread_id)
@@ -197,7 +200,7 @@ class DatabaseWorld:
         try:
             services.decide(interrupt, "respond", reply(asked.payload))
         except AlreadyDecidedError:
-            pass  # as a second reviewer is told
+            pass  # A second reviewer gets this error.
 
     def is_redone(self, lease: run_leases.RunLease, task: str) -> bool:
         mine = Thread.objects.filter(pk=self.thread, epoch=lease.thread.epoch)

@@ -23,9 +23,9 @@ from hitl_django.models import Run
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120
 
-#: So that a test needn't wait a minute for what takes a minute by default.
+#: Short timings, because the default timings take a minute.
 IMPATIENT = {"LEASE_SECONDS": 4, "HEARTBEAT_SECONDS": 0.5, "SWEEP_SECONDS": 2}
-#: Where no worker dies no lease may end, however slow the machine.
+#: If no worker dies, no lease may expire, even on a slow machine.
 PATIENT = {"LEASE_SECONDS": 300, "HEARTBEAT_SECONDS": 0.5, "SWEEP_SECONDS": 2}
 
 SAYS = {
@@ -36,7 +36,7 @@ SAYS = {
 
 
 class Cluster:
-    """A command that works hints off, running in a session of its own."""
+    """A command that executes messages, in a separate session."""
 
     def __init__(self, command: list[str], environment: dict[str, str], log: Path) -> None:
         self.log = log
@@ -50,7 +50,7 @@ class Cluster:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        #: What has a session of its own here, and may outlive who started it.
+        #: Sessions started here, whose processes may outlive their parent.
         self.sessions = {self.process.pid}
         self.is_supervised = "qcluster" not in command
 
@@ -58,14 +58,14 @@ class Cluster:
         """Return the process id of qcluster's main process."""
         if not self.is_supervised:
             return self.process.pid
-        # Where one has just ended, the supervisor has yet to start the next.
+        # If a process has just ended, the supervisor may not have started the next one yet.
         self.wait_for(lambda: bool(psutil.Process(self.process.pid).children()))
         (child,) = psutil.Process(self.process.pid).children()
         self.sessions.add(child.pid)
         return child.pid
 
     def last(self, kind: str) -> int:
-        """Return the process id of the one of that kind that was started last."""
+        """Return the id of the process of this kind that was started last."""
         if kind == "main":
             return self.main()
         if kind == "sentinel":
@@ -74,7 +74,7 @@ class Cluster:
         return int(re.findall(SAYS[kind], self.log.read_text())[-1])
 
     def ready(self, workers: int = 2) -> Cluster:
-        """Wait until that many workers have been started, and a pusher to give them something."""
+        """Wait until the workers and a pusher have been started."""
 
         def started() -> bool:
             text = self.log.read_text()
@@ -85,16 +85,17 @@ class Cluster:
         return self
 
     def wait_for(self, what: Callable[[], bool]) -> None:
-        for _ in range(20 * PATIENCE):  # looks, of which a slow machine has fewer in its time
+        # Count polls instead of seconds, because a slow machine polls less often.
+        for _ in range(20 * PATIENCE):
             if what():
                 return
             threading.Event().wait(0.05)
         raise AssertionError(self.log.read_text())
 
     def overtaken(self) -> int:
-        """Return how many workers lived to find that another had their run.
+        """Return the number of workers that noticed that another worker had their run.
 
-        That is so where the machine stands still for longer than a lease.
+        This happens if the machine freezes for longer than a lease.
         """
         return self.log.read_text().count("was taken over")
 
@@ -120,7 +121,10 @@ class Cluster:
 
 @pytest.fixture
 def cluster(database_url: str, tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
-    """Give a function that starts a command; none of its processes outlives the test."""
+    """Yield a function that starts a command.
+
+    All of its processes end with the test.
+    """
     started: list[Cluster] = []
 
     def start(*command: str, q: dict[str, Any] | None = None, **environment: str) -> Cluster:
@@ -144,7 +148,7 @@ def book(tmp_path: Path) -> Path:
 
 
 def start_laps(book: Path, count: int, laps: int = 5, seconds: float = 0.1) -> list[Any]:
-    """Start runs that go round; return their ids."""
+    """Start runs of the graph "laps", and return their ids."""
     return [
         services.start(
             "laps",

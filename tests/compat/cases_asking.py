@@ -25,12 +25,12 @@ case = cases_of(CASES)
 
 
 def asks(engine: Engine, *payloads: Any) -> Any:
-    """Return a node that logs its answers to these questions."""
+    """Return a node that raises these interrupts and logs their responses."""
     return lambda state: {"log": [engine.interrupt(payload) for payload in payloads]}
 
 
 def one(engine: Engine, node: Any, *after: str, state: Any = State) -> Any:
-    """Return a graph of one node, and nodes that log their names after it."""
+    """Return a graph with one node, followed by nodes that log their names."""
     graph = engine.StateGraph(state).add_node("a", node).add_edge(engine.START, "a")
     previous = "a"
     for name in after:
@@ -131,7 +131,7 @@ def a_interrupt_in_each_of_two_nodes(engine: Engine) -> Any:
 
 
 def parallel(engine: Engine, **nodes: Any) -> Any:
-    """Return a graph of nodes that run side by side, and z after each."""
+    """Return a graph with concurrent nodes, followed by z."""
     graph = engine.StateGraph(State).add_node("z", says("z"))
     for name, node in nodes.items():
         graph.add_node(name, node).add_edge(engine.START, name).add_edge(name, "z")

@@ -20,14 +20,14 @@ CALLED: Any = {"ways": ("invoke", "ainvoke")}
 
 
 def above(engine: Engine, child: Any, *, state: Any = State) -> Any:
-    """Return a graph with a node, a graph below, and a node after it."""
+    """Return a graph with a node, a subgraph and a final node."""
     graph = engine.StateGraph(state).add_node("p", says("p")).add_node("sub", child)
     graph.add_node("z", says("z")).add_edge(engine.START, "p")
     return graph.add_edge("p", "sub").add_edge("sub", "z")
 
 
 def nested(engine: Engine, graph: Any, depth: int) -> Any:
-    """Return a graph with another one as many levels below."""
+    """Return a graph nested in this number of graphs."""
     for _ in range(depth):
         graph = above(engine, graph.compile())
     return graph

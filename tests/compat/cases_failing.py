@@ -22,7 +22,7 @@ def fails(state: State) -> None:
 
 
 def handling(engine: Engine, node: Any = fails, handler: Any = None, **policies: Any) -> Any:
-    """Return a graph of a node with an error handler, and of one that follows the node."""
+    """Return a graph with an error handler for a node, followed by another node."""
     graph = engine.StateGraph(State)
     graph.add_node("a", node, error_handler=handler or tells(engine), **policies)
     graph.add_node("z", says("z"))
@@ -30,7 +30,7 @@ def handling(engine: Engine, node: Any = fails, handler: Any = None, **policies:
 
 
 def tells(engine: Engine, goto: Any = ()) -> Any:
-    """Return a handler that logs what it is told."""
+    """Return an error handler that logs its arguments."""
 
     def tell(state: State, error: engine.NodeError) -> Any:  # type: ignore[name-defined]
         said = f"{error.node}: {error.error} at {state.get('x')}"
@@ -458,11 +458,11 @@ def a_cancelled_error_of_a_sync_node_is_handled(engine: Engine) -> Any:
     return handling(engine, node, handler)
 
 
-# Results used again.
+# Cached results.
 
 
 def cached(engine: Engine, node: Any, **policy: Any) -> Any:
-    """Return a graph whose node's results are used again, and whose next node's aren't."""
+    """Return a graph whose first node has cached results, and whose second node doesn't."""
     graph = engine.StateGraph(State)
     graph.add_node("a", node, cache_policy=engine.CachePolicy(**policy))
     graph.add_node("z", says("z")).add_edge(engine.START, "a").add_edge("a", "z")
@@ -472,7 +472,7 @@ def cached(engine: Engine, node: Any, **policy: Any) -> Any:
 
 
 def counting(**also: Any) -> Any:
-    """Return a node that logs how often it has been called."""
+    """Return a node that logs the number of its calls."""
     calls: list[int] = []
 
     def node(state: State) -> dict[str, Any]:
@@ -494,7 +494,7 @@ def another_key_is_another_result(engine: Engine) -> Any:
 
 @case(start({"x": 1}), start({"x": 1}))
 def the_whole_input_is_the_key_by_default(engine: Engine) -> Any:
-    # The log has grown before the second run, so the input is another one.
+    # The log is longer in the second run, so the input differs.
     return cached(engine, counting())
 
 

@@ -26,7 +26,7 @@ def says(name: str, **also: Any) -> Any:
 
 
 def chain(engine: Engine, *names: str, state: Any = State) -> Any:
-    """Return a graph of nodes that log their names, one after the other."""
+    """Return a graph with sequential nodes that log their names."""
     graph = engine.StateGraph(state)
     for name in names:
         graph.add_node(name, says(name))

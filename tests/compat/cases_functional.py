@@ -17,7 +17,7 @@ ASYNC = ("ainvoke", "astream")
 
 
 class Flow:
-    """Makes an entrypoint, with what a graph is compiled with as its arguments."""
+    """Builder of an entrypoint, with the same arguments as the compilation of a graph."""
 
     def __init__(self, engine: Engine, function: Callable[..., Any], **options: Any) -> None:
         self.engine, self.function, self.options = engine, function, options
@@ -28,7 +28,7 @@ class Flow:
 
 
 class Flaky:
-    """A function that fails as often as it is told, and then returns what it is given."""
+    """A function that fails a given number of times, and then returns its argument."""
 
     def __init__(self, failures: int, error: type[Exception] = ConnectionError) -> None:
         self.failures, self.error = failures, error
@@ -46,7 +46,7 @@ def multiplied(number: int, by: int) -> int:
 
 
 def counting(engine: Engine, calls: list[Any]) -> Any:
-    """Return a task that notes each time it really runs."""
+    """Return a task that records its real calls."""
 
     @engine.task
     def count(value: Any) -> Any:
@@ -57,7 +57,7 @@ def counting(engine: Engine, calls: list[Any]) -> Any:
 
 
 def asking(engine: Engine) -> Any:
-    """Return a task that asks what it is given."""
+    """Return a task that interrupts with its argument."""
 
     @engine.task
     def ask(payload: Any) -> Any:

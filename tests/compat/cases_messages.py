@@ -20,7 +20,7 @@ from .engines import Engine
 
 CASES: list[Case] = []
 case = cases_of(CASES)
-#: What was written isn't a message yet in LangGraph's records.
+#: LangGraph's metadata contains the raw values that were written, which are not messages yet.
 WRITTEN: Any = {
     "leaves_out": ("record",),
     "differs": "a written message is stored as one",
@@ -30,7 +30,7 @@ REMOVE_ALL = "__remove_all__"
 
 
 def chat(engine: Engine, *nodes: Any, state: Any = None) -> Any:
-    """Return a graph of nodes, one after the other, over a list of messages."""
+    """Return a graph with sequential nodes and a list of messages as its state."""
     graph = engine.StateGraph(state or engine.MessagesState)
     before = engine.START
     for position, node in enumerate(nodes):
@@ -45,7 +45,7 @@ def returns(*messages: Any) -> Any:
 
 
 def told(state: Any) -> Any:
-    """A node that tells what it was given."""
+    """Node that logs its state."""
     kinds = [f"{type(one).__name__} {one.text}" for one in state["messages"]]
     return {"messages": AIMessage("; ".join(kinds), id="told")}
 

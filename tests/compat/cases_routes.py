@@ -12,13 +12,16 @@ from .engines import Engine
 
 CASES: list[Case] = []
 case = cases_of(CASES)
-#: LangGraph's records don't show the nodes that a caller's jump starts.
+#: LangGraph's metadata doesn't contain the nodes that a caller's jump starts.
 JUMPED: Any = {"leaves_out": ("record",), "differs": "a jump is on record"}
 RUN = start({"x": 1, "log": ["in"]})
 
 
 def jumping(engine: Engine, jump: Any) -> Any:
-    """Return a graph whose first node returns what ``jump`` makes; b, c and w may come next."""
+    """Return a graph whose first node returns the result of ``jump``.
+
+    The nodes b, c and w may follow.
+    """
     graph = engine.StateGraph(State).add_node("a", lambda state: jump(engine))
     graph.add_node("b", says("b")).add_node("c", says("c"))
     graph.add_node("w", lambda sent: {"log": [f"w {sent}"]})
@@ -61,7 +64,7 @@ def _jump(name: str, jump: Any) -> None:
 for _name, _made in JUMPS.items():
     _jump(_name, _made)
 
-#: What a branch of node a returns, and what it may lead to.
+#: Return values of a branch of node a, each with the possible targets.
 BRANCHES: dict[str, tuple[Any, Any]] = {
     "to_a_tuple": (lambda e, s: ("b", "c"), ["b", "c"]),
     "to_an_empty_list": (lambda e, s: [], ["b", "c"]),
@@ -81,7 +84,7 @@ BRANCHES: dict[str, tuple[Any, Any]] = {
 def _branch(name: str, choose: Any, targets: Any) -> None:
     def branched(engine: Engine) -> Any:
         graph = jumping(engine, lambda e: {"log": ["a"]})
-        # LangGraph looks at the signature of what chooses.
+        # LangGraph inspects the signature of the branch function.
         if targets is None:
             return graph.add_conditional_edges("a", lambda state: choose(engine, state))
         return graph.add_conditional_edges("a", lambda state: choose(engine, state), targets)
@@ -199,7 +202,7 @@ def an_empty_input_at_a_breakpoint(engine: Engine) -> Any:
 
 
 class Greeting:
-    """An object that is called with the state."""
+    """A callable object that is called with the state."""
 
     def __init__(self, word: str) -> None:
         self.word = word
@@ -214,7 +217,7 @@ def greet(word: str, state: Any) -> Any:
 
 
 def choose(target: str, state: Any) -> str:
-    """Goes where it is told."""
+    """Return the given target."""
     return target
 
 
@@ -233,5 +236,5 @@ def a_method_names_its_node(engine: Engine) -> Any:
 
 
 def greet_all(state: Any) -> Any:
-    """Log how much was logged."""
+    """Log the number of log entries."""
     return {"log": [len(state["log"])]}

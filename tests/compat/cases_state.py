@@ -42,7 +42,7 @@ class Wide(TypedDict, total=False):
 
 
 def by_name(old: list, new: list) -> list:
-    """Keep the last item of each name, sorted."""
+    """Return the last item of each name, sorted by name."""
     names = {item["name"]: item for item in [*old, *new]}
     return [names[name] for name in sorted(names)]
 
@@ -58,7 +58,7 @@ class Strict(TypedDict):
 
 
 def both(engine: Engine, state: Any, *nodes: Any) -> Any:
-    """Return a graph of nodes that run side by side."""
+    """Return a graph with concurrent nodes."""
     graph = engine.StateGraph(state)
     for position, node in enumerate(nodes):
         graph.add_node(f"n{position}", node).add_edge(engine.START, f"n{position}")
@@ -371,7 +371,7 @@ def the_first_policy_that_fits_counts(engine: Engine) -> Any:
 
 
 def newest(old: Any, new: Any) -> Any:
-    """Keep the new one."""
+    """Return the new value."""
     return new
 
 

@@ -20,7 +20,7 @@ INPUT = {"x": 1, "log": ["in"]}
 
 
 def telling(engine: Engine, name: str) -> Any:
-    """Return a node that writes to the stream, and logs its name."""
+    """Return a node that writes to the stream and logs its name."""
 
     def node(state: Any) -> Any:
         engine.get_stream_writer()(f"{name} is at it")
@@ -30,7 +30,7 @@ def telling(engine: Engine, name: str) -> Any:
 
 
 def levels(engine: Engine, *, asking: bool = False) -> Any:
-    """Return a graph in a graph in a graph, each of which writes to the stream."""
+    """Return a graph with two levels of subgraphs, each of which writes to the stream."""
     lowest = engine.StateGraph(Logged).add_node("low", telling(engine, "low"))
     lowest.add_edge(engine.START, "low")
     if asking:

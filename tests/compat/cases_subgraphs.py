@@ -331,7 +331,7 @@ def a_child_is_heard_in_the_stream(engine: Engine) -> Any:
 
 
 def stops(engine: Engine) -> Any:
-    """A compiled graph that stops at a breakpoint."""
+    """Return a compiled graph with a breakpoint."""
     return chain(engine, "ca", "cb").compile(interrupt_before=["cb"])
 
 

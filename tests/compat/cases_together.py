@@ -13,7 +13,7 @@ from .engines import Engine
 CASES: list[Case] = []
 case = cases_of(CASES)
 ASYNC, CALLED = ("ainvoke", "astream"), ("invoke", "ainvoke")
-#: LangGraph's state doesn't show what a handler asks.
+#: LangGraph's state doesn't contain the interrupts of an error handler.
 UNSEEN: Any = {
     "leaves_out": ("state", "record"),
     "differs": "a handler's question can be seen",
@@ -21,18 +21,18 @@ UNSEEN: Any = {
 
 
 def quick(engine: Engine, **options: Any) -> Any:
-    """Return a retry policy that hardly waits."""
+    """Return a retry policy with minimal delays."""
     return engine.RetryPolicy(initial_interval=0.0001, jitter=False, **options)
 
 
 def one(engine: Engine, node: Any, **options: Any) -> Any:
-    """Return a graph of a node and of one that follows it."""
+    """Return a graph with a node and another node after it."""
     graph = engine.StateGraph(State).add_node("a", node, **options).add_node("z", says("z"))
     return graph.add_edge(engine.START, "a").add_edge("a", "z")
 
 
 def telling(engine: Engine, say: Any) -> Any:
-    """Return an error handler that logs what ``say`` makes of the error."""
+    """Return an error handler that logs the result of ``say`` for the error."""
 
     def handler(state: State, error: Any) -> Any:
         return {"log": [say(error)]}
@@ -51,12 +51,12 @@ def sending(engine: Engine, worker: Any, count: int = 2, **options: Any) -> Any:
 
 
 def keeping(engine: Engine) -> Any:
-    """Return a task that returns what it is given."""
+    """Return a task that returns its argument."""
     return engine.task(lambda x: x, name="keep")
 
 
 def slow_at_first(engine: Engine) -> Any:
-    """Return a task whose first call takes a minute, and the list of what it was called with."""
+    """Return a task whose first call takes a minute, and the list of its arguments."""
     tried: list[Any] = []
 
     @engine.task
@@ -70,13 +70,13 @@ def slow_at_first(engine: Engine) -> Any:
 
 
 def with_cache(engine: Engine, graph: Any) -> Any:
-    """Return the graph as one that is compiled with a cache."""
+    """Return the graph, compiled with a cache."""
     compiled = graph.compile
     graph.compile = lambda **options: compiled(cache=engine.InMemoryCache(), **options)
     return graph
 
 
-# Handlers.
+# Error handlers.
 
 
 @case(
@@ -303,7 +303,7 @@ def async_sent_tasks_call_tasks_under_a_timeout(engine: Engine) -> Any:
     return sending(engine, worker, timeout=60)
 
 
-# The cache.
+# Caches.
 
 
 @case(start({"x": 1}), start({"x": 1}))

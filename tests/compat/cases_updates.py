@@ -19,12 +19,12 @@ TOLD = {"log": ["told"]}
 
 
 def line(engine: Engine) -> Any:
-    """A chain of three nodes."""
+    """Return a chain of three nodes."""
     return chain(engine, "a", "b", "c")
 
 
 def forked(engine: Engine) -> Any:
-    """A node, two side by side, and one that joins them."""
+    """Return a graph with a node, two concurrent nodes, and a node that joins them."""
     graph = chain(engine, "a").add_node("b", says("b")).add_node("c", says("c"))
     graph.add_node("z", says("z")).add_edge("a", "b").add_edge("a", "c")
     return graph.add_edge(["b", "c"], "z")

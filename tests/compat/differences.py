@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Difference:
-    """One behaviour: what LangGraph does, what is done here, and why."""
+    """One behaviour: the behaviour of LangGraph, the behaviour of this engine, and the reason."""
 
     name: str
     langgraph: str

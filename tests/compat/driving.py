@@ -20,38 +20,43 @@ MODES = ("values", "updates", "tasks", "checkpoints", "custom")
 
 @dataclass(frozen=True)
 class Step:
-    """One call: ``make(engine, open interrupts)`` gives its input."""
+    """One call.
+
+    ``make(engine, open interrupts)`` returns its input.
+    """
 
     make: Callable[[Engine, Sequence[Any]], Any]
     options: dict[str, Any] = field(default_factory=dict)
-    #: The position in the history, newest first, of the checkpoint that is addressed.
+    #: Position of the addressed checkpoint in the history, newest first.
     at: int | None = None
 
 
 def start(value: Any, **options: Any) -> Step:
-    """New input."""
+    """Return a step with new input."""
     return Step(lambda engine, asked: value, options)
 
 
 def go_on(**options: Any) -> Step:
-    """Input None."""
+    """Return a step with the input None."""
     return Step(lambda engine, asked: None, options)
 
 
 def answer(value: Any, **options: Any) -> Step:
-    """The answer to the one open question."""
+    """Return a step with the response to the only pending interrupt."""
     return Step(lambda engine, asked: engine.Command(resume=value), options)
 
 
 def answer_each(reply: Callable[[Any], Any], **options: Any) -> Step:
-    """A map with an answer to each open question, made from its payload."""
+    """Return a step with a mapping of responses to all pending interrupts, made from their
+    payloads.
+    """
     return Step(
         lambda engine, asked: engine.Command(resume={i.id: reply(i.value) for i in asked}), options
     )
 
 
 def answer_some(*payloads: Any, reply: Callable[[Any], Any] = lambda v: f"re {v}") -> Step:
-    """A map with an answer to the open questions that have these payloads."""
+    """Return a step with a mapping of responses to the pending interrupts with these payloads."""
     return Step(
         lambda engine, asked: engine.Command(
             resume={i.id: reply(i.value) for i in asked if i.value in payloads}
@@ -60,7 +65,10 @@ def answer_some(*payloads: Any, reply: Callable[[Any], Any] = lambda v: f"re {v}
 
 
 def command(**fields: Any) -> Step:
-    """A Command as input; a callable field is called with the engine."""
+    """Return a step with a Command as input.
+
+    Callable fields are called with the engine.
+    """
     return Step(
         lambda engine, asked: engine.Command(
             **{key: value(engine) if callable(value) else value for key, value in fields.items()}
@@ -69,12 +77,15 @@ def command(**fields: Any) -> Step:
 
 
 def update(values: Any, as_node: str | None = None) -> Step:
-    """update_state instead of a run."""
+    """Return a step that calls update_state."""
     return Step(lambda engine, asked: (values, as_node), {"update": True})
 
 
 def bulk(*supersteps: Sequence[Sequence[Any]]) -> Step:
-    """bulk_update_state instead of a run: of each super-step, what its updates are made of."""
+    """Return a step that calls bulk_update_state.
+
+    The arguments are those of the updates by super-step.
+    """
     return Step(
         lambda engine, asked: [[engine.StateUpdate(*one) for one in step] for step in supersteps],
         {"bulk": True},
@@ -82,24 +93,25 @@ def bulk(*supersteps: Sequence[Sequence[Any]]) -> Step:
 
 
 def at(position: int, step: Step) -> Step:
-    """The same call, addressed to a checkpoint of the history."""
+    """Return the same step, addressed to a checkpoint of the history."""
     return replace(step, at=position)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A graph, how it is compiled, and what is done with it."""
+    """A graph with its compile options and its steps."""
 
     name: str
     build: Callable[[Engine], Any]
     steps: tuple[Step, ...]
     compiled: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
-    #: What the case is run with; a graph of async nodes can't be invoked.
+    #: The ways to run the case. A graph with async nodes can't be invoked synchronously.
     ways: tuple[str, ...] = WAYS
-    #: Runs on event loops alone, and something in it has to be in time on any machine.
+    #: Whether the case runs on event loops only and contains time limits, so it needs a simulated
+    #: clock.
     leaps: bool = False
-    #: Kinds of lines that a row of the table of differences speaks about, and that row.
+    #: Kinds of lines that a row of the table of differences excludes, and the name of this row.
     leaves_out: tuple[str, ...] = ()
     differs: str = ""
 
@@ -123,9 +135,9 @@ def cases_of(register: list[Case]) -> Callable[..., Any]:
 
 
 def sampled(cases: Iterable[Case], ways: Sequence[str], first: int = 0) -> list[Any]:
-    """Return every case in every one of its ways as parameters, most of them marked ``matrix``.
+    """Return all combinations of cases and ways as parameters, most of them marked ``matrix``.
 
-    Unmarked is one way of each case. The ways take turns, beginning with number ``first``.
+    One way of each case is unmarked. The ways take turns, beginning with number ``first``.
     """
     return [
         pytest.param(
@@ -141,7 +153,7 @@ def sampled(cases: Iterable[Case], ways: Sequence[str], first: int = 0) -> list[
 
 
 def transcript(engine: Engine, case: Case, way: str) -> list[Any]:
-    """Return the output of each step, the state after it, and the history at the end."""
+    """Return the output of each step, the state after each step, and the final history."""
     graph = case.build(engine).compile(checkpointer=engine.InMemorySaver(), **case.compiled)
     config = {**CONFIG, **case.config}
     lines: list[Any] = []
@@ -162,13 +174,13 @@ def addressed(graph: Any, config: Any, position: int) -> Any:
 
 
 def outcome(graph: Any, value: Any, config: Any, way: str, options: dict[str, Any]) -> Any:
-    """Make one call and return its result or error in plain form."""
+    """Make one call, and return its result or error in comparable form."""
     options = dict(options)
     if options.pop("update", False):
         return updated(graph, "update_state", (config, *value), way)
     if options.pop("bulk", False):
         return updated(graph, "bulk_update_state", (config, value), way)
-    # LangGraph stores in the background by default, and then a record can show a later state.
+    # By default, LangGraph stores in the background. A stream can then show a later state.
     options.setdefault("durability", "sync")
     if way == "invoke":
         return attempted(lambda: graph.invoke(value, config, **options))
@@ -189,8 +201,8 @@ def outcome(graph: Any, value: Any, config: Any, way: str, options: dict[str, An
 
     ended = attempted(stream)
     if options.get("subgraphs"):
-        # Each chunk comes as (namespace, …): sorted as a whole, for nothing says how the chunks of
-        # parent and child are to interleave.
+        # Each chunk begins with its namespace. Chunks are sorted as a whole, because the order of
+        # chunks of parent and child isn't specified.
         chunks = [[[namespace(level) for level in ns], *map(plain, data)] for ns, *data in events]
         return [*sorted(chunks, key=repr), ended]
     if isinstance(options["stream_mode"], str):
@@ -199,7 +211,7 @@ def outcome(graph: Any, value: Any, config: Any, way: str, options: dict[str, An
 
 
 def updated(graph: Any, method: str, arguments: Any, way: str) -> Any:
-    """Update the state and return the keys of the new checkpoint's config, or the error."""
+    """Update the state, and return the keys of the new checkpoint's config, or the error."""
     if way.startswith("a"):
         made = attempted(lambda: asyncio.run(getattr(graph, f"a{method}")(*arguments)))
     else:
@@ -208,7 +220,7 @@ def updated(graph: Any, method: str, arguments: Any, way: str) -> Any:
 
 
 def attempted(call: Callable[[], Any]) -> Any:
-    """Return the plain result of a call, or its error as (class, message)."""
+    """Return the result of a call in comparable form, or its error as (class, message)."""
     try:
         return plain(call())
     except Exception as error:
@@ -216,7 +228,9 @@ def attempted(call: Callable[[], Any]) -> Any:
 
 
 def in_steady_order(events: Iterable[Any]) -> list[Any]:
-    """Sort what tasks of one step told, whose order depends on which ended first."""
+    """Sort the events of concurrent tasks, because their order depends on which task ended
+    first.
+    """
     told: list[Any] = []
     step: list[Any] = []
     for event in events:
@@ -236,7 +250,7 @@ def asks(data: Any) -> bool:
 
 
 def snapshot(seen: Any) -> dict[str, Any]:
-    """Return a StateSnapshot without ids and times."""
+    """Return a StateSnapshot as a dict without ids and times."""
     metadata = dict(seen.metadata or {})
     parents = metadata.pop("parents", None)
     return {
@@ -252,7 +266,7 @@ def snapshot(seen: Any) -> dict[str, Any]:
     }
 
 
-#: Keys whose values are different in every run.
+#: Keys whose values differ in every run.
 FLEETING = frozenset(
     {
         "id",
@@ -266,7 +280,7 @@ FLEETING = frozenset(
         "ls_integration",
     }
 )
-#: An id that nobody chose.
+#: Pattern of generated ids.
 MADE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -276,7 +290,7 @@ def namespace(ns: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of either engine as plain data that can be compared."""
+    """Return a value of either engine as plain, comparable data."""
     kind = type(value).__name__
     if kind == "Interrupt":
         return ("Interrupt", plain(value.value), plain(getattr(value, "response_schema", None)))
@@ -296,7 +310,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, BaseMessage):
         return (kind, without_made_ids(value.model_dump()))
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], BaseMessage):
-        # LangGraph's metadata of a message below has the namespace twice.
+        # LangGraph's metadata of a message in a subgraph contains the namespace twice.
         about = {key: item for key, item in value[1].items() if key != "checkpoint_ns"}
         return [plain(value[0]), plain(about)]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -309,13 +323,16 @@ def plain(value: Any) -> Any:
 
 
 def without_made_ids(told: dict[str, Any]) -> dict[str, Any]:
-    """Return a message as data, with a placeholder for an id generated by the engine."""
+    """Return a message as a dict, with a placeholder for a generated id."""
     made = told["id"] is not None and MADE_ID.fullmatch(told["id"])
     return {**told, "id": "made" if made else told["id"]}
 
 
 def plain_item(key: Any, item: Any) -> Any:
-    """Return one entry of a dict; what has no order of its own is sorted."""
+    """Return one entry of a dict.
+
+    Unordered values are sorted.
+    """
     if key == "__interrupt__":
         return sorted((plain(asked) for asked in item), key=repr)
     if key == "langgraph_checkpoint_ns" or (key == "checkpoint_ns" and isinstance(item, str)):
@@ -328,7 +345,7 @@ def plain_item(key: Any, item: Any) -> Any:
 
 
 def plain_error(error: BaseException) -> Any:
-    """Return an error as its class and, where it is the node's own, its message."""
+    """Return an error as its class and, for an error of the node, its message."""
     name = type(error).__name__
     if type(error).__module__.startswith(("langgraph", "hitl_django")):
         return ("Error", name)
@@ -336,9 +353,10 @@ def plain_error(error: BaseException) -> Any:
 
 
 def without_link(text: str) -> str:
-    """Return a message without what is each engine's own.
+    """Return a message without its engine-specific parts.
 
-    LangGraph points to its documentation; of an engine's own failure only the class is the same.
+    LangGraph's messages contain links to its documentation. For errors of the engine, only the
+    class is compared.
     """
     text = re.sub(r"^(Node(?:Timeout|Cancelled)Error)\(.*\)$", r"\1", text)
     return re.sub(r"(\n|\\n)For troubleshooting, visit: [^\s\"\')]+", "", text)

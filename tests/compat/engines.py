@@ -29,9 +29,9 @@ with warnings.catch_warnings():
     import langgraph.store.base.batch
     import langgraph.store.memory
 
-Engine = Any  # a namespace of public names
+Engine = Any  # Namespace of public names.
 
-#: The names that both engines have, by the module below their root.
+#: Names that both engines have, by module below their root.
 NAMES = {
     "cache.memory": ("InMemoryCache",),
     "checkpoint.memory": ("InMemorySaver",),

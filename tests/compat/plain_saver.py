@@ -9,11 +9,11 @@ from typing import Any
 from hitl_django.engine.constants import CONTROL_SLOTS
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, CheckpointTuple
 
-Place = tuple[str, str, str]  # thread, namespace, checkpoint
+Place = tuple[str, str, str]  # Thread, namespace and checkpoint.
 
 
 class PlainSaver(BaseCheckpointSaver[Any]):
-    """Keeps copies in dicts: each checkpoint with all its values, each write under its slot."""
+    """Saver that stores copies in dicts: checkpoints with all their values, and writes by slot."""
 
     def __init__(self) -> None:
         self._checkpoints: dict[Place, Any] = {}

@@ -25,25 +25,25 @@ from hitl_django.worker import runner
 
 from . import scripted_agents as agents
 
-#: Where the tools of this process leave their marks, and whose run it is.
+#: The file for marks of the tools in this process, and the key of the current run.
 marks: list[Path] = []
 
 
 def mark(word: str, key: str) -> None:
-    """Add a line that survives its process."""
+    """Append a line that outlives its process."""
     opened = os.open(marks[0], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(opened, f"{word} {key}\n".encode())
     os.close(opened)
 
 
 def do_part(part: int, key: str, said: str) -> str:
-    """Does a part of what a run is for, which is to be seen outside of it; says so."""
+    """Do a part of the work of a run, leave a mark, and return a text."""
     mark(f"ran-{part}", key)
     return f"{part} {said}"
 
 
 def ask_for(part: int, key: str) -> str:
-    """Ask a person about a part."""
+    """Request a response for a part."""
     return str(interrupt({"order": key, "part": part}))
 
 
@@ -61,12 +61,12 @@ def ask_and_pay(order: str, part: int) -> str:
 
 
 def call(name: str, *parts: int) -> Callable[[Any], list[agents.Call]]:
-    """Return a model's call of a tool for each of the parts."""
+    """Return a model's calls of a tool for each of the parts."""
     return lambda messages: [(name, {"order": messages[0].text, "part": one}) for one in parts]
 
 
 def build_desk() -> Any:
-    """Return a supervisor with two agents at once: a graph below, and one that a node calls."""
+    """Return a supervisor with two concurrent agents: a subgraph, and a graph that a node calls."""
 
     def supervise(state: agents.Desk) -> agents.Desk:
         said = do_part(1, state["messages"][0].text, "supervised")
@@ -83,7 +83,7 @@ def build_desk() -> Any:
 
 
 def build_sale() -> Any:
-    """Return a graph of the functional API, of whose tasks two run at once and one asks."""
+    """Return a functional graph with two concurrent tasks, one of which interrupts."""
 
     @task
     def price(key: str) -> str:
@@ -111,7 +111,7 @@ def build_sale() -> Any:
 
 
 def register_agents(path: Path) -> None:
-    """Register agents and graphs of LangGraph's, each of which asks in a way of its own."""
+    """Register agents and LangGraph graphs with different kinds of interrupts."""
     marks[:] = [path]
     for name, parts in (("approved", [1]), ("decided", [1, 2, 3, 4])):
         model = call("pay", *parts)
@@ -156,7 +156,7 @@ def decide_calls(calls: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def live(graph: str, key: str) -> None:
-    """Start a run, and works and answers until it has ended."""
+    """Start a run, and work and respond until the run has ended."""
     run = services.start(graph, {"messages": [("user", key)]}, key=key).id
     runner.advance(str(run))
     while answer(run):
@@ -164,7 +164,7 @@ def live(graph: str, key: str) -> None:
 
 
 def kill_at_commit(nth: int, key: str, *, after: bool) -> None:
-    """Has this process killed at its n-th commit of a run, before or after it is made."""
+    """Kill this process before or after its n-th commit of a run."""
     count = 0
     commit_all: Callable[..., None] = DjangoSaver.commit_all
 
@@ -183,14 +183,14 @@ def kill_at_commit(nth: int, key: str, *, after: bool) -> None:
 
 
 def _list_stored_parts(commits: list[Commit]) -> list[str]:
-    """Return which parts are finished by what was stored: they can't be done again."""
+    """Return the parts whose results are stored, so that they can't be done again."""
     writes = [write for commit in commits for task in commit.writes for write in task.writes]
     lines = [last_line(text) for name, value in writes for text in _list_texts(name, value)]
     return [line[0] for line in lines if line[1:2] == " "]
 
 
 def _list_texts(name: str, value: Any) -> list[Any]:
-    """Return the tools, nodes and tasks of a write."""
+    """Return the names of tools, nodes and tasks in a write."""
     if name == RETURN:
         return [value]
     messages = value if name == "messages" else []
@@ -198,9 +198,9 @@ def _list_texts(name: str, value: Any) -> list[Any]:
 
 
 def die_everywhere(graph: str, path: Path, told: Any, *, after: bool) -> None:
-    """Has one process after the other killed at each commit; tells how many runs there were.
+    """Kill one process after the other at each commit, and report their number.
 
-    They are forked from this one, which has loaded all they need.
+    The processes are forked from this process, which has loaded all modules.
     """
     register_agents(path)
 
@@ -212,7 +212,9 @@ def die_everywhere(graph: str, path: Path, told: Any, *, after: bool) -> None:
 
 
 def count_children(begin: Callable[[int], None], *, survivors: int = 1) -> int:
-    """Has one child after the other do the work, until so many came to its end; counts them all."""
+    """Let one child after the other do the work until ``survivors`` children have finished, and
+    return their number.
+    """
     number, ended = 0, 0
     while ended < survivors:
         number += 1

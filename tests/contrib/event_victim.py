@@ -37,7 +37,7 @@ PIECES = ["one ", "two ", "three"]
 
 
 class Teller(Speaker):
-    """Says its pieces as a message of its own."""
+    """Model that streams words as one message."""
 
     def _stream(self, *args: Any, run_manager: Any = None, **kwargs: Any) -> Iterator[Any]:
         said = str(uuid4())
@@ -53,9 +53,9 @@ class Talk(TypedDict, total=False):
 
 
 def say(name: str, *, asks: bool = False) -> Any:
-    """Return a node that tells of itself before and after a model has spoken.
+    """Return a node that emits custom events before and after a model streams.
 
-    Whatever it tells names its task, as ``@name``.
+    Each event contains the task's name as ``@name``.
     """
 
     def node(state: Any) -> Talk:
@@ -70,7 +70,7 @@ def say(name: str, *, asks: bool = False) -> Any:
 
 
 def build_talk(*, asks: bool = False, awaited: bool = False) -> Any:
-    """Return a graph with two nodes at once, each of which may ask, and sent tasks."""
+    """Return a graph with two concurrent nodes, which may interrupt, and Sends."""
     graph = StateGraph(Talk)
     for name in ("first", "left", "right"):
         graph.add_node(name, say(name, asks=asks and name != "first"))
@@ -98,7 +98,7 @@ def _awaited(node: Callable[[Any], Talk]) -> Any:
 
 
 def build_nested(*, asks: bool = False, awaited: bool = False) -> Any:
-    """Return a graph of which one node is a graph."""
+    """Return a graph with a subgraph as a node."""
     below = StateGraph(Talk).add_node("inner", say("inner", asks=asks))
     then = say("then")
     below.add_node("then", _awaited(then) if awaited else then)
@@ -109,7 +109,7 @@ def build_nested(*, asks: bool = False, awaited: bool = False) -> Any:
 
 
 def build_unsaved() -> Any:
-    """Return a graph with a node that calls a graph which stores nothing."""
+    """Return a graph with a node that calls a graph without stored state."""
 
     def tell(state: Talk) -> Talk:
         get_stream_writer()({"node": "inner"})
@@ -127,7 +127,7 @@ def build_unsaved() -> Any:
 
 
 def build_stopping() -> Any:
-    """Return a graph with breakpoints, before a node and after one."""
+    """Return a graph with breakpoints before and after nodes."""
     graph = StateGraph(Talk)
     for name in ("a", "b", "c"):
         graph.add_node(name, say(name))
@@ -136,7 +136,7 @@ def build_stopping() -> Any:
 
 
 def build_functional() -> Any:
-    """Return a graph of the functional API, two tasks of which run at once and one asks."""
+    """Return a functional graph with two concurrent tasks, one of which interrupts."""
     parts: dict[str, Any] = {
         name: task(name=name)(say(name, asks=name == "y")) for name in ("x", "y", "z")
     }
@@ -151,7 +151,7 @@ def build_functional() -> Any:
 
 
 def build_cached(*, awaited: bool = False) -> Any:
-    """Return a graph with sent tasks of one node; a cache has all results but the first."""
+    """Return a graph with Sends to a node, all but the first of whose results are cached."""
     last = say("last")
     graph = StateGraph(Talk).add_node("first", say("first"))
     graph.add_node("last", _awaited(last) if awaited else last)
@@ -163,12 +163,17 @@ def build_cached(*, awaited: bool = False) -> Any:
 
 
 def _find_key(given: Any) -> str:
-    """Return the key by which a cache has all but the first."""
+    """Return the cache key.
+
+    All results except the first are cached.
+    """
     return str(uuid4() if given.get("number", 1) == 1 else given["number"])
 
 
 def build_cached_call() -> Any:
-    """Return a functional graph that calls a task; a cache has all results but the first."""
+    """Return a functional graph that calls a task, all but the first of whose results are
+    cached.
+    """
     known: Any = CachePolicy(key_func=_find_key)
     sent: Any = task(name="sent", cache_policy=known)(say("sent"))
     asking: Any = task(name="asking")(say("asking", asks=True))
@@ -183,13 +188,13 @@ def build_cached_call() -> Any:
 
 
 def _warm(graph: Any, given: Any) -> Any:
-    """Return a graph after a run, whose results its cache has in each process."""
+    """Return a graph after a run that fills the cache of this process."""
     asyncio.run(graph.ainvoke(given))
     return graph
 
 
 def build_failing() -> Any:
-    """Return a graph with a node that is tried twice beside one whose failure is handled."""
+    """Return a graph with a node that is retried, parallel to a node whose failure is handled."""
     tries: Counter[str] = Counter()
 
     def stumble(state: Talk, config: RunnableConfig) -> Talk:
@@ -216,7 +221,7 @@ def build_failing() -> Any:
 
 
 def build_persistent(*, asks: bool = True) -> Any:
-    """Return a graph that runs one below twice, which goes on from where it left off."""
+    """Return a graph that calls a subgraph twice, which continues from its stored state."""
     below = StateGraph(Talk).add_node("inner", say("inner", asks=asks))
     below.add_node("then", say("then")).add_edge(START, "inner").add_edge("inner", "then")
     kept = below.compile(checkpointer=True)
@@ -234,7 +239,7 @@ def build_persistent(*, asks: bool = True) -> Any:
 
 
 def build_broken() -> Any:
-    """Return a graph with a graph below, one node of which fails for good."""
+    """Return a graph with a subgraph, one of whose nodes fails permanently."""
 
     def fail(state: Talk) -> Talk:
         raise ValueError(say("broken")(state)["said"][0])
@@ -246,7 +251,7 @@ def build_broken() -> Any:
 
 
 def build_leaving() -> Any:
-    """Return a graph with a graph below that a node leaves for another of the graph around it."""
+    """Return a graph with a subgraph, from which a node jumps to a node of the parent graph."""
 
     def leave(state: Talk) -> Command[str]:
         return Command(graph=Command.PARENT, goto="last", update=say("leaving")(state))
@@ -279,12 +284,12 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "telling_persistent": build_persistent,
     "telling_leaving": build_leaving,
 }
-#: Those that no kill is tried on.
+#: Graphs without tests that kill processes.
 OTHERS: dict[str, Callable[[], Any]] = {
     "telling_async_persistent": lambda: build_persistent(asks=False),
     "telling_exit_persistent": lambda: build_persistent(asks=False),
     "telling_persistent_calls": lambda: build_persistent(asks=False),
-    # With "sync" LangGraph runs no graph below that stores nothing.
+    # With "sync", LangGraph doesn't run a subgraph that stores nothing.
     "telling_async_unsaved": build_unsaved,
     "telling_broken": build_broken,
     "telling_async_broken": build_broken,
@@ -293,7 +298,10 @@ OTHERS: dict[str, Callable[[], Any]] = {
 
 
 def register_graphs() -> None:
-    """Register the graphs; each piece of a message is stored as it is said."""
+    """Register the graphs.
+
+    Each chunk of a message is stored immediately.
+    """
     message_buffer.SECONDS = 0
     for name, build in {**GRAPHS, **OTHERS}.items():
         _, _, named = name.partition("_")
@@ -302,7 +310,7 @@ def register_graphs() -> None:
 
 
 def answer(run: Any) -> int:
-    """Answers one question that is open, as those of a step are answered one by one."""
+    """Respond to one pending interrupt, because the interrupts of a step are decided one by one."""
     asked = Interrupt.objects.filter(status="pending", run=run, run__state__in=Run.ANSWERABLE)
     for pending in sorted(asked, key=lambda one: str(one.payload))[:1]:
         if pending.kind == Interrupt.Kind.BREAKPOINT:
@@ -314,13 +322,13 @@ def answer(run: Any) -> int:
 
 
 def start(graph: str, key: str) -> Any:
-    """Start a run; returns its id."""
+    """Start a run, and return its id."""
     given: dict[str, Any] = {"asks": True} if graph == "telling_cached_call" else {"said": []}
     return services.start(graph, given, key=key).id
 
 
 def live(graph: str, key: str) -> None:
-    """Start a run, and works and answers until it has ended."""
+    """Start a run, and work and respond until the run has ended."""
     go_on(start(graph, key))
 
 
@@ -331,7 +339,7 @@ def go_on(run: Any) -> None:
 
 
 def die_everywhere(graph: str, told: Any) -> None:
-    """Has one process after the other killed after each commit; tells how many runs there were."""
+    """Kill one process after the other after each commit, and report their number."""
     register_graphs()
 
     def begin(number: int) -> None:
@@ -342,7 +350,7 @@ def die_everywhere(graph: str, told: Any) -> None:
 
 
 def die_again_and_again(graph: str, told: Any) -> None:
-    """Has each worker of a run killed after its fifth commit; tells how many there were."""
+    """Kill each worker of a run after its fifth commit, and report their number."""
     register_graphs()
     run = start(graph, "killed")
 

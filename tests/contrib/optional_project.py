@@ -18,7 +18,7 @@ class State(TypedDict, total=False):
 
 
 def use_core() -> dict[str, Any]:
-    """Migrate, check, review an interrupt in the admin and decide it over the API."""
+    """Migrate, check, review an interrupt in the admin, and decide it over the API."""
     from django.contrib.auth.models import User
     from django.core.management import call_command
     from django.db import connection

@@ -20,12 +20,12 @@ from typing_extensions import TypedDict
 
 Call = tuple[str, dict[str, Any]]
 
-#: What the tools have done.
+#: The actions that the tools have performed.
 done: list[str] = []
 
 
 class ScriptedModel(BaseChatModel):
-    """A model that says what its script has for the number of its answers so far."""
+    """A model with a scripted response for each number of earlier responses."""
 
     script: list[Any]
 
@@ -53,7 +53,7 @@ class ScriptedModel(BaseChatModel):
 
 
 def sum_up(messages: Sequence[BaseMessage]) -> str:
-    """A model that repeats the tools' messages."""
+    """Model function that repeats the messages of tools."""
     return "; ".join(m.text for m in messages if isinstance(m, ToolMessage))
 
 
@@ -87,12 +87,15 @@ def ask_and_refund(order: str) -> str:
 
 
 def build_agent(calls: Sequence[Call], *tools: Any) -> Any:
-    """Return an agent that calls tools, of which a person has to see those of ``refund``."""
+    """Return an agent that calls tools.
+
+    Calls of ``refund`` need an approval.
+    """
     return build_approved_agent(list(calls), refund, look_up, *tools)
 
 
 def build_approved_agent(calls: Any, seen: Any, *tools: Any) -> Any:
-    """Return an agent with a first tool whose calls a person has to see."""
+    """Return an agent whose calls of the first tool need an approval."""
     return create_agent(
         ScriptedModel(script=[calls, sum_up]),
         tools=[seen, *tools],
@@ -101,21 +104,23 @@ def build_approved_agent(calls: Any, seen: Any, *tools: Any) -> Any:
 
 
 def build_agent_of_single_calls(calls: Sequence[Call]) -> Any:
-    """Return an agent that asks for each call of ``refund`` by itself, as the call begins."""
+    """Return an agent that requests an approval for each call of ``refund`` separately, when the
+    call begins.
+    """
     middleware = HumanInTheLoopMiddleware({"refund": True}, interrupt_mode="per_call")
     model = ScriptedModel(script=[list(calls), sum_up])
     return create_agent(model, tools=[refund, look_up], middleware=[middleware])
 
 
 def build_react_agent(calls: Sequence[Call]) -> Any:
-    """Return an agent one of whose tools asks."""
+    """Return an agent with a tool that interrupts."""
     return build_asking_agent(list(calls), ask_and_refund, look_up)
 
 
 def build_asking_agent(calls: Any, *tools: Any) -> Any:
-    """Return an agent of LangGraph's with tools that ask."""
+    """Return a LangGraph agent with tools that interrupt."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # it moved to langchain
+        warnings.simplefilter("ignore", DeprecationWarning)  # The function moved to langchain.
         return create_react_agent(ScriptedModel(script=[calls, sum_up]), [*tools])
 
 
@@ -126,7 +131,7 @@ class Desk(TypedDict, total=False):
 
 
 def build_supervisor() -> Any:
-    """Return a graph whose nodes are two agents, one after the other."""
+    """Return a graph with two sequential agents as nodes."""
     first = build_agent([("look_up", {"order": "1"}), ("refund", {"order": "1"})])
 
     def second(state: Desk) -> Desk:
@@ -144,7 +149,7 @@ def build_supervisor() -> Any:
 
 
 def build_functional() -> Any:
-    """Return a graph of the functional API: a task asks, and then the entrypoint."""
+    """Return a functional graph with interrupts in a task and in the entrypoint."""
 
     @task
     def price(order: str) -> int:
@@ -166,7 +171,7 @@ def build_functional() -> Any:
 
 
 def ask_for(count: int) -> Callable[[], Any]:
-    """Return the factory of a graph with a node that asks so many times."""
+    """Return the factory of a graph with a node that interrupts ``count`` times."""
 
     def ask(state: dict[str, Any]) -> dict[str, Any]:
         return {"messages": [("ai", " ".join(str(interrupt(f"{n}?")) for n in range(count)))]}

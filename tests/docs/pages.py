@@ -14,7 +14,7 @@ _FENCE = re.compile(r"(?ms)^(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<code>.*?)^(?P
 
 @dataclass(frozen=True)
 class Snippet:
-    """A fenced block of code: its language with what else is said of it, and the lines above it."""
+    """A fenced code block: its language with options, and the lines before it."""
 
     info: str
     code: str
@@ -27,7 +27,7 @@ class Snippet:
 
 @dataclass(frozen=True)
 class Page:
-    """A Markdown page, named by its path in the repository."""
+    """A Markdown page, identified by its path in the repository."""
 
     name: str
 
@@ -61,7 +61,7 @@ PAGES = [
     README,
     *(Page(str(path.relative_to(ROOT))) for path in sorted((ROOT / "docs").rglob("*.md"))),
 ]
-#: What a user reads to learn the package, and not to look something up.
+#: Pages from which a user learns the package, as opposed to reference pages.
 GUIDES = [
     page for page in PAGES if not page.name.startswith(("docs/reference/", "docs/explanation/"))
 ]

@@ -12,11 +12,11 @@ from hitl_django.engine.task.task_status import read_task_statuses, record_answe
 
 
 class Crash(BaseException):
-    """The process is gone."""
+    """The process has crashed."""
 
 
 class Frail(InMemorySaver):
-    """Crashes at the n-th commit, before or after storing it."""
+    """In-memory saver that crashes before or after storing its n-th commit."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Frail(InMemorySaver):
 
 
 def store_answer(graph: Pregel, outcome: Outcome, value: Any, number: int = 0) -> None:
-    """Does what a decision does: writes an answer to the task that asked, and runs nothing."""
+    """Store a response for an interrupted task like a decision does, without running anything."""
     interrupt = outcome.pending_interrupts[number]
     place = {
         "configurable": {

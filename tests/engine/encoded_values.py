@@ -24,7 +24,7 @@ from hitl_django.engine.types import Command, Interrupt, MissingResume, Send
 from tests.engine.test_serde import EXACT
 
 FILE = Path(__file__).with_suffix(".json")
-LONGEST = 8000  # characters of a value's bytes that the file has
+LONGEST = 8000  # Maximum number of characters of encoded bytes in the file.
 
 
 @dataclass
@@ -74,7 +74,7 @@ _EDGES = [
     for sign in (1, -1)
 ]
 
-#: What each of EXACT is stored as, by its place, and values that are longer or of classes.
+#: Values of EXACT by position, and values that are longer or instances of classes.
 VALUES: dict[str, Any] = {f"exact {at}": value for at, value in enumerate(EXACT)} | {
     "numbers at the edges": _EDGES,
     "floats": [at * 1.7 - 3 for at in range(300)] + [1e-300, 1e300, 2.0**53, float("inf")],
@@ -126,7 +126,7 @@ def main() -> None:
     for name, value in VALUES.items():
         data = codec.encode(value)
         packed = base64.b64encode(zlib.compress(data, 9)).decode()
-        # Of what is long the digest has to do: it tells whether the bytes are still the same.
+        # For long values, the digest is sufficient to compare the bytes.
         stored[name] = {"digest": digest(data), "zlib": packed if len(packed) < LONGEST else None}
     FILE.write_text(json.dumps(stored, indent=1) + "\n")
 

@@ -10,15 +10,15 @@ from hitl_django.engine.savers.checkpoint import Outcome
 
 from .graphs import CONFIG, line, log_of, saved, says, side_by_side
 
-#: Where the faulty node stands: it runs alone, or in one super-step with a node that works.
+#: Positions of the faulty node: alone, or in a super-step with a working node.
 PLACES = ("alone", "beside")
 
 
 class Trial:
-    """A thread of a graph whose node ``bad`` calls ``fault(state)`` until it is fixed.
+    """A thread of a graph whose node ``bad`` calls ``fault(state)`` until it is repaired.
 
-    ``able`` runs before or in parallel, ``after`` when both are done. ``calls`` has the order in
-    which these two ran.
+    ``able`` runs before or concurrently with ``bad``, and ``after`` runs after both. ``calls``
+    contains the order in which ``able`` and ``after`` ran.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ def asks(*payloads: Any) -> Callable[[Any], dict[str, Any]]:
 
 
 def line(**nodes: Any) -> StateGraph:
-    """Return a graph of nodes that run one after the other."""
+    """Return a graph with sequential nodes."""
     graph = StateGraph(State)
     for name, node in nodes.items():
         graph.add_node(name, node)

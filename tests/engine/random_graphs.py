@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
-Engine = Any  # a namespace of public names: ours, or in the oracle's tests also LangGraph's
+Engine = Any  # Namespace of public names: this package's or, in the comparison tests, LangGraph's.
 
 
 def keep(old: list, new: list) -> list:
@@ -24,7 +24,9 @@ class State(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """What one node does: it logs, asks ``interrupts`` times, and may run a graph or jump."""
+    """Specification of a node: it logs, interrupts ``interrupts`` times, and may call a graph or
+    jump.
+    """
 
     name: str
     interrupts: int = 0
@@ -36,7 +38,7 @@ class NodeSpec:
 
 @dataclass(frozen=True)
 class GraphSpec:
-    """A graph as data: nothing in it depends on the engine."""
+    """Specification of a graph as data, independent of the engine."""
 
     nodes: tuple[NodeSpec, ...]
     edges: tuple[tuple[str, str], ...]
@@ -47,7 +49,7 @@ class GraphSpec:
     loops: int = 0
 
 
-# From data to a graph.
+# Graphs from specifications.
 
 
 def build(engine: Engine, spec: GraphSpec) -> Any:
@@ -124,12 +126,14 @@ def again(engine: Engine, first: str, times: int) -> Callable[[Any], str]:
     return loop
 
 
-# Drawing data.
+# Generation of specifications.
 
 
 @st.composite
 def graphs(draw: st.DrawFn, depth: int = 2, prefix: str = "n") -> GraphSpec:
-    """Draw a graph: a DAG with branches, joins, Sends, jumps and small children, maybe a loop."""
+    """Generate a graph: a DAG with branches, joins, Sends, jumps and small subgraphs, and possibly
+    a loop.
+    """
     is_root = prefix == "n"
     count = draw(st.integers(1, 5 if is_root else 2))
     names = [f"{prefix}{position}" for position in range(count)]
@@ -166,7 +170,7 @@ def graphs(draw: st.DrawFn, depth: int = 2, prefix: str = "n") -> GraphSpec:
 
 @st.composite
 def node_specs(draw: st.DrawFn, name: str, later: list[str], depth: int) -> NodeSpec:
-    """Draw what one node does."""
+    """Generate the specification of a node."""
     kind = draw(st.integers(0, 9))
     if kind <= 2:
         return NodeSpec(name, interrupts=draw(st.integers(1, 2)))

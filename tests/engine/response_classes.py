@@ -25,7 +25,7 @@ class Note(pydantic.BaseModel):
 
 
 class State(TypedDict, total=False):
-    """A state that says nothing of what is in it."""
+    """A state without types of its values."""
 
     found: Any
 

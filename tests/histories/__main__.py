@@ -38,7 +38,7 @@ def main(name: str) -> None:
         from tests.histories.stages import make
 
         class Exact(DjangoJSONEncoder):
-            """Keeps microseconds, over which the entries of the record are hashed."""
+            """JSON encoder that keeps microseconds, which the hashes of audit log entries cover."""
 
             def default(self, o: Any) -> Any:
                 return o.isoformat() if isinstance(o, datetime) else super().default(o)

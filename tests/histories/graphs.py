@@ -19,7 +19,7 @@ from hitl_django.engine.task.node_api import interrupt, once
 from hitl_django.engine.types import Expiry, Send
 from hitl_django.graph_registry import registry
 
-#: What a thread may hold, of every family of types that can be stored.
+#: Values of all types that a thread can store.
 VALUES: dict[str, Any] = {
     "none": None,
     "numbers": [0, -1, 2**70, 0.1, -0.0, Decimal("12.50")],
@@ -66,7 +66,7 @@ def each(state: dict[str, Any]) -> State:
 
 
 def everything() -> StateGraph:
-    """Values of every kind, questions of every kind, below and beside each other."""
+    """Build a graph with values and interrupts of all kinds, in subgraphs and concurrent nodes."""
     deep = StateGraph(State).add_node("plain", plain).add_edge(START, "plain").compile()
     below = StateGraph(State).add_node("deep", deep).add_node("keyed", keyed)
     below.add_edge(START, "deep").add_edge(START, "keyed")

@@ -15,7 +15,10 @@ from . import graphs
 
 
 def make() -> None:
-    """Bring threads to where a later version takes them up; the thread's id says where."""
+    """Create threads in the states from which a later version resumes them.
+
+    The id of a thread names its state.
+    """
     graphs.register()
     with testing.inline() as advance:
         start("gated-at-its-breakpoint", "history-gated", advance)
@@ -37,7 +40,7 @@ def start(thread_id: str, graph: str, advance: Callable[[], int]) -> None:
 
 
 def answer(thread_id: str, advance: Callable[[], int], *, most: int) -> None:
-    """Answer that many interrupts of a thread, in the order of the graph."""
+    """Respond to ``most`` interrupts of a thread, in the order of the graph."""
     asked = Interrupt.objects.filter(thread__thread_id=thread_id, status="pending")
     for _ in range(most):
         interrupt = asked.order_by("title").first()
@@ -51,7 +54,7 @@ def answer(thread_id: str, advance: Callable[[], int], *, most: int) -> None:
 
 
 def finish() -> None:
-    """Let every thread come to its end."""
+    """Finish every thread."""
     with testing.inline() as advance:
         Run.objects.update(hinted_at=Now() - timedelta(days=1))
         sweep()

@@ -15,7 +15,7 @@ from typing import Any
 
 from .__main__ import HERE
 
-#: The last migration of each version that saved threads.
+#: The last migration of each version with saved threads.
 SCHEMAS = {"1.0rc1": "0001_initial"}
 
 
@@ -77,7 +77,7 @@ def write_rows(saved: list[dict[str, Any]], *migrations: tuple[str, str]) -> Non
 
 
 def convert(model: Any, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return a saved row's values as its model takes them; a column that is gone is left out."""
+    """Return the values of a saved row for its model, without columns that no longer exist."""
     known = {field.name: field for field in model._meta.concrete_fields}
     return {
         known[name].attname: value if known[name].is_relation else known[name].to_python(value)

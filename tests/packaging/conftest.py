@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Projects of their own, with tests of their own.
+# These projects have their own tests.
 collect_ignore = ["hosts"]
 
 
@@ -21,7 +21,7 @@ def outside(**more: str) -> dict[str, str]:
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
-    """Run a command outside of the repository; return what it says."""
+    """Run a command outside of the repository, and return its output."""
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,

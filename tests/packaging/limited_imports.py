@@ -29,12 +29,15 @@ NAME, EXTRAS = PROJECT["name"], PROJECT["optional-dependencies"]
 
 
 def list_requirements(name: str, extra: str) -> Sequence[str]:
-    """Return the requirements of a distribution for an extra; of ours, from its source."""
+    """Return the requirements of a distribution for an extra.
+
+    The package's own requirements are read from its source.
+    """
     if name == NAME:
         return [*PROJECT["dependencies"], *EXTRAS.get(extra, ())]
     try:
         return requires(name) or []
-    except PackageNotFoundError:  # another platform's
+    except PackageNotFoundError:  # The requirement is for another platform.
         return []
 
 
@@ -65,7 +68,7 @@ def list_hidden_modules(extra: str) -> set[str]:
 
 
 def hide(modules: set[str]) -> None:
-    """Have modules not be found by imports from here on."""
+    """Make imports of these modules fail from now on."""
 
     class LimitedFinder(PathFinder):
         @classmethod
@@ -76,7 +79,7 @@ def hide(modules: set[str]) -> None:
                 return None
             return PathFinder.find_spec(name, path, target)
 
-    # Finders of editable installations stand beside PathFinder, and are left out.
+    # Omit the finders of editable installations.
     sys.meta_path[:] = [
         LimitedFinder if finder is PathFinder else finder
         for finder in sys.meta_path
@@ -87,11 +90,11 @@ def hide(modules: set[str]) -> None:
 
 
 def import_everything() -> dict[str, str]:
-    """Import all public names and modules; return the errors."""
+    """Import all public names and modules, and return the errors."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "docs.settings"
     import_module("django").setup()
     package = import_module("hitl_django")
-    # Generated documentation imports what it describes.
+    # Generated documentation imports the documented modules.
     names = [f"hitl_django.{name}" for name in package.HOMES] + ["docs.extension.directives"]
     modules = walk_packages(package.__path__, "hitl_django.", onerror=lambda name: None)
     errors: dict[str, str] = {}

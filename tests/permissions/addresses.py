@@ -8,7 +8,7 @@ from typing import Any
 from django.urls import get_resolver
 from django.urls.resolvers import URLResolver
 
-#: Other apps' pages in the admin: who may open them is Django's affair.
+#: Other apps' pages in the admin, whose permissions are checked by Django.
 FOREIGN = (
     "admin/auth/",
     "admin/django_q/",

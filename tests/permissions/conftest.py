@@ -19,13 +19,13 @@ from hitl_django.models import AuditEntry
 from .people import AREAS, PEOPLE, Crowd, Person
 from .world import POLICY, Hooks, Things, fill, graphs, hook
 
-#: Who is enough for a second database: those who get the furthest, and those who just don't.
+#: The users for a second database: those with most permissions, and those who lack only a few.
 ENOUGH = ("nobody", "keeper", "minter", "blindfolded", "superuser")
 
 
 @dataclass
 class World:
-    """Everything there is, by area."""
+    """All objects, by area."""
 
     areas: dict[str, Things] = field(default_factory=dict)
     hooks: Hooks | None = None
@@ -40,7 +40,7 @@ class World:
 
 @pytest.fixture(autouse=True)
 def _policy(settings: Any, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    # Most of what is asked here is refused, and a log of that takes longer than the refusals.
+    # Most requests are refused, and logging the refusals would take longer than the requests.
     caplog.set_level(logging.CRITICAL)
     settings.HITL = {**POLICY, "THROTTLE_WRITE": None, "THROTTLE_START": None,
                      "THROTTLE_DECIDE": None}  # fmt: skip
@@ -70,7 +70,7 @@ def people() -> list[Person]:
 
 
 def everything_of_ours() -> dict[str, list[Any]]:
-    """Read every row of this app, but for the record: that says what was refused, too."""
+    """Return every row of this app except the audit log, which also contains refusals."""
     return {
         model.__name__: [
             {name: value for name, value in row.items() if not name.startswith("audit_")}

@@ -14,9 +14,9 @@ from .conftest import World
 from .table import ADMIN, API, Page, path_of
 from .world import GRAPHS, Things, canary
 
-#: A moment that is before everything, and one that is after.
+#: A time before all others, and a time after all others.
 MOMENTS = ("2001-01-01T00:00:00Z", "2999-01-01T00:00:00Z")
-#: Parameters that every list of the admin takes.
+#: Query parameters that every list of the admin accepts.
 LIST_QUERIES = ("", "o=1", "o=-1", "o=2.-3", "_facets=True", "_popup=1", "_to_field=id", "p=2",
                 "all=", "e=1")  # fmt: skip
 
@@ -39,7 +39,10 @@ def asked_for(things: Things) -> dict[str, str]:
 
 
 def api_lists(asked: dict[str, str]) -> Iterator[str]:
-    """Yield the API's lists, with each value of each filter; filters are found by themselves."""
+    """Yield the API's lists with each value of each filter.
+
+    Filters are discovered automatically.
+    """
     for name, view in addresses().items():
         filters = getattr(getattr(view, "cls", None), "filterset_class", None)
         if filters is None or "<" in str(view) or takes_arguments(name):
@@ -60,7 +63,7 @@ def api_lists(asked: dict[str, str]) -> Iterator[str]:
 
 
 def wide_lists() -> Iterator[str]:
-    """Yield the lists that show the most: nothing narrows them."""
+    """Yield the lists that show most rows, because they have no filter."""
     for (name, method), row in API.items():
         if method == "GET" and not row.kind:
             yield path_of(name, ())
@@ -86,7 +89,7 @@ def values_of(parameter: str, one: Any, asked: dict[str, str]) -> list[str]:
 
 
 def admin_lists(asked: dict[str, str]) -> Iterator[str]:
-    """Yield the admin's lists: searched, ordered, and narrowed as somebody might guess."""
+    """Yield the admin's lists with searches, orders and guessed filters."""
     for name in ADMIN:
         if not name.endswith("_changelist"):
             continue
@@ -105,7 +108,7 @@ def admin_lists(asked: dict[str, str]) -> Iterator[str]:
 
 
 def pages_of(things: Things, world: World) -> Iterator[str]:
-    """Yield every page of the API and the admin that is about something in an area."""
+    """Yield every page of the API and the admin about an object in an area."""
     for (name, method), row in API.items():
         if method == "GET" and row.kind:
             yield path_of(name, row.at(things, world.hooks))
@@ -140,6 +143,6 @@ def plain(response: Any, path: str) -> str:
         if sent.startswith(("zq", "shut-zq", "/")):
             text = text.replace(quote(sent), "").replace(sent, "")
     text = re.sub(r'"request_id":"[^"]+"', "", text)
-    text = re.sub("\\d+\xa0[a-z]+|just now", "", text)  # how long ago something was
-    text = re.sub(r'since=[^"&]+', "", text)  # when the page was made
+    text = re.sub("\\d+\xa0[a-z]+|just now", "", text)  # The time elapsed since an event.
+    text = re.sub(r'since=[^"&]+', "", text)  # The time at which the page was rendered.
     return re.sub('((?:csrfmiddlewaretoken|key)" value=)"[^"]+"', r"\1", text)

@@ -27,19 +27,19 @@ HANDLING = (
 EVERY = (*VIEW, *ENGINE, *HANDLING, "start_run", "operate_run", "view_webhookendpoint",
          "manage_webhooks", "view_archivedthread", "view_reviewer_insights", "export_decisions",
          "share_savedfilter", "view_schedule", "manage_schedules")  # fmt: skip
-#: Threads whose ids begin like this aren't there for people with a blindfold.
+#: Prefix of the ids of threads that are hidden from users with the policy's blindfold.
 SHUT = "shut-"
-#: A graph that these people may not start.
+#: A graph that these users may not start.
 SHUT_GRAPH = "mint"
-#: A permission that not even a superuser has.
+#: A permission that even a superuser doesn't have.
 NOBODY = "nobody"
 KEEPERS, MINTERS = "keepers", "minters"
-#: Where things are: in the open, of a graph that is reserved, of threads that are shut.
+#: Areas of objects: unrestricted, of a restricted graph, and of hidden threads.
 AREAS = ("open", "vault", "shut")
 
 
 class Blindfold(ModelPermissionPolicy):
-    """A host's policy: hides some threads, what is about them, and a graph, from some people."""
+    """Policy of a project that hides some threads and a graph from some users."""
 
     def may_start(self, user: Any, graph: str) -> bool:
         return super().may_start(user, graph) and not (graph == SHUT_GRAPH and _is_blind(user))
@@ -68,7 +68,7 @@ def _is_blind(user: Any) -> bool:
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody with these permissions, in these groups."""
+    """A user with these permissions and groups."""
 
     name: str
     has: frozenset[str] = frozenset()
@@ -77,7 +77,7 @@ class Person:
     is_superuser: bool = False
     is_active: bool = True
     is_known: bool = True
-    #: What the world does for them besides: "assigned" or "holding".
+    #: The user's relation to an interrupt: "assigned" or "holding".
     turn: str = ""
 
     @property
@@ -93,7 +93,7 @@ class Person:
         return self.gets_in and allowed and NOBODY not in names
 
     def sees(self, kind: str, area: str = "open") -> bool:
-        """Return whether they see the things of a kind in an area of the world."""
+        """Return whether the user can view objects of a kind in an area."""
         if not self.gets_in:
             return False
         if not kind:
@@ -111,7 +111,7 @@ class Person:
         return self.may(*SHOWN_BY[kind])
 
     def does(self, what: str, area: str = "open") -> bool:
-        """Return whether they may do this with what they see in an area."""
+        """Return whether the user may perform an action on visible objects in an area."""
         if what == "decide":
             return self.decides(area)
         if what == "comment":
@@ -120,15 +120,15 @@ class Person:
             return any(self.sees("question", each) and self.decides(each) for each in AREAS)
         if what == "fork":
             return self.may("operate_run") and self.sees("operated", area)
-        if what == "list webhooks":  # who makes them gets to the page where that is done
+        if what == "list webhooks":  # Users who may create webhooks can open their page.
             return self.may("view_webhookendpoint") or self.may("manage_webhooks")
-        if what == "schedule":  # what they could start by hand
+        if what == "schedule":  # Users can schedule graphs that they may start.
             return self.may("manage_schedules", "start_run")
-        if what == "list runs":  # who starts some sees those
+        if what == "list runs":  # Users who may start runs can view these runs.
             return self.may("view_run") or self.may("start_run")
-        if what == "read the record":  # all of it
+        if what == "read the record":  # The whole audit log.
             return self.may("export_decisions", "view_reviewer_insights") and self._is_asked(area)
-        if what == "undo":  # of what somebody else decided
+        if what == "undo":  # The decision was made by someone else.
             return self.decides(area) and self.is_superuser
         if what == "link":
             return self.decides(area) and self.may("link_interrupt")
@@ -145,11 +145,11 @@ class Person:
         return self.decides(area) if area == "vault" else self.may("view_interrupt")
 
 
-#: What shows the things of a kind; questions have their own rule.
+#: The permissions that make objects of a kind visible. Interrupts have a separate rule.
 SHOWN_BY: dict[str, tuple[str, ...]] = {
     "run": ("view_run",),
     "thread": ("view_thread",),
-    # What is done with a thread is done with its runs.
+    # Operations on a thread need the permissions for its runs.
     "operated": ("view_thread", "view_run"),
     "checkpoint": ("view_thread", "view_checkpoint"),
     "channelblob": ("view_thread", "view_channelblob"),
@@ -159,7 +159,7 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
 }
 
 
-#: What there is of a thread, and goes with it where a host's policy hides one.
+#: Kinds of objects that belong to a thread, and are hidden with it.
 OF_THREADS = frozenset({"question", "link", "archived", *SHOWN_BY} - {"webhook", "schedule"})
 
 
@@ -175,7 +175,8 @@ PEOPLE = {
         one("not staff", *EVERY, is_staff=False),
         one("nobody"),
         *(one(f"only {codename}", codename) for codename in EVERY),
-        # What Django makes for every model means nothing, unless the policy asks for it.
+        # Permissions that Django creates for every model have no effect, unless the policy checks
+        # them.
         one("only what Django makes", "the rest"),
         one("viewer", *VIEW),
         one("reviewer", *VIEW, "decide_interrupt"),
@@ -199,7 +200,7 @@ PEOPLE = {
 
 @dataclass
 class Crowd:
-    """Makes the users, each once."""
+    """Creates each user once."""
 
     made: dict[str, Any] = field(default_factory=dict)
 
@@ -209,11 +210,11 @@ class Crowd:
         return self.made[person.name]
 
     def client(self, person: Person) -> Client:
-        # With one id for all requests, since problems name theirs and are compared.
+        # All requests have the same id, because problems contain the id and are compared.
         client = Client(raise_request_exception=False, headers={"X-Request-ID": "one"})
         if person.is_known:
             client.force_login(self.user(person))
-            if not person.is_active:  # since they signed in
+            if not person.is_active:  # The user was deactivated after signing in.
                 get_user_model().objects.filter(username=person.name).update(is_active=False)
         return client
 

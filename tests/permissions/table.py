@@ -27,10 +27,10 @@ Body = Mapping[str, Any] | None
 
 @dataclass(frozen=True)
 class Row:
-    """Who is answered how: ``needs`` is what one has to do besides seeing the ``kind`` of thing.
+    """Expected responses of a URL.
 
-    ``at`` names the thing in an area, ``body`` what is sent to do something. Who doesn't see a
-    thing is answered with ``unseen``.
+    ``needs`` are the permissions in addition to viewing an object of this ``kind``. ``at`` is the
+    object in an area, and ``body`` the submitted data. The status for hidden objects is ``unseen``.
     """
 
     kind: str = ""
@@ -169,9 +169,10 @@ API = {(f"hitl_django:{name}", method): row for (name, method), row in _API.item
 
 @dataclass(frozen=True)
 class Answer(Row):
-    """A resume of a thread by LangGraph's clients; with ``follows`` the run is returned.
+    """Expected responses to a resume of a thread by LangGraph's clients.
 
-    Without permission to view the interrupt the thread has none.
+    With ``follows``, the run is returned. Without permission to view the interrupt, the thread has
+    none.
     """
 
     follows: bool = False
@@ -197,7 +198,7 @@ def _resume(things: Things) -> Body:
 _ANSWER: dict[str, Any] = {
     "kind": "question", "at": of("free.thread.thread_id"), "body": _resume, "changes": True
 }  # fmt: skip
-#: LangGraph's server, over the same services.
+#: The LangGraph-compatible API, which uses the same services.
 _AGENT: dict[tuple[str, str], Row] = {
     ("info", "GET"): Row(),
     ("assistants", "POST"): Row(answer=NOT_OFFERED),
@@ -248,19 +249,21 @@ _AGENT: dict[tuple[str, str], Row] = {
     ("run-stream", "GET"): Row("run", at=RUN_OF),
     ("own-run-join", "GET"): Row("run", at=of("run.pk")),
     ("own-run-stream", "GET"): Row("run", at=of("run.pk")),
-    ("store-items", "GET"): Row(answer=INVALID),  # it takes a query
+    ("store-items", "GET"): Row(answer=INVALID),  # The URL needs a query.
     ("store-items", "PUT"): Row("", NOBODY, body=sends(namespace=["a"], key="b", value={})),
     ("store-items", "DELETE"): Row("", NOBODY, body=sends(namespace=["a"], key="b")),
     ("store-search", "POST"): Row("", NOBODY, body=sends(namespace_prefix=["a"])),
     ("store-namespaces", "POST"): Row("", NOBODY, body=sends()),
 }  # fmt: skip
 AGENT = {(f"langgraph_api:{name}", method): row for (name, method), row in _AGENT.items()}
-#: Addresses of LangGraph's server at which there is nothing but an answer that says so.
+#: URLs of LangGraph's server whose response says that the feature isn't supported.
 NOT_THERE = {f"langgraph_api:absent-{number}" for number in range(7)} | {"agent/^"}
 
-#: What the admin's pages of a model are about, where the row is, and who gets to see the list.
+#: For the admin pages of a model: the kind of object, the path to its row, and the permissions for
+#: the list.
 MODELS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    # As some graph is reserved, everybody's groups are looked up: the list is there, and empty.
+    # Because some graph is restricted, the groups of every user are looked up. The list is visible
+    # and empty.
     "reviewitem": ("question", "question.pk", ()),
     "interrupt": ("question", "question.pk", ()),
     "decision": ("question", "decision.pk", ()),
@@ -280,9 +283,9 @@ MODELS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Page(Row):
-    """A page of the admin: the status of a GET, and of a POST with the permission ``posts``.
+    """A page of the admin: the status of GET, and the status of POST with the permission ``posts``.
 
-    ``lists`` are the permissions that a page without an object requires.
+    ``lists`` are the permissions for a page without an object.
     """
 
     lists: tuple[str, ...] | None = None
@@ -304,13 +307,14 @@ class Page(Row):
 
 
 def _usual(model: str) -> dict[str, Page]:
-    """Return the pages that Django's admin has for each model, of rows to be looked at only."""
+    """Return the pages that Django's admin has for each model with read-only rows."""
     kind, row, lists = MODELS[model]
     at = of(row)
     return {
         f"{model}_changelist": Page(lists=lists),
         f"{model}_add": Page(lists=(NOBODY,)),
-        f"{model}_row": Page(answer=MOVED, at=at),  # to the page, which asks
+        # Redirects to the page that asks for a confirmation.
+        f"{model}_row": Page(answer=MOVED, at=at),
         f"{model}_change": Page(kind, at=at),
         f"{model}_history": Page(kind, at=at),
         f"{model}_delete": Page(kind, NOBODY, at=at),
@@ -396,7 +400,7 @@ def _full(name: str) -> str:
     return f"admin:{name_app(model)}_{name}"
 
 
-#: What one wants to be told is a page of one's own, and no row of it has one.
+#: Notification settings have a page per user, and rows without a page.
 _NOTIFICATIONS: dict[str, Page] = {
     "notificationpreferences_changelist": Page(lists=()),
     "notificationpreferences_add": Page(lists=(NOBODY,)),
@@ -423,27 +427,27 @@ ADMIN = {
     },
 }
 
-#: Pages of the admin's frame: about nothing of ours but which lists there are.
+#: General pages of the admin, which show only the available lists.
 FRAME: dict[str, int] = {
     "admin:index": OK,
     "admin:app_list": OK,
     "admin:password_change": OK,
     "admin:password_change_done": OK,
-    "admin:autocomplete": FORBIDDEN,  # no field of ours completes anything
+    "admin:autocomplete": FORBIDDEN,  # No field of this app uses autocompletion.
     "admin:jsi18n": OK,
-    "admin:view_on_site": ABSENT,  # nothing of ours has a page elsewhere
+    "admin:view_on_site": ABSENT,  # No object of this app has a page outside of the admin.
     "admin/(?P<url>.*)$": ABSENT,
 }
-#: Addresses to which nobody has to sign in.
+#: URLs that require no login.
 PUBLIC = {
     "admin:login",
     "admin:logout",
     "hitl_django:link",
     "hitl_django:unsubscribe",
     "langgraph_api:ok",
-    "hitl/^links/(?P<token>(?s:.+))\\Z",  # what is no link's address after all
+    "hitl/^links/(?P<token>(?s:.+))\\Z",  # URLs that are similar to a review link.
 }
-#: What answers everything else beneath the API.
+#: The URL pattern that handles all other paths of the API.
 NOTHING = "hitl/^api/v1/"
 
 

@@ -51,7 +51,7 @@ POLICY = {"POLICY": "tests.permissions.people.Blindfold"}
 class State(TypedDict, total=False):
     area: str
     secret: str
-    #: What makes an input so long that it has a row of its own.
+    #: Text that makes an input long enough to be stored in a separate row.
     padding: str
     answer: Any
 
@@ -76,7 +76,10 @@ def fail(state: State) -> State:
 
 @contextmanager
 def graphs() -> Iterator[None]:
-    """Register what asks and what fails; of the first kind two are reserved."""
+    """Register graphs that interrupt and fail.
+
+    Two of the interrupting graphs are restricted.
+    """
 
     def asking() -> Any:
         return StateGraph(State).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
@@ -97,14 +100,14 @@ def graphs() -> Iterator[None]:
 
 @dataclass
 class Things:
-    """What there is in one area."""
+    """All objects of one area."""
 
     area: str
     payload: Interrupt
-    #: One that nobody holds.
+    #: An interrupt without a claim.
     free: Interrupt
     decided: Interrupt
-    #: One that was decided a moment ago, so that its run still waits.
+    #: An interrupt that was just decided, so that its run waits for an undo.
     undoable: Interrupt
     erased: Interrupt
     failed: Run
@@ -115,7 +118,7 @@ class Things:
     channelblob: ChannelBlob
     pendingwrite: PendingWrite
     archived: ArchivedThread
-    #: What nobody is ever shown.
+    #: Texts that nobody may see.
     secrets: list[str] = field(default_factory=list)
 
     @property
@@ -129,7 +132,7 @@ class Things:
 
 @dataclass
 class Hooks:
-    """A webhook, a message that was sent to it, a schedule, and a channel of Slack."""
+    """A webhook with a delivery, a schedule, and a Slack channel."""
 
     webhook: WebhookEndpoint
     delivery: Delivery
@@ -143,7 +146,10 @@ def user(area: str, kind: str) -> Any:
 
 
 def fill(area: str) -> Things:
-    """Fill an area; the graphs are registered."""
+    """Create the objects of an area.
+
+    The graphs must be registered.
+    """
     with testing.inline() as advance:
         payload = asked(area, "question", advance)
         free = asked(area, "free", advance)
@@ -226,7 +232,7 @@ def asked(area: str, what: str, advance: Callable[[], int]) -> Interrupt:
 
 
 def hook() -> Hooks:
-    """Make a webhook, a message to it, which has come to its end, a schedule and a channel."""
+    """Create a webhook with a finished delivery, a schedule and a Slack channel."""
     made = webhook_services.create_webhook(
         f"https://{canary('hook', 'url')}.example/", description=canary("hook", "description")
     )
@@ -260,7 +266,7 @@ def hook() -> Hooks:
 
 
 def give_turn(item: Interrupt, person: Any, turn: str) -> None:
-    """Assign a question to somebody, or has them hold it."""
+    """Assign an interrupt to a user, or claim it for the user."""
     until = timezone.now() + timedelta(hours=1)
     changes = {
         "assigned": {"assignee": person, "assignee_label": str(person), "claimed_until": None},

@@ -51,7 +51,7 @@ def decide(number: int, interrupt: str) -> str:
 
 
 def review(number: int, interrupt: str) -> Callable[[], str]:
-    """Half have the page of the admin before them and press a button, half ask the API."""
+    """Half of the processes submit the admin's form, and half use the API."""
     item, client, who = Interrupt.objects.get(pk=interrupt), Client(), person(number)
     client.force_login(who)
     kind = "approve" if number % 4 < 2 else "reject"
@@ -63,7 +63,8 @@ def review(number: int, interrupt: str) -> Callable[[], str]:
 def push(client: Client, item: Interrupt, button: str, sheet: Any, who: Any) -> str:
     answer = press(client, item, button, sheet)
     while asked := re.search(r'name="over_claim_of" value="(\d+)"', text_of(answer)):
-        # Who won the question before was led on to this one, and holds it: it is decided anyway.
+        # The user who decided the previous interrupt was redirected to this one and has claimed it.
+        # The decision is made nevertheless.
         answer = press(client, item, button, {**sheet, "over_claim_of": [asked[1]]})
     made = Decision.objects.get(interrupt=item)
     if answer.status_code == 302:
@@ -89,7 +90,9 @@ def vote(number: int, interrupt: str) -> str:
 
 
 def propose(number: int, interrupt: str) -> str:
-    """Half of them approve the payload, half approve an edit proposed by one of them."""
+    """Half of the processes approve the payload, and half approve an edit that one of them
+    proposed.
+    """
     who = person(number)
     kind, value = ("edit", {"text": "y"}) if number % 2 else ("approve", services.UNSET)
     try:
@@ -109,7 +112,9 @@ def sweep(number: int, interrupt: str) -> str:
 
 
 def undo(number: int, interrupt: str) -> str:
-    """Every tenth undoes the decision; the others let its time be over and take the run up."""
+    """Every tenth process undoes the decision. The others let the time limit pass and execute the
+    run.
+    """
     if number % 10 == 0:
         made = Decision.objects.get(interrupt=interrupt)
         return f"undone:{services.undo(interrupt, decision_id=made.pk).id}"
@@ -142,7 +147,9 @@ def advance(number: int, run: str) -> str:
 
 
 def together(number: int, run: str) -> str:
-    """Two answer, the others work, all on one run: it ends, or this process gives up on it."""
+    """Two processes respond to a run and the others execute it, until it ends or the process gives
+    up.
+    """
     if number < 2:
         interrupt = Interrupt.objects.order_by("task_path").filter(run=run)[number]
         return f"answered:{services.decide(interrupt.pk, 'respond', interrupt.node).type}"
@@ -190,7 +197,7 @@ def take_once(number: int, graph: str) -> str:
 
 
 def comment_once(number: int, interrupt: str) -> str:
-    """Each sends the same person's one comment."""
+    """Each process sends the same comment of the same user."""
     person_0 = person(0)
     outcome = services.run_idempotent(
         lambda: services.comment(interrupt, "Once.", by=person_0),
@@ -207,7 +214,9 @@ def start_due_schedules(number: int, schedule: str) -> str:
 
 
 def line_up(number: int, thread: str) -> str:
-    """Half start a run behind those of a thread, half are workers that take up any of them."""
+    """Half of the processes start a run that waits for the thread, and half execute waiting
+    runs.
+    """
     if number % 2:
         run = services.start("steps", {"log": [str(number)]}, thread_id=thread, on_pending="wait")
         return f"started:{run.id}"
@@ -224,7 +233,7 @@ def person(number: int) -> Any:
     return get_user_model().objects.get(username=f"person-{number}")
 
 
-#: What is opened before everybody acts at once.
+#: Pages that are opened before all processes act.
 OPENED: dict[str, Callable[[int, str], Callable[[], str]]] = {"review": review}
 
 ACTS: dict[str, Callable[[int, str], str]] = {

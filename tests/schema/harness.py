@@ -24,26 +24,30 @@ from django.db.migrations.loader import MigrationLoader
 
 from . import rows
 
-#: The connection that migrates, and that of the code before the migration.
+#: Connection that runs the migration, and connection of the code before the migration.
 MIGRATING, WRITING = "migrating", "writing"
-#: How long a connection waits for the other's lock: both are this thread's, so it waits in vain.
+#: Maximum time that a connection waits for the other's lock. Both belong to one OS thread, so the
+#: wait can't succeed.
 LOCK_TIMEOUT = "20ms"
 
 Key = tuple[str, str]
 
-#: Beginnings of statements that leave nothing, so that nothing can go wrong around them.
+#: Beginnings of statements that change nothing, so that no trial is needed around them.
 HARMLESS = ("BEGIN", "PRAGMA", "SELECT")
 
-#: The table of migrations that are applied.
+#: The table of applied migrations.
 RECORD = "django_migrations"
 
 
 class Killed(BaseException):
-    """The process that migrates ended here."""
+    """The migrating process has been killed."""
 
 
 class Databases:
-    """Databases of one test: each is a copy of another, and all are dropped at the end."""
+    """The databases of one test.
+
+    Each is a copy of another, and all are dropped at the end.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._default = connections[DEFAULT_DB_ALIAS]
@@ -58,12 +62,12 @@ class Databases:
             connections.settings[alias] = settings
 
     def make(self, template: str = "") -> str:
-        """Create a database, empty or a copy, and return its name."""
+        """Create an empty database or a copy, and return its name."""
         number = next(self._numbers)
         if self._default.vendor == "sqlite":
             name = str(self._folder / f"{number}.sqlite3")
             if template:
-                # Not the file alone: the newest pages may be in its write-ahead log.
+                # Don't copy only the file, because the newest pages may be in its write-ahead log.
                 source, target = sqlite3.connect(template), sqlite3.connect(name)
                 with closing(source), closing(target):
                     source.backup(target)
@@ -96,7 +100,7 @@ class Databases:
 
 @dataclass
 class Statement:
-    """A statement that changes something, and the number of the transaction that it is in."""
+    """A statement that changes something, and the number of its transaction."""
 
     sql: str
     transaction: int
@@ -104,7 +108,7 @@ class Statement:
 
 @dataclass
 class Observer:
-    """Acts before and after the statements of the connection that migrates."""
+    """Acts before and after the statements of the migrating connection."""
 
     before: Callable[[int], None] = lambda number: None
     after: Callable[[int], None] = lambda number: None
@@ -142,13 +146,14 @@ class Observer:
             with connection.execute_wrapper(self):
                 yield
         finally:
-            connection.in_atomic_block = False  # where the schema editor couldn't leave its own
+            # The schema editor couldn't leave its own transaction.
+            connection.in_atomic_block = False
             connection.close()
 
 
 @dataclass
 class Writer:
-    """The code before the migration: it stores rows and changes them, and remembers both."""
+    """The code before the migration, which stores and changes rows, and remembers them."""
 
     models: list[Any]
     stored: dict[tuple[Any, Any], tuple[Any, Any]] = field(default_factory=dict)
@@ -162,7 +167,7 @@ class Writer:
         ]
 
     def write(self) -> None:
-        """Store a row of each model and change another, unless the migration has the lock."""
+        """Store a row of each model and change another row, unless the migration has the lock."""
         for model in self.models:
             try:
                 with transaction.atomic(using=WRITING):
@@ -171,7 +176,7 @@ class Writer:
                 if not _is_locked(error):
                     self._refuse(model, error)
                 elif connections[WRITING].vendor == "sqlite":
-                    return  # the whole file is locked
+                    return  # The whole file is locked.
             except DatabaseError as error:
                 self._refuse(model, error)
 
@@ -190,7 +195,7 @@ class Writer:
         self.refused.setdefault(_first_line(error), {})[model.__name__] = None
 
     def find_lost(self, alias: str) -> list[str]:
-        """Return a sentence for each model of which a stored row or change is missing."""
+        """Return a sentence for each model with a missing row or change."""
         lost: dict[str, int] = {}
         for (model, pk), (name, value) in self.stored.items():
             found = model.objects.using(alias).filter(pk=pk)
@@ -206,10 +211,13 @@ class Writer:
 
 
 class Trial:
-    """A migration, and a database with all that comes before it."""
+    """A migration, and a database with all preceding migrations."""
 
     def __init__(self, databases: Databases, before: str, migration: Migration) -> None:
-        """``before`` names a database with the migrations that the migration depends on."""
+        """Prepare a trial.
+
+        ``before`` names a database with the migrations on which the migration depends.
+        """
         self.databases, self.migration = databases, migration
         self.label = migration.app_label
         self.base = databases.make(before)
@@ -229,7 +237,7 @@ class Trial:
         return Writer(self.tables, dict(self.seeds))
 
     def find_faults(self, every_statement: bool = False) -> Iterator[str]:
-        """Yield all that is wrong with the migration, a sentence each."""
+        """Yield a sentence for each problem of the migration."""
         operations = self.migration.operations
         if not self.migration.atomic and len(operations) > 1:
             yield f"not atomic, with {len(operations)} operations instead of one"
@@ -247,7 +255,7 @@ class Trial:
         writer = self.writer()
         observer = Observer(before=lambda number: writer.write())
         if faults := self._run(observer):
-            # Without the writer, so that the other trials have something to compare with.
+            # Without the writer, so that the other trials have a result for comparison.
             name = self._copy()
             observer = Observer()
             if failed := self._run(observer):
@@ -269,8 +277,8 @@ class Trial:
     ) -> Iterator[str]:
         for number, after in _ends(statements, every_statement):
             if self.migration.atomic and _is_record_alone(statements, number):
-                # Django records after the transaction what it reverses, and what it deferred
-                # statements of: no migration can do anything about it.
+                # Django records a reversed migration, and one with deferred statements, after the
+                # transaction. A migration can't change this.
                 continue
             self._copy(self.applied if backwards else self.base)
             observer = Observer()
@@ -284,7 +292,7 @@ class Trial:
             yield from (f"killed {where}, {step} again: {fault}" for fault in faults)
 
     def _find_faults_of_locks(self, statements: list[Statement]) -> Iterator[str]:
-        """Have another transaction be open from the first statement of each transaction on."""
+        """Keep another transaction open from the first statement of each transaction."""
         for number, after in _ends(statements, False):
             if after:
                 continue
@@ -332,7 +340,7 @@ class Trial:
         return name
 
     def _run(self, observer: Observer, backwards: bool = False) -> list[str]:
-        """Migrate, and return why that failed, if it did."""
+        """Run the migration, and return the errors."""
         run = self.executor.unapply_migration if backwards else self.executor.apply_migration
         try:
             with observer.at_work():
@@ -367,7 +375,7 @@ def _changed(operations: list[Any], models: list[Any]) -> list[Any]:
 
 
 def read_schema(alias: str, label: str) -> dict[str, dict[str, Any]]:
-    """Return columns, constraints and indexes of each table of an app."""
+    """Return the columns, constraints and indexes of each table of an app."""
     connection = connections[alias]
     found: dict[str, dict[str, Any]] = {}
     with connection.cursor() as cursor:
@@ -376,7 +384,7 @@ def read_schema(alias: str, label: str) -> dict[str, dict[str, Any]]:
         )
         for table, name, text in cursor.fetchall():
             found.setdefault(table, {})[name] = text
-            if name == table:  # all of a table's constraints, which SQLite keeps as its text alone
+            if name == table:  # SQLite stores the constraints of a table only as text.
                 found[table][name] = sorted(re.findall(r"(?:CONSTRAINT|FOREIGN KEY) \S+", text))
     return found
 
@@ -428,9 +436,10 @@ def _is_record_alone(statements: list[Statement], number: int) -> bool:
 
 
 def _ends(statements: list[Statement], every: bool) -> Iterator[tuple[int, bool]]:
-    """Yield where a kill makes a difference: the first and the last statement of a transaction.
+    """Yield the statements at which a kill makes a difference: the first and the last of a
+    transaction.
 
-    A kill anywhere else in a transaction leaves what these leave, which ``every`` makes sure of.
+    A kill at another statement of a transaction has the same result, which ``every`` verifies.
     """
     for number, statement in enumerate(statements):
         around = statements[max(number - 1, 0) : number + 2]

@@ -14,7 +14,7 @@ from hitl_django.contrib.archive.partitions import TABLE, make_partitions
 
 _numbers = itertools.count(1)
 
-#: Values of columns that have no default, by the field's internal type.
+#: Values of columns without a default, by the field's internal type.
 SAMPLES: dict[str, Any] = {
     "BinaryField": lambda number: b"%d" % number,
     "BooleanField": lambda number: True,
@@ -44,7 +44,7 @@ def insert(model: Any, alias: str, **given: Any) -> Any:
 
 
 def values(model: Any, alias: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a new row, without the columns that the database fills."""
+    """Return the values of a new row, without columns that the database fills."""
     found = dict(given)
     for field in model._meta.concrete_fields:
         if field.name in found or isinstance(field, models.AutoField) or _is_filled(field):
@@ -65,10 +65,11 @@ def sample(field: Any) -> Any:
 
 
 def new_kinds(label: str, old: Any, new: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield rows that only the newer state of an app knows: a model, and values of its columns.
+    """Yield rows that only the newer state of an app allows: a model, and the values of its
+    columns.
 
-    These are rows of new tables, with values in new columns, of new choices, NULL where it is newly
-    allowed, and text that is longer than was allowed.
+    These are rows of new tables, with values in new columns, with new choices, with NULL where it
+    is newly allowed, or with text longer than before.
     """
     before = {model.__name__: model for model in tables(old, label)}
     for model in tables(new, label):

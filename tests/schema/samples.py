@@ -14,7 +14,9 @@ INDEX = models.Index(fields=["graph"], name="hitl_sample")
 
 
 class BuildOnce(migrations.AddIndex):
-    """Build an index concurrently, and fail where one of its name was left behind."""
+    """Migration operation that builds an index concurrently, and fails if an index of the same name
+    exists.
+    """
 
     def database_forwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
@@ -30,7 +32,7 @@ def migration(*operations: Any, atomic: bool = True) -> Any:
 
 add_column = migrations.AddField("thread", "sample", models.TextField(null=True, db_default=None))
 
-#: A new choice of a column, refused by the old constraint when the migration is reversed.
+#: A new choice of a column, which the old constraint rejects after the migration is reversed.
 add_choice = (
     migrations.AlterField(
         "interrupt",
@@ -54,7 +56,7 @@ GOOD: dict[str, Any] = {
     "index": migration(AddIndexConcurrently("thread", INDEX), atomic=False),
 }
 
-#: Migrations, and the beginning of a fault that has to be found on each database.
+#: Migrations, and the beginning of a fault that must be found on each database.
 BAD: dict[str, tuple[Any, str]] = {
     "column and index": (
         migration(add_column, AddIndexConcurrently("thread", INDEX), atomic=False),

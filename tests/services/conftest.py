@@ -26,7 +26,7 @@ def advance(db: None) -> Iterator[Callable[[], int]]:
 
 @pytest.fixture
 def user(db: None) -> Callable[..., User]:
-    """Make a user with these of the app's permissions."""
+    """Return a function that creates a user with these permissions of the app."""
 
     def make(name: str, *codenames: str) -> User:
         made = User.objects.create_user(name)
@@ -55,9 +55,9 @@ def asked(graph: str, given: Any, advance: Callable[[], int]) -> Interrupt:
 
 @pytest.fixture
 def unchanged(db: None) -> Callable[..., None]:
-    """Check, when called, that no row of the app was added, changed or removed since.
+    """Return a function that checks that no row of the app was added, changed or removed.
 
-    But for as many entries about refused attempts as are named.
+    The number of audit log entries about denied actions can be given.
     """
 
     def rows() -> dict[type[Model], list[Any]]:
@@ -67,7 +67,7 @@ def unchanged(db: None) -> Callable[..., None]:
             if model._meta.app_label.startswith("hitl_")
             if model not in (AuditEntry, Thread)
         }
-        # An entry moves the head of its thread's chain.
+        # An entry changes the end of the chain in the thread's row.
         kept = [field.attname for field in Thread._meta.fields if "audit" not in field.name]
         found[Thread] = sorted(map(str, Thread.objects.values_list(*kept)))
         entries = AuditEntry.objects.exclude(verb="refuse")
@@ -87,7 +87,7 @@ def unchanged(db: None) -> Callable[..., None]:
 
 @pytest.fixture
 def lena(advance: Callable[[], int], settings: Any) -> User:
-    """A superuser with rows in each table, in each column for users."""
+    """Create a superuser with rows in each table and each column for users."""
     settings.HITL = {**settings.HITL, "SITE_URL": "https://shop.example"}
     lena = User.objects.create_superuser("lena")
     rita = User.objects.create_superuser("rita")

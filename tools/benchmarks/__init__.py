@@ -1,1 +1,1 @@
-"""Benchmarks of the engine compared with LangGraph: ``python -m tools.benchmarks``."""
+"""Benchmarks that compare the engine with LangGraph: ``python -m tools.benchmarks``."""

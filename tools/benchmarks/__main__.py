@@ -1,12 +1,13 @@
-"""Measures every workload with LangGraph and with this package.
+"""Program that measures every workload with LangGraph and with this package.
 
     python -m tools.benchmarks [--only NAME ...] [--repeat N] [--quick] [--growth] [--json FILE]
     python -m tools.benchmarks --document FILE
 
-Each measurement is a new process. The two engines alternate, so that other load on the machine
-affects both. Times are medians. Absolute times depend on the machine; the ratio is compared with
-its target. A target below the floor, the time of the work without an engine, is met at 1.3 times
-the floor. ``--document`` writes the results of an earlier run into the tables of the documentation.
+Each measurement runs in a new process. The two engines alternate, so that other load on the machine
+affects both. Times are medians. Absolute times depend on the machine, so the ratio of both engines
+is compared with its target. The floor is the time of the work without an engine. A target below the
+floor is met at 1.3 times the floor. ``--document`` writes the results of an earlier run into the
+tables of the documentation.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ from .workloads import WORKLOADS, Workload
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS: dict[str, Workload] = WORKLOADS | values.WORKLOADS | durable.WORKLOADS | hosted.WORKLOADS
-TIMEOUT = 300  # maximum seconds of a process
+TIMEOUT = 300  # Maximum number of seconds of a process.
 
 
 class Failed(Exception):
-    """Failed measurement, with the last line of its output."""
+    """A measurement failed.
+
+    The message is the last line of its output.
+    """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def keep(results: dict[str, Any], options: argparse.Namespace) -> None:
-    """Save the results so far, because a complete run takes hours."""
+    """Save the current results, because a complete run takes hours."""
     if options.json:
         Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
 
@@ -91,7 +95,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def chosen(starts: Iterable[str]) -> list[Workload]:
-    """Return the workloads with these names or prefixes, or all."""
+    """Return the workloads whose names start with these texts, by default all workloads."""
     rows = [*ROWS.values()]
     exact = [row for row in rows if row.name in starts]
     loose = [start for start in starts if start not in {row.name for row in exact}]
@@ -132,7 +136,7 @@ def compare(
 def grow(
     row: Workload, options: argparse.Namespace, environment: dict[str, str]
 ) -> dict[str, float | None]:
-    """Measure a workload at several sizes and print the growth of its total time."""
+    """Measure a workload at several sizes, and print how its total time grows."""
     slopes: dict[str, float | None] = {}
     for engine in engines_of(options, row):
         try:
@@ -147,7 +151,7 @@ def grow(
 
 
 def measure(engine: str, row: Workload, size: int, environment: dict[str, str]) -> dict[str, float]:
-    """Run one measurement in a new process; return the seconds per unit."""
+    """Run one measurement in a new process, and return the seconds per unit."""
     command = [sys.executable, "-m", "tools.benchmarks.child", engine, row.name, str(size)]
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Floor of a decision over HTTP: a view with one conditional UPDATE and one INSERT."""
+"""Floor of decisions over HTTP: a view with one conditional UPDATE and one INSERT."""
 
 from __future__ import annotations
 

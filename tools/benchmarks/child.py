@@ -1,4 +1,4 @@
-"""Measures one workload of one engine in a separate process and prints the result as JSON."""
+"""Process that measures one workload with one engine and prints the result as JSON."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tools.benchmarks import counts, durable, engines, hosted, stores, values, w
 
 from .workloads import Once
 
-ENOUGH = 2.0  # no further round after this many seconds of measured work
-ROUND = 0.25  # minimum seconds of a round
-LONG = 3.0  # a round of this many seconds is not repeated
+ENOUGH = 2.0  # After this many seconds of measured work, no further round starts.
+ROUND = 0.25  # Minimum number of seconds of a round.
+LONG = 3.0  # A round that takes longer than this many seconds is not repeated.
 
 
 def timed(once: Once) -> tuple[float, float]:
-    """Return the seconds per unit of one round, and its total seconds without preparation.
+    """Return the seconds per unit of one round, and the round's total seconds without preparation.
 
     A round repeats short work. The garbage collection before a round leaves the CPU's caches cold,
-    which would dominate a single millisecond of work. It matters little in a round of a quarter of
-    a second.
+    which would dominate a single millisecond of work. In a round of a quarter of a second, the
+    effect is small.
     """
     gc.collect()
     units, passed = 0, 0.0
@@ -40,15 +40,15 @@ def prepare(once: Once) -> None:
 
 
 def measure(engine: str, workload: str, size: int) -> dict[str, float]:
-    """Return the seconds per unit: the median of a few rounds after one warm-up round.
+    """Return the seconds per unit, i.e. the median of a few rounds after one warm-up round.
 
-    For durable workloads of this package, the work is then repeated to count its statements and, on
-    PostgreSQL, its round trips.
+    For durable workloads of this package, the work is repeated afterwards to count its statements
+    and, on PostgreSQL, its round trips.
     """
     row = (workloads.WORKLOADS | values.WORKLOADS | durable.WORKLOADS | hosted.WORKLOADS)[workload]
     once = row.build(engines.load(engine), size)
     first, spent = timed(once)
-    # Long work warms up while it runs, so it is measured once.
+    # Long work warms up while it runs, so it is measured only once.
     times, spent = ([first], spent) if spent > LONG else ([], 0.0)
     while spent < ENOUGH:
         seconds, passed = timed(once)

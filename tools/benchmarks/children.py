@@ -1,4 +1,4 @@
-"""Measuring processes with one database each, controlled line by line."""
+"""Measuring processes. Each has its own database and is controlled by lines of text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def start(module: str, url: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def ask(process: subprocess.Popen[str], interrupt: str) -> Any:
-    """Send a line to a process and return its response, one line of JSON."""
+    """Send a line to a process, and return its response, which is one line of JSON."""
     write_line(process, interrupt)
     return json.loads(read_line(process))
 
@@ -48,7 +48,10 @@ def write_line(process: subprocess.Popen[str], line: str = "") -> None:
 
 @contextmanager
 def database(name: str, *, keep: bool) -> Iterator[str]:
-    """Yield the URL of a PostgreSQL database, a new one unless it was kept."""
+    """Yield the URL of a PostgreSQL database.
+
+    The database is new unless an earlier run kept it.
+    """
     import psycopg
 
     with stores.postgres_server() as server:

@@ -42,7 +42,7 @@ class Counts:
 
 @contextmanager
 def counting() -> Iterator[Counts]:
-    """Count the operations of this OS thread's connection."""
+    """Count the database operations on the connection of the current OS thread."""
     counts = Counts()
     commit = connection.commit
 
@@ -59,7 +59,10 @@ def counting() -> Iterator[Counts]:
 
 
 class Trips:
-    """Round trips to PostgreSQL; several statements may share one."""
+    """Round trips to PostgreSQL.
+
+    Several statements may share one round trip.
+    """
 
     def __init__(self) -> None:
         self.trips = 0
@@ -67,14 +70,14 @@ class Trips:
 
 @contextmanager
 def counting_trips() -> Iterator[Trips]:
-    """Count how often this process waits for PostgreSQL."""
+    """Count the waits of this process for PostgreSQL."""
     from psycopg import Connection
 
     counts = Trips()
     wait = Connection.wait
 
     def counted_wait(self: Any, generator: Any, *rest: Any, **options: Any) -> Any:
-        # A pipeline counts once, because its statements are sent without waiting.
+        # A pipeline counts once, because its statements are sent without waiting for each result.
         counts.trips += self._pipeline is None or self._pipeline.level == 0
         return wait(self, generator, *rest, **options)
 
@@ -83,14 +86,16 @@ def counting_trips() -> Iterator[Trips]:
 
 
 def counted_trips(once: Callable[[], int]) -> dict[str, float]:
-    """Return the round trips to PostgreSQL per unit of one round."""
+    """Return the number of round trips to PostgreSQL per unit of one round."""
     with counting_trips() as counts:
         units = once()
     return {"trips": counts.trips / units}
 
 
 def counted(once: Callable[[], int]) -> dict[str, float]:
-    """Return the statements, writing transactions and bytes of payload per unit of one round."""
+    """Return the numbers of statements, writing transactions and payload bytes per unit of one
+    round.
+    """
     with counting() as counts:
         units = once()
     return {

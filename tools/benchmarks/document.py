@@ -1,6 +1,6 @@
-"""Writes the results of benchmarks into the tables of the documentation.
+"""Program that writes the results of benchmarks into the tables of the documentation.
 
-Each table is between two comments with its name.
+A table is placed between two comments that contain its name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .workloads import Workload
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Pages with their tables.
+#: Pages of the documentation, with the names of their tables.
 PAGES = {
     "docs/explanation/performance.md": ("overview",),
     "docs/explanation/benchmarks.md": ("targets", "growth"),
@@ -29,7 +29,7 @@ Results = Mapping[str, Mapping[str, Any]]
 
 
 class Line(NamedTuple):
-    """Row of the overview: the measured operation, and its workload per database."""
+    """A row of the overview: the measured operation, and the workload for each database."""
 
     words: str
     memory: str = ""
@@ -74,7 +74,7 @@ LINES = (
 
 
 def write_tables(rows: Rows, results: Results, root: Path = ROOT) -> list[str]:
-    """Write the tables into the pages below ``root``; return the names of the pages."""
+    """Write the tables into the pages below ``root``, and return the names of the pages."""
     for page, names in PAGES.items():
         path = root / page
         text = path.read_text()
@@ -85,7 +85,7 @@ def write_tables(rows: Rows, results: Results, root: Path = ROOT) -> list[str]:
 
 
 def replace_table(text: str, name: str, table: str) -> str:
-    """Return the page with the named table replaced."""
+    """Return the page with a new content of the named table."""
     start, end = f"<!-- benchmarks: {name} -->", "<!-- end of benchmarks -->"
     between = re.compile(f"(?<={re.escape(start)}\n).*?(?={re.escape(end)})", re.DOTALL)
     found, count = between.subn(lambda _: f"\n{table}\n\n", text)
@@ -100,19 +100,19 @@ def format_overview(rows: Rows, results: Results) -> str:
 
 
 def format_excerpt(rows: Rows, results: Results) -> str:
-    """Return the short table of ratios for the README."""
+    """Return the short table of ratios that the README contains."""
     return _format_lines([line for line in LINES if line.is_excerpt], results)
 
 
 def format_targets(rows: Rows, results: Results) -> str:
-    """Return all workloads with times, target, floor and verdict."""
+    """Return all workloads with their times, target, floor and verdict."""
     heads = ("Row", "Unit", "LangGraph, µs", "hitl-django, µs", "Floor, µs", "Ratio", "Target",
              "Floor ratio", "Result")  # fmt: skip
     return _format_table(heads, _targets(rows, results))
 
 
 def format_growth(rows: Rows, results: Results) -> str:
-    """Return the growth exponents of the workloads measured at several sizes."""
+    """Return the growth exponents of workloads that were measured at several sizes."""
     heads = ("Row", "n", "LangGraph", "hitl-django", "Floor")
     lines = [*_growth(rows, results)]
     if not lines:
@@ -135,7 +135,7 @@ def _format_lines(lines: Sequence[Line], results: Results) -> str:
 
     heads = ("Workload", "In memory", "SQLite", "PostgreSQL")
     cells = ((line, [*map(cell, (line.memory, line.sqlite, line.postgres))]) for line in lines)
-    # Omit rows without measurements.
+    # Omit rows that have no measurements.
     return _format_table(heads, ([line.words, *found] for line, found in cells if any(found)))
 
 
@@ -173,7 +173,7 @@ def _measured(
 
 
 def _spell_ratio(ratio: float) -> str:
-    """Format the ratio with two digits, the precision of a run."""
+    """Format the ratio with two digits, which is the precision of a run."""
     return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}".removesuffix(".0")
 
 

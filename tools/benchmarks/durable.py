@@ -1,7 +1,8 @@
 """Durable workloads: the same graphs, stored in SQLite and in PostgreSQL.
 
 Workloads with interrupts measure the whole package: ``services.start``, a worker's ``advance``,
-``services.decide`` and ``advance`` again, with run, message, interrupt, decision and audit entry.
+``services.decide`` and another ``advance``. This includes the run, the message, the interrupt, the
+decision and the audit log entries.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from .workloads import (
     wide_state,
 )
 
-_saver: Any = None  # kept, because its connection is used by the whole process
+_saver: Any = None  # The saver is kept, because the whole process uses its connection.
 
 
 def saver(engine: str, kind: str) -> Any:
-    """Return the engine's saver for this kind of database, with its tables created."""
+    """Return the engine's saver for this kind of database, after creating the saver's tables."""
     global _saver
     if engine != LANGGRAPH:
         set_up_django(kind)
@@ -67,15 +68,17 @@ def set_up_django(kind: str) -> None:
     import django
 
     url = stores.url(OURS, kind)
-    # The server keeps query plans, as for LangGraph's saver below.
+    # The server stores query plans, as with LangGraph's saver below.
     os.environ["DATABASE_URL"] = f"{url}&prepare_threshold=0" if kind == POSTGRES else url
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
-    logging.disable(logging.INFO)  # django-q2 logs every message
+    logging.disable(logging.INFO)  # django-q2 logs every message.
     django.setup()
 
 
 def _review(e: Any, n: int, kind: str, durability: str = "sync") -> Once:
-    """Run n threads to their interrupts, respond to each, and run them to the end."""
+    """Run n threads to their interrupts, respond to each interrupt, and run the threads to the
+    end.
+    """
     if e.engine == LANGGRAPH:
         return pause_and_resume(e, n, saver(e.engine, kind), durability)
     set_up_django(kind)
@@ -88,7 +91,7 @@ def _review(e: Any, n: int, kind: str, durability: str = "sync") -> Once:
     interrupts: list[str] = []
 
     def hear(interrupt_id: str, **about: Any) -> None:
-        # LangGraph returns interrupts from an invocation; this package calls a function.
+        # LangGraph returns interrupts from an invocation. This package calls a function instead.
         interrupts.append(interrupt_id)
 
     signals.interrupt_created.connect(hear, weak=False)
@@ -109,7 +112,7 @@ def _review(e: Any, n: int, kind: str, durability: str = "sync") -> Once:
 
 
 def _many_threads(e: Any, n: int, kind: str) -> Once:
-    """Run n threads to their interrupts, and then all of them from their responses to the end."""
+    """Run n threads to their interrupts. Then run all threads from their responses to the end."""
     if e.engine != OURS:
         return many_threads(e, n, saver(e.engine, kind))
     set_up_django(kind)
@@ -137,7 +140,10 @@ def _many_threads(e: Any, n: int, kind: str) -> Once:
 
 
 class _Decisions:
-    """Decide n interrupts over HTTP or with a bare view, without measuring their creation."""
+    """Decisions on n interrupts over HTTP or with a bare view.
+
+    Creating the interrupts is not measured.
+    """
 
     def __init__(self, e: Any, n: int, kind: str) -> None:
         set_up_django(kind)
@@ -175,7 +181,7 @@ class _Decisions:
 
 
 def _super_steps(work: Any, kind: str) -> Any:
-    """Return the builder of a workload whose floor is handwritten statements for its rows."""
+    """Return the builder of a workload whose floor is handwritten statements for the same rows."""
 
     def build(e: Any, n: int) -> Once:
         set_up_django(kind)
@@ -188,7 +194,10 @@ def _super_steps(work: Any, kind: str) -> Any:
 
 
 def _recording(e: Any, n: int, kind: str) -> Once:
-    """Run n steps with recorded updates; there is nothing to compare with."""
+    """Run n steps whose updates are stored as events.
+
+    LangGraph has nothing to compare with.
+    """
     set_up_django(kind)
     from hitl_django import models, services
     from hitl_django.graph_registry import registry
@@ -208,7 +217,10 @@ def _recording(e: Any, n: int, kind: str) -> Once:
 
 
 class Targets(NamedTuple):
-    """Minimum ratio to LangGraph's time or, if ``whole``, maximum ratio to the statements' time."""
+    """Minimum ratio to LangGraph's time.
+
+    If ``whole`` is set, it is the maximum ratio to the time of the statements alone.
+    """
 
     sequential: float
     messages: float
@@ -228,7 +240,7 @@ TARGETS = {
 def _with_saver(kind: str, work: Any, *options: Any) -> Any:
     """Return the builder of a workload that uses the engine's saver.
 
-    The floor is the statements of this package, executed by the driver alone.
+    The floor is the same statements, executed by the driver alone.
     """
 
     def build(e: Any, n: int) -> Once:
@@ -276,7 +288,7 @@ def _rows(kind: str, title: str) -> list[Workload]:
         return lambda e, n: work(e, n, kind, *options)
 
     def in_mode(durability: str) -> list[Workload]:
-        # Statements executed in another OS thread can't be replayed.
+        # Statements that another OS thread executed can't be replayed.
         is_replayed = durability == "exit"
         how = f"durability {durability}"
         return [

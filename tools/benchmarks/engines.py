@@ -1,4 +1,4 @@
-"""The two engines with the same names, so that each workload is written once."""
+"""The two engines with the same names, so that each workload is written only once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 LANGGRAPH, OURS = "langgraph", "hitl_django"
 ENGINES = (LANGGRAPH, OURS)
-#: No engine: the same rows, with handwritten statements.
+#: Name of the floor, i.e. the same rows written with handwritten statements.
 FLOOR = "floor"
 
-#: Names by LangGraph's modules, which this package provides under ``hitl_django``.
+#: Names by LangGraph's modules. This package has the same modules in ``hitl_django``.
 _NAMES = {
     "langgraph.graph": ("END", "START", "StateGraph"),
     "langgraph.types": ("Command", "Send", "interrupt"),
@@ -22,7 +22,10 @@ _NAMES = {
 
 
 def load(engine: str) -> Any:
-    """Import an engine and return its names; the floor uses this package to determine its work."""
+    """Import an engine and return its names.
+
+    The floor uses this package to find out which rows to write.
+    """
     found = SimpleNamespace(engine=engine)
     package = "" if engine == LANGGRAPH else f"{OURS}."
     for path, names in _NAMES.items():

@@ -1,12 +1,12 @@
-"""Measures the cost of runs in an empty database and in one with many threads.
+"""Program that measures the cost of runs in an empty database and in a database with many threads.
 
     python -m tools.benchmarks.filled [--threads N …] [--rounds N] [--json FILE] [--keep]
 
-The database is PostgreSQL: a new server from a wheel, or that of DATABASE_URL. With --keep the
-filled databases stay on that server for the next run. N threads are finished, and a tenth as many
-are waiting for review. The first table has the median times of operations on one run, the second
-the stored size of a finished thread. A million threads take 12 GB of disk space and a quarter of an
-hour.
+The database is PostgreSQL: a new server from a wheel, or the server in DATABASE_URL. With --keep,
+the filled databases stay on the server for the next run. N threads are finished, and a tenth of
+this number waits for review. The first table contains the median times of operations on one run,
+and the second table the stored size of a finished thread. A million threads take 12 GB of disk
+space and a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def times_table(times: dict[int, dict[str, dict[str, float]]]) -> str:
-    """Return the times in milliseconds, and the ratio of the fullest database."""
+    """Return the times in milliseconds, and the ratio of the largest database to the empty one."""
     counts = list(times)
     empty, full = times[counts[0]], times[counts[-1]]
     heads = "".join(f"{count:>12,}" for count in counts)
@@ -70,7 +70,7 @@ def times_table(times: dict[int, dict[str, dict[str, float]]]) -> str:
 
 
 def sizes_table(found: dict[str, list[float]], archived: list[float]) -> str:
-    """Return the size of a thread in each table, and in the archive."""
+    """Return the stored size of a thread in each table, and in the archive."""
     lines = [f"{'of a thread':24}{'rows':>10}{'bytes':>10}{'indexes':>10}"]
     total = [sum(column) for column in zip(*found.values(), strict=True)]
     for name, row in [*found.items(), ("all", total), ("archived", archived)]:
@@ -88,7 +88,9 @@ def costs_table(costs: dict[int, dict[str, float]]) -> str:
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:
-    """Fill a database of each size, and measure them in turn, so that other load affects all."""
+    """Fill a database of each size, and measure all of them alternately, so that other load affects
+    all.
+    """
     counts = sorted({0, *options.threads})
     with ExitStack() as stack:
         urls = {

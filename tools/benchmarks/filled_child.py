@@ -1,4 +1,6 @@
-"""Process of the benchmark of full databases, which fills or measures that of DATABASE_URL."""
+"""Process of the benchmark of filled databases, which fills or measures the database in
+DATABASE_URL.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
-#: Threads deleted, pruned or archived by one call of the retention.
+#: Number of threads that one call of retention deletes, prunes or archives.
 PORTION = 10
-#: Number of runs averaged for the costs.
+#: Number of runs over which costs are averaged.
 RUNS = 200
 
 
@@ -28,7 +30,8 @@ def main() -> None:
 
     import django
 
-    os.environ["DATABASE_URL"] += "&prepare_threshold=0"  # as recommended by the documentation
+    # The documentation recommends this option.
+    os.environ["DATABASE_URL"] += "&prepare_threshold=0"
     logging.disable(logging.INFO)
     django.setup()
     from tools.benchmarks import filled_rows
@@ -41,7 +44,7 @@ def main() -> None:
 
 
 def fill(threads: int) -> None:
-    """Create the threads, unless a previous run has."""
+    """Create the threads, unless an earlier run has created them."""
     from django.core.management import call_command
 
     from hitl_django.models import Thread
@@ -55,11 +58,11 @@ def fill(threads: int) -> None:
 
 
 def measure(repeat: int) -> None:
-    """Print sizes and costs, and then the times of a round for each line of input."""
+    """Print sizes and costs. Then print the times of a round for each line of input."""
     from tools.benchmarks import filled_rows
 
     sizes = filled_rows.measure_sizes()
-    Round().run(3)  # warm up caches
+    Round().run(3)  # Warms up caches.
     result = {
         "sizes": sizes,
         "archived": filled_rows.measure_archived(),
@@ -74,7 +77,7 @@ def measure(repeat: int) -> None:
 
 
 def measure_costs() -> dict[str, float]:
-    """Return the costs of one run, from its start over its interrupt to its end."""
+    """Return the costs of one run, from its start to its end, including its interrupt."""
     from tools.benchmarks import filled_rows
 
     before = filled_rows.read_server_meters()
@@ -88,14 +91,16 @@ def measure_costs() -> dict[str, float]:
 
 
 class Round:
-    """Operations on several runs from start to end, and the periodic jobs."""
+    """Operations on several runs, from their start to their end, and the periodic jobs."""
 
     def __init__(self, *, is_counted: bool = False) -> None:
         self.is_counted = is_counted
         self.found: dict[str, list[float]] = {}
 
     def run(self, repeat: int) -> dict[str, float]:
-        """Return the median time in milliseconds, or the median number of statements, of each."""
+        """Return the median time in milliseconds, or the median number of statements, of each
+        operation.
+        """
         from django.db import connection
 
         connection.force_debug_cursor = self.is_counted
@@ -152,7 +157,7 @@ class Round:
 
     @contextmanager
     def _claims_apart(self) -> Iterator[None]:
-        """Measure claims separately from the operations they are part of."""
+        """Measure claims separately from the operations that include them."""
         from hitl_django import run_leases
 
         claim = run_leases.claim

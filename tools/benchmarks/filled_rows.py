@@ -1,7 +1,8 @@
-"""Fills a PostgreSQL database with threads, by copying rows of real runs within the server.
+"""Filling of a PostgreSQL database with threads, which are copies of rows of real runs.
 
-One thread is run to its end and one to its interrupt by calls of a worker. All others are copies of
-their rows with different keys and earlier times, which includes tables and columns added later.
+Calls of a worker run one thread to its end, and one thread to its interrupt. All other threads are
+copies of their rows with other keys and earlier times. Tables and columns that are added later are
+therefore also filled.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from hitl_django.worker import runner
 GRAPH = "bench-filled"
 #: Number of finished threads per waiting thread.
 SHARE = 10
-#: Finished threads to archive, for measuring their size in the archive.
+#: Number of finished threads to archive, for measuring their size in the archive.
 ARCHIVED = 1000
 #: Number of days over which the threads were started.
 DAYS = 365
-#: Keys of copied threads are greater, in order of their end.
+#: Keys of copied threads are greater than this number and ordered by the end of the thread.
 FIRST_KEY = 1_000_000
-#: Ids of copied rows begin with at least this number, so that they sort before new ones.
+#: Ids of copied rows begin with this number or a greater one, and sort before new ids.
 FIRST = 0x10000000
 
 
@@ -47,7 +48,7 @@ class Refund(TypedDict, total=False):
 
 
 def register() -> None:
-    """Register a graph of three nodes, of which the second has an interrupt."""
+    """Register a graph with three nodes. The second node interrupts."""
 
     def check(state: Refund) -> Refund:
         return {"checked": state["cents"] < 100_000}
@@ -65,7 +66,7 @@ def register() -> None:
 
 
 def begin() -> services.RunInfo:
-    """Start a run, with an input stored as a separate row like those of all others."""
+    """Start a run whose input is stored in a separate row, like the inputs of all other runs."""
     given = {
         "customer": "Dana K.",
         "cents": 12_000,
@@ -77,27 +78,29 @@ def begin() -> services.RunInfo:
 
 
 def pause(run: services.RunInfo) -> Interrupt:
-    """Run to the interrupt."""
+    """Execute a run until its interrupt."""
     runner.advance(str(run.id))
     return Interrupt.objects.get(run=run.id)
 
 
 def finish(run: services.RunInfo, *, discussed: bool = False) -> None:
-    """Run to the interrupt and, with a response, to the end."""
+    """Execute a run until its interrupt and, after a response, until its end."""
     pending = pause(run)
     if discussed:
         services.comment(pending.pk, "It did come back.")
         create_review_link(pending.pk, name="Lena R.")
     services.decide(pending.pk, "respond", "yes", reason="It came back unopened.")
     if discussed:
-        # Sampling is random, so the row is created directly.
+        # Sampling is random, so create the row directly.
         SpotCheck.objects.create(interrupt=pending, decision=pending.decisions.get())
     runner.advance(str(run.id))
     assert Run.objects.get(pk=run.id).state == Run.State.SUCCEEDED
 
 
 def fill(threads: int) -> None:
-    """Create finished threads, and a tenth as many waiting ones, and update planner statistics."""
+    """Create finished threads and a tenth as many waiting threads, and update the planner's
+    statistics.
+    """
     copy_threads(threads)
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
@@ -106,12 +109,15 @@ def fill(threads: int) -> None:
 
 
 def copy_threads(threads: int, *, discussed: bool = False) -> None:
-    """Create threads without planner statistics; their interrupts may be ``discussed``."""
+    """Create threads without updating the planner's statistics.
+
+    With ``discussed``, the interrupts have comments.
+    """
     finished, waiting = begin(), begin()
     finish(finished, discussed=discussed)
     pause(waiting)
     with connection.cursor() as cursor:
-        # disables the triggers that look up each foreign key
+        # Disables the triggers that check foreign keys.
         cursor.execute("SET session_replication_role = replica")
         cursor.execute("SET synchronous_commit = off")
     _copy_thread(finished, "finished", FIRST_KEY, threads)
@@ -139,12 +145,12 @@ def _copy_rows(
     columns, values = list[str](), list[str]()
     for field in model._meta.concrete_fields:
         if field.primary_key and model is not Thread and not isinstance(field, models.UUIDField):
-            continue  # set by the sequence
+            continue  # The sequence sets this column.
         columns.append(quote(str(field.column)))
         values.append(_value(model, field, tag, first, count))
     table, key = quote(model._meta.db_table), quote(str(model._meta.pk.column))
     with connection.cursor() as cursor:
-        # Ordered by thread, so that indexes are filled as in production.
+        # Insert rows ordered by thread, so that indexes are filled as in production.
         cursor.execute(
             f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)} "
             f"FROM generate_series(1, {count}) k, {table} made WHERE made.{key} = ANY(%s) "
@@ -154,7 +160,7 @@ def _copy_rows(
 
 
 def _value(model: type[models.Model], field: Any, tag: str, first: int, count: int) -> str:
-    """Return the SQL for a column of the k-th copy."""
+    """Return the SQL expression for a column of the k-th copy."""
     own = "made." + connection.ops.quote_name(field.column)
     target = field.related_model if field.is_relation else model if field.primary_key else None
     if target is Thread:
@@ -176,13 +182,13 @@ def _uuid(own: str, tag: str) -> str:
 
 
 def age_a_shape() -> None:
-    """Create an old graph structure without any runs."""
+    """Create an old graph structure to which no run refers."""
     GraphShape.objects.get_or_create(fingerprint="unused", graph=GRAPH, shape={})
     GraphShape.objects.update(created_at=Now() - timedelta(days=2))
 
 
 def age_threads(count: int) -> float:
-    """Move the end of ``count`` threads into the past; return their age in days."""
+    """Move the end of ``count`` threads into the past, and return their age in days."""
     days = 2 * DAYS
     for _ in range(count):
         finish(run := begin())
@@ -193,7 +199,7 @@ def age_threads(count: int) -> float:
 
 
 def measure_archived() -> list[float]:
-    """Archive some of the finished threads, and return the size of one."""
+    """Archive some of the finished threads, and return the size of one archived thread."""
     archive_ended(1, ARCHIVED)
     with connection.cursor() as cursor:
         cursor.execute(
@@ -207,9 +213,9 @@ def measure_archived() -> list[float]:
 
 
 def read_server_meters() -> dict[str, float]:
-    """Return the bytes of WAL written by the server, and the CPU time of its backend.
+    """Return the number of WAL bytes that the server has written, and the CPU time of its backend.
 
-    The CPU time is available only if the server is on this machine.
+    The CPU time is available only if the server runs on the same machine.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0'), pg_backend_pid()")
@@ -223,9 +229,9 @@ def read_server_meters() -> dict[str, float]:
 
 
 def measure_sizes() -> dict[str, list[float]]:
-    """Return rows and bytes of a finished thread in each table and its indexes.
+    """Return the rows and bytes of a finished thread in each table and its indexes.
 
-    The waiting threads, a tenth as many, are included.
+    The sizes include the waiting threads, a tenth as many.
     """
     found = {}
     threads = max(1, Thread.objects.count())

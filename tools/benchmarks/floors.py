@@ -1,7 +1,7 @@
-"""Floor of durable runs: the rows of their super-steps, written with the driver alone.
+"""Floor of durable runs: the rows of their super-steps, written by the driver alone.
 
-On PostgreSQL the statements of a super-step are sent in a pipeline with one round trip, like those
-of this package.
+On PostgreSQL, the statements of a super-step are sent in a pipeline with one round trip, as in this
+package.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from .replaying import BEGIN, marked
 from .stores import SQLITE
 from .workloads import Once
 
-Step = list[tuple[str, list[Any]]]  # statements and their parameters
+Step = list[tuple[str, list[Any]]]  # The statements of a super-step with their parameters.
 
-THREAD = object()  # placeholder of the thread's key in parameters
+THREAD = object()  # Placeholder for the thread's key in parameters.
 _FILLED_IN = ("id", "created_at")
 
 _threads = itertools.count()
 
 
 def super_steps(kind: str, run: Once, n: int) -> Once:
-    """Write the rows of a run with ``n`` super-steps, one transaction for each super-step."""
+    """Write the rows of a run with ``n`` super-steps, using one transaction per super-step."""
     run()
     steps = [[(marked(text, kind), values) for text, values in step] for step in _steps()]
     begin, commit = marked(BEGIN[kind], kind), marked("COMMIT", kind)
@@ -47,7 +47,9 @@ def super_steps(kind: str, run: Once, n: int) -> Once:
 
 
 def _connect(kind: str) -> Any:
-    """Return functions that execute one statement and several statements."""
+    """Return a function that executes one statement, and a function that executes several
+    statements.
+    """
     database = stores.url(OURS, kind)
     if kind != SQLITE:
         import psycopg
@@ -68,7 +70,7 @@ def _new_thread() -> int:
 
 
 def _steps() -> list[Step]:
-    """Return the rows stored by the newest thread's steps, in order."""
+    """Return the rows that the super-steps of the newest thread stored, in order."""
     from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite, Thread
 
     thread = Thread.objects.latest("pk")

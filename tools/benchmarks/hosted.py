@@ -1,6 +1,6 @@
-"""Graphs of LangGraph with this package's checkpointer, compared with LangGraph's own.
+"""LangGraph graphs with this package's checkpointer, compared with LangGraph's own checkpointer.
 
-Both run the same graph with the same engine; only the checkpointer differs.
+LangGraph's engine runs the same graph with both checkpointers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Long threads: cost of storing a step, and of reading state and history."""
+"""Long threads: the cost of storing a step, and of reading the state and the history."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ PAGE = 10
 
 
 class Talk(TypedDict):
-    """Messages that grow by one in each step."""
+    """Messages.
+
+    Each step adds one message.
+    """
 
     messages: Annotated[list[dict[str, str]], operator.add]
     count: int
 
 
 def _counting(e: Any, state: Any, node: Any, n: int, saver: Any) -> Any:
-    """Return a graph with one node, run n times."""
+    """Return a graph whose only node runs n times."""
     graph = e.StateGraph(state).add_node("node", node).add_edge(e.START, "node")
     graph.add_conditional_edges("node", lambda seen: "node" if seen["count"] < n else e.END)
     return graph.compile(checkpointer=saver)
@@ -43,7 +46,7 @@ def messages(e: Any, n: int, saver: Any) -> Once:
 
 
 def _long_thread(e: Any, n: int, saver: Any) -> tuple[Any, Any]:
-    """Return a graph and the config of a thread with n steps and a small state."""
+    """Return a graph, and the config of a thread with n steps and a small state."""
     graph = _counting(e, Count, lambda state: {"count": state["count"] + 1}, n, saver)
     config = on_thread(n)
     graph.invoke({"count": 0, "note": "x"}, config)

@@ -1,13 +1,15 @@
-"""Measures the review queue with 10,000 and with 1,000,000 interrupts, a tenth of them pending.
+"""Program that measures the review queue with 10,000 and with 1,000,000 interrupts.
+
+A tenth of the interrupts is pending.
 
     python -m tools.benchmarks.queue [--sizes 10000 1000000] [--rounds N] [--json FILE] [--keep]
 
-The database is PostgreSQL: a new server from a wheel, or that of DATABASE_URL. With --keep the
-filled databases stay on that server for the next run. The benchmark measures the median time of
+The database is PostgreSQL: a new server from a wheel, or the server in DATABASE_URL. With --keep,
+the filled databases stay on the server for the next run. The benchmark measures the median time of
 whole requests as sent by a reviewer's browser, without the network. Pages show the same number of
-rows at each size, so the ratio is that of finding them. With fewer than 5,000 interrupts the counts
-next to the list are below their limits. Exits with 1 if a request for pending rows takes more than
-1.5 times as long at the largest size.
+rows at each size, so the ratio compares the times for finding these rows. With fewer than 5,000
+interrupts, the counts next to the list are below their limits. Exits with 1 if a request for
+pending rows takes more than 1.5 times as long at the largest size.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ CHILD = f"{__package__}.queue_child"
 TIMEOUT = 3600
 TARGET = 1.5
 SIZES = (10_000, 1_000_000)
-#: Number of processes that claim at the same time.
+#: Number of processes that claim concurrently.
 AT_ONCE = 8
 
 
@@ -43,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def is_over(found: dict[int, dict[str, Any]], name: str) -> bool:
-    """Return whether a row with a target exceeds it."""
+    """Return whether a row with a target exceeds this target."""
     return name not in PAST and _ratio(found, name) > TARGET
 
 
@@ -65,8 +67,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def table(found: dict[int, dict[str, Any]]) -> str:
-    """Return times in milliseconds, the ratio of the largest size, and the maximum number of
-    queries.
+    """Return the times in milliseconds, the ratio of the largest size to the smallest, and the
+    maximum number of queries.
     """
     sizes = list(found)
     heads = "".join(f"{size:>12,}" for size in sizes)
@@ -82,8 +84,8 @@ def table(found: dict[int, dict[str, Any]]) -> str:
 
 
 def measured(options: argparse.Namespace) -> dict[int, dict[str, Any]]:
-    """Fill a database of each size, and measure each row at all sizes in turn, so that other load
-    affects all.
+    """Fill a database of each size, and measure each row at all sizes alternately, so that other
+    load affects all.
     """
     found: dict[int, dict[str, Any]] = {size: {} for size in options.sizes}
     with ExitStack() as stack:
@@ -115,7 +117,7 @@ def _middle(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _taken_at_once(url: str, size: int) -> dict[str, Any]:
-    """Claim from several processes at once, and check that no interrupt is claimed twice."""
+    """Claim concurrently in several processes, and check that no interrupt is claimed twice."""
     count = max(2, min(20, size // 10_000))
     processes = [children.start(CHILD, url, "--take", str(count)) for _ in range(AT_ONCE)]
     try:

@@ -1,4 +1,4 @@
-"""Process of the queue's benchmark, which fills or measures the database of DATABASE_URL."""
+"""Process of the queue's benchmark, which fills or measures the database in DATABASE_URL."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ PAGES = {
     "API: statistics": API + "stats/",
 }
 
-#: Lists of closed interrupts. Searches are limited to 10,000 rows, and Insights counts all rows.
-#: They take longer and have no target.
+#: Lists of closed interrupts. They take longer than the queue and have no target, because searches
+#: read up to 10,000 rows, and Insights counts all rows.
 PAST = {
     "all requests, search": "/admin/hitl_django/interrupt/?q=unicorn",
     "decisions, search": "/admin/hitl_django/decision/?q=unicorn",
@@ -51,7 +51,7 @@ PAST = {
     "looking back": "/admin/hitl_insights/spotcheck/reports/",
 }
 
-#: Lists with update requests, as sent by an open page.
+#: Lists for which an open page sends update requests.
 OPEN_LISTS = ("list", "free", "group", "search in payloads")
 
 Row = tuple[Callable[[], Any], Callable[[], Any]]
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def fill(size: int) -> None:
-    """Create the interrupts, unless a previous run has."""
+    """Create the interrupts, unless an earlier run has created them."""
     from django.core.management import call_command
 
     from tools.benchmarks import queue_rows
@@ -90,12 +90,15 @@ def fill(size: int) -> None:
 
 
 def take(count: int) -> None:
-    """Claim interrupts concurrently with other processes; keep the claims until the next line."""
+    """Claim interrupts concurrently with other processes.
+
+    The claims are released at the next line of input.
+    """
     from hitl_django import services
     from tools.benchmarks import queue_rows
 
     reviewer, _ = queue_rows.found() or (None, None)
-    services.queue_counts(reviewer)  # warm up imports and connections
+    services.queue_counts(reviewer)  # Warms up imports and connections.
     print("ready", flush=True)
     sys.stdin.readline()
     taken, times = [], []
@@ -110,7 +113,7 @@ def take(count: int) -> None:
 
 
 def measure(repeat: int) -> None:
-    """Print the names of rows, and then the times of each row named by a line of input."""
+    """Print the names of the rows. Then print the times of each row that a line of input names."""
     from django.test import Client, override_settings
     from django.test.utils import setup_test_environment
 
@@ -170,7 +173,7 @@ def _calls(reviewer: Any) -> dict[str, Row]:
 
 
 def _timed(act: Callable[[], Any], undo: Callable[[], Any], repeat: int) -> dict[str, Any]:
-    """Return the median time in milliseconds, and the number of queries.
+    """Return the median time in milliseconds and the number of queries.
 
     The first call is not measured.
     """

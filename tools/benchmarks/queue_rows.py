@@ -1,7 +1,7 @@
-"""Fills a PostgreSQL database with interrupts, by copying rows within the server.
+"""Filling of a PostgreSQL database with interrupts, by copying rows within the server.
 
-One row of each table is created by the models; the others are copies with changes. Columns added
-later are therefore filled, too.
+The models create one row of each table. All other rows are copies with changes, so columns that are
+added later are also filled.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from django.utils import timezone
 
 from hitl_django.models import Decision, Interrupt, Run, Thread
 
-#: Interrupts of one thread, of which the first is pending.
+#: Number of interrupts per thread. The first interrupt of each thread is pending.
 EACH = 10
-#: Number of rows of a rare kind, the same at every size.
+#: Number of rows of a rare kind, independent of the size.
 FEW = 20
 
-#: Reason of all interrupts.
+#: The reason of all interrupts.
 WHY = "The customer sent it back. " * 20
-#: SQL expression for the grams of a search text.
+#: SQL expression that computes the grams of a search text.
 GRAMS = (
     "(SELECT string_agg(DISTINCT gram, ' ') FROM unnest(string_to_array(trim({text}), ' ')) word, "
     "LATERAL (SELECT substr(word, at, 3) FROM generate_series(1, length(word) - 2) at "
@@ -32,7 +32,10 @@ GRAPHS = "(ARRAY['typed', 'approval'])[1 + (k / 8) % 2]"
 
 
 def fill(size: int) -> tuple[User, Group]:
-    """Create ``size`` interrupts; return a reviewer who can view them, and a group with many."""
+    """Create ``size`` interrupts.
+
+    Returns a reviewer who can view them, and a group to which many are assigned.
+    """
     reviewer, other = _people()
     group = Group.objects.create(name="Refund desk")
     _copy(_thread(), {"id": "1000 + k", "thread_id": "'thread-' || k"}, size // EACH)
@@ -62,14 +65,17 @@ def fill(size: int) -> tuple[User, Group]:
 
 
 def found() -> tuple[User, Group] | None:
-    """Return the same for a database filled previously."""
+    """Return the reviewer and the group if the database was filled before, otherwise None."""
     reviewer = User.objects.filter(username="rita").first()
     return reviewer and (reviewer, Group.objects.get(name="Refund desk"))
 
 
 def _asked(waiting: int, reviewer: User, other: User, group: Group) -> dict[str, str]:
-    """Return the changes per interrupt as SQL: n is its number, k that of its thread."""
-    far = waiting // FEW  # distance between rows of the same rare kind
+    """Return the changes of each interrupt as SQL.
+
+    n is the number of the interrupt, and k the number of its thread.
+    """
+    far = waiting // FEW  # Distance between two rows of the same rare kind.
 
     def rare(kind: int, value: str, otherwise: str) -> str:
         return f"CASE WHEN n % {EACH} = 0 AND k % {far} = {kind} THEN {value} ELSE {otherwise} END"
@@ -80,7 +86,7 @@ def _asked(waiting: int, reviewer: User, other: User, group: Group) -> dict[str,
         4, "'Show a zebra to customer ' || n || '?'", "'Refund order ' || n || ' to customer?'"
     )
     written = rare(0, "'Her fountains and mountains. '", "''") + f" || '{WHY}'"
-    # Equivalent to build_search_text and build_grams.
+    # The SQL is equivalent to build_search_text and build_grams.
     searched = f"lower(' ' || regexp_replace({titled} || ' ask ' || {written}, '\\W+', ' ', 'g'))"
     return {
         "id": "md5('question' || n)::uuid",
@@ -112,11 +118,14 @@ _MADE: dict[Any, Any] = {}
 
 
 def _copy(row: Any, changes: dict[str, str], count: int) -> None:
-    """Copy a row ``count`` times with these changes, which are constants of this module."""
+    """Copy a row ``count`` times.
+
+    The changes are SQL constants of this module.
+    """
     table = connection.ops.quote_name(row._meta.db_table)
     columns = [field.column for field in row._meta.concrete_fields]
     names = ", ".join(connection.ops.quote_name(column) for column in columns)
-    # A thread's rows are numbered by k, those of an interrupt by n.
+    # Rows of threads are numbered by k, and rows of interrupts by n.
     numbers = f"SELECT n, n / {EACH} AS k FROM generate_series(0, %s) n"
     if row._meta.model in (Thread, Run):
         numbers = "SELECT k AS n, k FROM generate_series(0, %s) k"
@@ -125,7 +134,8 @@ def _copy(row: Any, changes: dict[str, str], count: int) -> None:
         f"({changes[column]})" if column in changes else "made." + connection.ops.quote_name(column)
         for column in columns
     )
-    # Pending rows are stored last, as in production: a sequential scan reads all closed ones first.
+    # Pending rows are stored last, as in production. A sequential scan then reads all closed rows
+    # first.
     with connection.cursor() as cursor:
         cursor.execute(
             f"INSERT INTO {table} ({names}) SELECT {values} "

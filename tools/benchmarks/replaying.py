@@ -1,6 +1,6 @@
-"""Floor of durable work: the same statements again, executed by the driver alone.
+"""Floor of durable work: the same statements, executed again by the driver alone.
 
-On PostgreSQL the statements of a transaction are sent in a pipeline with one round trip.
+On PostgreSQL, the statements of a transaction are sent in a pipeline with one round trip.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from .engines import OURS
 from .stores import POSTGRES, SQLITE
 from .workloads import Once, check
 
-Statement = tuple[Any, Any]  # its text and its parameters
+Statement = tuple[Any, Any]  # The text of a statement, and its parameters.
 
-#: Statement that begins a writing transaction.
+#: Statement that begins a writing transaction, by database.
 BEGIN = {SQLITE: "BEGIN IMMEDIATE", POSTGRES: "BEGIN"}
 
 
 class Replayed:
     """Replay of the statements and transactions of ``once``.
 
-    Before each round the rows are removed and the sequence of thread keys is reset. The values then
-    refer to the same rows, and every condition matches again.
+    Before each round, the rows are deleted, and the sequence of thread keys is reset. The
+    parameters then refer to the same rows, and every condition matches again.
     """
 
     def __init__(self, kind: str, once: Once) -> None:
@@ -35,7 +35,7 @@ class Replayed:
         self.kind = kind
         newest = Thread.objects.order_by("-pk").first()
         self.last = 0 if newest is None else newest.pk
-        once()  # warm up caches
+        once()  # Warms up caches.
         self.prepare()
         with _recorded(kind) as statements:
             self.units = once()
@@ -58,7 +58,7 @@ class Replayed:
             else:
                 sequence = "setval(pg_get_serial_sequence('hitl_django_thread', 'id'), %s, false)"
                 cursor.execute(f"SELECT {sequence}", [self.last + 1])
-                # Otherwise each lookup would scan dead rows with the same key.
+                # Without this, each lookup would scan dead rows with the same key.
                 cursor.execute(f"VACUUM {', '.join(_list_tables())}")
 
     def __call__(self) -> int:
@@ -68,7 +68,9 @@ class Replayed:
         return self.units
 
     def _count_rows(self) -> tuple[int, int]:
-        """Return the numbers of checkpoints and ended runs, which prove complete storage."""
+        """Return the numbers of checkpoints and of ended runs, which show that everything was
+        stored.
+        """
         from hitl_django.models import Checkpoint, Run
 
         ended = Run.objects.filter(thread__gt=self.last, state=Run.State.SUCCEEDED)
@@ -83,7 +85,7 @@ def _list_tables() -> list[str]:
 
 @contextmanager
 def _recorded(kind: str) -> Iterator[list[Statement]]:
-    """Yield a list of the statements executed by this OS thread's connection."""
+    """Yield a list to which the statements of this OS thread's connection are added."""
     from django.db import connection
 
     found: list[Statement] = []
@@ -111,7 +113,10 @@ def _recorded(kind: str) -> Iterator[list[Statement]]:
 
 
 def _group(statements: list[Statement], kind: str) -> list[list[Statement]]:
-    """Return the statements by transaction; one in autocommit mode is a transaction of its own."""
+    """Return the statements grouped by transaction.
+
+    In autocommit mode, each statement is a separate transaction.
+    """
     begin, commit = marked(BEGIN[kind], kind), marked("COMMIT", kind)
     groups: list[list[Statement]] = []
     inside = False
@@ -124,14 +129,14 @@ def _group(statements: list[Statement], kind: str) -> list[list[Statement]]:
 
 
 def marked(sql: str, kind: str) -> str | bytes:
-    """Return a statement with the driver's placeholders."""
+    """Return a statement with the placeholders of the driver."""
     from hitl_django.db.raw_cursor import with_numbers, with_question_marks
 
     return with_question_marks(sql) if kind == SQLITE else with_numbers(sql)
 
 
 def _driver(kind: str) -> Any:
-    """Return a function that executes a transaction on another connection and fetches its rows."""
+    """Return a function that executes a transaction on a second connection and fetches its rows."""
     database = stores.url(OURS, kind)
     if kind == SQLITE:
         import sqlite3

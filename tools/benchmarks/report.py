@@ -1,4 +1,4 @@
-"""Table of measurements and fit of their growth."""
+"""Table of measurements, and estimation of their growth."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from .workloads import Workload
 
 
 def summary(times: Mapping[str, Sequence[float]], against: str = LANGGRAPH) -> dict[str, Any]:
-    """Return the medians of the engines in microseconds, and the median of the paired ratios.
+    """Return the medians of both engines in microseconds, and the median of the paired ratios.
 
-    The n-th runs of both engines follow each other, so their ratio is least affected by other load.
+    The n-th runs of both engines are executed one after the other. Their ratio is therefore least
+    affected by other load.
     """
     found: dict[str, Any] = {
         engine: statistics.median(values) * 1e6 for engine, values in times.items() if values
@@ -31,7 +32,10 @@ def summary(times: Mapping[str, Sequence[float]], against: str = LANGGRAPH) -> d
 
 
 def slope(points: Mapping[int, float]) -> float | None:
-    """Return the exponent p of ``total time ~ n ** p``, fitted on a log-log scale."""
+    """Return the exponent p of ``total time ~ n ** p``, fitted on a log-log scale.
+
+    Returns None if there are too few points.
+    """
     if len(points) < 2:
         return None
     xs = [math.log(n) for n in points]
@@ -43,7 +47,7 @@ MET, MET_BY_FLOOR, SHORT = "met", "met by the floor", "short"
 
 
 def verdict(row: Workload, found: Mapping[str, Any]) -> str:
-    """Return whether a row meets its target, or is within ``allowance`` of its floor."""
+    """Return whether a row meets its target or is within ``allowance`` of its floor."""
     ratio = found["ratio"]
     if row.against == FLOOR:
         return MET if ratio <= row.target else SHORT
@@ -54,7 +58,7 @@ def verdict(row: Workload, found: Mapping[str, Any]) -> str:
 
 
 def spell_target(row: Workload) -> str:
-    """Return the target as text: a minimum speed-up or a maximum slow-down."""
+    """Return the target as text: the minimum speed-up or the maximum slow-down."""
     return f"{'≤' if row.against == FLOOR else '≥'} {row.target:g}"
 
 
@@ -66,7 +70,7 @@ HEAD = (
 
 
 def line(row: Workload, found: Mapping[str, Any], error: str = "") -> str:
-    """Return a row of the table."""
+    """Return one row of the table."""
     start = f"{row.title:54} {row.unit:>11}"
     if error:
         return f"{start}  {error}"
@@ -85,7 +89,7 @@ def line(row: Workload, found: Mapping[str, Any], error: str = "") -> str:
 
 
 def spell_counts(found: Mapping[str, Any]) -> str:
-    """Return the available counts as text."""
+    """Return the counts that are available, as text."""
     if "statements" not in found:
         return ""
     text = f"{found['statements']:.1f}, {found['transactions']:.1f}, {found['bytes']:,.0f}"

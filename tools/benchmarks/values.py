@@ -1,4 +1,4 @@
-"""Cost of values: encoding one, and storing a growing list of them.
+"""Cost of values: encoding a value, and storing a growing list of values.
 
 Typical results of searches, tools and models are nested values of plain JSON.
 """
@@ -17,16 +17,16 @@ ENCODED = 20
 
 
 def make_nested(at: int, scale: int = 1) -> dict[str, Any]:
-    """Return 5 lists of 5 lists of 25 values, repeated ``scale`` times: about 3 KB each.
+    """Return a list of nested values of about 3 KB, repeated ``scale`` times.
 
-    The values are integers, floats, words and None.
+    Each consists of 5 lists of 5 lists of 25 integers, floats, words and None.
     """
     cells = [at / 3, at * 70_001, f"word {at}", None, at % 2 == 0]
     rows = [[[cells * 5 for _ in range(5)] for _ in range(5)] for _ in range(scale)]
     return {"id": at, "rows": rows[0] if scale == 1 else rows}
 
 
-# One value, encoded.
+# Encoding of a single value.
 
 
 def _numbers(n: int) -> Any:
@@ -72,14 +72,17 @@ def _encoding(make: Callable[[int], Any]) -> Callable[[Any, int], Once]:
 
 
 class Nested(TypedDict):
-    """A list that grows by the result of a search or a model."""
+    """A list that grows by one result of a search or a model in each step."""
 
     found: Annotated[list[dict[str, Any]], operator.add]
     turn: int
 
 
 def growing(e: Any, n: int, saver: Any, scale: int = 1) -> Once:
-    """Add a value to a list in each of n steps, without measuring its creation."""
+    """Add a value to a list in each of n steps.
+
+    Creating the value is not measured.
+    """
     made = [make_nested(at, scale) for at in range(n + 1)]
 
     def step(state: Nested) -> dict[str, Any]:
@@ -97,14 +100,17 @@ def growing(e: Any, n: int, saver: Any, scale: int = 1) -> Once:
 
 
 class Boxed(TypedDict):
-    """A dict in one channel that grows by such a value in each step."""
+    """A dict in one channel that grows by one nested value in each step."""
 
     box: Annotated[dict[str, Any], operator.or_]
     turn: int
 
 
 def boxed(e: Any, n: int, saver: Any) -> Once:
-    """Add a value to a dict in each of n steps, without measuring its creation."""
+    """Add a value to a dict in each of n steps.
+
+    Creating the value is not measured.
+    """
     made = [make_nested(at) for at in range(n + 1)]
 
     def step(state: Boxed) -> dict[str, Any]:
@@ -123,7 +129,10 @@ def boxed(e: Any, n: int, saver: Any) -> Once:
 
 
 def sized(e: Any, n: int, saver: Any) -> Once:
-    """Add a value of n times 3 KB to a list in each of a few steps; the unit is its size."""
+    """Add a value of n times 3 KB to a list in each of a few steps.
+
+    The unit is the size of the value.
+    """
     once = growing(e, STEPS, saver, n)
 
     def scaled() -> int:
@@ -133,7 +142,7 @@ def sized(e: Any, n: int, saver: Any) -> Once:
 
 
 def _encoded_by_hand(n: int, scale: int) -> Once:
-    """Encode each step's addition, and finally the whole list, with msgpack."""
+    """Encode the addition of each step and, at the end, the whole list with msgpack."""
     import ormsgpack
 
     made = [make_nested(at, scale) for at in range(n + 1)]
@@ -172,10 +181,11 @@ def _sized(e: Any, n: int) -> Once:
     return lambda: once() * n
 
 
-#: Values of half a megabyte; 20 of them are within the 16 MB limit of a value.
+#: Scale of values of half a megabyte, and their number. 20 of them are within the limit of 16 MB
+#: for a value.
 LARGE, FEW = 170, 20
 
-#: Number of steps that add one value each, and the sizes of the value: 3 KB to 300 KB.
+#: Number of steps that each add one value, and the scales of the value (3 KB to 300 KB).
 STEPS, SIZES = 10, (1, 10, 100)
 
 WORKLOADS: dict[str, Workload] = {

@@ -1,7 +1,7 @@
-"""The workloads: each is a function of the names common to both engines.
+"""The workloads: functions of the names that both engines have.
 
-It builds a graph of size ``n`` and returns a function. Each call of that function does the work
-once and returns the number of units. It also checks its own result, so that both engines do the
+A workload builds a graph of size ``n`` and returns a function. Each call of this function does the
+work once and returns the number of units. It also checks the result, so that both engines do the
 same work.
 """
 
@@ -21,8 +21,8 @@ from .engines import FLOOR, LANGGRAPH
 
 Once = Callable[[], int]
 
-WIDTH = 300  # number of keys in wide states
-THREADS = 20  # threads per run of the pausing workload
+WIDTH = 300  # Number of keys in wide states.
+THREADS = 20  # Number of threads per run of the workload with pauses.
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Workload:
     ``size`` is the n of the row, ``growth`` the sizes for fitting the slope. ``unit`` names the
     unit of the work. ``target`` is the minimum ratio of LangGraph's time to ours. If ``against`` is
     the floor, it is the maximum ratio of our time to that of the same rows with handwritten
-    statements. With ``floor``, the statements, saver calls or nodes alone are measured, too. If the
-    target is below that, our time may be ``allowance`` times the floor.
+    statements. With ``floor``, the statements, saver calls or nodes alone are also measured. If the
+    target is below the floor, our time may be ``allowance`` times the floor.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Workload:
     unit: str
     target: float
     growth: tuple[int, ...] = (10, 100, 1000)
-    store: str = ""  # "sqlite" or "postgres" for durable work
+    store: str = ""  # Database of durable work: "sqlite" or "postgres".
     against: str = LANGGRAPH
     floor: bool = False
     allowance: float = 1.3
 
 
-# The database outlives the process, so thread ids include an id of the process.
+# The database outlives the process, so thread ids contain an id of the process.
 _process = uuid4().hex[:12]
 _threads = itertools.count()
 
@@ -63,20 +63,20 @@ def on_thread(limit: int) -> dict[str, Any]:
 
 
 def check(found: Any, expected: Any) -> None:
-    """Stop the measurement if an engine's result is wrong."""
+    """Raise an error if the result of an engine is wrong."""
     if found != expected:
         raise AssertionError(f"The result is {str(found)[:100]}, not {str(expected)[:100]}.")
 
 
 @functools.cache
 def _runner() -> asyncio.Runner:
-    """Keep one event loop, and therefore its OS threads, like a server."""
+    """Return a runner that keeps one event loop and its OS threads, like a server does."""
     runner = asyncio.Runner()
     atexit.register(runner.close)
     return runner
 
 
-# One node after another.
+# Nodes that run one after the other.
 
 
 class Count(TypedDict):
@@ -93,7 +93,7 @@ async def _add_one_async(state: Count) -> dict[str, Any]:
 
 
 def chain(e: Any, n: int, node: Callable[..., Any] = _add_one, state: Any = Count) -> Any:
-    """Return the builder of a graph of ``n`` nodes in a row."""
+    """Return the builder of a graph with ``n`` sequential nodes."""
     graph = e.StateGraph(state)
     before = e.START
     for at in range(n):
@@ -119,7 +119,10 @@ def short(e: Any, n: int) -> Once:
 
 
 def _by_hand(n: int) -> Once:
-    """Call the nodes without a graph, each with a state of its own."""
+    """Call the nodes without a graph.
+
+    Each node gets a new state.
+    """
     nodes = [_add_one] * n
 
     def once() -> int:
@@ -155,7 +158,7 @@ def sequential_streamed(e: Any, n: int, mode: str | list[str] = "updates") -> On
 
 
 def sequential_tokens(e: Any, n: int) -> Once:
-    """Stream model tokens from nodes that call no model."""
+    """Stream model tokens from nodes that don't call a model."""
     return sequential_streamed(e, n, ["updates", "messages"])
 
 
@@ -175,7 +178,10 @@ def short_saved(e: Any, n: int) -> Once:
 
 
 def _or_its_commits(e: Any, n: int, build: Callable[[Any, int, Any], Once]) -> Once:
-    """Return the work with a saver in memory; for the floor, only the saver's calls."""
+    """Return the work with an in-memory saver.
+
+    For the floor, only the saver's calls are made.
+    """
     if e.engine != FLOOR:
         return build(e, n, e.InMemorySaver())
     commits: list[Any] = []
@@ -206,7 +212,7 @@ def compiling(e: Any, n: int) -> Once:
     return once
 
 
-# Many tasks at once.
+# Many concurrent tasks.
 
 
 class Fan(TypedDict):
@@ -283,7 +289,7 @@ async def _end_async(state: Inner) -> dict[str, Any]:
 
 
 def _inner(e: Any, steps: int, is_async: bool = False) -> Any:
-    """Return the subgraph for each item."""
+    """Return the subgraph that processes one item."""
     inner = chain(e, steps - 1, _step_async if is_async else _step, Inner)
     inner.add_node("last", _end_async if is_async else _end)
     inner.add_edge(f"node{steps - 2}", "last")
@@ -300,12 +306,15 @@ def _fan_subgraphs(e: Any, n: int, steps: int, saver: Any = None) -> Once:
 
 
 def fan_out_subgraphs(e: Any, n: int) -> Once:
-    """Run each item through a subgraph of twelve nodes."""
+    """Process each item in a subgraph with twelve nodes."""
     return _fan_subgraphs(e, n, 12)
 
 
 def fan_out_small(e: Any, n: int) -> Once:
-    """Run each item through a subgraph of four nodes, where starting a subgraph matters more."""
+    """Process each item in a subgraph with four nodes.
+
+    Starting the subgraph is a larger part of the work.
+    """
     return _fan_subgraphs(e, n, 4)
 
 
@@ -318,7 +327,7 @@ def fan_out_small_saved(e: Any, n: int) -> Once:
 
 
 def _fan_nodes(e: Any, n: int, saver: Any) -> Once:
-    """Use each item's subgraph as the node itself."""
+    """Use the subgraph of each item directly as the node."""
     return _fan(e, n, saver, _inner(e, 4))
 
 
@@ -346,7 +355,7 @@ class Boxed(TypedDict):
 
 
 def wide_state(e: Any, n: int, saver: Any) -> Once:
-    """Change one of many keys in each of n nodes."""
+    """Change one of many state keys in each of n nodes."""
 
     def node(at: int) -> Callable[[Any], Any]:
         key = f"key{at % WIDTH}"
@@ -422,11 +431,14 @@ def pydantic_state(e: Any, n: int) -> Once:
     return once
 
 
-# Messages.
+# Agents with messages.
 
 
 def react(e: Any, n: int) -> Once:
-    """Call a tool by a model n/2 times; the messages stay in the state."""
+    """Let a model call a tool n/2 times.
+
+    The messages stay in the state.
+    """
 
     messages = Annotated[list[Any], e.add_messages]
     talk: Any = TypedDict("Talk", {"messages": messages, "turn": int})
@@ -464,9 +476,10 @@ def react(e: Any, n: int) -> Once:
 
 
 def _tool_agent(e: Any, n: int, saver: Any = None) -> Once:
-    """Run an agent made of LangChain's parts: n model calls, each but the last with a tool call.
+    """Run an agent made of LangChain's parts, with n model calls.
 
-    The floor is the calls made by the nodes, with the messages in a list.
+    Each model call except the last has a tool call. The floor is the calls that the nodes make,
+    with the messages in a list.
     """
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage
@@ -512,7 +525,7 @@ def _tool_agent(e: Any, n: int, saver: Any = None) -> Once:
 
 
 def _talk(model: Any, tools: dict[str, Any], n: int) -> int:
-    """Run the agent's conversation without a graph."""
+    """Run the conversation of the agent without a graph."""
     from langchain_core.messages import HumanMessage
 
     messages: list[Any] = [HumanMessage("Tell me.")]
@@ -535,7 +548,10 @@ def tool_agent_saved(e: Any, n: int) -> Once:
 
 
 def three_nodes(e: Any) -> Any:
-    """Return the builder of a graph of three nodes, of which the second has an interrupt."""
+    """Return the builder of a graph with three nodes.
+
+    The second node interrupts.
+    """
 
     def ask(state: Count) -> dict[str, Any]:
         answer = e.interrupt({"question": "Go on?", "count": state["count"]})
@@ -550,7 +566,7 @@ def three_nodes(e: Any) -> Any:
 
 
 def pause_and_resume(e: Any, n: int, saver: Any = None, durability: str = "sync") -> Once:
-    """Run n threads of three nodes to an interrupt, and from its response to the end."""
+    """Run n threads with three nodes to an interrupt, and from the response to the end."""
     app = three_nodes(e).compile(checkpointer=saver or e.InMemorySaver())
 
     def once() -> int:
@@ -566,7 +582,7 @@ def pause_and_resume(e: Any, n: int, saver: Any = None, durability: str = "sync"
 
 
 def many_threads(e: Any, n: int, saver: Any = None) -> Once:
-    """Run n threads to their interrupts, and then all of them from their responses to the end."""
+    """Run n threads to their interrupts. Then run all threads from their responses to the end."""
     app = three_nodes(e).compile(checkpointer=saver or e.InMemorySaver())
 
     def once() -> int:
@@ -583,7 +599,7 @@ def many_threads(e: Any, n: int, saver: Any = None) -> Once:
 
 
 def asking_sends(e: Any, n: int, saver: Any = None) -> Once:
-    """Create interrupts in n parallel tasks, and resume all of them with one mapping."""
+    """Create interrupts in n concurrent tasks, and resume all of them with one mapping."""
 
     def ask(state: Item) -> dict[str, Any]:
         return {"done": [e.interrupt({"item": state["item"]})]}

@@ -1,1 +1,1 @@
-"""Runs the tests on every combination of supported versions."""
+"""Program that runs the tests with every combination of supported versions."""

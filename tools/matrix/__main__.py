@@ -1,12 +1,13 @@
-"""Runs the tests on each Python with each Django, on SQLite and on each available PostgreSQL.
+"""Program that runs the tests with each Python and Django, on SQLite and on each available
+PostgreSQL.
 
     python -m tools.matrix                     the README's test command on all of them
     python -m tools.matrix --python 3.13 --django 6.1 -- tests/services
     python -m tools.matrix --list
 
 Arguments after ``--`` are passed to ``python -m tests``. Every combination has its own environment
-in ``var/matrix``, which is reused and updated. PostgreSQL comes from a wheel; on the newest
-combination, each release installed by Debian is tested, too. Exits with 1 if tests failed or a
+in ``var/matrix``, which is reused and updated. PostgreSQL comes from a wheel. With the newest
+combination, each release that Debian installed is also tested. Exits with 1 if tests failed or a
 Python is missing.
 """
 
@@ -24,7 +25,7 @@ from .servers import find_releases, open_server
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHONS = ("3.11", "3.12", "3.13")
-#: Each Django with its oldest supported Python.
+#: Supported versions of Django, each with its oldest supported Python.
 DJANGOS = {"5.2": "3.11", "6.0": "3.12", "6.1": "3.12"}
 
 
@@ -57,7 +58,7 @@ def main() -> int:
 
 
 def minor(version: str) -> int:
-    """Return the second number of a version of Python 3."""
+    """Return the minor version of a Python 3 version."""
     return int(version.partition(".")[2])
 
 
@@ -66,7 +67,7 @@ def describe(python: str, django: str, release: str) -> str:
 
 
 def run_tests(python: str, django: str, release: str, arguments: list[str]) -> str:
-    """Run the tests on one combination, and return the result as text."""
+    """Run the tests with one combination, and return the result as text."""
     print(f"\n=== {describe(python, django, release)} ===", flush=True)
     began = time.monotonic()
     found = find_python(python)
@@ -90,14 +91,14 @@ def run_tests(python: str, django: str, release: str, arguments: list[str]) -> s
 
 
 def find_python(version: str) -> str | None:
-    """Return a working interpreter of this version, from the PATH or from pyenv."""
+    """Return a working interpreter of this version from the PATH or from pyenv, or None."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     candidates = [
         shutil.which(f"python{version}"),
         *map(str, sorted(root.glob(f"versions/{version}.*/bin/python{version}"))),
     ]
     for candidate in filter(None, candidates):
-        # The PATH may contain a shim without an installed Python.
+        # The PATH may contain a shim whose Python isn't installed.
         if subprocess.call([candidate, "-c", "import venv"], stderr=subprocess.DEVNULL) == 0:
             return candidate
     return None

@@ -1,4 +1,4 @@
-"""PostgreSQL servers of the releases installed by Debian on this machine."""
+"""PostgreSQL servers of the releases that Debian has installed on this machine."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ def find_releases() -> list[str]:
 
 @contextmanager
 def open_server(release: str) -> Iterator[str]:
-    """Yield the URL of a new server of a release, which is deleted after the block."""
+    """Yield the URL of a new server of a release.
+
+    The server is deleted after the block.
+    """
     folder = Path(tempfile.mkdtemp(prefix="hitl-postgres-"))
     as_user: tuple[str, ...] = ()
-    if os.getuid() == 0:  # PostgreSQL refuses to run as root
+    if os.getuid() == 0:  # PostgreSQL refuses to run as root.
         shutil.chown(folder, "postgres")
         as_user = ("runuser", "-u", "postgres", "--")
     programs = INSTALLED / release / "bin"

@@ -1,4 +1,4 @@
-"""Mutation testing: changes one condition, statement or predicate at a time and runs the tests.
+"""Mutation testing: one condition, statement or predicate is changed at a time, and the tests run.
 
-A surviving mutant means that a test is missing, or that the line has no effect.
+A surviving mutant shows that a test is missing, or that the line has no effect.
 """

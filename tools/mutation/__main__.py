@@ -1,12 +1,12 @@
-"""Changes the package one line at a time and runs the tests that reach the line.
+"""Program that changes one line of the package at a time and runs the tests that reach the line.
 
     python -m tools.mutation --changed [BASE]   differences to a commit (HEAD), in minutes
     python -m tools.mutation --module hitl_django/services/reviews/decide.py
     python -m tools.mutation --all              all modules behind the promises: many hours
 
-Surviving mutants are printed, unless ``accepted.toml`` gives a reason. The exit code is then 1, as
-for an outdated entry of that list. Results are saved, so a stopped command can be continued by
-running it again. The working tree is not changed.
+Surviving mutants are printed, unless ``accepted.toml`` contains a reason. If any are printed, or if
+that list has an outdated entry, the exit code is 1. Results are saved, so a stopped command can be
+continued by running it again. The working tree doesn't change.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from .trials import BUDGET, PASSED, Job, Ledger, Outcome, Work, each, try_all
 ROOT = Path(__file__).resolve().parents[2]
 ACCEPTED = Path(__file__).parent / "accepted.toml"
 
-#: Maximum seconds for recording one test file.
+#: Maximum number of seconds for recording one test file.
 RECORDING = 1800.0
 
-#: Modules behind the promises.
+#: The modules that implement the documented promises.
 MODULES = (
     "services", "leases", "run_leases", "db", "checkpoints", "worker/runner.py",
     "worker/sweeper.py", "worker/retention.py", "permissions.py", "audit",
@@ -62,7 +62,8 @@ def main(given: Sequence[str], root: Path = ROOT, listed: Path = ACCEPTED) -> in
         for _, mutant in mutants:
             print(_shown(mutant))
         return 0
-    for number in (signal.SIGINT, signal.SIGTERM):  # so that running processes are stopped, too
+    # Handle the signals, so that running processes are also stopped.
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit(130))
     warm_up()
     with ExitStack() as stack:
@@ -104,7 +105,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def _chosen(options: argparse.Namespace, root: Path) -> list[str]:
-    """Return the modules to mutate."""
+    """Return the modules that the options select."""
     named = options.module or [f"hitl_django/{module}" for module in MODULES]
     return [str(path) for each in named for path in _python(root, Path(each))]
 
@@ -158,7 +159,7 @@ def _prepare(job: Job, database: Database) -> None:
 
 
 def _record_missing(jobs: list[Job], known: Map, *, record_all: bool) -> None:
-    """Record the lines reached by each test, unless they are known."""
+    """Record which lines each test reaches, unless this is already known."""
     missing = known.missing(record_all=record_all)
 
     def work(file: str) -> Callable[[Job], Work]:
@@ -188,7 +189,7 @@ def _shown(mutant: Mutant) -> str:
 def _judge(
     outcomes: list[Outcome], entries: list[accepted.Entry], wrong: list[accepted.Entry]
 ) -> int:
-    """Print the results; return the exit code."""
+    """Print the results, and return the exit code."""
     survived = {outcome.mutant for outcome in outcomes if outcome.survived}
     killed = {outcome.mutant for outcome in outcomes if not outcome.survived}
     listed = {entry.key for entry in entries}

@@ -1,4 +1,4 @@
-"""List of accepted survivors: module, line, mutant, and the reason for the missing test."""
+"""The list of accepted survivors: module, line, mutant, and the reason why no test is missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from .mutants import Mutant
 
 @dataclass(frozen=True)
 class Entry:
-    """An accepted survivor, identified by the text of its line and not by its number."""
+    """An accepted survivor.
+
+    The text of the line identifies it, not the line number.
+    """
 
     module: str
     line: str
@@ -37,13 +40,13 @@ def read(path: Path) -> list[Entry]:
 
 
 def gone(entries: list[Entry], mutants: list[Mutant]) -> list[Entry]:
-    """Return the entries without a corresponding mutant in these modules."""
+    """Return the entries for these modules that have no corresponding mutant."""
     made = {mutant.key for mutant in mutants}
     return [entry for entry in entries if entry.key not in made]
 
 
 def noticed(entries: list[Entry], survived: set[Mutant], killed: set[Mutant]) -> list[Entry]:
-    """Return the entries whose mutants were all tried and killed."""
+    """Return the entries of which all mutants were tried and killed."""
     left = {mutant.key for mutant in survived}
     found = {mutant.key for mutant in killed} - left
     return [entry for entry in entries if entry.key in found]

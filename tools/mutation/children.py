@@ -1,8 +1,8 @@
 """Forked pytest processes that share the slow imports of their parent.
 
-Importing Django, pytest and its plugins, and migrating a database, take seconds. The parent imports
-them, but never the package under test. Each child imports the package from its own tree, and starts
-with a copy of a migrated database.
+Importing Django, pytest and its plugins takes seconds, and so does migrating a database. The parent
+imports these modules, but never the package under test. Each child imports the package from its own
+tree, and starts with a copy of a migrated database.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from .trees import Tree
 
 _FORK = multiprocessing.get_context("fork")
 
-#: Modules imported by the package and its tests that don't require settings.
+#: Modules without required settings that the package and its tests import.
 IMPORTED = """
     django.contrib.auth.hashers django.core.management.commands.migrate django.db.models
     django.db.backends.sqlite3.base django.forms django.template.defaultfilters django.test
     django.views.generic django.views.debug hypothesis.strategies jsonschema ormsgpack psutil
     pydantic xxhash
 """
-#: The package's pytest plugin: each child imports it, with the package, from its tree.
+#: The package's pytest plugin. Each child imports it from its own tree, together with the package.
 OWN = "hitl_django"
-#: pytest-django's prefix for the name of a test database.
+#: Prefix that pytest-django uses for the names of test databases.
 TEST = "test_"
 
 
 def warm_up() -> None:
-    """Import the modules required by children."""
+    """Import the modules that children need."""
     sys.dont_write_bytecode = False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -65,24 +65,26 @@ class Child:
         target = (tree, self.report, self._output, function, arguments)
         self.process = _FORK.Process(target=_in_tree, args=target)
         self.process.start()
-        # Unlike multiprocessing's sentinel, this isn't kept open by grandchildren.
+        # Unlike multiprocessing's sentinel, grandchildren don't keep this file open.
         self.ended = os.pidfd_open(self.process.pid or 0)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill the process, if it is running, and all its descendants."""
+        """Kill the process and all its descendants."""
         try:
             os.killpg(self.process.pid or 0, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            self.process.kill()  # it had no time to create a process group
+            self.process.kill()  # The process has not created its process group yet.
         self.process.join()
         os.close(self.ended)
         self.tree.clear()
 
     def wait(self, deadline: float) -> Iterator[tuple[int, float]]:
-        """Yield file descriptors and deadlines to wait for; return the exit code, None after a
+        """Wait until the process ends.
+
+        Yields file descriptors and deadlines to wait for. Returns the exit code, or None after a
         timeout.
         """
         yield self.ended, deadline
@@ -90,11 +92,11 @@ class Child:
 
     @property
     def output(self) -> str:
-        """Output of the process and its tests."""
+        """The output of the process and its tests."""
         return self._output.read_text(errors="replace")
 
     def reported(self) -> Any:
-        """Report of the process, if any."""
+        """The report of the process, or None."""
         return json.loads(self.report.read_text()) if self.report.exists() else None
 
 
@@ -121,7 +123,7 @@ def _in_tree(
 
 
 class Database:
-    """A migrated database that is copied for each child."""
+    """A migrated database, which is copied for each child."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url, self.file = url, folder / "template.sqlite3"
@@ -131,7 +133,10 @@ class Database:
         return "postgresql" if self.url else "sqlite"
 
     def make(self, _report: Path) -> int:
-        """Migrate the template; runs in a child."""
+        """Migrate the template database.
+
+        A child runs this function.
+        """
         os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
         if self.url:
             os.environ["DATABASE_URL"] = _named(self.url, "template")
@@ -146,7 +151,7 @@ class Database:
         return 0
 
     def take(self, job: str) -> None:
-        """Copy the template for this process."""
+        """Copy the template database for the current process."""
         if not self.url:
             name = f"hitl_test_{os.getpid()}.sqlite3"
             shutil.copy(self.file, Path(tempfile.gettempdir()) / name)
@@ -166,7 +171,7 @@ def _named(url: str, name: str) -> str:
 def run_pytest(
     report: Path, database: Database, job: str, arguments: Sequence[str], plugins: Sequence[Any]
 ) -> int:
-    """Run tests on a copy of the database; return pytest's exit code."""
+    """Run tests with a copy of the database, and return pytest's exit code."""
     database.take(job)
     fixed = [
         "--reuse-db", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist",
@@ -178,7 +183,7 @@ def run_pytest(
 
 
 class Reporter:
-    """Plugin that reports the first failed test."""
+    """pytest plugin that reports the first failed test."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

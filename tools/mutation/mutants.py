@@ -1,4 +1,4 @@
-"""Mutants: the source of a module with one change."""
+"""Mutants: the source code of a module with one change."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-#: Maximum length of a mutant's text in its label.
+#: Maximum length of quoted source code in a mutant's label.
 QUOTED = 100
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A range of bytes in a source, and its replacement."""
+    """A range of bytes in a source file, and its replacement."""
 
     start: int
     end: int
@@ -26,21 +26,22 @@ class Mutant:
 
     module: str
     line: int
-    text: str  # the original line without its indentation
-    label: str  # operator, original and replacement
+    text: str  # The original line without its indentation.
+    label: str  # The operator, the original and the replacement.
     edits: tuple[Edit, ...]
     reached_by: Reach
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Key in the list of accepted survivors, independent of the line number."""
+        """Key in the list of accepted survivors, which doesn't depend on the line number."""
         return self.module, self.text, self.label
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Conditions of a test for a mutant: it runs these lines or, if no test does, reads these
-    names.
+    """Conditions on the tests for a mutant.
+
+    A test must run one of the lines or, if no test does, read one of the names.
     """
 
     lines: range
@@ -48,7 +49,7 @@ class Reach:
 
 
 class Module:
-    """Source and syntax tree of a module, with the parent of each node."""
+    """The source code and the syntax tree of a module, with the parent of each node."""
 
     def __init__(self, path: str, source: str) -> None:
         self.path, self.source = path, source
@@ -71,7 +72,10 @@ class Module:
         return starts
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """Return the start and end of a node in bytes, including its decorators."""
+        """Return the start and the end of a node in bytes.
+
+        Decorators are included.
+        """
         start, column = node.lineno, node.col_offset  # type: ignore[attr-defined]
         if decorators := getattr(node, "decorator_list", None):
             start, column = decorators[0].lineno, decorators[0].col_offset - 1
@@ -79,7 +83,7 @@ class Module:
         return self._starts[start - 1] + column, end
 
     def segment(self, node: ast.AST) -> str:
-        """Return the source of a node."""
+        """Return the source code of a node."""
         start, end = self.span(node)
         return self.source.encode()[start:end].decode()
 
@@ -89,13 +93,13 @@ class Module:
             yield node
 
     def statement(self, node: ast.AST) -> ast.stmt:
-        """Return the innermost statement that is or contains the node."""
+        """Return the innermost statement that contains the node or is the node itself."""
         if isinstance(node, ast.stmt):
             return node
         return next(each for each in self.ancestors(node) if isinstance(each, ast.stmt))
 
     def mutant(self, node: ast.AST, label: str, *edits: tuple[ast.AST, str]) -> Mutant:
-        """Return the mutant in which these nodes are replaced by other text."""
+        """Return the mutant in which other texts replace these nodes."""
         line: int = node.lineno  # type: ignore[attr-defined]
         return Mutant(
             self.path,
@@ -107,16 +111,16 @@ class Module:
         )
 
     def reach(self, node: ast.AST) -> Reach:
-        """Return the conditions of a test for a node."""
+        """Return the conditions on the tests for a node."""
         statement = self.statement(node)
         around = [statement, *self.ancestors(statement)]
         functions = (ast.FunctionDef, ast.AsyncFunctionDef)
         inner = next((each for each in around if isinstance(each, functions)), None)
         if inner is not None:
-            called = self._readers({inner.name})  # run when the module is imported
+            called = self._readers({inner.name})  # These lines run when the module is imported.
             if inner is not statement:
                 return Reach(_header(statement), called)
-            # The header of a function, or its decorators.
+            # The node is in the header of a function or in a decorator.
             return Reach(range(inner.body[0].lineno, (inner.end_lineno or 0) + 1), called)
         owner = next((each for each in around if isinstance(each, ast.ClassDef)), None)
         if owner is not None:
@@ -124,7 +128,7 @@ class Module:
         return Reach(range(0), self._readers(_names(statement, ast.Store)))
 
     def _readers(self, more: set[str]) -> frozenset[str]:
-        """Return the given names and all module-level names derived from them."""
+        """Return the given names, and all module-level names that are derived from them."""
         found: set[str] = set()
         while more - found:
             found |= more
@@ -136,7 +140,7 @@ class Module:
         return frozenset(found)
 
     def apply(self, mutant: Mutant) -> str:
-        """Return the mutated source."""
+        """Return the source code of the module with the mutation."""
         source = self.source.encode()
         for edit in sorted(mutant.edits, key=lambda each: -each.start):
             source = source[: edit.start] + edit.text.encode() + source[edit.end :]
@@ -144,7 +148,7 @@ class Module:
 
 
 def quoted(text: str) -> str:
-    """Return the source on one line, shortened for a label."""
+    """Return source code as one line, shortened for a label."""
     text = " ".join(text.split())
     return text if len(text) <= QUOTED else text[: QUOTED - 1] + "…"
 
@@ -158,7 +162,7 @@ def _names(statement: ast.stmt, context: type[ast.expr_context]) -> set[str]:
 
 
 def _header(statement: ast.stmt) -> range:
-    """Return a statement's lines, without those of nested statements."""
+    """Return the lines of a statement, without the lines of nested statements."""
     last = statement.end_lineno or statement.lineno
     body = getattr(statement, "body", None)
     if isinstance(body, list) and body:

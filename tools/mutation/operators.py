@@ -1,4 +1,4 @@
-"""Mutation operators: plausible mistakes in a line of code.
+"""Mutation operators, which simulate plausible mistakes in a line of code.
 
 Each operator yields the mutants of a node in a module.
 """
@@ -15,38 +15,39 @@ from .mutants import Module, Mutant, quoted
 
 Operator = Callable[[Module, Any], Iterator[Mutant]]
 
-#: Calls whose arguments select rows.
+#: Names of calls whose arguments select rows.
 SELECTING = {"filter", "exclude", "get", "Q", "get_or_create", "update_or_create", "When"}
-#: Query methods that change the query's meaning.
+#: Methods of queries that change the meaning of the query.
 QUALIFYING = {"select_for_update", "order_by", "distinct", "reverse"}
-#: Keywords for display only, or with an effect that needs several databases to test.
+#: Keywords that affect only displayed text, or whose effect only tests with several databases can
+#: show.
 IMMATERIAL = {"using", "output_field", "stacklevel", "verbose_name", "help_text", "exc_info"}
 #: Parts of the names of calls whose order matters.
 DECIDING = (
     "refuse", "raise_if", "check", "guard", "lock", "execute", "commit", "release", "clear",
     "close",
 )  # fmt: skip
-#: Decorators without which a module can't be used at all.
+#: Decorators without which a module can't be used.
 STRUCTURAL = {
     "property", "cached_property", "staticmethod", "classmethod", "contextmanager", "overload",
     "dataclass", "asynccontextmanager", "wraps", "abstractmethod", "runtime_checkable",
-    "retry_on_conflict",  # tests/architecture checks it by name
+    "retry_on_conflict",  # tests/architecture checks this decorator by name.
 }  # fmt: skip
 
-#: Comparison operators and their replacements.
+#: Comparison operators with their replacements.
 _SIGNS: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"),
     ast.Eq: ("==", "!="), ast.NotEq: ("!=", "=="), ast.Is: ("is", "is not"),
     ast.IsNot: ("is not", "is"), ast.In: ("in", "not in"), ast.NotIn: ("not in", "in"),
 }  # fmt: skip
 _ORDERING = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-#: A context manager without effect.
+#: A context manager without an effect.
 NOTHING = '__import__("contextlib").nullcontext()'
 _TESTING = (ast.If, ast.While, ast.IfExp, ast.Assert)
 
 
 def mutants(module: Module) -> list[Mutant]:
-    """Return all mutants of a module, in the order of its lines."""
+    """Return all mutants of a module, ordered by line."""
     found: dict[Any, Mutant] = {}
     for node in ast.walk(module.tree):
         if _is_left_out(module, node):
@@ -59,7 +60,7 @@ def mutants(module: Module) -> list[Mutant]:
 
 
 def _is_left_out(module: Module, node: ast.AST) -> bool:
-    """Return whether a node is only for readers, type checkers or logs."""
+    """Return whether a node only serves readers, type checkers or logs."""
     if not hasattr(node, "lineno") and not isinstance(node, ast.comprehension):
         return True
     below: ast.AST = node
@@ -79,7 +80,7 @@ def _is_left_out(module: Module, node: ast.AST) -> bool:
 
 
 def conditions(module: Module, node: Any) -> Iterator[Mutant]:
-    """Replace a condition by true, and by false."""
+    """Replace a condition by True and by False."""
     tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
     for test in tests:
         for value in ("True", "False"):
@@ -98,12 +99,12 @@ def operands(module: Module, node: ast.BoolOp) -> Iterator[Mutant]:
 
 
 def comparisons(module: Module, node: ast.Compare) -> Iterator[Mutant]:
-    """Change a bound by one, or invert a comparison."""
+    """Change a limit by one, or invert a comparison."""
     parent = module.parents[node]
     is_test = isinstance(parent, _TESTING) and parent.test is node
     for at, op in enumerate(node.ops):
         if is_test and not isinstance(op, _ORDERING):
-            continue  # the same as replacing the condition by true or false
+            continue  # This equals the replacement of the condition by True or False.
         turned = _SIGNS[type(op)][1]
         parts = [ast.unparse(node.left)]
         for other, (each, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
@@ -113,10 +114,10 @@ def comparisons(module: Module, node: ast.Compare) -> Iterator[Mutant]:
 
 
 def arguments(module: Module, node: ast.Call) -> Iterator[Mutant]:
-    """Omit a predicate of a query, or a keyword of another call."""
+    """Omit a predicate of a query, or a keyword argument of another call."""
     name = _name(node.func)
     selects = name in SELECTING
-    if selects and name != "get":  # a ``get`` with positional arguments is a dict's
+    if selects and name != "get":  # A ``get`` with positional arguments is a method of dicts.
         for at, argument in enumerate(node.args):
             call = _copy(node)
             del call.args[at]
@@ -130,9 +131,11 @@ def arguments(module: Module, node: ast.Call) -> Iterator[Mutant]:
 
 
 def methods(module: Module, node: ast.Call) -> Iterator[Mutant]:
-    """Omit a lock, an order or another query method; call immediately instead of on commit."""
+    """Omit a lock, an order or another method of a query, or run a function immediately instead of
+    on commit.
+    """
     name = _name(node.func)
-    # Calls without arguments remove the order for speed only, so no test can detect them.
+    # Calls without arguments remove the order only for speed, so no test can detect their omission.
     qualifies = name in QUALIFYING and (name != "order_by" or node.args)
     if isinstance(node.func, ast.Attribute) and qualifies:
         label = f"method: without {name}({quoted(', '.join(map(ast.unparse, node.args)))})"
@@ -143,7 +146,7 @@ def methods(module: Module, node: ast.Call) -> Iterator[Mutant]:
 
 
 def alternatives(module: Module, node: ast.BinOp) -> Iterator[Mutant]:
-    """Omit one operand of an ``&`` or ``|`` between query conditions."""
+    """Omit one operand of ``&`` or ``|`` between conditions of a query."""
     if not isinstance(node.op, ast.BitAnd | ast.BitOr):
         return
     if not any(isinstance(each, ast.Call) for each in ast.walk(node)):
@@ -154,7 +157,7 @@ def alternatives(module: Module, node: ast.BinOp) -> Iterator[Mutant]:
 
 
 def entries(module: Module, node: ast.Dict) -> Iterator[Mutant]:
-    """Omit an entry of a dict, such as a column set by an UPDATE."""
+    """Omit an entry of a dict, for example a column that an UPDATE sets."""
     for at, (key, value) in enumerate(zip(node.keys, node.values, strict=True)):
         rest = _copy(node)
         del rest.keys[at], rest.values[at]
@@ -164,7 +167,7 @@ def entries(module: Module, node: ast.Dict) -> Iterator[Mutant]:
 
 
 def members(module: Module, node: Any) -> Iterator[Mutant]:
-    """Omit a member of a list of alternatives."""
+    """Omit an element of a list of alternatives."""
     parent = module.parents[node]
     compares = isinstance(parent, ast.Compare) and parent.left is not node
     selects = isinstance(parent, ast.keyword) and str(parent.arg).endswith("__in")
@@ -183,7 +186,7 @@ def members(module: Module, node: Any) -> Iterator[Mutant]:
 
 
 def statements(module: Module, node: ast.stmt) -> Iterator[Mutant]:
-    """Omit a statement with an effect."""
+    """Omit a statement that has an effect."""
     if isinstance(node, ast.Expr):
         value = node.value.value if isinstance(node.value, ast.Await) else node.value
         wanted = isinstance(value, ast.Call)
@@ -201,8 +204,8 @@ def statements(module: Module, node: ast.stmt) -> Iterator[Mutant]:
 
 
 def _is_early(module: Module, node: ast.Return) -> bool:
-    """Return whether a return statement ends a function early, and removing it changes more than a
-    guard.
+    """Return whether a return statement ends a function early, and its omission changes more than a
+    condition.
     """
     parent = module.parents[node]
     return not isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_guarded(
@@ -211,13 +214,13 @@ def _is_early(module: Module, node: ast.Return) -> bool:
 
 
 def _is_guarded(module: Module, node: ast.stmt) -> bool:
-    """Return whether a statement is the only one in its condition."""
+    """Return whether a statement is the only statement in its condition."""
     parent = module.parents[node]
     return isinstance(parent, ast.If) and parent.body == [node] and not parent.orelse
 
 
 def swaps(module: Module, node: ast.AST) -> Iterator[Mutant]:
-    """Swap two consecutive statements that are independent of each other's names."""
+    """Swap two consecutive statements that don't use each other's names."""
     for name in ("body", "orelse", "finalbody"):
         body = getattr(node, name, None)
         if not isinstance(body, list) or isinstance(node, ast.Module | ast.ClassDef):
@@ -231,14 +234,14 @@ def swaps(module: Module, node: ast.AST) -> Iterator[Mutant]:
 
 
 def _acts(node: ast.stmt) -> bool:
-    """Return whether a statement may have an effect visible to its neighbour."""
+    """Return whether a statement may have an effect on the next statement."""
     if isinstance(node, ast.Expr | ast.If | ast.With | ast.For | ast.Try | ast.Assign):
         return any(isinstance(each, ast.Call | ast.Raise) for each in ast.walk(node))
     return isinstance(node, ast.AugAssign)
 
 
 def _decides(node: ast.stmt) -> bool:
-    """Return whether the order before a statement matters: it refuses, locks or commits."""
+    """Return whether the position of a statement matters, because it refuses, locks or commits."""
     if isinstance(node, ast.If):
         return any(isinstance(each, ast.Raise) for each in node.body)
     if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
@@ -256,7 +259,7 @@ def _are_apart(first: ast.stmt, second: ast.stmt) -> bool:
 
 
 def _used(node: ast.AST) -> tuple[set[str], set[str]]:
-    """Return the names that a statement stores, and those that it reads."""
+    """Return the names that a statement assigns, and the names that it reads."""
     stored: set[str] = set()
     loaded: set[str] = set()
     for each in ast.walk(node):
@@ -284,7 +287,7 @@ def decorators(module: Module, node: Any) -> Iterator[Mutant]:
 
 
 def handlers(module: Module, node: ast.ExceptHandler) -> Iterator[Mutant]:
-    """Don't handle an error."""
+    """Omit the handling of an exception."""
     if node.type is not None and not isinstance(node.type, ast.Tuple):
         label = f"handler: without {quoted(module.segment(node.type))}"
         yield module.mutant(node, label, (node.type, "()"))
@@ -304,7 +307,7 @@ def constants(module: Module, node: ast.Constant) -> Iterator[Mutant]:
 
 
 def _called(module: Module, node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the functions called with this node as an argument."""
+    """Yield the functions that are called with this node as an argument."""
     return (each.func for each in module.ancestors(node) if isinstance(each, ast.Call))
 
 

@@ -1,4 +1,4 @@
-"""Lines reached by each test, recorded once and again after changes of a test file."""
+"""The lines that each test reaches. They are recorded once, and again after a test file changes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ import pytest
 from .children import Database, run_pytest
 from .mutants import Reach
 
-#: Slow tests and tests with special requirements; every promise also has a quick test.
+#: Marker expression that excludes slow tests and tests with special requirements. Each promise also
+#: has a fast test.
 LEFT_OUT = "not (crash or cluster or browser or race or long)"
-#: Tests of other things than single lines of the package.
+#: Folders whose tests don't test single lines of the package.
 FOLDERS_LEFT_OUT = (
     "architecture", "benchmarks", "browser", "cluster", "compat", "histories", "packaging",
     "project", "races", "soak", "tools",
@@ -31,7 +32,7 @@ FOLDERS_LEFT_OUT = (
 
 
 def test_files(root: Path, wanted: Sequence[str]) -> list[str]:
-    """Return the test files whose lines are worth recording."""
+    """Return the test files whose reached lines should be recorded."""
     found: set[Path] = set()
     for path in (root / name for name in wanted):
         found.update([path] if path.is_file() else path.rglob("test_*.py"))
@@ -40,7 +41,7 @@ def test_files(root: Path, wanted: Sequence[str]) -> list[str]:
 
 
 class Recorder:
-    """Recorder of the package's lines run by each passing test, and of its duration."""
+    """Recorder of the package's lines that each passing test runs, and of the test's duration."""
 
     def __init__(self, package: Path) -> None:
         import coverage
@@ -65,7 +66,7 @@ class Recorder:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if not report.passed:
-            self.seconds[report.nodeid] = -1  # fails without any change, or is skipped
+            self.seconds[report.nodeid] = -1  # The test fails or is skipped without a mutation.
 
     def found(self) -> dict[str, Any]:
         """Return the tests with their durations, and the lines with a bit mask of tests."""
@@ -85,7 +86,10 @@ class Recorder:
 
 
 def record(report: Path, target: Path, file: str, database: Database, job: str) -> int:
-    """Run one test file and store the lines it reaches; runs in a child."""
+    """Run one test file, and store the lines that it reaches.
+
+    A child runs this function.
+    """
     root = Path.cwd()
     recorder = Recorder(root / "hitl_django")
     run_pytest(report, database, job, ["-m", LEFT_OUT, file], [recorder])
@@ -106,7 +110,7 @@ def digest(*paths: Path) -> str:
 
 
 class Map:
-    """All recordings, one file per test file."""
+    """All recordings, one per test file."""
 
     def __init__(self, folder: Path, root: Path, wanted: Sequence[str]) -> None:
         self.folder, self.root = folder, root
@@ -131,7 +135,10 @@ class Map:
             return digest(self.root / file) in stream.read(64)
 
     def read(self) -> None:
-        """Read the recordings of existing test files; each test is one bit of a mask."""
+        """Read the recordings of the existing test files.
+
+        Each test is one bit of a mask.
+        """
         lines: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         for file in self.files:
             if not self.target(file).exists():
@@ -164,11 +171,11 @@ class Map:
                 lines = self._source(path).splitlines()
                 reading = [at for at, line in enumerate(lines, 1) if pattern.search(line)]
                 bits |= self._at(path, reading)
-            # A test may read these names itself without running a line of the package.
+            # A test may read these names without running any line of the package.
             direct = {file for file in self.files if pattern.search(self._source(file))}
             for at, test in enumerate(self.seconds):
                 bits |= (test.partition("::")[0] in direct) << at
-        if not bits and not reach.lines:  # code run on import
+        if not bits and not reach.lines:  # This code runs when the module is imported.
             bits = self._at(module, self._lines.get(module, ()))
         return {test for at, test in enumerate(self.seconds) if bits >> at & 1}
 
@@ -178,7 +185,10 @@ class Map:
 
 
 def origins(before: str, after: str) -> list[int]:
-    """Return for each line its line number, or that of the preceding line, when it was recorded."""
+    """Return the line number at the time of the recording for each line.
+
+    For a new line, it is the number of the line before.
+    """
     old, new = before.splitlines(), after.splitlines()
     found = [0] * len(new)
     for tag, was, _, first, last in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
@@ -188,10 +198,11 @@ def origins(before: str, after: str) -> list[int]:
 
 
 def in_order(tests: Iterable[str], seconds: dict[str, float], first: Sequence[str]) -> list[str]:
-    """Return the tests ordered by the probability of a quick failure.
+    """Return the tests ordered by the expected time until a failure.
 
-    The first are tests that recently killed a mutant of this module. Test files with the largest
-    share of tests reaching the mutated line follow, each with its fastest tests first.
+    Tests that recently killed a mutant of the module come first. They are followed by the test
+    files with the largest share of tests that reach the mutated line. The tests of a file are
+    ordered by duration.
     """
     wanted = set(tests)
     share: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Copies of the repository for mutated modules, so that the working tree is unchanged."""
+"""Copies of the repository for mutated modules, so that the working tree doesn't change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: Parts of the repository required by tests and their child processes.
+#: Parts of the repository that tests and their child processes need.
 COPIED = (
     "docs", "hitl_django", "project", "templates", "tests", "tools", "manage.py",
     "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE",
@@ -17,7 +17,7 @@ COPIED = (
 
 
 class Tree:
-    """A copy of the repository, with a directory for files written by its tests."""
+    """A copy of the repository, with a directory for files that its tests write."""
 
     def __init__(self, source: Path, folder: Path) -> None:
         self.source, self.root, self.scratch = source, folder / "tree", folder / "tmp"
@@ -33,7 +33,7 @@ class Tree:
 
     @contextmanager
     def changed(self, module: str, source: str) -> Iterator[None]:
-        """Replace the source of a module during the block."""
+        """Replace the source code of a module during the block."""
         path = self.root / module
         before = path.read_text()
         self._write(path, source)
@@ -44,7 +44,8 @@ class Tree:
 
     def _write(self, path: Path, source: str) -> None:
         path.write_text(source)
-        # Bytecode is validated by modification time in seconds, and a mutant may be newer by less.
+        # Python validates bytecode by the modification time in seconds, and a mutant may be newer
+        # by less than a second.
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
             compiled.unlink()
 
@@ -56,7 +57,7 @@ class Tree:
         os.environ |= {"PYTHONPATH": root, "TMPDIR": str(self.scratch)}
 
     def clear(self) -> None:
-        """Remove files left by killed tests."""
+        """Delete files that killed tests left behind."""
         for path in self.scratch.iterdir():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)

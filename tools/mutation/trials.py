@@ -1,4 +1,4 @@
-"""Trials of mutants, several at a time, with saved outcomes."""
+"""Concurrent trials of mutants, with saved outcomes."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from .reach import Map, in_order
 from .trees import Tree
 
 PASSED, NO_TESTS = 0, 5
-#: Number of tests tried first, which usually include one that kills the mutant.
+#: Number of tests in the first attempt, which usually include a test that kills the mutant.
 FIRST = 25
-#: Maximum duration of a mutant's tests as a multiple of the usual one, and in seconds at least.
+#: Maximum duration of a mutant's tests: a multiple of the usual duration, and a minimum in seconds.
 SLOWER, LEAST = 10, 60.0
-#: Default seconds of tests per mutant.
+#: Default number of seconds for the tests of one mutant.
 BUDGET = 60.0
-#: Number of most recently killing tests to try first.
+#: Number of tests to try first, among those that most recently killed a mutant.
 RECENT = 12
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a mutant: the test that killed it, or None."""
+    """The outcome of a mutant: the test that killed it, or None."""
 
     mutant: Mutant
-    by: str | None  # a test, or "time" or "import"
+    by: str | None  # A test, "time" or "import".
     tests: int
 
     @property
@@ -41,10 +41,10 @@ class Outcome:
 
 
 class Ledger:
-    """Outcomes so far, one per line. Recorded mutants are not tried again.
+    """The recorded outcomes, one per line.
 
-    A killed mutant stays killed until its module changes. A survivor is tried again after any
-    change of a test.
+    Mutants with a recorded outcome are not tried again. The outcome of a killed mutant is valid
+    until its module changes. A survivor is tried again after any change of a test.
     """
 
     def __init__(self, path: Path, tests: str) -> None:
@@ -79,7 +79,7 @@ def _key(source: str, mutant: Mutant) -> str:
 
 
 class Job:
-    """A worker that tries one mutant after another."""
+    """A worker that tries mutants one after the other."""
 
     def __init__(self, name: str, tree: Tree, database: Database) -> None:
         self.name, self.tree, self.database = name, tree, database
@@ -87,7 +87,10 @@ class Job:
     def attempt(
         self, module: Module, mutant: Mutant, tests: list[str], seconds: Callable[[str], float]
     ) -> Work:
-        """Run the tests of a mutant; return the test that killed it, or None."""
+        """Run the tests for a mutant.
+
+        Returns the test that killed the mutant, or None.
+        """
         if not tests:
             return None
         with self.tree.changed(mutant.module, module.apply(mutant)):
@@ -106,12 +109,12 @@ class Job:
         return None
 
 
-#: Yields file descriptors and deadlines to wait for; returns a result.
+#: Generator that yields file descriptors and deadlines to wait for, and returns a result.
 Work = Generator[tuple[int, float], None, Any]
 
 
 def each(jobs: list[Job], todo: Iterable[Callable[[Job], Work]]) -> Iterator[Any]:
-    """Run work items, one per job at a time; yield the results as they complete."""
+    """Run work items, one at a time per job, and yield the results when they are complete."""
     beginnings = iter(todo)
     running: dict[Any, tuple[float, Job, Work]] = {}
 
@@ -154,7 +157,7 @@ def try_all(
     mutants: list[tuple[Module, Mutant]],
     budget: float = BUDGET,
 ) -> Iterator[Outcome]:
-    """Yield the outcome of each mutant, beginning with those already known."""
+    """Yield the outcome of each mutant, beginning with known outcomes."""
     left = []
     for module, mutant in mutants:
         if found := ledger.find(module.source, mutant):
@@ -180,7 +183,7 @@ def try_all(
 
 
 def _within(budget: float, tests: list[str], seconds: dict[str, float]) -> list[str]:
-    """Return the first tests within the time budget."""
+    """Return the first tests that fit within the time limit."""
     found: list[str] = []
     for test in tests:
         budget -= seconds[test]

@@ -1,1 +1,1 @@
-"""Builds a release: the packages, their bill of materials, and the release notes."""
+"""Program that builds a release: the packages, their bill of materials, and the release notes."""

@@ -1,11 +1,11 @@
-"""Builds the files of a release in ``dist``.
+"""Program that builds the files of a release in ``dist``.
 
     python -m tools.release v1.2.3
 
 The files are the wheel, the source distribution, ``sbom.cdx.json`` and ``NOTES.md``. The SBOM
-(CycloneDX) lists a new environment with the wheel and all its extras. The notes are the changelog's
-section. Nothing is published. The tag must match the version in ``pyproject.toml`` and the
-changelog.
+(CycloneDX) lists the packages in a new environment with the wheel and all its extras. The notes are
+the section of the changelog for this version. Nothing is published. The tag must match the version
+in ``pyproject.toml`` and the changelog.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
-#: Extras for development are excluded from the SBOM.
+#: Extras for development, which the SBOM doesn't include.
 INNER_EXTRAS = {"test", "docs", "lint", "bench", "release", "dev"}
 
 
@@ -42,7 +42,7 @@ def main(tag: str) -> None:
 
 
 def find_notes(changelog: str, version: str) -> str:
-    """Return the changelog's section of a version."""
+    """Return the section of the changelog for a version."""
     section = re.search(rf"(?ms)^## \[{re.escape(version)}\][^\n]*\n(.*?)(?=^## \[|\Z)", changelog)
     if section is None or not section[1].strip():
         sys.exit(f"CHANGELOG.md has no section of version {version}.")

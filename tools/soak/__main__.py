@@ -2,11 +2,11 @@
 
     python -m tools.soak --hours 24
 
-Runs are started continuously. Three of ten have up to five interrupts, decided by eight reviewers.
-Once or twice a minute one of the faults in ``faults.py`` occurs, on a PostgreSQL server of its own
-or, with ``--sqlite``, on a file. Every ended thread is checked against the invariants. After ten
-faults there is a pause, in which the delay between a decision and its node is measured. At the end,
-all started runs must have ended.
+Runs are started continuously. Three of ten runs have up to five interrupts, which eight reviewers
+decide. One of the faults in ``faults.py`` occurs once or twice a minute. The database is a separate
+PostgreSQL server or, with ``--sqlite``, a file. Every ended thread is checked for the invariants.
+After ten faults, there is a pause in which the delay between a decision and its node is measured.
+At the end of the test, all started runs must have ended.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUICK_TIMINGS = {"LEASE_SECONDS": 4, "HEARTBEAT_SECONDS": 0.5, "SWEEP_SECONDS": 
 
 def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
-    # Like Ctrl-C, so that started processes are stopped.
+    # As with Ctrl-C, the started processes must be stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(prefix="hitl-soak-") as name, store(options) as server:
         folder = Path(name)
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         django.setup()
         call_command("migrate", verbosity=0)
 
-        from .soak import Soak  # models can't be imported before setup
+        from .soak import Soak  # Models can't be imported before Django's setup.
 
         return Soak(folder, options, server).run()
 
@@ -69,7 +69,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 @contextmanager
 def store(options: argparse.Namespace) -> Iterator[Any]:
-    """Yield the server, if there is one."""
+    """Yield the PostgreSQL server, or None for SQLite."""
     if options.sqlite:
         yield None
         return

@@ -1,4 +1,7 @@
-"""Faults, injected one at a time. Each lasts as long as its function; some have aftereffects."""
+"""Faults, which are injected one at a time.
+
+A fault lasts as long as its function. Some faults have effects after that.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ PATIENCE = 120
 
 @dataclass
 class World:
-    """Machines and servers for fault injection. ``pace`` shortens the durations."""
+    """The machines and servers into which faults are injected.
+
+    ``pace`` shortens the durations.
+    """
 
     hosts: list[Host]
     site: Site
@@ -47,7 +53,7 @@ class World:
         threading.Event().wait(seconds * self.pace)
 
     def somebody(self) -> psutil.Process | None:
-        """Return a process of a worker machine."""
+        """Return a random process of a worker machine, or None."""
         host = self.chance.choice(self.hosts)
         host.look()
         found = host.processes()
@@ -55,19 +61,19 @@ class World:
 
 
 def kill(world: World) -> None:
-    """Kill any process, possibly the supervisor."""
+    """Kill a random process, which may be the supervisor."""
     with suppress(psutil.NoSuchProcess):
         if process := world.somebody():
             process.kill()
 
 
 def kill_all(world: World) -> None:
-    """Kill all processes of a machine at once, like a power failure."""
+    """Kill all processes of a machine simultaneously, like a power failure."""
     world.chance.choice(world.hosts).kill()
 
 
 def freeze(world: World) -> None:
-    """Stop a process for longer than its lease, and continue it."""
+    """Freeze a process for longer than its lease, and continue it."""
     with suppress(psutil.NoSuchProcess):
         if process := world.somebody():
             process.suspend()
@@ -76,7 +82,7 @@ def freeze(world: World) -> None:
 
 
 def step_a_clock(world: World) -> None:
-    """Change the clock of one machine by ten minutes, and back."""
+    """Change the clock of one machine by ten minutes, and change it back."""
     host = world.chance.choice(world.hosts)
     clock.set_off(host.clock, world.chance.choice((-600, 600)))
     world.wait(20)
@@ -95,7 +101,7 @@ def rotate_the_key(world: World) -> None:
 
 
 def deploy(world: World) -> None:
-    """Deploy another version to each machine, and roll it back after a while."""
+    """Deploy another version to each machine, and roll the deployment back after a while."""
     version = world.chance.choice(VERSIONS[1:])
     world.site.is_deployed.clear()
     _roll(world, {**world.environment, "SOAK_DEPLOYED": version})
@@ -111,7 +117,7 @@ def _roll(world: World, environment: Mapping[str, str]) -> None:
 
 
 def vacuum(world: World) -> None:
-    """Rewrite each table under an exclusive lock."""
+    """Rewrite each table with an exclusive lock."""
 
     def act() -> None:
         with connection.cursor() as cursor:
@@ -125,7 +131,7 @@ def vacuum(world: World) -> None:
 
 
 def restart_the_server(world: World) -> None:
-    """Stop PostgreSQL cleanly or as in a crash, and start it again."""
+    """Stop PostgreSQL cleanly or by a crash, and start it again."""
     postmaster = psutil.Process(world.server.get_pid())
     os.kill(postmaster.pid, world.chance.choice((signal.SIGINT, signal.SIGQUIT)))
     postmaster.wait(PATIENCE)
@@ -134,7 +140,7 @@ def restart_the_server(world: World) -> None:
 
 
 def crowd_the_server(world: World) -> None:
-    """Use up all connections of the server."""
+    """Open all connections that the server allows."""
     with _crowded():
         world.wait(5)
 
@@ -152,21 +158,21 @@ def _crowded() -> Iterator[None]:
 
 
 def swallow(world: World) -> None:
-    """Stop a machine's network traffic without closing its connections."""
+    """Stop the network traffic of a machine without closing its connections."""
     assert world.proxy is not None
     with world.proxy.silent():
         world.wait(5)
 
 
 def cut(world: World) -> None:
-    """Close a machine's connections and refuse new ones for a while."""
+    """Close the connections of a machine, and refuse new connections for a while."""
     assert world.proxy is not None
     with world.proxy.down():
         world.wait(20)
 
 
 def fill_the_disk(world: World) -> None:
-    """Prevent a machine's processes from writing files for a while."""
+    """Prevent the processes of a machine from writing files for a while."""
     host = world.chance.choice(world.hosts)
     host.look()
     _allow(host, 0)

@@ -14,15 +14,18 @@ from typing_extensions import TypedDict
 from hitl_django import END, START, StateGraph, interrupt, register
 from hitl_django.engine.task.node_api import get_runtime
 
-#: Deployed version. "" is the default; "more" has an additional node and can resume paused threads;
-#: in "renamed" the node with the interrupt has another name, so paused threads can't resume.
+#: Versions of the graph. "" is the default. "more" has an additional node, and paused threads can
+#: resume. In "renamed", the interrupting node has another name, so paused threads can't resume.
 VERSIONS = ("", "more", "renamed")
 DEPLOYED = os.environ.get("SOAK_DEPLOYED", "")
 BOOK = os.environ.get("SOAK_BOOK", "")
 
 
 class State(TypedDict, total=False):
-    """``asks`` is the number of remaining interrupts."""
+    """The state of the graph.
+
+    ``asks`` is the number of remaining interrupts.
+    """
 
     asks: int
     total: Annotated[int, operator.add]
@@ -38,14 +41,14 @@ def counted(**more: Any) -> dict[str, Any]:
 
 def work(seconds: float) -> Callable[[State], Any]:
     def run(state: State) -> Any:
-        time.sleep(seconds)  # simulates waiting for an external service
+        time.sleep(seconds)  # Simulates waiting for an external service.
         return counted()
 
     return run
 
 
 def ask(state: State) -> Any:
-    """Create an interrupt, and note the times of the decision and of the resumption."""
+    """Interrupt, and log the times of the decision and of the resumption."""
     number = len(state.get("answers", []))
     answer = interrupt({"title": f"Question {number}"})
     note(answer["at"], time.time())
@@ -53,16 +56,16 @@ def ask(state: State) -> Any:
 
 
 def note(*times: float) -> None:
-    """Append a line to the log of decisions and resumptions, atomically."""
+    """Append a line with times to the log, atomically."""
     opened = os.open(BOOK, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    with suppress(OSError):  # the disk is full
+    with suppress(OSError):  # The disk is full.
         os.write(opened, (" ".join(f"{each:.3f}" for each in times) + "\n").encode())
     os.close(opened)
 
 
 @register("soak", version=DEPLOYED or "base")
 def soak() -> StateGraph:
-    """Build the graph: open, two parallel checks, the requested number of interrupts, close."""
+    """Build the graph: open, two concurrent checks, the requested number of interrupts, close."""
     asking = "inquire" if DEPLOYED == "renamed" else "ask"
 
     def way(state: State) -> str:

@@ -1,4 +1,4 @@
-"""A worker machine: a command, its processes, and their service manager."""
+"""A worker machine: a command with its processes, and their service manager."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import psutil
 from tests.cluster.conftest import Cluster
 
 COMMAND = ("hitl", "worker")
-#: Environment variable that identifies the processes of one machine.
+#: Environment variable that identifies the processes of a machine.
 MARK = "SOAK_CLOCK"
 
 
 class Host:
-    """Keeps ``hitl worker`` running during the block, like a service manager.
+    """Service manager that keeps ``hitl worker`` running during the block.
 
-    When its main process ends, the remaining processes are killed before a new one is started.
-    ``own`` is the part of the environment specific to this machine.
+    If the main process ends, the remaining processes are killed before a new main process is
+    started. ``own`` contains the environment variables that differ between machines.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Host:
         return list(self._marked())
 
     def memory(self) -> int:
-        """Return the memory of its largest process in bytes."""
+        """Return the memory of the machine's largest process in bytes."""
         sizes = [0]
         for process in self._marked():
             with suppress(psutil.Error):
@@ -62,13 +62,13 @@ class Host:
         return max(sizes)
 
     def kill(self) -> None:
-        """Kill all processes, including those started meanwhile."""
+        """Kill all processes, including processes that are started in the meantime."""
         while found := self.processes():
             for process in found:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
             threading.Event().wait(0.01)
-            self._cluster.process.poll()  # otherwise it would remain as a zombie
+            self._cluster.process.poll()  # Otherwise the process would remain as a zombie.
 
     def _marked(self) -> Iterator[psutil.Process]:
         for process in psutil.process_iter():

@@ -1,4 +1,4 @@
-"""OS threads that start runs, decide interrupts and handle parked runs."""
+"""OS threads that act as people: they start runs, decide interrupts and handle parked runs."""
 
 from __future__ import annotations
 
@@ -27,22 +27,24 @@ LOOK = 0.5
 
 
 class Site:
-    """The people of the site until the test stops, and the errors they encountered."""
+    """The people of the site until the test stops, and the errors that they encountered."""
 
     def __init__(self, seed: int, rate: float, within: float) -> None:
         self.chance = Random(seed)
         self.rate, self.within = rate, within
         self.is_closed, self.is_over = threading.Event(), threading.Event()
-        #: Set while all machines run the default version; the second counts deployments of it.
+        #: Set while all machines run the default version. The second attribute counts the
+        #: deployments of the default version.
         self.is_deployed = threading.Event()
         self.is_deployed.set()
         self.deployments = 0
-        #: Number of interrupts by id of an active run.
+        #: Number of interrupts of each active run, by run id.
         self.under_way: dict[UUID, int] = {}
         self.started = self.answered = 0
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
-        self._retried: dict[UUID, int] = {}  # number of the deployment
+        # The number of the deployment in which a run was last retried.
+        self._retried: dict[UUID, int] = {}
         self._failed: set[UUID] = set()
         self._threads = [
             threading.Thread(target=self._at_work, args=act, daemon=True)
@@ -58,7 +60,7 @@ class Site:
             thread.start()
 
     def close(self) -> None:
-        """Stop starting runs; deciding continues."""
+        """Stop starting runs. Deciding continues."""
         self.is_closed.set()
 
     def end(self) -> None:
@@ -83,7 +85,7 @@ class Site:
                 asks = self.chance.randint(1, MOST_INTERRUPTS)
             given = {"asks": asks, "total": 0, "tasks": [], "answers": []}
             key = f"number {self.started}"
-            # The same key: if the first attempt succeeded, this returns its run.
+            # With the same key, a repeated call returns the run if the first attempt succeeded.
             run = surely(lambda given=given, key=key: services.start("soak", given, key=key))
             self.under_way[run.id] = asks
             self.started += 1
@@ -126,9 +128,9 @@ class Site:
                     self.faults.append(f"run {pk} failed: {error}")
 
     def _look_after(self, pk: UUID, error: str) -> None:
-        """Retry a parked run; cancel one that was already parked in this deployment."""
+        """Retry a parked run, or cancel it if it was already parked in this deployment."""
         self.counts[f"parked: {error.splitlines()[0][:60]}"] += 1
-        # A thread paused under another version's graph structure can't resume.
+        # A thread that was paused with the graph structure of another version can't resume.
         is_lost = (
             "incompatible with the current structure" in error
             and self._retried.get(pk) == self.deployments
@@ -140,7 +142,10 @@ class Site:
 
 
 def answering(pk: UUID) -> tuple[int, ...]:
-    """Return the reviewers of an interrupt: one, or two for every tenth interrupt."""
+    """Return the reviewers of an interrupt.
+
+    Every tenth interrupt has two reviewers, all others have one.
+    """
     first = pk.int % REVIEWERS
     return (first, (first + 1) % REVIEWERS) if pk.int % 10 == 0 else (first,)
 

@@ -1,4 +1,4 @@
-"""Settings of the soak test: those of the tests with realistic timings."""
+"""Settings of the soak test: the settings of the tests, with realistic timings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The soak test: injects faults, waits until all runs have ended, and reports the result."""
+"""The soak test, which injects faults, waits until all runs have ended, and reports the result."""
 
 from __future__ import annotations
 
@@ -25,23 +25,29 @@ from .people import Site, surely
 from .watch import LONG, Watch, format_reading, percentiles
 
 MACHINES = 2
-#: Fraction of all waiting times with ``--quick``.
+#: Factor for all waiting times with ``--quick``.
 QUICK = 0.05
-#: Seconds between two faults (range), and after each ten of them.
+#: Seconds between two faults (minimum and maximum), and seconds without faults after every ten
+#: faults.
 APART, CALM = (20, 60), 180
 FAULTS_IN_A_ROW = 10
-#: Seconds until all effects of a fault are over: lease and sweep, and some more.
+#: Seconds until all effects of a fault are over: the lease, the sweep interval and a reserve.
 RECOVERY = 90
 REVIEWED_WITHIN = 60
-#: Maximum seconds a run may be due unnoticed, and until all runs must have ended.
+#: Maximum number of seconds that a due run may wait for a worker, and that all runs may take to
+#: end.
 LEFT_ALONE, PATIENCE = 300, 900
-#: Seconds between checks of the machines, of the threads, and between lines of the report.
+#: Seconds between two checks of the machines, between two checks of the threads, and between two
+#: lines of the report.
 LOOK, CHECK, REPORT = 1, 60, 600
 HOUR = 3600
 
 
 class Soak:
-    """A site and its machines. ``run`` returns the exit code of the command."""
+    """The soak test of a site and its machines.
+
+    ``run`` returns the exit code of the command.
+    """
 
     def __init__(self, folder: Path, options: argparse.Namespace, server: Any) -> None:
         self.folder, self.server = folder, server
@@ -83,13 +89,14 @@ class Soak:
         place.mkdir()
         clock.set_off(place / "clock", 0)
         own = {}
-        if proxy is not None and number == 0:  # a separate connection that can be disrupted
+        # The first machine has a separate connection that faults can interrupt.
+        if proxy is not None and number == 0:
             own = {"DATABASE_URL": databases.to_url(connection, **proxy.settings())}
         return Host(place, environment, own)
 
     def _go_wrong(self, world: World) -> None:
         end = time.monotonic() + self.hours * HOUR
-        # All faults once, then random ones.
+        # Inject all faults once, and then random faults.
         first = self.chance.sample(self.faults, len(self.faults))
         while time.monotonic() < end or first:
             for _ in range(FAULTS_IN_A_ROW):
@@ -111,7 +118,9 @@ class Soak:
             self.watch.faults.append(f"not at their end: {self.watch.left()}")
 
     def _stand_by(self, seconds: float, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Keep the machines running, and check the runs, until the time or the condition."""
+        """Keep the machines running and check the runs, until the time is over or the condition is
+        met.
+        """
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not is_over():
             self.site.is_over.wait(min(LOOK, left))

@@ -1,4 +1,4 @@
-"""Checks of ended threads, leftover rows and growth."""
+"""Checks of ended threads, remaining rows and growth."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .people import surely
 
 #: Maximum growth between the second and the last quarter of a long test.
 GROWTH = 1.2
-#: Hours after which growth is meaningful.
+#: Number of hours after which the growth is checked.
 LONG = 2
 MEBIBYTE = 1 << 20
 
 
 @dataclass
 class Reading:
-    """Sizes in bytes and counts at one time."""
+    """Sizes in bytes, and counts, at one time."""
 
     memory: int
     threads: int
@@ -37,13 +37,16 @@ class Reading:
 
 @dataclass
 class Watch:
-    """Checks of the runs; ``faults`` are the problems found."""
+    """Checker of the runs.
 
-    #: Number of interrupts by id of an active run.
+    ``faults`` are the problems that it has found.
+    """
+
+    #: Number of interrupts of each active run, by run id.
     under_way: dict[UUID, int]
     hosts: list[Host]
     book: Path
-    #: Maximum time a run may be due without being handled.
+    #: Maximum time that a due run may wait for a worker.
     bound: timedelta
     readings: list[Reading] = field(default_factory=list)
     calm: list[tuple[float, float]] = field(default_factory=list)
@@ -51,7 +54,9 @@ class Watch:
     ended: int = 0
 
     def check(self) -> None:
-        """Check threads that ended since the last call, and runs not handled in time."""
+        """Check the threads that have ended since the last call, and runs that have been due for
+        too long.
+        """
         surely(self._check)
 
     def read(self) -> None:
@@ -88,12 +93,12 @@ class Watch:
         )
 
     def left(self) -> dict[str, int]:
-        """Return the number of unfinished runs by state."""
+        """Return the number of unfinished runs, by state."""
         rows = Run.objects.filter(pk__in=list(self.under_way)).values_list("state")
         return dict(rows.annotate(count=Count("pk")))
 
     def growth(self) -> list[str]:
-        """Return the sizes that kept growing after the retention had started deleting."""
+        """Return the sizes that continued to grow after the retention had started to delete."""
         count = len(self.readings) // 4
         found = []
         for name in ("memory", "threads", "messages", "stored"):
@@ -104,7 +109,7 @@ class Watch:
         return found
 
     def answers(self) -> list[float]:
-        """Return the delays in seconds of decisions in periods without faults."""
+        """Return the delays of decisions in seconds, for periods without faults."""
         lines = self.book.read_text().splitlines() if self.book.exists() else []
         times = (tuple(map(float, line.split())) for line in lines)
         return [
@@ -123,7 +128,7 @@ def format_reading(reading: Reading) -> str:
 
 
 def percentiles(times: list[float]) -> str:
-    """Return the median and the 99th percentile as text."""
+    """Return the median and the 99th percentile of the times as text."""
     if len(times) < 100:
         return f"{len(times)} answers while all was well, too few to say how long they take"
     cuts = quantiles(times, n=100)

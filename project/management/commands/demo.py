@@ -1,4 +1,4 @@
-"""``manage.py demo``: runs the demo with sample requests to decide."""
+"""``manage.py demo``: starts the demo with sample requests to decide."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from project import customers, people, settings
 
 HOST = "127.0.0.1"
 REQUESTS = Path(__file__).resolve().parents[2] / "data" / "requests.jsonl"
-#: Seconds until the web server must respond.
+#: Maximum number of seconds until the web server responds.
 START_UP = 30.0
-#: Seconds the worker gives its processes to stop, less than it is given itself.
+#: Seconds that the worker gives its processes to stop, fewer than the demo gives the worker.
 GRACE = PATIENCE - 5
 
 
 class Command(BaseCommand):
-    """Prepares the database, then runs web server and worker until it is stopped.
+    """Command that prepares the database, and runs a web server and a worker until it is stopped.
 
-    With ``--hosts`` it runs several of both, like several machines with one PostgreSQL. If one
-    process ends or is killed, the others continue.
+    With ``--hosts``, the command runs several web servers and workers, like several machines with
+    one PostgreSQL. If one process ends or is killed, the others continue.
     """
 
     help = "Runs the demo: a sample review queue, a web server and a worker. Press Ctrl-C to stop."
@@ -58,7 +58,8 @@ class Command(BaseCommand):
         ports = range(port, port + hosts)
         for each in ports:
             check_port(each)
-        os.environ["HITL_DEMO_URL"] = f"http://{HOST}:{port}"  # for the settings of both processes
+        # The settings of both processes read this variable.
+        os.environ["HITL_DEMO_URL"] = f"http://{HOST}:{port}"
         listener = StopSignals()
         try:
             with listener.installed():
@@ -68,7 +69,7 @@ class Command(BaseCommand):
             self.stdout.write("Stopped.")
 
     def prepare(self) -> None:
-        """Create the database, and the missing users, customers and runs."""
+        """Create the database, and missing users, customers and runs."""
         self.stdout.write(f"Database: {settings.DATABASES['default']['NAME']}")
         call_command("migrate", verbosity=0)
         people.create()
@@ -77,7 +78,10 @@ class Command(BaseCommand):
         call_command("hitl", "start", input=str(REQUESTS), stdout=self.stdout, stderr=self.stderr)
 
     def run(self, ports: Sequence[int], listener: StopSignals) -> None:
-        """Run all processes; with one host, raise an error if one of them ends."""
+        """Run all processes.
+
+        If there is only one host, an error is raised when one of its processes ends.
+        """
         with run_programs(programs(ports), listener) as children:
             for port in ports:
                 wait_for_answer(port, children)
@@ -90,7 +94,7 @@ class Command(BaseCommand):
                 listener.sleep(0.5)
 
     def leave_ended(self, children: Sequence[Child]) -> list[Child]:
-        """Print the ended processes, and return the others."""
+        """Report the processes that have ended, and return the others."""
         for child in children:
             code = child.exit_code()
             if code is not None:
@@ -99,7 +103,9 @@ class Command(BaseCommand):
         return [child for child in children if child.exit_code() is None]
 
     def introduce(self, ports: Sequence[int], children: Sequence[Child]) -> None:
-        """Print URLs, logins and, with several hosts, the ids of processes to kill."""
+        """Print URLs, logins and, with several hosts, the ids of processes that the user can
+        kill.
+        """
         self.stdout.write("")
         for port in ports:
             self.stdout.write(f"  http://{HOST}:{port}/")
@@ -115,7 +121,7 @@ class Command(BaseCommand):
 
 
 def programs(ports: Sequence[int]) -> list[Program]:
-    """Return the two processes of each host."""
+    """Return the programs of all hosts: a web server and a worker per host."""
     manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
     found = []
     for number, port in enumerate(ports, start=1):
@@ -130,7 +136,7 @@ def programs(ports: Sequence[int]) -> list[Program]:
 
 
 def check_hosts(hosts: int) -> None:
-    """Raise CommandError for an invalid number of hosts."""
+    """Raise CommandError if the number of hosts is invalid."""
     if hosts < 1:
         raise CommandError(f"--hosts must be at least 1, not {hosts}.")
     if hosts > 1 and connection.vendor != "postgresql":
@@ -141,11 +147,14 @@ def check_hosts(hosts: int) -> None:
 
 
 def check_port(port: int) -> None:
-    """Raise CommandError for a port in use, before anything is created."""
+    """Raise CommandError if the port is in use.
+
+    Call this before anything is created.
+    """
     if not 0 < port < 65536:
         raise CommandError(f"The port must be from 1 to 65535, not {port}.")
     with socket.socket() as probe:
-        # Like runserver, so that remains of an earlier connection don't count as a listener.
+        # As in runserver, a remaining connection of an earlier server must not count as a listener.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

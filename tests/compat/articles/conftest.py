@@ -25,12 +25,12 @@ def config() -> dict[str, Any]:
 
 @pytest.fixture
 def without_langchain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has messages stay the dicts that they are given as."""
+    """Make messages stay dicts."""
     monkeypatch.setattr("hitl_django.engine.state.messages.find_langchain", lambda: None)
 
 
 class Printed:
-    """The lines that an example has printed since it was last asked."""
+    """The lines that an example has printed since the last call."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys

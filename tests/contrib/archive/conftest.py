@@ -22,7 +22,7 @@ __all__ = ["advance", "ended", "user"]
 
 @pytest.fixture
 def ended(advance: Callable[[], int]) -> Callable[..., Thread]:
-    """Make a thread that ended so many days ago."""
+    """Return a function that creates a thread that ended a number of days ago."""
 
     def make(days: float = 100, text: str = "x", **how: Any) -> Thread:
         run = services.start("approval", {"text": text}, events=["updates"], **how)
@@ -50,7 +50,7 @@ def age(run_id: Any, days: float) -> None:
 
 
 def rows_of(thread: Thread) -> dict[str, list[Any]]:
-    """Return all rows of a thread, but for when it was restored."""
+    """Return all rows of a thread, without the time of its restoration."""
     found = {}
     for model, lookup in THREAD_TABLES.items():
         names = [field.attname for field in model._meta.concrete_fields]

@@ -52,7 +52,7 @@ def build_chat() -> Any:
 
 
 def build_sides() -> Any:
-    """Ask twice at once."""
+    """Return a graph with two concurrent interrupts."""
     graph = StateGraph(Chat)
     for name in ("left", "right"):
         graph.add_node(name, lambda state, name=name: {"log": [f"{name} {interrupt(name)}"]})
@@ -61,7 +61,7 @@ def build_sides() -> Any:
 
 
 def build_outer() -> Any:
-    """Has a graph below, which asks."""
+    """Return a graph whose subgraph interrupts."""
     inner = StateGraph(Chat).add_node("ask", ask).add_edge(START, "ask").add_edge("ask", END)
     graph = StateGraph(Chat).add_node("inner", inner.compile())
     return graph.add_edge(START, "inner").add_edge("inner", END)
@@ -119,7 +119,10 @@ def make_user(db: None) -> Callable[..., Any]:
 
 @pytest.fixture
 def address(live_server: Any, graphs: None, settings: Any) -> str:
-    """Where the server is; what is started there has run when it is answered."""
+    """Return the URL of the server.
+
+    Runs are executed before the response to their start.
+    """
     settings.HITL = INLINE
     return f"{live_server.url}/agent"
 
@@ -131,7 +134,7 @@ def sign_in(user: Any) -> dict[str, str]:
 
 @pytest.fixture
 def client_of(address: str) -> Iterator[Callable[[Any], Any]]:
-    """LangGraph's client, for a user."""
+    """Yield a function that returns LangGraph's client for a user."""
     made = []
 
     def make(user: Any) -> Any:
@@ -150,7 +153,7 @@ def admin(make_user: Callable[..., Any]) -> Any:
 
 @pytest.fixture
 def client(client_of: Callable[[Any], Any], admin: Any) -> Any:
-    """LangGraph's client, for somebody who may do everything."""
+    """LangGraph's client for a user with all permissions."""
     return client_of(admin)
 
 

@@ -24,7 +24,7 @@ class Talk(TypedDict, total=False):
 
 
 def build_talk() -> Any:
-    """Return a graph whose nodes tell of themselves while a model speaks; two run at once."""
+    """Return a graph with two concurrent nodes, which emit custom events while a model streams."""
 
     def say(name: str) -> Callable[[Talk], Talk]:
         def node(state: Talk) -> Talk:
@@ -44,14 +44,15 @@ def build_talk() -> Any:
 
 
 def register_talk() -> None:
-    """Register it as `talk`."""
+    """Register the graph as `talk`."""
     register("talk")(build_talk)
 
 
 def die_in_each(runs: Sequence[str], told: Any, *, after: bool) -> None:
-    """Has a process for each run killed at a commit, for each at a later one than for the last.
+    """Kill one process per run at a commit.
 
-    Tells how many were.
+    Each process is killed at a later commit than the process before it. The number of processes is
+    reported.
     """
     register_talk()
     message_buffer.SECONDS = 0

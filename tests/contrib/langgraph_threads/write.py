@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 
 
 class State(TypedDict, total=False):
-    """What the threads hold."""
+    """The state of the threads."""
 
     x: int
     log: Annotated[list, operator.add]
@@ -32,10 +32,10 @@ ran: list[str] = []
 
 
 def build_graph(state_graph: Any, send: Any, interrupt: Any, **compiled: Any) -> Any:
-    """Return a graph that asks in a node, beside one that ends; x says in which way.
+    """Return a graph whose state key x selects the kind of interrupt.
 
-    0: it ends; 1: it asks twice; 2: a graph below asks; 3: two tasks that were sent ask; 4: it
-    fails; 5: it asks, and nothing has run beside it.
+    0: no interrupt; 1: two interrupts of a node; 2: an interrupt in a subgraph; 3: two Sends with
+    interrupts; 4: a failure; 5: an interrupt without a concurrent node.
     """
 
     def first(state: State) -> State:
@@ -81,7 +81,7 @@ def build_graph(state_graph: Any, send: Any, interrupt: Any, **compiled: Any) ->
 
 
 def write_threads(graph: Any, resume: Any) -> None:
-    """Has a graph of LangGraph's run on a thread for each kind."""
+    """Run a LangGraph graph in one thread for each kind."""
     asking = (("asks", 1), ("asks-again", 1), ("below", 2), ("sent", 3), ("alone", 5))
     for kind, x in (("ended", 0), *asking):
         graph.invoke({"x": x, "log": []}, {"configurable": {"thread_id": kind}})
@@ -93,7 +93,7 @@ def write_threads(graph: Any, resume: Any) -> None:
 
 
 def write_by(saver: Any) -> None:
-    """Write the threads by a saver."""
+    """Write the threads with a saver."""
     from langgraph.graph import StateGraph
     from langgraph.types import Command, Send, interrupt
 
@@ -102,7 +102,7 @@ def write_by(saver: Any) -> None:
 
 
 def write_file(path: str) -> None:
-    """Write a file of SqliteSaver's."""
+    """Write a file of SqliteSaver."""
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     connection = sqlite3.connect(path, check_same_thread=False)
@@ -115,7 +115,7 @@ def write_file(path: str) -> None:
 
 
 def write_database(url: str) -> None:
-    """Write a database of PostgresSaver's."""
+    """Write a database of PostgresSaver."""
     from langgraph.checkpoint.postgres import PostgresSaver
 
     with PostgresSaver.from_conn_string(url) as saver:

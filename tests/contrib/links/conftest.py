@@ -43,7 +43,7 @@ def visitor() -> Client:
 
 @pytest.fixture
 def records() -> Iterator[list[logging.LogRecord]]:
-    """Everything that is logged, by whomever and at whatever level."""
+    """Yield a list of all log records, of all loggers and levels."""
     found: list[logging.LogRecord] = []
 
     class Keeper(logging.Handler):

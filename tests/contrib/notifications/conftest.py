@@ -29,7 +29,7 @@ def here(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, A
         "WEBHOOK_NETWORKS": ["127.0.0.1"],
         "WEBHOOK_TIMEOUT_SECONDS": 120,
     }
-    # So that on a slow machine, too, one task sends all that a test has for it.
+    # Make one task send all notifications of a test, even on a slow machine.
     monkeypatch.setattr(delivery, "SLICE", 3600.0)
     outbox.clear_listeners()
     yield settings.HITL
@@ -37,7 +37,7 @@ def here(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, A
 
 
 def use_server(settings: Any, port: int, **options: str) -> None:
-    """Has the project send its mail to a port of this machine."""
+    """Make the project send email to a port of this machine."""
     backend = "django.core.mail.backends.smtp.EmailBackend"
     if hasattr(mail, "mailers"):
         options = {"host": "127.0.0.1", "port": port, **options}
@@ -50,7 +50,7 @@ def use_server(settings: Any, port: int, **options: str) -> None:
 
 @pytest.fixture
 def mails(db: None, settings: Any) -> Iterator[MailServer]:
-    """A mail server, which the project sends through."""
+    """Yield a mail server through which the project sends email."""
     server = MailServer()
     use_server(settings, server.port)
     settings.DEFAULT_FROM_EMAIL = "queue@shop.example"
@@ -66,7 +66,7 @@ def send(mails: MailServer) -> Callable[[], None]:
 
 @pytest.fixture
 def person(db: None) -> Callable[..., Any]:
-    """Make somebody who reviews, in a group or none."""
+    """Return a function that creates a reviewer, with or without a group."""
 
     def make(name: str, group: str = "", *, sees: bool = True, **values: Any) -> Any:
         values = {"email": f"{name}@shop.example", "is_staff": True, **values}
@@ -86,7 +86,7 @@ def person(db: None) -> Callable[..., Any]:
 
 @pytest.fixture
 def ask(db: None, here: Any) -> Iterator[Callable[..., Interrupt]]:
-    """Has a question asked, in these terms."""
+    """Yield a function that creates an interrupt with these options."""
     with testing.inline() as advance:
 
         def ask_now(title: str = "Refund 120 EUR?", **terms: Any) -> Interrupt:

@@ -11,21 +11,24 @@ from typing import Any
 
 from aiosmtpd.controller import Controller
 
-#: Seconds after which a test gives up on what should be there at once.
+#: Seconds after which a test stops waiting for an immediate event.
 PATIENCE = 60.0
 OK = "250 OK"
 
 
 @dataclass
 class Behaviour:
-    """What the server answers to recipients, and to mails: the last one again and again."""
+    """The server's responses to recipients and to emails.
+
+    The last response is repeated.
+    """
 
     recipients: list[str] = field(default_factory=lambda: [OK])
     mails: list[str] = field(default_factory=lambda: [OK])
 
 
 class MailServer:
-    """Listens on a port of this machine until it is closed."""
+    """Mail server on a port of this machine, until it is closed."""
 
     def __init__(self) -> None:
         self.behaviour = Behaviour()

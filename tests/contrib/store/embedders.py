@@ -26,7 +26,7 @@ class AsyncCounter:
 
 
 class Counter(LangChainEmbeddings):
-    """LangChain's class, which remembers what it was asked."""
+    """Embeddings with LangChain's class, which record their calls."""
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []

@@ -14,14 +14,14 @@ from hitl_django.contrib.webhooks.models import WebhookEndpoint
 
 from .receiver import Behaviour, Receiver, all_closed, answering
 
-#: This machine counts as a network that webhooks may be sent to.
+#: Webhooks may be sent to this machine.
 HERE = {"WEBHOOK_NETWORKS": ["127.0.0.1"], "WEBHOOK_TIMEOUT_SECONDS": 120}
 
 
 @pytest.fixture(autouse=True)
 def here(settings: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     settings.HITL = dict(HERE)
-    # So that on a slow machine, too, one task sends all that a test has for it.
+    # Make one task send all deliveries of a test, even on a slow machine.
     monkeypatch.setattr(delivery, "SLICE", 3600.0)
     return settings.HITL
 
@@ -34,7 +34,10 @@ def advance(db: None, here: Any) -> Iterator[Callable[[], int]]:
 
 @pytest.fixture
 def receive() -> Iterator[Callable[..., Receiver]]:
-    """Start receivers that behave as told; by default they answer 204."""
+    """Yield a function that starts receivers with given behaviours.
+
+    By default, they respond with 204.
+    """
     started: list[Receiver] = []
 
     def start(*behaviours: Behaviour) -> Receiver:
@@ -47,7 +50,7 @@ def receive() -> Iterator[Callable[..., Receiver]]:
 
 @pytest.fixture
 def hook(db: None, here: Any) -> Callable[..., WebhookEndpoint]:
-    """Make a webhook to an address or a receiver."""
+    """Return a function that creates a webhook to a URL or a receiver."""
 
     def make(to: Receiver | str, **options: Any) -> WebhookEndpoint:
         url = to if isinstance(to, str) else to.url

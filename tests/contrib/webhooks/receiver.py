@@ -11,13 +11,13 @@ from typing import Any
 
 PATIENCE = 120
 
-#: What a receiver does with a connection once it has read the request.
+#: The behaviour of a receiver after it has read a request.
 Behaviour = Callable[[socket.socket], None]
 
 
 @dataclass(frozen=True)
 class Received:
-    """A request as it came in."""
+    """A received request."""
 
     head: str
     headers: dict[str, str]
@@ -26,11 +26,14 @@ class Received:
 
 @dataclass
 class Receiver:
-    """Listens on a port of this machine; ``behaviours`` are used up in turn, the last one stays."""
+    """Receiver on a port of this machine.
+
+    ``behaviours`` are used one after the other, and the last one is repeated.
+    """
 
     behaviours: list[Behaviour]
     received: queue.Queue[Received] = field(default_factory=queue.Queue)
-    #: Set to let go whoever is kept waiting.
+    #: Set to release all waiting senders.
     over: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -81,7 +84,7 @@ class Receiver:
                     self.received.put(found)
                     behaviour(connection)
             except OSError:
-                pass  # whoever sent had enough
+                pass  # The sender has closed the connection.
 
 
 def _read(connection: socket.socket) -> Received | None:
@@ -100,7 +103,7 @@ def _read(connection: socket.socket) -> Received | None:
 
 
 def answering(status: int, *headers: str, body: bytes = b"") -> Behaviour:
-    """Answer with a status."""
+    """Return a behaviour that responds with a status."""
 
     def act(connection: socket.socket) -> None:
         lines = [f"HTTP/1.1 {status} So", f"Content-Length: {len(body)}", *headers, "", ""]
@@ -110,7 +113,7 @@ def answering(status: int, *headers: str, body: bytes = b"") -> Behaviour:
 
 
 def closing(connection: socket.socket) -> None:
-    """Close without a word."""
+    """Close the connection without a response."""
 
 
 def breaking_off(connection: socket.socket) -> None:
@@ -134,7 +137,7 @@ def huge(connection: socket.socket) -> None:
 
 
 def dripping(receiver: Callable[[], Receiver], pause: float = 0.05) -> Behaviour:
-    """Send a good answer, a byte at a time, for ever."""
+    """Return a behaviour that sends a valid response, one byte at a time, without an end."""
 
     def act(connection: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\n")

@@ -9,7 +9,7 @@ from hitl_django.models import Interrupt
 
 
 class Rating(models.Model):
-    """The number of stars that a user gave an interrupt."""
+    """The number of stars that a user gave to an interrupt."""
 
     interrupt = models.ForeignKey(Interrupt, on_delete=models.CASCADE, related_name="ratings")
     stars = models.PositiveSmallIntegerField()

@@ -1,1 +1,1 @@
-"""Comparison of the task queues that deliver runs to workers."""
+"""Comparison of task queues for messages to workers."""

@@ -1,9 +1,11 @@
-"""Measures each supported task queue with its own workers, configured as in its guide.
+"""Program that measures each supported task queue with its own workers.
+
+Queues are configured as in their guides.
 
     python -m tools.benchmarks.task_queues [--only NAME ...] [--quick] [--json FILE]
 
 It measures the delay between a decision and its node, the throughput of 1, 2 and 4 workers, and the
-fate of runs after their workers are killed. Prints the table of the guide.
+recovery of runs after their workers are killed. It prints the table of the guide.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from ..stores import POSTGRES
 from ..worker.__main__ import ROOT
 from .queues import QUEUES, TaskQueue
 
-#: Maximum seconds for one queue.
+#: Maximum number of seconds for one queue.
 TIMEOUT = 1800
 WORKERS = (1, 2, 4)
 COUNT, SMALL = 400, 16
@@ -69,14 +71,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 @contextmanager
 def prepared(queue: TaskQueue, **timings: float) -> Iterator[dict[str, str]]:
-    """Create the database and the broker of one queue, and yield the environment of its processes.
+    """Create the database and the broker of a queue, and yield the environment of its processes.
 
-    ``timings`` are changed settings of HITL.
+    ``timings`` are settings of HITL that differ from the defaults.
     """
     with stores.prepared({queue.database}) as known, tempfile.TemporaryDirectory() as folder:
         url = known[stores.variable(OURS, queue.database)]
         if queue.database == POSTGRES:
-            # The server keeps query plans, as recommended by the deployment guide.
+            # The server stores query plans, as the deployment guide recommends.
             url += ("&" if "?" in url else "?") + "prepare_threshold=5"
         found = {
             "DATABASE_URL": url,
@@ -95,7 +97,7 @@ def prepared(queue: TaskQueue, **timings: float) -> Iterator[dict[str, str]]:
 
 
 def measured(name: str, environment: dict[str, str], count: int) -> Any:
-    """Run all measurements of one queue in a new process and return the results."""
+    """Run all measurements of one queue in a new process, and return the results."""
     command = [sys.executable, "-m", f"{__package__}.client", name, "--count", str(count)]
     done = subprocess.run(
         [*command, "--workers", *map(str, WORKERS)],
@@ -110,7 +112,7 @@ def measured(name: str, environment: dict[str, str], count: int) -> Any:
 
 
 def line(queue: TaskQueue, found: Any) -> str:
-    """Return a row of the table."""
+    """Return one row of the table."""
     delays = [1000 * each for each in found["delays"]]
     late = statistics.quantiles(delays, n=20)[-1]
     killed = found["killed"]

@@ -1,4 +1,4 @@
-"""Measuring process of one queue, with the database and broker of its environment."""
+"""Measuring process of a queue. The environment names its database and broker."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ from hitl_django.testing import inline  # noqa: E402
 from ..worker import cluster, graphs  # noqa: E402
 from .queues import QUEUES, TaskQueue  # noqa: E402
 
-#: Number of workers in measurements that don't vary it.
+#: Number of workers in all measurements with a fixed number.
 USUAL = 2
-#: Number of warm-up runs, in which a process imports modules, connects and builds the graph.
+#: Number of runs before a measurement. During these runs, a process imports modules, connects and
+#: builds the graph.
 WARM = 20
-#: Part of a batch that is excluded from its rate as warm-up.
+#: Share of a batch that is excluded from its rate, because the workers are warming up.
 HEAD = 0.1
-#: Seconds of waiting in a node, if it waits.
+#: Seconds that a node waits, in measurements with waiting nodes.
 WAITS = 0.05
-#: Seconds after which a run counts as lost: three times lease plus sweep.
+#: Seconds after which a run counts as lost: three times the sum of lease and sweep interval.
 PATIENCE = 180
 
 
 def create_interrupts(count: int, **state: Any) -> list[Any]:
-    """Create that many pending interrupts, without any messages in the queue."""
+    """Create ``count`` pending interrupts without leaving messages in the queue."""
     with inline() as advance:
         runs = [services.start(graphs.GRAPH, {"waits": 0, **state}).id for _ in range(count)]
         advance()
@@ -54,12 +55,12 @@ def running(queue: TaskQueue, workers: int) -> Any:
 
 
 def delays(queue: TaskQueue, samples: int) -> list[float]:
-    """Return the seconds from a decision to its node, with idle workers."""
+    """Return the seconds from a decision to the execution of its node, with idle workers."""
     waiting = create_interrupts(WARM + samples)
     found = []
     with running(queue, USUAL) as workers:
         for number, interrupt in enumerate(waiting):
-            # Spreads the messages evenly over the polling interval of a queue.
+            # Distribute the messages evenly over the polling interval of the queue.
             time.sleep(number / len(waiting) * 0.2)
             sent = time.monotonic()
             answer([interrupt])
@@ -69,7 +70,7 @@ def delays(queue: TaskQueue, samples: int) -> list[float]:
 
 
 def rate(queue: TaskQueue, count: int, workers: int, waits: float) -> float:
-    """Return the number of decisions per second that the workers run to the end."""
+    """Return the number of decisions per second whose runs the workers finish."""
     interrupts = create_interrupts(count, waits=waits)
     with tempfile.NamedTemporaryFile() as gate, running(queue, workers) as begun:
         signs = begun.signs
@@ -90,10 +91,10 @@ def rate(queue: TaskQueue, count: int, workers: int, waits: float) -> float:
 
 
 def killed(queue: TaskQueue, count: int) -> dict[str, float]:
-    """Kill all workers while they are running, and restart them immediately.
+    """Kill all workers while they execute runs, and restart them immediately.
 
-    Returns the seconds until the last run had ended, the number of nodes that began twice, and the
-    number of runs that never ended.
+    Returns the seconds until the last run has ended, the number of nodes that started twice, and
+    the number of runs that never ended.
     """
     interrupts = create_interrupts(count, waits=WAITS)
     runs = Run.objects.filter(interrupts__in=interrupts)
@@ -112,7 +113,7 @@ def killed(queue: TaskQueue, count: int) -> dict[str, float]:
                 break
             time.sleep(0.05)
         seconds = time.monotonic() - killed_at
-        begun += workers.signs.count("begun")  # from the signals received so far
+        begun += workers.signs.count("begun")  # Count the signals that have been received before.
     lost = runs.exclude(state=Run.State.SUCCEEDED).count()
     return {"seconds": seconds, "again": begun - count, "lost": lost}
 
@@ -123,7 +124,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--workers", type=int, nargs="+", required=True)
     options = parser.parse_args()
-    logging.disable(logging.INFO)  # django-q2 logs every message
+    logging.disable(logging.INFO)  # django-q2 logs every message.
     queue, count = QUEUES[options.queue], options.count
     found = {
         "delays": delays(queue, count // 8),

@@ -1,4 +1,4 @@
-"""The task queues and their workers, configured as in their guides."""
+"""The task queues with their workers, configured as in their guides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..stores import POSTGRES, SQLITE
 from ..worker.cluster import WORKER
 
-#: Environment variable with the number of workers.
+#: Environment variable that contains the number of workers.
 VARIABLE = "HITL_BENCH_WORKERS"
 
 Programs = Sequence[Sequence[str]]
@@ -17,18 +17,22 @@ Programs = Sequence[Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class TaskQueue:
-    """A task queue and its broker. A worker runs one run at a time."""
+    """A task queue and its broker.
+
+    Each worker executes one run at a time.
+    """
 
     title: str
     database: str
     dispatcher: str
-    #: Programs to start for a number of workers.
+    #: The programs to start, as a function of the number of workers.
     programs: Callable[[int], Programs]
-    #: For a Redis broker: the environment variable of its URL, and the URL format of its socket.
+    #: For a Redis broker: the environment variable that contains its URL, and the URL format of its
+    #: socket.
     broker: tuple[str, str] | None = None
 
     def environment(self, workers: int) -> dict[str, str]:
-        """Return the environment of the queue's processes, for a number of workers."""
+        """Return the environment of the queue's processes for a number of workers."""
         cluster = {"workers": workers}
         return {VARIABLE: str(workers), "TEST_Q_CLUSTER": json.dumps(cluster)}
 

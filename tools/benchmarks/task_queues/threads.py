@@ -1,4 +1,4 @@
-"""Procrastinate with OS threads as workers."""
+"""Procrastinate with workers that are OS threads."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Cost of a worker's task compared with an empty django-q2 task, measured with real clusters."""
+"""Cost of a worker's task compared with an empty django-q2 task, in real clusters."""

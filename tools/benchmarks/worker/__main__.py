@@ -1,10 +1,10 @@
-"""Measures a worker's decisions, compared with empty django-q2 tasks in the same cluster.
+"""Program that compares a worker's decisions with empty django-q2 tasks in the same cluster.
 
     python -m tools.benchmarks.worker [--only NAME ...] [--rounds N] [--quick] [--json FILE]
 
-It runs processes of ``hitl worker`` with the settings recommended for high throughput;
+It runs processes of ``hitl worker`` with the settings recommended for high throughput.
 TEST_Q_CLUSTER may contain other settings as JSON. Empty tasks and decisions alternate in one
-cluster, so that other load on the machine affects both. Times are taken in the node or the task.
+cluster, so that other load on the machine affects both. Times are measured in the node or the task.
 The ratio of two consecutive measurements is compared with its target.
 """
 
@@ -31,14 +31,14 @@ from ..stores import POSTGRES, SQLITE
 
 ROOT = Path(__file__).resolve().parents[3]
 TIMEOUT = 600
-REDIS = "redis"  # the broker; the database is PostgreSQL
+REDIS = "redis"  # With Redis as the broker, the database is PostgreSQL.
 
 Told = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A measurement, the same for each queue."""
+    """A measurement. Its definition is the same for all queues."""
 
     module: str
     what: str
@@ -122,7 +122,7 @@ def prepared(queues: set[str]) -> Iterator[dict[str, dict[str, str]]]:
     with stores.prepared(databases) as known, tempfile.TemporaryDirectory() as folder:
         urls = {kind: known[stores.variable(OURS, kind)] for kind in databases}
         if POSTGRES in urls:
-            # The server keeps query plans, as recommended by the deployment guide.
+            # The server stores query plans, as the deployment guide recommends.
             urls[POSTGRES] += ("&" if "?" in urls[POSTGRES] else "?") + "prepare_threshold=5"
         found = {
             queue: {"DATABASE_URL": urls[SQLITE if queue == SQLITE else POSTGRES]}
@@ -140,7 +140,7 @@ def prepared(queues: set[str]) -> Iterator[dict[str, dict[str, str]]]:
 
 
 def measured(kind: Kind, options: argparse.Namespace, environment: dict[str, str]) -> Any:
-    """Run one measurement in a new process and return the results."""
+    """Run one measurement in a new process, and return the results."""
     size = kind.small if options.quick else kind.size
     command = [sys.executable, "-m", f"{__package__}.{kind.module}", kind.what]
     command += ["--count", str(size)]
@@ -160,7 +160,7 @@ def measured(kind: Kind, options: argparse.Namespace, environment: dict[str, str
 
 
 def of_starts(found: dict[str, list[float]]) -> Told:
-    """Return the medians and the 95th percentiles in milliseconds."""
+    """Return the medians and the 95th percentiles of delays in milliseconds."""
     ours, bare = ([1000 * each for each in found[kind]] for kind in ("ours", "bare"))
     middle = statistics.median(ours), statistics.median(bare)
     late = [statistics.quantiles(times, n=20)[-1] for times in (ours, bare)]
@@ -185,7 +185,7 @@ def of_rates(found: dict[str, list[float]]) -> Told:
 
 
 def of_memory(found: list[dict[str, int]]) -> Told:
-    """Return the megabytes before and after, and the number of additional objects."""
+    """Return the megabytes before and after the runs, and the number of additional objects."""
     before, after = found
     return {
         "ours": after["bytes"] / 1e6,
@@ -207,7 +207,7 @@ HEAD = f"{'row':18} {'ours':>9} {'against':>9} {'ratio':>7} {'target':>7}  met"
 
 
 def line(name: str, kind: Kind, found: Told) -> str:
-    """Return a row of the table."""
+    """Return one row of the table."""
     is_met = kind.least <= found["ratio"] <= kind.most
     figures = f"{found['ours']:9.1f} {found['against']:9.1f} {found['ratio']:6.2f}x"
     met = "yes" if is_met else "NO"

@@ -1,7 +1,7 @@
-"""Measuring process of a cluster, with the database and broker of its environment.
+"""Measuring process of a cluster. The environment names its database and broker.
 
-It sends empty django-q2 tasks and decisions alternately. Times are taken by the node, the task or
-the monitor, without polling.
+The process sends empty django-q2 tasks and decisions alternately. The node, the task or the monitor
+measures the times, without polling.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ from .signs import Signs  # noqa: E402
 
 Send = Callable[[], None]
 BARE, OURS = "bare", "ours"
-#: Number of workers in the settings.
+#: Number of workers according to the settings.
 WORKERS = int(Conf.WORKERS)
-#: Number of warm-up tasks, in which a process imports modules, connects and builds the graph.
+#: Number of tasks before a measurement. During these tasks, a process imports modules, connects and
+#: builds the graph.
 WARM = 20
-#: Part of a batch that is excluded from its rate as warm-up.
+#: Share of a batch that is excluded from its rate, because the workers are warming up.
 HEAD = 0.1
 
 
 def create_interrupts(count: int, waits: float = 0.0) -> list[Any]:
-    """Create that many pending interrupts, without any messages in the queue."""
+    """Create ``count`` pending interrupts without leaving messages in the queue."""
     with inline() as advance:
         runs = [services.start(graphs.GRAPH, {"waits": waits}).id for _ in range(count)]
         advance()
@@ -51,19 +52,21 @@ def create_interrupts(count: int, waits: float = 0.0) -> list[Any]:
 
 
 def bare() -> None:
-    """Send an empty task in the same way as messages of runs."""
+    """Send an empty task in the same way as a message about a run."""
     async_task(graphs.EMPTY, BARE, save=False, ack_failure=True)
 
 
 def decisions(count: int, waits: float = 0.0) -> list[Send]:
-    """Return that many decisions to make."""
+    """Return ``count`` functions, each of which makes one decision."""
     return [
         partial(services.decide, pk, "respond", "yes") for pk in create_interrupts(count, waits)
     ]
 
 
 def worked_off(signs: Signs, sends: Sequence[Send], workers: int = WORKERS) -> list[float]:
-    """Fill the queue while its workers are blocked; return the time of each task's completion."""
+    """Fill the queue while its workers are blocked, and return the time at which each task is
+    completed.
+    """
     with tempfile.NamedTemporaryFile() as gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
         for _ in range(workers):
@@ -79,12 +82,14 @@ def worked_off(signs: Signs, sends: Sequence[Send], workers: int = WORKERS) -> l
 
 
 def starts(samples: int) -> dict[str, list[float]]:
-    """Return the seconds from commit to the node, and from a message to the empty task."""
+    """Return the seconds from a commit to the start of the node, and from a message to the start of
+    the empty task.
+    """
     sent = [0.0]
 
     def note(**kwargs: Any) -> None:
-        # Called just before the message is created: with the ORM broker before the commit that
-        # includes the message, with any other broker after the commit.
+        # Called just before the message is created. With the ORM broker, this is before the commit
+        # that includes the message. With other brokers, it is after the commit.
         sent[0] = time.monotonic()
 
     pre_enqueue.connect(note, weak=False)
@@ -95,9 +100,9 @@ def starts(samples: int) -> dict[str, list[float]]:
         worked_off(signs, [bare] * WARM)
         worked_off(signs, [waiting.pop() for _ in range(WARM)])
         for number in range(samples):
-            # Spreads the messages evenly over the polling interval of a broker.
+            # Distribute the messages evenly over the polling interval of the broker.
             pause = (number + 0.5) / samples * (Conf.POLL if Conf.ORM else 0.02)
-            # Alternate the order of the two kinds.
+            # Alternate the order of the two kinds of tasks.
             for kind in (BARE, OURS)[:: 1 if number % 2 else -1]:
                 time.sleep(pause)
                 (bare if kind == BARE else waiting.pop())()
@@ -107,7 +112,9 @@ def starts(samples: int) -> dict[str, list[float]]:
 
 
 def rates(count: int, rounds: int) -> dict[str, list[float]]:
-    """Return how many tasks of each kind per second the cluster completes with a full queue."""
+    """Return the number of tasks per second that the cluster completes with a full queue, by
+    kind.
+    """
     found: dict[str, list[float]] = {BARE: [], OURS: []}
     with cluster.running() as workers:
         signs = workers.signs
@@ -120,7 +127,7 @@ def rates(count: int, rounds: int) -> dict[str, list[float]]:
 
 
 def scaling(count: int, rounds: int, waits: float) -> dict[str, list[float]]:
-    """Return the number of decisions per second completed by one worker and by two."""
+    """Return the number of decisions per second that one worker and two workers complete."""
     found: dict[str, list[float]] = {"1": [], "2": []}
     for _ in range(rounds):
         for workers, kept in found.items():
@@ -132,7 +139,7 @@ def scaling(count: int, rounds: int, waits: float) -> dict[str, list[float]]:
 
 
 def rate(times: Sequence[float]) -> float:
-    """Return the rate per second, without the warm-up."""
+    """Return the rate per second, excluding the warm-up."""
     first = int(len(times) * HEAD)
     return (len(times) - 1 - first) / (times[-1] - times[first])
 
@@ -143,7 +150,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    logging.disable(logging.INFO)  # django-q2 logs every message
+    logging.disable(logging.INFO)  # django-q2 logs every message.
     measures: dict[str, Callable[[], Any]] = {
         "starts": lambda: starts(options.count),
         "rates": lambda: rates(options.count, options.rounds),

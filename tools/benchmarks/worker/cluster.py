@@ -1,4 +1,4 @@
-"""Worker processes of the benchmark, started as described in the guides."""
+"""Worker processes of the benchmark, started as the guides describe."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import psutil
 from .signs import VARIABLE, Signs
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 45  # seconds to stop; they take 30 at most
-#: The worker and its supervisor, as arguments of the interpreter.
+PATIENCE = 45  # Maximum number of seconds for stopping. The processes take up to 30 seconds.
+#: Arguments of the interpreter that start the worker and its supervisor.
 WORKER = ("-m", "django", "hitl", "worker")
 
 
 class Workers:
-    """Worker processes using this process's database, and the signals they send."""
+    """Worker processes that use this process's database, and the signals that they send."""
 
     def __init__(
         self, programs: Sequence[Sequence[str]], environment: dict[str, str], signs: Signs, log: IO
@@ -47,7 +47,9 @@ class Workers:
         ]
 
     def kill(self) -> None:
-        """Kill all processes at once, with their tasks, like a machine failure."""
+        """Kill all processes and their current tasks simultaneously, like a failure of the
+        machine.
+        """
         found = [each for one in self._running for each in (one, *one.children(recursive=True))]
         for each in found:
             each.kill()
@@ -66,7 +68,10 @@ class Workers:
 
 @contextmanager
 def running(*programs: Sequence[str], **environment: str) -> Iterator[Workers]:
-    """Run ``hitl worker``, or the given programs, with this process's database during the block."""
+    """Run ``hitl worker`` or other programs during the block.
+
+    The programs use the database of the current process.
+    """
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
         signs = Signs(folder)
         workers = Workers(programs or [WORKER], environment, signs, log)

@@ -18,16 +18,16 @@ EMPTY, HOLD = f"{__name__}.empty", f"{__name__}.hold"
 
 
 class Asked(TypedDict, total=False):
-    #: Lock file for which the node waits after its response.
+    #: Lock file for which the node waits after it receives its response.
     gate: str
-    #: Seconds for which the node waits after its response.
+    #: Seconds that the node waits after it receives its response.
     waits: float
     answer: Any
 
 
 @register(GRAPH)
 def pending() -> StateGraph:
-    """Request one response."""
+    """Build a graph that requests one response."""
 
     def ask(state: Asked) -> Asked:
         answer = interrupt({"question": "Go on?"})
@@ -42,20 +42,20 @@ def pending() -> StateGraph:
 
 
 def empty(name: str) -> None:
-    """Signal that the django-q2 task runs."""
+    """Signal that the django-q2 task is running."""
     signs.give("begun", "task")
 
 
 def hold(gate: str) -> None:
-    """Block the worker until the file is no longer locked exclusively."""
+    """Block the worker until no process has locked the file exclusively."""
     with open(gate) as file:
         signs.give("held", gate)
         fcntl.flock(file, fcntl.LOCK_SH)
 
 
 def _settled(task: dict[str, Any], **kwargs: Any) -> None:
-    # Called by the monitor: the task is done, its result stored, its message acknowledged. A task
-    # without arguments is a sweep that was due in the meantime.
+    # The monitor calls this function after the task is done, its result is stored and its message
+    # is acknowledged. A task without arguments is a sweep that was due in the meantime.
     for subject in task["args"][:1]:
         signs.give("settled", subject)
 

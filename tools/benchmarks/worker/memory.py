@@ -1,4 +1,4 @@
-"""Memory of a process that runs many super-steps, or many runs to their interrupts."""
+"""Memory of a process that executes many super-steps, or many runs up to their interrupts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hitl_django.testing import inline  # noqa: E402
 
 from . import graphs  # noqa: E402
 
-#: The first reading is taken after one of so many parts.
+#: The first reading follows after the first of this number of parts.
 EARLY = 10
 
 
@@ -33,13 +33,15 @@ class Rounds(TypedDict):
 
 
 def read_memory() -> dict[str, int]:
-    """Return this process's memory in bytes, and the number of objects tracked by the collector."""
+    """Return the memory of this process in bytes, and the number of objects that the garbage
+    collector tracks.
+    """
     gc.collect()
     return {"bytes": psutil.Process().memory_info().rss, "objects": len(gc.get_objects())}
 
 
 def steps(count: int) -> list[dict[str, int]]:
-    """Return the memory within a run after a tenth of its super-steps, and after all."""
+    """Return the memory after a tenth of the super-steps of a run, and after all of them."""
     found: list[dict[str, int]] = []
 
     def go(state: Rounds) -> Rounds:
@@ -60,7 +62,7 @@ def steps(count: int) -> list[dict[str, int]]:
 
 
 def paused(count: int) -> list[dict[str, int]]:
-    """Return the memory before and after running so many threads to their interrupts."""
+    """Return the memory before and after executing ``count`` threads up to their interrupts."""
     found = []
     for more in (count // EARLY, count):
         with inline() as advance:

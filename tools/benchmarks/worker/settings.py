@@ -1,4 +1,4 @@
-"""Settings of the measured clusters, as recommended for high throughput."""
+"""Settings of the measured clusters, as the guides recommend them for high throughput."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Signals from a cluster's processes to the measuring process: lines with times in a named pipe."""
+"""Signals from the processes of a cluster to the measuring process: lines with times in a named
+pipe.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,16 @@ import select
 import time
 from dataclasses import dataclass
 
-#: Environment variable with the path of the pipe.
+#: Environment variable that contains the path of the pipe.
 VARIABLE = "HITL_BENCH_SIGNS"
-PATIENCE = 120.0  # seconds without a signal; the run of a dead worker waits for 60
-KEPT = 1 << 20  # pipe size in bytes, enough for all unread signals of a measurement
+# Maximum number of seconds without a signal. After a worker has died, its run waits for 60 seconds.
+PATIENCE = 120.0
+KEPT = 1 << 20  # Size of the pipe in bytes, sufficient for all unread signals of a measurement.
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """An event, the name of its task, and the time on a clock common to all processes."""
+    """An event with the name of its task, and a time on a clock that all processes share."""
 
     word: str
     name: str
@@ -27,7 +30,10 @@ _pipe: int | None = None
 
 
 def give(word: str, name: str) -> None:
-    """Send a signal to the measuring process, if there is one."""
+    """Send a signal to the measuring process.
+
+    Outside of a measurement, nothing is sent.
+    """
     global _pipe
     if VARIABLE not in os.environ:
         return
@@ -37,19 +43,26 @@ def give(word: str, name: str) -> None:
 
 
 class Signs:
-    """Receiver of the signals, a named pipe that all processes find by their environment."""
+    """Receiver of signals.
+
+    All processes find its named pipe by an environment variable.
+    """
 
     def __init__(self, folder: str) -> None:
         self.path = os.path.join(folder, "signs")
         os.mkfifo(self.path)
-        # Opened for writing, too, so that reading doesn't end while no other process has opened it.
+        # Opened for reading and writing, so that reading doesn't end while no other process has
+        # opened the pipe.
         self._pipe = os.open(self.path, os.O_RDWR)
         fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, KEPT)
         self._known: list[Sign] = []
         self._rest = b""
 
     def next(self, word: str) -> Sign:
-        """Wait for the next signal ``word``; skip others."""
+        """Wait for the next signal with this word.
+
+        Other signals are skipped.
+        """
         while True:
             while not self._known:
                 self._read()
@@ -58,7 +71,7 @@ class Signs:
                 return sign
 
     def count(self, word: str) -> int:
-        """Return the number of unread signals ``word``."""
+        """Return the number of unread signals with this word."""
         while select.select([self._pipe], [], [], 0)[0]:
             self._read()
         known, self._known = self._known, []

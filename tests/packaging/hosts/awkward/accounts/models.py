@@ -16,7 +16,7 @@ class PersonManager(BaseUserManager):
         return person
 
     def get_queryset(self):
-        # Who has left is nobody any more, for all code that doesn't ask for them.
+        # Users who have left don't exist for code that doesn't explicitly request them.
         return super().get_queryset().filter(has_left=False)
 
 

@@ -31,7 +31,7 @@ def look(settlement: Settlement) -> Settlement:
 
 
 def settle(settlement: Settlement) -> Settlement:
-    # The ledger is another database, which no transaction spans: the call is repeatable.
+    # The ledger is in another database, so no transaction spans both. The call can be repeated.
     once(
         "settle",
         write_state,

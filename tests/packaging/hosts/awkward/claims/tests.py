@@ -45,7 +45,7 @@ def make_person():
 
 @pytest.fixture
 def ask(claim, client, make_person, hitl):
-    """A claim that was reported over the office's own API: somebody is asked about it."""
+    """Report a claim over the office's own API, which results in an interrupt."""
 
     def report():
         if not Person.people.filter(email="clerk@office.example").exists():

@@ -80,7 +80,7 @@ def sqlite(name: str) -> dict[str, object]:
     }
 
 
-# The claims themselves are in a database that was there before the office was.
+# The claims are in a database that is older than the office.
 DATABASES = {"default": sqlite("office"), "ledger": sqlite("ledger")}
 DATABASE_ROUTERS = ["office.routers.LedgerRouter"]
 
