@@ -1,4 +1,4 @@
-"""Settings of the demo project. They are for local use only."""
+"""Settings of the demo project. The settings are for local use only."""
 
 from __future__ import annotations
 

@@ -338,14 +338,15 @@ def format_age(moment: Any) -> str:
 
 
 def format_state(state: str) -> str:
-    """Return the badge of a run's state."""
+    """Return the HTML of the badge with a run's state."""
     label = Run.State(state).label
     return format_html('<span class="hitl-state hitl-state-{}">{}</span>', state, label)
 
 
 def format_tick(value: Any, title: Any) -> str:
-    """Return the HTML of the checkbox that selects a row; ``value`` identifies the row. 39 Return
-    the HTML of the badge with a run's state.
+    """Return the HTML of the checkbox that selects a row.
+
+    ``value`` identifies the row.
     """
     return format_html(
         '<input type="checkbox" name="item" value="{}" aria-label="{}">',

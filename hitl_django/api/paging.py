@@ -1,6 +1,6 @@
 """Keyset pagination.
 
-It neither repeats nor skips rows if rows are added or removed between two pages.
+If rows are added or removed between two pages, the pages neither repeat nor skip other rows.
 """
 
 from __future__ import annotations

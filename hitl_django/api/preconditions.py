@@ -29,7 +29,7 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 def build_etag(interrupt: Any) -> str:
     """Return the ETag of an interrupt.
 
-    The ETag contains the version and the payload digest to which a decision is bound. It also
+    The ETag contains the version and the payload digest to which a decision is bound. The ETag also
     contains a digest of all other fields that may change.
     """
     changed = "" if interrupt.changed_at is None else "changed"

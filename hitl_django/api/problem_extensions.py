@@ -28,9 +28,10 @@ _TEXT = {"type": "string"}
 class ProblemExtensions:
     """Extension members of one problem type.
 
-    The function ``read`` returns the members for an error. Its second argument is a JSON pointer to
-    the part of the body that the service received. ``schema`` contains the schema of each member,
-    with serializer classes in place of references. Members in ``sometimes`` are optional.
+    The function ``read`` returns the members for an error. The second argument of ``read`` is a
+    JSON pointer to the part of the body that the service received. ``schema`` contains the schema
+    of each member, with serializer classes in place of references. Members in ``sometimes`` are
+    optional.
     """
 
     read: Callable[[Any, str], dict[str, Any]]

@@ -62,7 +62,7 @@ class UserThrottle(BaseThrottle):
     def build_headers(self) -> dict[str, str]:
         """Return the RateLimit headers, or an empty dict if nothing is counted.
 
-        They follow the IETF draft "RateLimit header fields for HTTP", version 8 and later.
+        The headers follow the IETF draft "RateLimit header fields for HTTP", version 8 and later.
         """
         if self._rate is None or not self._calls:
             return {}

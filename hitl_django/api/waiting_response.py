@@ -123,7 +123,7 @@ def answer_once(
 ) -> StreamingHttpResponse | Response:
     """Return a response that waits for an object.
 
-    Its status and headers are those of ``now``. If no slot is available, the result is ``now``
+    The status and the headers are those of ``now``. If no slot is available, the result is ``now``
     itself, with a Retry-After header.
     """
 

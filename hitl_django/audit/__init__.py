@@ -5,8 +5,8 @@ The thread's row contains the end of the chain. Appending locks this row, so no 
 follow the same entry. A person with write access to the tables can rewrite the whole chain. Anyone
 who has stored a later hash can detect the change.
 
-The hash covers a digest of a person's reason, so that the text can be erased. It covers a salted
-commitment to a person's name, so that a pseudonym can replace the name.
+The hash covers a digest of a person's reason, so that the text can be erased. The hash also covers
+a salted commitment to a person's name, so that a pseudonym can replace the name.
 """
 
 from __future__ import annotations

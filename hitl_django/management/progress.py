@@ -20,8 +20,9 @@ TERMINAL_INTERVAL, LOG_INTERVAL = 0.1, 10.0
 class Progress:
     """Progress of a command in bytes or rows.
 
-    ``total`` is the size of the input. It is None if the size is unknown, for example for a pipe,
-    or too expensive to count. Without a total, only the number of processed bytes or rows is shown.
+    ``total`` is the size of the input. ``total`` is None if the size is unknown, for example for a
+    pipe, or too expensive to count. Without a total, only the number of processed bytes or rows is
+    shown.
     """
 
     def __init__(self, stream: OutputWrapper, total: int | None = None) -> None:

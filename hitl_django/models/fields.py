@@ -99,7 +99,7 @@ class EncryptedTextField(EncryptedField):
 
 
 class EncryptedJSONField(EncryptedField, JSONTextField):
-    """Encrypted JSON."""
+    """JSON that is encrypted in the database."""
 
     def get_prep_value(self, value: Any) -> str | None:
         text = self.encode(value)

@@ -14,8 +14,8 @@ from .functions import Now
 class IdempotencyRecord(models.Model):
     """The digest of a request with an idempotency key, and the id of the result.
 
-    The record is stored in the transaction of the request. It exists if and only if the request
-    succeeded.
+    The record is stored in the transaction of the request. The record exists if and only if the
+    request succeeded.
     """
 
     user = models.ForeignKey(

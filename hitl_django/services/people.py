@@ -1,8 +1,8 @@
 """Export of all rows that contain data about a user.
 
 A row can refer to a user by a foreign key, by the user's name in a column next to the key, or in a
-column of names. The contents of graphs and payloads are your project's data. They can be found by
-the related object of a thread.
+column of names. The contents of graphs and payloads are your project's data. The related object of
+a thread identifies the person to whom these contents belong.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def export_person(user: Any, *, by: Any = None) -> Iterator[PersonRow]:
     All archives are read completely.
 
     Raises:
-        NotAllowedError: if ``by`` is not a superuser. Raised before the first row; None is allowed.
+        NotAllowedError: before the first row, if ``by`` is neither a superuser nor None.
     """
     if by is not None and not (by.is_active and by.is_superuser):
         raise NotAllowedError("Only superusers can export a person's data.")

@@ -1,8 +1,8 @@
 """The workloads: functions of the names that both engines have.
 
 A workload builds a graph of size ``n`` and returns a function. Each call of this function does the
-work once and returns the number of units. It also checks the result, so that both engines do the
-same work.
+work once and returns the number of units. The function also checks the result, so that both engines
+do the same work.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The lines that each test reaches. They are recorded once, and again after a test file changes."""
+"""The lines that each test reaches. The lines are recorded once, and again after a test file
+changes.
+"""
 
 from __future__ import annotations
 
@@ -200,9 +202,8 @@ def origins(before: str, after: str) -> list[int]:
 def in_order(tests: Iterable[str], seconds: dict[str, float], first: Sequence[str]) -> list[str]:
     """Return the tests ordered by the expected time until a failure.
 
-    Tests that recently killed a mutant of the module come first. They are followed by the test
-    files with the largest share of tests that reach the mutated line. The tests of a file are
-    ordered by duration.
+    Tests that recently killed a mutant of the module come first. Next are the test files with the
+    largest share of tests that reach the mutated line. The tests of a file are ordered by duration.
     """
     wanted = set(tests)
     share: dict[str, float] = {}

@@ -23,7 +23,7 @@ class SubjectReviews:
 
         class OrderAdmin(SubjectReviews, admin.ModelAdmin): ...
 
-    It sets the template of the page. If the ModelAdmin has a template of its own, extend
+    The mixin sets the template of the page. If the ModelAdmin has a template of its own, extend
     ``hitl_django/admin/subject.html`` or include ``hitl_django/admin/reviews.html``.
     """
 

@@ -65,8 +65,8 @@ class InterruptForms:
 
     ``data`` are the submitted values. ``form`` is the form for the response or, without a response
     schema, for an edited payload. ``form`` is None if the buttons are sufficient. ``more`` names a
-    list to which the user adds blank rows; the submitted values are then shown again without
-    validation.
+    list to which the user adds blank rows. In this case, the submitted values are shown again
+    without validation.
     """
 
     #: Actions of the interrupt that are decided individually.

@@ -43,7 +43,8 @@ class OutcomePage(ReadOnlyAdmin):
     ) -> TemplateResponse:
         """Show the outcome of an interrupt.
 
-        ``kept`` are texts of a response that was not accepted; the page shows them for copying.
+        ``kept`` are texts of a response that was not accepted. The page shows these texts for
+        copying.
         """
         decision = item.closing()
         notice = describe_outcome(item, decision, request.user)

@@ -59,9 +59,9 @@ def read_place(
 ) -> QueuePosition | None:
     """Find an interrupt in the list whose filters the page's URL preserves.
 
-    ``shown`` are the ids of all interrupts on the page. They don't count as previous or next.
-    ``url_of`` returns the URL of an interrupt's page from its id. Returns None if the list has no
-    other interrupt.
+    ``shown`` are the ids of all interrupts on the page. These interrupts don't count as previous or
+    next. ``url_of`` returns the URL of an interrupt's page from its id. Returns None if the list
+    has no other interrupt.
     """
     rows = list(_select_listed(request).values_list(*COLUMNS)[:MOST])
     keys = [row[0] for row in rows]

@@ -1,7 +1,7 @@
 """Interrupts of a page, with their payloads and forms.
 
-A thread may have several pending interrupts. One page shows them, each with its own form and
-decision.
+A thread may have several pending interrupts. One page shows all of these interrupts, each with its
+own form and decision.
 """
 
 from __future__ import annotations

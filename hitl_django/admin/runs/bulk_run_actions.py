@@ -183,7 +183,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
     ) -> dict[UUID, Any]:
         """Apply the operation to each run.
 
-        Returns an error message by run id; the message is empty on success.
+        Returns an error message for each run, by run id. On success, the message is empty.
         """
         if form is None:
             retried = services.retry_all(chosen, by=request.user, via="admin")

@@ -52,7 +52,7 @@ class CappedPaginator(Paginator):
 class ThreadIdFilter(admin.SimpleListFilter):
     """Filter by thread id.
 
-    Only links select a thread; the list doesn't show the filter.
+    Only links select a thread. The list doesn't show the filter.
     """
 
     title = _("thread")

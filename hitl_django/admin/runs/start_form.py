@@ -105,9 +105,9 @@ class StartTerms(forms.Form):
 class StartForm:
     """Form for the input, the thread and the idempotency key of a run.
 
-    ``data`` are the submitted values. ``more`` names a list to which the user adds blank rows; the
-    submitted values are then shown again without validation. A second click submits the same
-    ``key``, so it doesn't start a second run.
+    ``data`` are the submitted values. ``more`` names a list to which the user adds blank rows. In
+    this case, the submitted values are shown again without validation. A second click submits the
+    same ``key``, so it doesn't start a second run.
     """
 
     def __init__(

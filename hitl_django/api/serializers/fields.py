@@ -1,6 +1,6 @@
 """Strict serializer fields and base serializers.
 
-They don't convert types: ``"7"`` is not a number, and ``1`` is not true.
+The fields don't convert types. For example, ``"7"`` is not a number, and ``1`` is not true.
 """
 
 from __future__ import annotations

@@ -63,11 +63,12 @@ class InterruptStream(InterruptList):
         """Stream the first page of the interrupt list and its changes.
 
         The stream accepts the filters, the order and the `page_size` of `interrupts/`, and it
-        contains interrupts in the same format. The first event is `reset`. Its `results` are the
-        whole page and replace any earlier data. Each following event is `changes`. `added` and
-        `changed` contain interrupts. `removed` contains the `id` and the `status` of each interrupt
-        that left the page. The status is null if you can't view the interrupt. A removed interrupt
-        that is still pending has moved to a later page, or no longer matches the filters.
+        contains interrupts in the same format. The first event is `reset`. The `results` of this
+        event are the whole page and replace any earlier data. Each following event is `changes`.
+        `added` and `changed` contain interrupts. `removed` contains the `id` and the `status` of
+        each interrupt that left the page. The status is null if you can't view the interrupt. A
+        removed interrupt that is still pending has moved to a later page, or no longer matches the
+        filters.
 
         A stream ends after a few minutes. Reconnect with `Last-Event-ID` to receive all later
         changes in one event, or a `reset` if the server doesn't know that id any more. If the

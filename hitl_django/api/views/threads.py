@@ -61,7 +61,7 @@ class ThreadList(Collection):
 
 
 class ThreadDetail(Resource):
-    """One thread."""
+    """View of one thread."""
 
     input_pointer = "/metadata"
 

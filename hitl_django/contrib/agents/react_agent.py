@@ -143,7 +143,7 @@ def _convert_tool(tool: Any) -> Any:
 def _suited(node: Any, model: AgentModel) -> Any:
     """Return the async form of a node that needs an event loop.
 
-    Any other node is returned unchanged.
+    Other nodes are returned unchanged.
     """
     return node.ainvoke if model.needs_loop else node
 
@@ -166,7 +166,7 @@ def _route_from_model(last: str, version: str) -> Callable[[Any], Any]:
 def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
     """Return the router after the hook.
 
-    It routes to tool calls that have no result yet.
+    The router leads to tool calls that have no result yet.
     """
 
     def route_from_hook(state: Any) -> Any:

@@ -7,11 +7,11 @@ moves.py                   moves of threads into the archive and back
 partitions.py              partitions by month, on PostgreSQL
 retention.py               ``ARCHIVE_DAYS``: the sweep step
 services.py                read and restore archived threads
-extension.py               the archive as the core uses it
+extension.py               the extension that the core uses
 verbs/                     ``hitl archive`` and ``hitl restore``
 
-A thread is moved in one transaction, with its row locked. It is either in its tables or in the
-archive, even if the process is killed.
+A thread is moved in one transaction, with its row locked. A thread is therefore either in its
+tables or in the archive, even if the process is killed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Signal handlers of django-q2 worker processes: heartbeats, status reports, graceful shutdown.
 
-By default, SIGTERM ends a django-q2 worker immediately. Its run can then resume only after the
-lease has expired. A worker that was waiting for a task doesn't release the lock of the queue, so
-all other workers wait forever. With these handlers, a worker releases its run after the current
+By default, SIGTERM ends a django-q2 worker immediately. The worker's run can then resume only after
+the lease has expired. A worker that was waiting for a task doesn't release the lock of the queue,
+so all other workers wait forever. With these handlers, a worker releases its run after the current
 super-step, and all locks, before it exits. SIGURG does the same without exiting. Other processes
 ignore SIGURG, so a supervisor can send it to all processes of a cluster.
 

@@ -1,7 +1,7 @@
 """Signal handlers of Django Tasks worker processes.
 
-They report every task as activity. Runs may share a queue with tasks of the project. Without these
-reports, a supervisor would consider a busy worker idle.
+The handlers report every task as activity. Runs may share a queue with tasks of the project.
+Without these reports, a supervisor would consider a busy worker idle.
 """
 
 from __future__ import annotations

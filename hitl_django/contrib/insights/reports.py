@@ -89,7 +89,7 @@ class DecisionCounts:
 class ReviewReport:
     """The statistics of a period, limited to interrupts that the user may view.
 
-    Times are the seconds from the creation of an interrupt to its decision. They are computed from
+    Times are the seconds from the creation of an interrupt to its decision. Times are computed from
     the latest ``sample`` decisions, or from all decisions if ``sample`` is None. ``reviewers`` is
     None if the user may not view insights by reviewer.
     """

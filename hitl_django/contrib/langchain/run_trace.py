@@ -43,7 +43,7 @@ def open_trace(run: RunContext, name: str) -> RunTrace | None:
 class RunTrace:
     """Reports of one graph run to LangChain's callbacks.
 
-    The callbacks of the parent are told about the start of a child. Calls within the child find
+    The start of a child is reported to the callbacks of the parent. Calls within the child find
     callbacks that have the child as parent. If ``is_async`` is true, the methods that report a
     start return an awaitable. Methods that report an end use the mode of the start.
     """

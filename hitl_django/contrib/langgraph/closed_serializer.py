@@ -63,7 +63,7 @@ class ClosedSerializer:
 
     Allowed are classes of this library, LangGraph and LangChain that the codec supports, and
     classes of the application that are registered or belong to a graph. LangGraph would import and
-    call any other name. This serializer raises UnknownTagError instead. It rejects pickles.
+    call any other name. This serializer raises UnknownTagError instead. Pickles are rejected.
     """
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:

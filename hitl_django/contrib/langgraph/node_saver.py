@@ -1,6 +1,6 @@
 """Saver for a LangGraph graph that a node calls.
 
-It stores the graph's state together with the node's.
+The saver stores the state of the graph together with the state of the node.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Saver for a worker's run of a LangGraph graph.
 
-Its calls are fenced, ordered, and made on one OS thread.
+Calls of the saver are fenced, ordered, and made on one OS thread.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Saver of the engine with LangGraph's interface.
 
-It is the base class of all savers of LangGraph graphs.
+The saver is the base class of all savers of LangGraph graphs.
 """
 
 from __future__ import annotations

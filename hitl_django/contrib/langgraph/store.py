@@ -25,9 +25,9 @@ _OPERATIONS: dict[type, type] = {
 class LangGraphStore(theirs.BaseStore):
     """Store for LangGraph graphs: ``graph.compile(store=LangGraphStore())``.
 
-    It wraps DjangoStore, so items, limits and times to live are the same. Sync and async methods
-    are available. Vectors are stored as bytes with the items and compared in Python, without a
-    database extension.
+    The store wraps DjangoStore, so items, limits and times to live are the same. Sync and async
+    methods are available. Vectors are stored as bytes with the items and compared in Python,
+    without a database extension.
     """
 
     supports_ttl = True

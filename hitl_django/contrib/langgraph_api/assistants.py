@@ -83,7 +83,7 @@ class AssistantCount(AgentResource):
 
 
 class AssistantDetail(AgentResource):
-    """One assistant."""
+    """View of one assistant."""
 
     @operation("get_assistant", responses={})
     def get(self, request: Request, assistant_id: str) -> Response:

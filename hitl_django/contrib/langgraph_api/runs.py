@@ -140,7 +140,7 @@ class RunWait(RunStart):
 
 
 class AgentRunDetail(AgentResource):
-    """One run."""
+    """View of one run."""
 
     @operation("get_run", responses={})
     def get(self, request: Request, thread_id: str, run_id: UUID) -> Response:

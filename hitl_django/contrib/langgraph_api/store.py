@@ -26,7 +26,7 @@ USUAL_ITEMS, USUAL_NAMESPACES = 10, 100
 
 
 class StoreItems(AgentResource):
-    """One item of the store."""
+    """View of one item of the store."""
 
     input_pointer = "/value"
 

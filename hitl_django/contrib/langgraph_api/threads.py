@@ -106,7 +106,7 @@ class ThreadCount(AgentResource):
 
 
 class AgentThreadDetail(AgentResource):
-    """One thread."""
+    """View of one thread."""
 
     input_pointer = "/metadata"
 

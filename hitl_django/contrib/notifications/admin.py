@@ -150,7 +150,7 @@ class SlackChannelForm(EndpointForm):
 
 
 class SlackChannelAdmin(EndpointAdmin):
-    """Slack channels."""
+    """Admin of Slack channels."""
 
     form = SlackChannelForm
     list_display = ("channel_name", "state", "created_at")

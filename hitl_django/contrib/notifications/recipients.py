@@ -1,6 +1,6 @@
 """Recipients of an event.
 
-They are looked up when a notification is sent, not in the transaction of the event.
+Recipients are looked up when a notification is sent, not in the transaction of the event.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The page of an unsubscribe link. Only a POST request unsubscribes.
 
 Mail scanners follow every link, so GET requests change nothing. Mail clients unsubscribe with one
-POST request according to RFC 8058. They send no cookies, so Django's CSRF check isn't used. The
-signed URL only allows unsubscribing.
+POST request according to RFC 8058. Mail clients send no cookies, so Django's CSRF check isn't used.
+The signed URL only allows unsubscribing.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Instruments(NamedTuple):
 def get_instruments() -> Instruments:
     """Return the instruments.
 
-    They are created on first use, after the project has set its provider.
+    The instruments are created on first use, after the project has set its provider.
     """
     meter = metrics.get_meter(NAME)
     return Instruments(

@@ -107,8 +107,8 @@ class TracedSegment:
         """Return the context of a task's super-step or, for a nested task, of the task that calls
         it.
 
-        A super-step begins with its first task. It ends when the next super-step begins or the
-        graph ends, so its span includes the time for storing it.
+        A super-step begins with its first task. A super-step ends when the next super-step begins
+        or the graph ends. The span therefore includes the time for storing the super-step.
         """
         here = contexts.get_current()
         if task.node.triggers == (PUSH,):

@@ -26,8 +26,8 @@ class ProcrastinateDispatcher(Dispatcher):
 
     PostgreSQL notifies workers of the job on commit. If Procrastinate uses the runs' database, the
     job is inserted in the caller's transaction, otherwise after the commit. A subclass can set
-    another ``queue``. It can also set the number of jobs that a process of ``hitl worker`` runs
-    concurrently, in OS threads with one connection each.
+    another ``queue``. A subclass can also set the number of jobs that a process of ``hitl worker``
+    runs concurrently, in OS threads with one connection each.
     """
 
     queue: ClassVar[str] = "hitl"

@@ -153,10 +153,10 @@ def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) 
 
 
 def delete_schedule(schedule_id: UUID | str, *, by: Any = None) -> None:
-    """Delete a schedule. Its runs continue.
+    """Delete a schedule.
 
-    A schedule that is defined in code can't be deleted, because the next sweep would create it
-    again. It can be paused instead.
+    Runs that the schedule has started continue. A schedule that is defined in code can't be
+    deleted, because the next sweep would create it again. Pause the schedule instead.
     """
     row = _find_managed(schedule_id, by)
     if row.is_registered and row.graph in list_registered():

@@ -39,15 +39,17 @@ MAX_NAME_BYTES = 2000
 class DjangoStore(IndexedStore):
     """A store in the project's database, for all threads and processes.
 
-    It behaves like InMemoryStore, with some limits. Values are plain JSON, so a tuple is read as a
-    list. Namespace and key have at most 2,000 bytes together. A search in several namespaces is
-    ordered by their names. A batch is stored completely or not at all. If a transaction is open,
-    for example by ``transact()``, the batch becomes part of it. Times are on the database's clock.
+    The store behaves like InMemoryStore, with some limits. Values are plain JSON, so a tuple is
+    read as a list. Namespace and key have at most 2,000 bytes together. A search in several
+    namespaces is ordered by their names. A batch is stored completely or not at all. If a
+    transaction is open, for example by ``transact()``, the batch becomes part of it. Times are on
+    the database's clock.
 
     With ``index``, embeddings are computed when items are put. Items that were put without
     ``index`` are found without a score until they are put again. A semantic search reads the
-    vectors of all matching items in its namespace. It is designed for up to about ten thousand
-    items. Searching these takes up to a few seconds, depending on the length of the vectors.
+    vectors of all matching items in its namespace. Semantic search is designed for up to about ten
+    thousand items. Searching these takes up to a few seconds, depending on the length of the
+    vectors.
 
     Expired items are invisible, and the sweep removes them.
     """

@@ -26,8 +26,8 @@ class WebhookEndpoint(models.Model):
 
     Only one worker at a time sends to an endpoint, with the lease in ``lease_until`` and ``epoch``.
     After failures, the endpoint is paused until ``rests_until``. The pause becomes longer with the
-    number of ``failures``. Secrets are stored in clear text, because signing needs them. They are
-    shown only once.
+    number of ``failures``. Secrets are stored in clear text, because signing needs them. Secrets
+    are shown only once.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

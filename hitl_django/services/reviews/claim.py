@@ -140,7 +140,7 @@ def claim_next(
     Returns None if there is no such interrupt. The order is that of the review queue: overdue,
     priority, due time, age. ``graph`` and ``group`` (a Group or its key) narrow the choice.
     Concurrent callers get different interrupts. A repeated call by the same user with the same
-    ``key`` returns the same interrupt, whatever its state, until another user claims the interrupt.
+    ``key`` returns the same interrupt in any state, until another user claims the interrupt.
 
     ``after`` is an interrupt that is not returned again. If the user can't decide that interrupt
     any more, other pending interrupts of its thread come first. If no interrupt is unclaimed, the

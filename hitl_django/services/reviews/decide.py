@@ -115,7 +115,7 @@ def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
     """Decide an interrupt in its current state.
 
     If conflicts are unlikely, the first attempt doesn't lock the thread, and the second attempt
-    does. Both attempts read, check and write the same rows.
+    does. The rows that are read, checked and written are the same in both attempts.
 
     Raises:
         ConcurrentChangeError: if the interrupt has changed since it was validated.

@@ -73,7 +73,7 @@ def start(
     Args:
         key: idempotency key, unique within the graph. A call with the same key and request returns
             the existing run, with ``created`` set to False. Input, context and configurable are
-            compared; subject and thread are compared if they are given.
+            compared. Subject and thread are compared only if they are given.
         subject: the related object of the thread, or a reference to an object that ``by`` may see.
         thread_id: the thread to continue, or the id of a new thread.
         on_pending: what to do if the thread has an active run. "refuse" raises an error. "discard"
@@ -191,7 +191,10 @@ class _Start:
         return (has_same_options and self._has_subject_of(run.thread)) or _is_erased(run.thread)
 
     def _has_subject_of(self, thread: Thread) -> bool:
-        """Return whether the thread has the given subject; without one, any subject is accepted."""
+        """Return whether the thread has the given subject.
+
+        Without a given subject, the result is true.
+        """
         return self.subject is None or self._find_subject_key() == (
             thread.subject_type_id,
             thread.subject_id,

@@ -5,7 +5,7 @@ Queues are configured as in their guides.
     python -m tools.benchmarks.task_queues [--only NAME ...] [--quick] [--json FILE]
 
 It measures the delay between a decision and its node, the throughput of 1, 2 and 4 workers, and the
-recovery of runs after their workers are killed. It prints the table of the guide.
+recovery of runs after their workers are killed. The program prints the table of the guide.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ Told = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A measurement. Its definition is the same for all queues."""
+    """A measurement, which is defined in the same way for all queues."""
 
     module: str
     what: str

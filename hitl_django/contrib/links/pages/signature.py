@@ -3,8 +3,8 @@
 The token in the URL protects the link. The signature protects against senders who know the URL but
 can't read the page. Examples are a request through another person's browser behind a firewall, and
 programs that send POST requests to every URL. The signature is bound to the link and to the version
-of the interrupt. It needs no cookie or session, so it works in every tab and in mail clients. Only
-the link expires, not the signature.
+of the interrupt. The signature needs no cookie or session, so it works in every tab and in mail
+clients. Only the link expires, not the signature.
 """
 
 from __future__ import annotations

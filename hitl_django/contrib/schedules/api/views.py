@@ -42,7 +42,7 @@ class ScheduleResource(Resource):
 
 
 class ScheduleList(ScheduleResource):
-    """The schedules."""
+    """View of all schedules."""
 
     @operation(
         "list_schedules",
@@ -81,7 +81,7 @@ class ScheduleList(ScheduleResource):
 
 
 class ScheduleDetail(ScheduleResource):
-    """A schedule."""
+    """View of one schedule."""
 
     @operation("get_schedule", responses={200: ResponseSpec("The schedule.", ScheduleSerializer)})
     def get(self, request: Request, schedule_id: UUID) -> Response:

@@ -50,7 +50,7 @@ class WebhookResource(Resource):
 
 
 class WebhookList(WebhookResource):
-    """The webhooks."""
+    """View of all webhooks."""
 
     @operation(
         "list_webhooks",
@@ -93,7 +93,7 @@ class WebhookList(WebhookResource):
 
 
 class WebhookDetail(WebhookResource):
-    """A webhook."""
+    """View of one webhook."""
 
     @operation("get_webhook", responses={200: ResponseSpec("The webhook.", WebhookSerializer)})
     def get(self, request: Request, webhook_id: UUID) -> Response:
@@ -189,7 +189,7 @@ class DeliveryList(Collection):
 
 
 class DeliveryDetail(Resource):
-    """A delivery."""
+    """View of one delivery."""
 
     @operation("get_delivery", responses={200: ResponseSpec("The delivery.", DeliverySerializer)})
     def get(self, request: Request, delivery_id: UUID) -> Response:
