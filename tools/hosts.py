@@ -1,5 +1,6 @@
-"""Program that runs the demo like three machines: three web servers and three workers with one
-PostgreSQL.
+"""Program that runs the demo like three machines with one PostgreSQL.
+
+Each machine has a web server and a worker.
 
     python -m tools.hosts [--hosts N] [--port PORT]
 

@@ -1,5 +1,6 @@
-"""Base classes of the admin pages, which are read-only and limited to rows that the user may
-view.
+"""Base classes of the read-only admin pages.
+
+The pages show only rows that the user may view.
 """
 
 from __future__ import annotations
@@ -174,8 +175,9 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Any:
-        """Return the row with this id, or None if the row doesn't exist or the user may not view
-        it.
+        """Return the row with this id, or None.
+
+        The result is None if the row doesn't exist or the user may not view it.
         """
         seen = self.visible(request, self.rows())
         return find_row(seen, Http404(_("Page not found.")), pk=object_id)
@@ -252,8 +254,9 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         status: int = 200,
         **context: Any,
     ) -> TemplateResponse:
-        """Render an admin page about a row or, if ``original`` is text, about the object it
-        describes.
+        """Render an admin page about a row.
+
+        If ``original`` is text, the page is about the object that the text describes.
         """
         request.current_app = self.admin_site.name
         # Themes link to the instance's page if ``original`` is a model instance.
@@ -356,8 +359,9 @@ def format_tick(value: Any, title: Any) -> str:
 
 
 def format_entry(row: Any, title: Any, *words: Any) -> str:
-    """Return the HTML of a row's first column: a link to the row's page, followed by secondary
-    texts.
+    """Return the HTML of a row's first column.
+
+    The column contains a link to the row's page, followed by secondary texts.
     """
     line = format_html_join(" · ", "<bdi>{}</bdi>", ((word,) for word in words if word))
     return format_html(

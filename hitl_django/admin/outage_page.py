@@ -48,8 +48,9 @@ class Field:
 
     @property
     def label(self) -> str:
-        """Return a label derived from the field's name, because the original label isn't
-        available.
+        """Return a label derived from the field's name.
+
+        The original label isn't available.
         """
         return make_label(unquote(self.name.rpartition("/")[2])[:MAX_LABEL])
 
@@ -117,8 +118,9 @@ def render_unreadable(error: CorruptPayloadError) -> HttpResponse:
 
 
 def read_fields(request: HttpRequest) -> list[Field] | None:
-    """Return the submitted values without files and secrets, or None if they can't be submitted
-    again.
+    """Return the submitted values without files and secrets.
+
+    Returns None if the values can't be submitted again.
     """
     try:
         form = submission.read_form(request)

@@ -76,8 +76,9 @@ class Panel:
         data: Mapping[str, Any] | None,
         typed: Mapping[str, Any],
     ) -> PanelForm:
-        """Return the form, bound to submitted data, or with values that were submitted with another
-        action.
+        """Return the form, with submitted data or with initial values.
+
+        ``data`` binds the form. ``typed`` are values that were submitted with another action.
         """
         if self.form_class is None:
             return PanelForm()

@@ -235,8 +235,9 @@ class InterruptFilterSet(filters.FilterSet):
         return queryset.filter(assignee=None, group=None)
 
     def by_condition(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        """Select the pending interrupts that match the condition or, for "false", all other
-        interrupts.
+        """Select the pending interrupts that match the condition.
+
+        For "false", all other interrupts are selected.
         """
         condition = CONDITIONS.get(name) or queue_filters.match_unclaimed(self.request.user)
         if value == "true":  # Use the condition unchanged, so that the database can use an index.

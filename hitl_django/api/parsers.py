@@ -39,9 +39,7 @@ class UnstorableBody(BodyError):
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """Limits of one body: number of bytes, nesting depth, number of values, and digits of an
-    integer.
-    """
+    """Limits of one body: bytes, nesting depth, number of values, and digits of an integer."""
 
     size: int = 1024 * 1024
     depth: int = 64

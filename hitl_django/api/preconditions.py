@@ -86,8 +86,9 @@ def _strip_encoding(tag: str) -> str:
 
 
 def read_idempotency_key(request: Request) -> str:
-    """Return the header ``Idempotency-Key`` without optional double quotes, or "" if it is
-    missing.
+    """Return the header ``Idempotency-Key``, or "" if it is missing.
+
+    Double quotes around the key are removed.
     """
     header = request.headers.get("Idempotency-Key")
     if header is None:

@@ -1,5 +1,4 @@
-"""Problem responses (RFC 9457): a table of exceptions with their status and code, and the exception
-handler.
+"""Problem responses (RFC 9457): the table of exceptions and the exception handler.
 
 Programs use ``code``, which is stable. People read ``detail``, which may change. The type of every
 problem is ``about:blank``, so its title is the title of the HTTP status.

@@ -22,8 +22,9 @@ from hitl_django.services.reviews import queue_filters
 
 
 def list_visible_graphs(user: Any) -> list[str]:
-    """Return the names of graphs that the user may start, or whose runs or interrupts the user can
-    view.
+    """Return the names of graphs that are visible to the user.
+
+    The user may start these graphs, or can view runs or interrupts of them.
     """
     return [name for name in registry.list_names() if can_see_graph(user, name)]
 
@@ -53,9 +54,7 @@ def visible_threads(user: Any) -> QuerySet[Thread]:
 
 
 def select_with_last_run(user: Any) -> QuerySet[Thread]:
-    """Return the threads that ``user`` can view, with the last of their runs that ``user`` can
-    view.
-    """
+    """Return the threads visible to ``user``, each with the last run visible to ``user``."""
     latest = Run.select_newest(visible_runs(user).filter(thread=OuterRef("pk")))
     return visible_threads(user).annotate(
         last_run=Subquery(latest.values("pk")[:1]), last_state=Subquery(latest.values("state")[:1])

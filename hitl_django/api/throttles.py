@@ -36,11 +36,10 @@ class UserThrottle(BaseThrottle):
         return self._allows(request, 1)
 
     def allows_more(self, request: Any, times: int) -> bool:
-        """Count ``times`` more calls for a request that was counted once, and return whether they
-        are allowed.
+        """Count ``times`` more calls for a request, and return whether they are allowed.
 
-        A number above the rate counts as the whole rate, so such a request is allowed once per
-        window.
+        One call has already been counted for the request. A number above the rate counts as the
+        whole rate, so such a request is allowed once per window.
         """
         return self._allows(request, times, beside=1)
 

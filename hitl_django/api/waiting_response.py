@@ -40,8 +40,9 @@ def wait_for(
     seconds: float,
     render: Callable[[Found], bytes],
 ) -> Steps:
-    """Poll with ``find`` until ``is_there`` accepts the object or the time is over, then send the
-    object.
+    """Poll with ``find`` until ``is_there`` accepts the object, then send the object.
+
+    The object is also sent when the time is over.
     """
     ends = time.monotonic() + seconds
     found = find()

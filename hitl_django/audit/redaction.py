@@ -35,8 +35,6 @@ class Redaction:
         self._entries.append([entry.seq, sorted(places)])
 
     def take_detail(self) -> dict[str, Any] | None:
-        """Return the details of an entry that lists the changed places, or None if no place
-        changed.
-        """
+        """Return the details of an entry that lists the changed places, or None without changes."""
         entries, self._entries = self._entries, []
         return {"pseudonym": self.pseudonym, "entries": entries} if entries else None

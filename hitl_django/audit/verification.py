@@ -180,8 +180,9 @@ def find_first_fault(thread: Thread) -> int | None:
 
 
 def find_faults() -> Iterator[tuple[str, int]]:
-    """Yield the id of each thread with an invalid audit log, and the number of its first invalid
-    entry.
+    """Yield the id of each thread with an invalid audit log.
+
+    The id is followed by the number of the first invalid entry.
     """
     for checked in check_threads():
         if checked.fault is not None:

@@ -27,7 +27,6 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     parser.add_argument("id", type=parse_id, help="interrupt id")
     parser.add_argument("type", choices=list(DECISION_TYPES), help="decision type")
     parser.add_argument("--value", metavar="JSON", help="the response, or the edited value")

@@ -152,9 +152,7 @@ def _encryption() -> Iterator[Finding]:
 
 
 def _keys() -> Iterator[Finding]:
-    """Yield an error if sampled rows are encrypted with a key that ENCRYPTION_KEYS doesn't
-    contain.
-    """
+    """Yield an error if sampled rows are encrypted with a key that is not in ENCRYPTION_KEYS."""
     for column, model in ENCRYPTED:
         rows = model._default_manager.using(write_alias()).values_list(column, flat=True)
         try:

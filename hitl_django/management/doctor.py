@@ -19,7 +19,6 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     parser.set_defaults(skip_checks=True)  # The diagnosis includes the system checks.
     parser.add_argument(
         "--audit",

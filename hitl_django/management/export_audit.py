@@ -24,7 +24,6 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     parser.add_argument(
         "--since", type=date.fromisoformat, required=True, metavar="DATE", help="first day"
     )

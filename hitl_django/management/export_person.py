@@ -18,7 +18,6 @@ HELP = "Export all rows that refer to a user, including archived threads, as JSO
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     parser.add_argument("user", help="username")
 
 

@@ -17,7 +17,6 @@ HELP = "Draw a registered graph as text, SVG or Mermaid."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     parser.add_argument("name", help="graph name")
     parser.add_argument("--format", choices=("ascii", "mermaid", "svg"), default="ascii")
     parser.add_argument("--output", metavar="FILE", help="output file")

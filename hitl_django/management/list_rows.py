@@ -61,7 +61,6 @@ def _list_kinds() -> dict[str, _Listed]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     parser.add_argument("what", nargs="?", choices=("interrupts", "runs"), default="interrupts")
     parser.add_argument("--state", help="filter by state")
     parser.add_argument("--graph", help="filter by graph")

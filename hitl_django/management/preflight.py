@@ -50,7 +50,6 @@ class _Reason(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     parser.add_argument("--graph", help="only runs of this graph")
     parser.add_argument(
         "--limit", type=parse_count, help="maximum number of runs to print; all are counted"

@@ -22,7 +22,6 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     parser.add_argument("user", help="username")
     parser.add_argument(
         "--yes",

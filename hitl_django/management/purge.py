@@ -23,7 +23,6 @@ PORTION = 100  # Number of threads between two progress messages.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     parser.add_argument(
         "--days",
         type=parse_days,

@@ -18,7 +18,6 @@ HELP = "Show an interrupt or a run, with its payload and decisions."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     parser.add_argument("id", type=parse_id, help="interrupt or run id")
     add_json_argument(parser)
 

@@ -32,7 +32,6 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     parser.add_argument(
         "graph", nargs="?", help="graph for all lines; by default each line names its own"
     )

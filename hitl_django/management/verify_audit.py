@@ -27,7 +27,6 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     parser.add_argument("--file", metavar="FILE", help="exported audit log; - reads standard input")
     add_json_argument(parser)
 
@@ -72,10 +71,10 @@ def _check(file: str | None, progress: Progress) -> Iterator[dict[str, Any]]:
 
 
 def check_lines(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield each thread of an exported log that has an invalid entry, with the line of its first
-    one.
+    """Yield each thread of an exported log that has an invalid entry.
 
-    Each entry is verified against the previous entry of its thread.
+    The thread is yielded with the line of its first invalid entry. Each entry is verified against
+    the previous entry of its thread.
     """
     chains = defaultdict[str, ChainCheck](ChainCheck)
     for number, line in enumerate(lines, start=1):

@@ -29,7 +29,6 @@ PAGE = 200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     add_json_argument(parser)
 
 

@@ -24,7 +24,6 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the verb."""
     parser.add_argument(
         "--grace",
         type=parse_seconds,

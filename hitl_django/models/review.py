@@ -303,8 +303,9 @@ class Interrupt(models.Model):
         return self._effective(self.version - 1)
 
     def refused(self) -> Decision | None:
-        """Return the decision that the graph rejected if the interrupt is pending again, otherwise
-        None.
+        """Return the decision that the graph rejected, or None.
+
+        The result is None unless the interrupt is pending again.
         """
         if self.status != self.Status.PENDING or self.refused_version is None:
             return None
@@ -318,9 +319,7 @@ class Interrupt(models.Model):
 
     @property
     def is_answered(self) -> bool:
-        """Whether the interrupt has a response for the graph, from a decision or from its
-        expiry.
-        """
+        """Whether the interrupt has a response for the graph, from a decision or its expiry."""
         expired = self.status == self.Status.EXPIRED and self.then == "answer"
         return expired or self.status == self.Status.DECIDED
 

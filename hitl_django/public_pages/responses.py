@@ -49,11 +49,12 @@ def render_page(
 def protect_response(
     response: Response, *, styles: str = "'none'", images: str = "'none'"
 ) -> Response:
-    """Add headers that forbid loading resources, embedding the page in a frame, and sending its URL
-    as a referrer.
+    """Add headers that protect the URL and the content of a response.
 
-    ``styles`` and ``images`` are exceptions in the Content-Security-Policy. If the response already
-    has a Content-Security-Policy, for example for a file, the policy doesn't change.
+    They forbid loading resources, embedding the page in a frame, and sending the page's URL as a
+    referrer. ``styles`` and ``images`` are exceptions in the Content-Security-Policy. If the
+    response already has a Content-Security-Policy, for example for a file, the policy doesn't
+    change.
     """
     for header, value in HEADERS.items():
         response.headers[header] = value

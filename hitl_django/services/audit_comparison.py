@@ -24,11 +24,10 @@ BATCH = 500
 
 
 def find_forged_rows() -> Iterator[tuple[str, str]]:
-    """Yield a thread id and a message for each interrupt or decision that differs from the audit
-    log.
+    """Yield each interrupt or decision that differs from the audit log.
 
-    Threads that can't be decrypted are skipped, because the verification of the audit log reports
-    them.
+    Each result is a thread id and a message. Threads that can't be decrypted are skipped, because
+    the verification of the audit log reports them.
     """
     threads = Thread.objects.using(write_alias()).filter(has_interrupts=True).order_by("pk")
     last = 0

@@ -200,8 +200,9 @@ class Person:
                 yield archived, archive.read(archived)
 
     def _find_email(self) -> str:
-        """Return the user's email address, or an empty string if another user has the same
-        address.
+        """Return the user's email address.
+
+        The result is empty if another user has the same address.
         """
         name = self.users.get_email_field_name()
         email = str(getattr(self.user, name, "") or "")
@@ -322,8 +323,9 @@ def _show(row: Any) -> dict[str, Any]:
 
 
 def list_labels(model: type[Model]) -> Mapping[str, str]:
-    """Return the columns of a model that contain names of users, each with the name of its foreign
-    key.
+    """Return the columns of a model with names of users, by column.
+
+    The value is the name of the column's foreign key.
     """
     if (found := LABELS.get(model)) is not None:
         return found
@@ -353,8 +355,9 @@ def list_keys(model: type[Model]) -> list[str]:
 
 
 def get_user_keys(model: type[Model]) -> Mapping[str, Callable[[Any], Iterable[str]]]:
-    """Return the columns of a model that contain keys of users as text, each with the function that
-    reads it.
+    """Return the columns of a model that contain keys of users as text.
+
+    The value is the function that reads the keys.
     """
     table = find_table(model)
     return {} if table is None else table.user_keys

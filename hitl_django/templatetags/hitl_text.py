@@ -32,8 +32,9 @@ def graph_title(name: str) -> str:
 
 @register.filter(expects_localtime=True)
 def moment(value: datetime) -> str:
-    """Return a time element with the formatted time and, in the attribute ``datetime``, the exact
-    time.
+    """Return a time element with the formatted time.
+
+    The attribute ``datetime`` contains the exact time.
     """
     return format_html('<time datetime="{}">{}</time>', value.isoformat(), localize(value))
 

@@ -93,9 +93,7 @@ def counted_trips(once: Callable[[], int]) -> dict[str, float]:
 
 
 def counted(once: Callable[[], int]) -> dict[str, float]:
-    """Return the numbers of statements, writing transactions and payload bytes per unit of one
-    round.
-    """
+    """Return the statements, writing transactions and payload bytes per unit of one round."""
     with counting() as counts:
         units = once()
     return {

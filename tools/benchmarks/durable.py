@@ -76,9 +76,7 @@ def set_up_django(kind: str) -> None:
 
 
 def _review(e: Any, n: int, kind: str, durability: str = "sync") -> Once:
-    """Run n threads to their interrupts, respond to each interrupt, and run the threads to the
-    end.
-    """
+    """Run n threads to their interrupts, respond to each, and run the threads to the end."""
     if e.engine == LANGGRAPH:
         return pause_and_resume(e, n, saver(e.engine, kind), durability)
     set_up_django(kind)

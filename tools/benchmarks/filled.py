@@ -88,8 +88,9 @@ def costs_table(costs: dict[int, dict[str, float]]) -> str:
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:
-    """Fill a database of each size, and measure all of them alternately, so that other load affects
-    all.
+    """Fill a database of each size, and measure all of them.
+
+    The measurements alternate, so that other load affects all sizes.
     """
     counts = sorted({0, *options.threads})
     with ExitStack() as stack:

@@ -1,5 +1,6 @@
-"""Process of the benchmark of filled databases, which fills or measures the database in
-DATABASE_URL.
+"""Process of the benchmark of filled databases.
+
+The process fills or measures the database in DATABASE_URL.
 """
 
 from __future__ import annotations
@@ -98,9 +99,7 @@ class Round:
         self.found: dict[str, list[float]] = {}
 
     def run(self, repeat: int) -> dict[str, float]:
-        """Return the median time in milliseconds, or the median number of statements, of each
-        operation.
-        """
+        """Return the median time in milliseconds or number of statements, by operation."""
         from django.db import connection
 
         connection.force_debug_cursor = self.is_counted

@@ -98,8 +98,9 @@ def finish(run: services.RunInfo, *, discussed: bool = False) -> None:
 
 
 def fill(threads: int) -> None:
-    """Create finished threads and a tenth as many waiting threads, and update the planner's
-    statistics.
+    """Create finished threads and a tenth as many waiting threads.
+
+    The statistics of the planner are updated.
     """
     copy_threads(threads)
     with connection.cursor() as cursor:

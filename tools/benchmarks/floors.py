@@ -47,9 +47,7 @@ def super_steps(kind: str, run: Once, n: int) -> Once:
 
 
 def _connect(kind: str) -> Any:
-    """Return a function that executes one statement, and a function that executes several
-    statements.
-    """
+    """Return a function that executes one statement, and a function that executes several."""
     database = stores.url(OURS, kind)
     if kind != SQLITE:
         import psycopg

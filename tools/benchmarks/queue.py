@@ -67,8 +67,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def table(found: dict[int, dict[str, Any]]) -> str:
-    """Return the times in milliseconds, the ratio of the largest size to the smallest, and the
-    maximum number of queries.
+    """Return the times in milliseconds and the maximum number of queries.
+
+    The table also has the ratio of the largest size to the smallest.
     """
     sizes = list(found)
     heads = "".join(f"{size:>12,}" for size in sizes)
@@ -84,8 +85,9 @@ def table(found: dict[int, dict[str, Any]]) -> str:
 
 
 def measured(options: argparse.Namespace) -> dict[int, dict[str, Any]]:
-    """Fill a database of each size, and measure each row at all sizes alternately, so that other
-    load affects all.
+    """Fill a database of each size, and measure each row at all sizes.
+
+    The measurements alternate, so that other load affects all sizes.
     """
     found: dict[int, dict[str, Any]] = {size: {} for size in options.sizes}
     with ExitStack() as stack:

@@ -68,9 +68,7 @@ class Replayed:
         return self.units
 
     def _count_rows(self) -> tuple[int, int]:
-        """Return the numbers of checkpoints and of ended runs, which show that everything was
-        stored.
-        """
+        """Return the numbers of checkpoints and of ended runs, which show complete storage."""
         from hitl_django.models import Checkpoint, Run
 
         ended = Run.objects.filter(thread__gt=self.last, state=Run.State.SUCCEEDED)

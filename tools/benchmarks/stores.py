@@ -25,9 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def variable(engine: str, kind: str) -> str:
-    """Return the name of the environment variable that contains the database URL for a measuring
-    process.
-    """
+    """Return the name of the environment variable with the database URL of a measuring process."""
     return f"HITL_BENCH_{engine}_{kind}".upper()
 
 

@@ -1,5 +1,4 @@
-"""Program that runs the tests with each Python and Django, on SQLite and on each available
-PostgreSQL.
+"""Program that runs the tests with all supported versions of Python, Django and databases.
 
     python -m tools.matrix                     the README's test command on all of them
     python -m tools.matrix --python 3.13 --django 6.1 -- tests/services

@@ -131,8 +131,9 @@ def arguments(module: Module, node: ast.Call) -> Iterator[Mutant]:
 
 
 def methods(module: Module, node: ast.Call) -> Iterator[Mutant]:
-    """Omit a lock, an order or another method of a query, or run a function immediately instead of
-    on commit.
+    """Omit a lock, an order or another method of a query.
+
+    A function that would run on commit is run immediately.
     """
     name = _name(node.func)
     # Calls without arguments remove the order only for speed, so no test can detect their omission.
@@ -204,8 +205,9 @@ def statements(module: Module, node: ast.stmt) -> Iterator[Mutant]:
 
 
 def _is_early(module: Module, node: ast.Return) -> bool:
-    """Return whether a return statement ends a function early, and its omission changes more than a
-    condition.
+    """Return whether a return statement ends a function early.
+
+    Its omission must change more than a condition.
     """
     parent = module.parents[node]
     return not isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_guarded(

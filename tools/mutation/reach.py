@@ -1,5 +1,6 @@
-"""The lines that each test reaches. The lines are recorded once, and again after a test file
-changes.
+"""The lines that each test reaches.
+
+The lines are recorded once, and again after a test file changes.
 """
 
 from __future__ import annotations

@@ -118,8 +118,9 @@ class Soak:
             self.watch.faults.append(f"not at their end: {self.watch.left()}")
 
     def _stand_by(self, seconds: float, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Keep the machines running and check the runs, until the time is over or the condition is
-        met.
+        """Keep the machines running and check the runs.
+
+        This ends when the time is over or the condition is met.
         """
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not is_over():

@@ -54,9 +54,7 @@ class Watch:
     ended: int = 0
 
     def check(self) -> None:
-        """Check the threads that have ended since the last call, and runs that have been due for
-        too long.
-        """
+        """Check the threads that have ended since the last call, and overdue runs."""
         surely(self._check)
 
     def read(self) -> None:

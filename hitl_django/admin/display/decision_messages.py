@@ -16,10 +16,9 @@ from .run_status import RunStatusLine
 
 
 def format_recorded(message: Any, key: str, part: str = "answer") -> str:
-    """Mark a message as the result of the form with this key, so that a script removes the form's
-    draft.
+    """Mark a message as the result of the form with this key.
 
-    ``part`` is the submitted part of the form.
+    The mark lets a script remove the form's draft. ``part`` is the submitted part of the form.
     """
     mark = '{} <span data-hitl-recorded="{}" data-hitl-part="{}"></span>'
     return format_html(mark, message, key, part)

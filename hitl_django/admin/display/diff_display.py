@@ -30,8 +30,9 @@ MAX_SHOWN = 60_000
 
 @dataclass(frozen=True)
 class Difference:
-    """One changed field: its old and new value or, for longer texts, the text with its changes in
-    ``spans``.
+    """One changed field, with its old and new value.
+
+    For longer texts, ``spans`` is the text with marked changes.
     """
 
     label: str

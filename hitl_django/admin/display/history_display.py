@@ -170,8 +170,9 @@ def _entries(
 
 
 def visible_entries(request: HttpRequest, thread: int) -> QuerySet[AuditEntry]:
-    """Return the audit entries of a thread, without entries about interrupts or runs hidden from
-    the user.
+    """Return the visible audit entries of a thread.
+
+    Entries about interrupts or runs hidden from the user are omitted.
     """
     entries = AuditEntry.objects.filter(thread=thread)
     for model in (Interrupt, Run):

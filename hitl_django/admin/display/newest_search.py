@@ -1,5 +1,6 @@
-"""Search in lists of the history, limited to the newest rows because the tables have no search
-index.
+"""Search in lists of the history.
+
+The search is limited to the newest rows, because the tables have no search index.
 """
 
 from __future__ import annotations

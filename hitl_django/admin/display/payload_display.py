@@ -231,9 +231,7 @@ class _Layout:
 
 
 def _find_common_columns(values: list[JSON]) -> list[str]:
-    """Return the columns of a table if the values are flat objects with the same keys, otherwise
-    [].
-    """
+    """Return the columns of a table for flat objects with the same keys, otherwise []."""
     if len(values) > MAX_ROWS or not all(isinstance(value, dict) for value in values):
         return []
     columns = list(dict.fromkeys(key for value in values for key in value))

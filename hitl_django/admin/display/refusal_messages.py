@@ -102,9 +102,7 @@ CONFLICTS: dict[type[Exception], Notice] = {
 
 
 def describe_claim(error: ClaimedError) -> str:
-    """Return the text that asks for confirmation, because someone else has claimed the
-    interrupt.
-    """
+    """Return the text that asks to confirm a decision, because someone else has the claim."""
     until, now = map(to_local, (error.until, timezone.now()))
     moment = time_format(until) if until.date() == now.date() else localize(until)
     # The formatted time may end in a full stop, as in "p.m.".

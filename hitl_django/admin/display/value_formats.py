@@ -110,8 +110,9 @@ def render_value(hint: Hint, value: JSON, way: Way, presentation: Presentation) 
 
 
 def find_file_name(hint: Hint, value: JSON) -> str:
-    """Return the name of a file in Django's storage, or an empty string if the hint doesn't allow
-    serving it.
+    """Return the name of a file in Django's storage.
+
+    The name is empty if the hint doesn't allow serving the file.
     """
     if hint.format not in ("file", "image") or not isinstance(value, str) or not value:
         return ""

@@ -255,9 +255,7 @@ class BulkPages(RequestController):
     def _find_obstacle(
         self, row: Interrupt | None, choice: ListedInterrupt, refused: HitlError | None, user: Any
     ) -> Any:
-        """Return the reason why an interrupt can't be decided in bulk, as far as known before the
-        decision.
-        """
+        """Return the reason why an interrupt can't be decided in bulk, if it is already known."""
         if row is None:
             return GONE
         if row.status == Interrupt.Status.PENDING:

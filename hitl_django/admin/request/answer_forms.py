@@ -133,8 +133,9 @@ class InterruptForms:
 
     @property
     def takes_reply(self) -> bool:
-        """Whether the response may be free text or, for a payload without a format, any JSON
-        value.
+        """Whether the response may be free text.
+
+        For a payload without a format, it may be any JSON value.
         """
         return not self.is_typed and RESPOND in self.decisions
 
@@ -235,16 +236,12 @@ class InterruptForms:
         self.preview = Preview(changed, display_answer(self.item, shown))
 
     def is_stale(self) -> bool:
-        """Return whether the submitted values belong to an older version of the interrupt, or name
-        no version.
-        """
+        """Return whether the submitted values belong to an older version, or name no version."""
         seen = (self.decision_form["digest"].data, str(self.decision_form["version"].data or ""))
         return seen != (self.item.payload_digest, str(self.item.version))
 
     def recorded(self, user: Any) -> DecisionInfo | None:
-        """Return the decision if an earlier submission of the same page recorded it, otherwise
-        None.
-        """
+        """Return the decision that an earlier submission of the same page recorded, or None."""
         key = self.decision_form["key"].data
         if not key:
             return None
@@ -264,8 +261,9 @@ class InterruptForms:
             self.errors.append(describe_refusal(error))
 
     def typed_texts(self) -> list[TypedText]:
-        """Return all typed or changed texts with their labels, so that the page can show them
-        again.
+        """Return all typed or changed texts with their labels.
+
+        The page shows these texts again.
         """
         kept = self.form.typed_texts() if self.form is not None and self.form.is_bound else []
         for name in ("usual_reply", "reply", "usual_reason", "reason"):

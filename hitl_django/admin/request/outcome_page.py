@@ -106,16 +106,15 @@ class OutcomePage(ReadOnlyAdmin):
         return waiting.exclude(pk=item.pk).order_by("-created_at", "-id").first()
 
     def undo_button(self, request: HttpRequest, item: Interrupt) -> str:
-        """Return the HTML of the undo button, or an empty string if the user can't undo the
-        decision.
+        """Return the HTML of the undo button.
+
+        The HTML is empty if the user can't undo the decision.
         """
         info = services.find_undo(item.pk, by=request.user)
         return render_undo_button(request, info, self.url("undo", request, item.pk))
 
     def find_run_url(self, request: HttpRequest, item: Interrupt) -> str:
-        """Return the URL of the interrupt's run, or of the interrupt if the user can't view
-        runs.
-        """
+        """Return the URL of the run, or of the interrupt if the user can't view runs."""
         found = can_view_runs(request) and find_admin_page(
             Run, "change", item.run_id, request=request
         )

@@ -187,10 +187,9 @@ def is_action(verb: str) -> bool:
 def run_action(
     request: HttpRequest, item: Interrupt, verb: str, form: forms.Form | None
 ) -> ActionMessage:
-    """Perform an action through the services and return its message, or None if the form has
-    errors.
+    """Perform an action through the services and return its message.
 
-    Errors of the service are raised.
+    Returns None if the form has errors. Errors of the service are raised.
     """
     user, found = request.user, find_panel(verb)
     if found is not None:

@@ -179,9 +179,7 @@ class RequestController(RequestPage):
         self.message_user(request, message, level=messages.SUCCESS)
 
     def handling_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Perform an action other than a decision, for example a claim, a comment or a panel's
-        action.
-        """
+        """Perform an action other than a decision, for example a claim or a comment."""
         item = self.get_object(request, unquote(object_id))
         verb = request.POST.get("verb", "")
         here = self.url("change", request, item.pk)

@@ -1,6 +1,4 @@
-"""Status of an interrupt (claim, assignee, time limits), and the actions that the user may
-perform.
-"""
+"""Status of an interrupt, and the actions that the user may perform."""
 
 from __future__ import annotations
 

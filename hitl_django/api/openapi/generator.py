@@ -1,6 +1,4 @@
-"""Generator of the OpenAPI document, used by drf-spectacular's command and by the API's own
-view.
-"""
+"""Generator of the OpenAPI document, for drf-spectacular's command and the API's own view."""
 
 from __future__ import annotations
 

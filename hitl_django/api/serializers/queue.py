@@ -1,6 +1,4 @@
-"""Serializers for work on the review queue: claims, assignment, snoozing, comments and
-statistics.
-"""
+"""Serializers for claims, assignment, snoozing, comments and statistics of the queue."""
 
 from __future__ import annotations
 
@@ -52,8 +50,9 @@ class ClaimSerializer(serializers.Serializer):
 
 
 class AssignBody(StrictSerializer):
-    """The assignment of an interrupt to a user, a group or both. Without either, the assignment
-    ends.
+    """The assignment of an interrupt to a user, a group or both.
+
+    Without either, the assignment ends.
     """
 
     to = StrictCharField(max_length=254, required=False, allow_null=True, help_text="Username.")

@@ -117,9 +117,7 @@ class RunSerializer(RunInfoSerializer):
 
 
 class RunDetailSerializer(RunSerializer):
-    """A run with its pending interrupts and, depending on your permissions, its error and
-    result.
-    """
+    """A run with its pending interrupts and, with permission, its error and result."""
 
     #: Members that a response contains only with the user's permission.
     sometimes = frozenset({"error", "result"})

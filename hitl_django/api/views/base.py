@@ -213,8 +213,7 @@ class Resource(APIView):
         again: Callable[[str], Made],
         show: Callable[[Made], Response],
     ) -> Response:
-        """Call ``act`` once per ``Idempotency-Key`` of the user, and render the result with
-        ``show``.
+        """Call ``act`` once per ``Idempotency-Key`` of the user, and render its result.
 
         If the key was used before, ``again`` receives the id of the first result and returns the
         object in its current state. Without the header, every request calls ``act``.
@@ -263,8 +262,7 @@ _local = threading.local()
 
 @contextmanager
 def _borrow_serializer(kind: type[Serializer[Any]], request: Request) -> Iterator[Any]:
-    """Yield the serializer of a class that belongs to this OS thread, with the request in its
-    context.
+    """Yield this OS thread's serializer of a class, with the request in its context.
 
     Creating a serializer copies all of its fields, which takes longer than rendering. Serializers
     have no state except the context, so they can be reused.

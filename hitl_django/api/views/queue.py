@@ -289,9 +289,7 @@ class QueueStatsDetail(Resource):
         responses={200: ResponseSpec("Queue statistics.", StatsSerializer)},
     )
     def get(self, request: Request) -> Response:
-        """Retrieve counts of the pending interrupts that you can view, and the median time to
-        decision.
-        """
+        """Retrieve counts of visible pending interrupts, and the median time to decision."""
         graph = self.read_query().get("graph")
         stats = services.review_stats(request.user, graph=graph)
         stats_shown: dict[str, Any] = {

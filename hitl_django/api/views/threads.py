@@ -117,9 +117,7 @@ class ThreadState(Resource):
         errors=(errors.ThreadNotFound, errors.UnknownGraphError, errors.BrokenGraphError),
     )
     def get(self, request: Request, thread_id: str) -> Response:
-        """Retrieve the current values of a thread's channels, or the values at one of its
-        checkpoints.
-        """
+        """Retrieve the values of a thread's channels, now or at one of its checkpoints."""
         at = self.read_query().get("checkpoint")
         found = services.thread_state(thread_id, checkpoint_id=at, by=request.user)
         if found is None:

@@ -37,8 +37,9 @@ class ModelNode:
         return self._build_update(state, await self._model.aask(self._view(state)))
 
     def _view(self, state: Any) -> Any:
-        """Return the state that the prompt and the model see, with the messages that a hook
-        selected.
+        """Return the state that the prompt and the model see.
+
+        The state contains the messages that a hook selected.
         """
         messages = (get_part(state, LLM_INPUT) if self._has_hook else None) or get_part(
             state, "messages"

@@ -51,9 +51,7 @@ def check_state_schema(schema: Any, *, is_structured: bool) -> None:
 
 
 def add_llm_input(schema: Any) -> Any:
-    """Return the state schema with an additional field for messages that replace the model's
-    input.
-    """
+    """Return the state schema with a field for messages that replace the model's input."""
     if is_model(schema):
         return create_model("ModelInput", __base__=schema, **{LLM_INPUT: (list[Any] | None, None)})  # type: ignore[call-overload]
     if dataclasses.is_dataclass(schema):

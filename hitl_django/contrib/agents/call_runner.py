@@ -172,8 +172,9 @@ class CallRunner:
         return self._build_message(request, caller, Failure(text))
 
     def _describe(self, error: Exception, *, wrapped: bool = False) -> Failure:
-        """Return the error message for the model, or raise the error if the model must not receive
-        it.
+        """Return the error message for the model.
+
+        The error is raised if the model must not receive it.
         """
         text = self._handling.describe(error, wrapped=wrapped)
         if text is None:

@@ -29,8 +29,9 @@ LEFT_OUT: Any = object()
 
 
 class InjectedState(_Marker):  # type: ignore[misc]
-    """Marker for an argument that receives the state or one of its fields: ``Annotated[dict,
-    InjectedState]``.
+    """Marker for an argument that receives the state or one of its fields.
+
+    Example: ``Annotated[dict, InjectedState]``.
     """
 
     def __init__(self, field: str | None = None) -> None:

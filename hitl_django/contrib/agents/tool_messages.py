@@ -95,11 +95,11 @@ def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tool
 
 
 def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: str) -> Any:
-    """Return the result of a call as a message of the same kind as ``asker``, the message with the
-    call.
+    """Return the result of a call as a message.
 
-    Commands, and lists of Commands and messages, are returned unchanged, except that tool messages
-    in a Command under ``key`` get the tool's name.
+    The message has the same kind as ``asker``, the message with the call. Commands, and lists of
+    Commands and messages, are returned unchanged, except that tool messages in a Command under
+    ``key`` get the tool's name.
     """
     if isinstance(result, list) and result and all(map(_is_finished, result)):
         return [build_message(item, name, call_id, asker, key) for item in result]

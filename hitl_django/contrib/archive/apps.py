@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class ArchiveConfig(AppConfig):
-    """The archive of ended threads."""
+    """App for the archive of ended threads."""
 
     name = "hitl_django.contrib.archive"
     label = "hitl_archive"

@@ -167,8 +167,9 @@ def _clear_dangling(using: str, model: type[models.Model], rows: Sequence[Any]) 
 
 
 def _reduce_search_texts(rows: ArchivedRows) -> None:
-    """Reduce search texts stored before encryption was enabled to the search texts of encrypted
-    interrupts.
+    """Reduce search texts to the search texts of encrypted interrupts.
+
+    This is for threads from the time before encryption was enabled.
     """
     (thread,), found = rows[Thread], rows[Interrupt]
     keys: dict[Any, Any] = {run.pk: getattr(run, "key", None) for run in rows[Run]}

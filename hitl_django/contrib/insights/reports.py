@@ -54,8 +54,9 @@ class AgeBucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayReport:
-    """The requests and decisions of a day, with the median and the 90th percentile of the seconds
-    to a decision.
+    """The requests and decisions of a day.
+
+    The median and the 90th percentile are those of the seconds to a decision.
     """
 
     day: date

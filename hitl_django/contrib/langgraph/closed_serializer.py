@@ -1,5 +1,6 @@
-"""Deserialization of LangGraph's stored bytes that never imports or calls code named in the
-bytes.
+"""Deserialization of LangGraph's stored bytes.
+
+Code that the bytes name is never imported or called.
 """
 
 from __future__ import annotations
@@ -170,8 +171,9 @@ def _refuse(module: Any, name: Any) -> NoReturn:
 
 @cache
 def _list_builders() -> Mapping[str, Callable[..., Any]]:
-    """Return the constructors of classes of this library, LangGraph and LangChain, by dotted
-    name.
+    """Return the allowed constructors by dotted name.
+
+    Their classes belong to this library, LangGraph and LangChain.
     """
     found: dict[str, Callable[..., Any]] = {
         f"{cls.__module__}.{cls.__name__}": cls for cls in (*_LIBRARY, *list_stored_classes())
@@ -191,9 +193,7 @@ def _list_builders() -> Mapping[str, Callable[..., Any]]:
 
 @cache
 def _list_messages() -> Mapping[tuple[str, str], Callable[..., Any]]:
-    """Return LangChain's message classes by both of their names in LangChain's serialized
-    format.
-    """
+    """Return LangChain's message classes by both of their names in serialized messages."""
     found = {}
     for cls in list_stored_classes():
         *module, name = cls.lc_id()

@@ -1,6 +1,4 @@
-"""Structure of LangGraph's graphs in the engine's classes, for drawing, comparing and displaying
-them.
-"""
+"""Structure of LangGraph's graphs in the engine's classes, for drawing and comparison."""
 
 from __future__ import annotations
 

@@ -174,8 +174,9 @@ def _is_functional(graph: Any) -> bool:
 
 
 def _refuse_breakpoint(context: TaskContext, state: Any) -> None:
-    """Raise an error if a graph stopped without an interrupt, because resuming skips the
-    breakpoint.
+    """Raise an error if a graph stopped without an interrupt.
+
+    Resuming would skip the breakpoint.
     """
     if not state.interrupts:
         raise RuntimeError(
@@ -186,8 +187,9 @@ def _refuse_breakpoint(context: TaskContext, state: Any) -> None:
 
 
 def _refuse_pause(result: Any) -> Any:
-    """Raise an error if a graph without stored state raised interrupts, because the graph can't
-    resume.
+    """Raise an error if a graph without stored state raised interrupts.
+
+    The graph can't resume.
     """
     if isinstance(result, dict) and result.get(INTERRUPT):
         interrupt(result[INTERRUPT][0].value)

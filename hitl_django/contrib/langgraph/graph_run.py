@@ -48,8 +48,7 @@ def bind_saver(graph: ForeignPregel, saver: BridgedSaver) -> ForeignPregel:
 
 
 class GraphRun:
-    """Run segment that executes the graph on another OS thread and stores its state on the
-    caller's.
+    """Run segment with the graph on one OS thread and its storage on the caller's OS thread.
 
     LangGraph stores state from several OS threads, but the connection and the transaction of a
     worker belong to one OS thread.

@@ -19,7 +19,6 @@ HELP = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--postgres", metavar="URL", help="PostgresSaver database")
     source.add_argument("--sqlite", metavar="FILE", help="SqliteSaver file")

@@ -157,11 +157,10 @@ class LangGraphAdapter(Pregel):
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Apply super-steps of updates like LangGraph does. Each super-step is stored completely or
-        not at all.
+        """Apply super-steps of updates like LangGraph does.
 
-        LangGraph has no update for a Command as input. Such a Command is applied as in engine
-        graphs.
+        Each super-step is stored completely or not at all. LangGraph has no update for a Command as
+        input. Such a Command is applied as in engine graphs.
         """
         for values, as_node, *_ in chain.from_iterable(supersteps):
             if as_node == INPUT and isinstance(values, Command):

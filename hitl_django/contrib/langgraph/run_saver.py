@@ -109,8 +109,9 @@ class RunSaver(BridgedSaver):
     async def aput_writes(
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
-        """Store the writes of a task, or keep them until the writes of other tasks can be stored in
-        the same commit.
+        """Store the writes of a task.
+
+        The writes are kept until writes of other tasks can be stored in the same commit.
         """
         if self._ledger.is_ambiguous(task_id):
             with self._lock:
@@ -138,8 +139,7 @@ class RunSaver(BridgedSaver):
         return await super().aput(config, checkpoint, metadata, new_versions)
 
     def _list_awaited(self, config: Any) -> list[Future[None]]:
-        """Return the futures that must complete before anything that depends on a checkpoint is
-        stored.
+        """Return the futures that must complete before an object of a checkpoint is stored.
 
         With the durability ``async``, LangGraph starts a super-step before its checkpoint is
         stored.

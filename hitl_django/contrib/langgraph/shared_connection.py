@@ -25,10 +25,10 @@ _before: dict[int, bool] = {}
 def call_with_connection(
     using: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
 ) -> R:
-    """Call a function with the connection of the graph's caller or, outside of a graph, with this
-    OS thread's connection.
+    """Call a function with the connection of the graph's caller.
 
-    A connection opened on an OS thread of LangGraph would stay open until it is garbage-collected.
+    Outside of a graph, this OS thread's connection is used. A connection opened on an OS thread of
+    LangGraph would stay open until it is garbage-collected.
 
     Raises:
         OpenTransactionError: if the caller of the graph has an open transaction.
@@ -59,8 +59,9 @@ def _call_on(connection: Any, call: Callable[[], R]) -> R:
 
 
 def _has_transaction(connection: Any) -> bool:
-    """Return whether the caller has an open transaction, apart from the transaction of a current
-    store.
+    """Return whether the caller has an open transaction.
+
+    The transaction of a current store doesn't count.
     """
     if connection.connection is None or not connection.in_atomic_block:
         return False

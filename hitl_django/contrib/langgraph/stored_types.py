@@ -1,5 +1,6 @@
-"""Registration of LangGraph's classes under short names, so that stored bytes don't refer to
-code.
+"""Registration of LangGraph's classes under short names.
+
+Stored bytes therefore don't refer to code.
 """
 
 from __future__ import annotations

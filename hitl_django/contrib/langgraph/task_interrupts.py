@@ -54,9 +54,7 @@ class InterruptedTask:
         return called and self.config == other.config
 
     def list_interrupts(self, ns: str) -> Iterator[PendingInterrupt]:
-        """Yield the interrupts of the task in this namespace, without interrupts of its
-        subgraphs.
-        """
+        """Yield the interrupts of the task in this namespace, without those of its subgraphs."""
         ref, name = self.config["configurable"], split_path(ns)[-1]
         own = ids.make_interrupt_id(ns, self.answered)
         for one in self.interrupts:

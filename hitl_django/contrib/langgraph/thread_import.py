@@ -191,8 +191,9 @@ class _Import:
         new: Sequence[StoredCheckpoint],
         grown: Mapping[Place, CheckpointTuple],
     ) -> None:
-        """Store checkpoints with the writes that led to them, and the pending writes of the last
-        checkpoints.
+        """Store checkpoints with the writes that led to them.
+
+        The pending writes of the last checkpoints are also stored.
         """
         versions: dict[Place, Mapping[str, Any]] = {}
         for place, found in grown.items():
@@ -232,8 +233,9 @@ class _Import:
         return self.source.read(self.thread_id, ns, checkpoint_id, self._find_channels(ns))
 
     def _find_channels(self, ns: str) -> Mapping[str, BaseChannel]:
-        """Return the channels of the graph in a namespace, or an empty dict if the graph is
-        unknown.
+        """Return the channels of the graph in a namespace.
+
+        The result is empty if the graph is unknown.
         """
         if self.registered is None:
             return {}

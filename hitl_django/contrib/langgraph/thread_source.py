@@ -35,9 +35,7 @@ _MAX_COUNT = 2**31
 
 
 class SourceError(HitlError, OSError):
-    """The database to import from can't be reached, or doesn't belong to one of LangGraph's
-    savers.
-    """
+    """The database to import from can't be reached, or isn't a database of LangGraph's savers."""
 
 
 class StoredCheckpoint(NamedTuple):

@@ -92,8 +92,9 @@ class _Task:
 
 
 class Beginning(NamedTuple):
-    """The start of a super-step that isn't stored yet, and the task because of which it must be
-    stored.
+    """The start of a super-step that isn't stored yet.
+
+    ``task_id`` is the id of the task because of which the start must be stored.
     """
 
     ns: str
@@ -176,8 +177,9 @@ class UncommittedChunks:
             self._add(task.chunks, task.graph, chunk)
 
     def _find_owner(self, ns: Sequence[str]) -> _Task | None:
-        """Return the task with which data of a namespace is stored: the namespace's own or nearest
-        parent task.
+        """Return the task with which data of a namespace is stored.
+
+        This is the namespace's own task or the nearest parent task.
         """
         for at in reversed(range(len(ns))):
             name, _, task_id = ns[at].rpartition(NS_END)
@@ -334,8 +336,9 @@ class UncommittedChunks:
         return taken
 
     def take_of_checkpoint(self, ns: str, checkpoint_id: str) -> list[BufferedChunk]:
-        """Remove and return the chunks that are stored with a checkpoint, i.e. chunks of earlier
-        super-steps.
+        """Remove and return the chunks that are stored with a checkpoint.
+
+        These are chunks of earlier super-steps.
         """
         with self._lock:
             graph = self._graphs.get(ns)

@@ -235,8 +235,9 @@ def _read_configurable(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_options(body: dict[str, Any]) -> None:
-    """Raise NotSupported if the body has options, because a resumed run uses its original
-    options.
+    """Raise NotSupported if the body has options.
+
+    A resumed run uses its original options.
     """
     for name in _list_options(body):
         raise NotSupported(f"`{name}` can't be changed when a run resumes.")

@@ -103,8 +103,9 @@ class RunStream:
         return frames + render_frame("values", values, event.seq)
 
     def _find_answered_values(self, before: int) -> dict[str, Any] | None:
-        """Return the run's last values that had interrupts, with the interrupts removed, or
-        None.
+        """Return the run's last values that had interrupts, or None.
+
+        The interrupts are removed from the values.
         """
         event = self.reader.find_last("values", before) if "values" in self.kinds else None
         if event is None or event.withheld:

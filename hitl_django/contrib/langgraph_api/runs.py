@@ -38,8 +38,9 @@ _NUMBER = re.compile("-1|[0-9]{1,9}")
 
 
 class RunStart(AgentResource):
-    """Base class of views that start or resume a run, on the thread in the URL or on a new
-    thread.
+    """Base class of views that start or resume a run.
+
+    The thread is the one in the URL, or a new thread.
     """
 
     def begin(self, thread_id: str | None) -> tuple[dict[str, Any], StartedRun]:

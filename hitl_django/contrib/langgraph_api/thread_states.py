@@ -38,8 +38,9 @@ def read_state(
     checkpoint: dict[str, Any] | None = None,
     subgraphs: bool = False,
 ) -> dict[str, Any]:
-    """Return the current state of a thread, or its state at a checkpoint, as far as visible to the
-    user.
+    """Return the state of a thread, or its state at a checkpoint.
+
+    The parts that are hidden from the user are omitted.
     """
     place = checkpoint or {}
     found = services.thread_state(

@@ -17,8 +17,9 @@ app_name = "langgraph_api"
 
 
 class NameConverter:
-    """Path converter for ids of threads and assistants, which may contain any character except a
-    slash.
+    """Path converter for ids of threads and assistants.
+
+    Ids may contain any character except a slash.
     """
 
     regex = r"[^/\x00]+"

@@ -88,8 +88,9 @@ def build_digest_mail(
 
 
 def find_interrupt_url(item: Interrupt) -> str:
-    """Return the URL of the request page, or "" if SITE_URL is not set or the page doesn't
-    exist.
+    """Return the URL of the request page, or "".
+
+    The URL is empty if SITE_URL is not set or the page doesn't exist.
     """
     return _find_url(ReviewItem, "change", item.pk)
 

@@ -104,11 +104,11 @@ class TracedSegment:
         self._span.end()
 
     def _find_parent(self, task: Task) -> Context:
-        """Return the context of a task's super-step or, for a nested task, of the task that calls
-        it.
+        """Return the context of a task's super-step.
 
-        A super-step begins with its first task. A super-step ends when the next super-step begins
-        or the graph ends. The span therefore includes the time for storing the super-step.
+        For a nested task, the context is that of the task that calls it. A super-step begins with
+        its first task. A super-step ends when the next super-step begins or the graph ends. The
+        span therefore includes the time for storing the super-step.
         """
         here = contexts.get_current()
         if task.node.triggers == (PUSH,):

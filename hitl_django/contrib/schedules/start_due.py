@@ -77,8 +77,9 @@ def select_due() -> QuerySet[Schedule]:
 
 @dataclass(frozen=True, slots=True)
 class _DueTime:
-    """A due time that gets a run, the number of skipped due times before it, and the next due
-    time.
+    """A due time that gets a run.
+
+    The instance also has the number of skipped due times before it, and the next due time.
     """
 
     at: datetime

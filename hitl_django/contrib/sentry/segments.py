@@ -40,8 +40,9 @@ class TaggedSegment:
                 _report(error)
 
     def note_outcome(self, status: str, error: BaseException | None) -> None:
-        """Do nothing, because errors of nodes have been reported, and the worker logs other
-        errors.
+        """Do nothing.
+
+        Errors of nodes have already been reported, and the worker logs other errors.
         """
 
 

@@ -18,10 +18,10 @@ from .models import Delivery, WebhookEndpoint
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """The result of an attempt: the status of the response, or the reason in ``fault`` if there was
-    no response.
+    """The result of an attempt: the status of the response.
 
-    If ``ends`` is set, it is the final state of the delivery, independent of the status.
+    If there was no response, ``fault`` is the reason. If ``ends`` is set, it is the final state of
+    the delivery, independent of the status.
     """
 
     status: int | None = None

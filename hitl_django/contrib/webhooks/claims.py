@@ -25,8 +25,9 @@ from .models import Delivery, WebhookEndpoint
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A delivery that this worker may send until ``deadline``, a time on the process's own
-    clock.
+    """A delivery that this worker may send until ``deadline``.
+
+    The deadline is a time on the process's own clock.
     """
 
     delivery: Delivery
@@ -34,8 +35,9 @@ class Claim:
     deadline: float
 
     def row(self) -> QuerySet[Delivery]:
-        """Return a queryset with the delivery, which is empty if another worker has claimed or
-        changed it.
+        """Return a queryset with the delivery.
+
+        The queryset is empty if another worker has claimed or changed the delivery.
         """
         return select_deliveries().filter(
             pk=self.delivery.pk, state=Delivery.State.PENDING, attempts=self.attempt

@@ -62,8 +62,7 @@ def warn_expiring() -> int:
 
 
 def act_on_due(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UUID], bool]) -> int:
-    """Call ``act`` for each of a batch of interrupts whose column ``at`` has passed, earliest
-    first.
+    """Call ``act`` for a batch of interrupts whose column ``at`` has passed, earliest first.
 
     Each call has its own transaction. After an error, the column ``retry`` is set to a later time,
     so that failing interrupts don't block the others. Returns the number of calls that returned

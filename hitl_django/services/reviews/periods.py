@@ -55,8 +55,9 @@ class Period:
         return [self.first + timedelta(n) for n in range((self.last - self.first).days + 1)]
 
     def match(self, name: str) -> Q:
-        """Return a condition: the column ``name`` is in the period, with days in the current time
-        zone.
+        """Return a condition: the column ``name`` is in the period.
+
+        Days are those of the current time zone.
         """
         bounds = {f"{name}__gte": start_of_day(self.first)}
         return Q(**bounds, **{f"{name}__lt": start_of_day(self.last + timedelta(1))})

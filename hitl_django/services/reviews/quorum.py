@@ -48,8 +48,7 @@ def is_own(interrupt: Interrupt, by: Any) -> bool:
 
 
 def refuse_own(interrupt: Interrupt, type: str, by: Any) -> None:  # noqa: A002
-    """Raise SelfApprovalError if the decision would approve an interrupt of a run that the user
-    started.
+    """Raise SelfApprovalError if the user would approve an interrupt of a run they started.
 
     Rejecting is still allowed.
     """
@@ -60,9 +59,7 @@ def refuse_own(interrupt: Interrupt, type: str, by: Any) -> None:  # noqa: A002
 
 
 def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None:
-    """Raise ClaimedError or ClaimRequiredError if the interrupt requires a claim that the user
-    doesn't have.
-    """
+    """Raise ClaimedError or ClaimRequiredError unless the user has a required claim."""
     if by is None or not interrupt.claim_required:
         return
     lookup.raise_if_claimed(interrupt, thread, by)

@@ -157,8 +157,9 @@ class EventReader:
         return not found or bool(found[0][0])
 
     def is_over(self) -> bool:
-        """Return whether a page with the last event would have ``ended`` set, or the run was
-        deleted.
+        """Return whether a page with the last event would have ``ended`` set.
+
+        The result is also true if the run was deleted.
         """
         return self.has_news(LAST)
 

@@ -266,9 +266,7 @@ def refuse_if_queued(last: Run) -> None:
 
 
 def refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
-    """Raise an error if a worker has the lease of the thread, or the checkpoint no longer
-    exists.
-    """
+    """Raise an error if a worker has the lease of the thread, or the checkpoint was deleted."""
     if thread.lease_until is not None and thread.lease_until > thread.now:
         raise RunStateError(
             "A worker is running this thread. Cancel its run, or wait until it stops.",

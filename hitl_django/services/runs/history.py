@@ -282,8 +282,7 @@ def _match_after(row: Any) -> Q:
 
 
 def _select_tasks(tasks: Iterable[_Task], source: str, epoch: int) -> list[_Task]:
-    """Return the tasks that led to a checkpoint, among the tasks that wrote on its parent
-    checkpoint.
+    """Return the tasks that led to a checkpoint, among those that wrote on its parent.
 
     A parent can have several children. Writes of a state update have no path, and have the epoch of
     the update.
@@ -304,9 +303,7 @@ def _is_of_the_state(key: str) -> bool:
 
 
 def _read_ended_tasks(row: Any) -> list[_Task]:
-    """Return the tasks that led to a checkpoint, with the writes that are stored with the
-    checkpoint.
-    """
+    """Return the tasks that led to a checkpoint, with the writes stored with the checkpoint."""
     try:
         led_here = verify_payloads(row, row.checkpoint_id).writes
         return [

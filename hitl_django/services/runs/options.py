@@ -26,8 +26,9 @@ RESERVED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Options of one run, which override those of its graph. None means that the graph's option
-    applies.
+    """Options of one run, which override those of its graph.
+
+    None means that the graph's option applies.
 
     Attributes:
         interrupt_before: nodes with a breakpoint before them, or ``"*"`` for all. A breakpoint is

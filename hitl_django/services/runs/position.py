@@ -160,8 +160,9 @@ def _build_id(ns: str, name: str) -> str:
 
 
 def _rename(ident: str, registered: RegisteredGraph) -> str:
-    """Return the id that a node has in the picture, with the current name if the node was
-    renamed.
+    """Return the id that a node has in the picture.
+
+    If the node was renamed, the id contains the current name.
     """
     node, separator, below = ident.partition(":")
     return f"{registered.renames.rename_node(node)}{separator}{below}"

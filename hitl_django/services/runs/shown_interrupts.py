@@ -63,8 +63,9 @@ class ShownInterrupts:
 
 
 def find_interrupt_lists(kind: str, data: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield each object in an event's data that contains a list of interrupts, with the key of the
-    list.
+    """Yield each object in an event's data that contains a list of interrupts.
+
+    The object is yielded with the key of the list.
     """
     if not isinstance(data, dict):
         return

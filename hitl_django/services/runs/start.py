@@ -367,9 +367,7 @@ class _Start:
         return about
 
     def _refuse_unless_fitting(self, thread: Thread) -> None:
-        """Raise an error if the user may not see the thread, or the thread belongs to another
-        graph.
-        """
+        """Raise an error if the user may not see the thread, or it belongs to another graph."""
         if self.checked_user is not None:
             found = Thread.objects.using(write_alias()).filter(pk=thread.pk)
             if not select_visible(found, self.checked_user).exists():
@@ -381,8 +379,9 @@ class _Start:
             )
 
     def _take_over(self, thread: Thread) -> bool:
-        """Prepare the thread for a new run, and return whether its pending tasks must be
-        discarded.
+        """Prepare the thread for a new run.
+
+        Returns whether the thread's pending tasks must be discarded.
         """
         runs = Run.objects.using(write_alias()).filter(thread=thread)
         live = runs.filter(state__in=Run.ACTIVE).first()

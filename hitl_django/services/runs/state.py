@@ -298,9 +298,7 @@ def find_graph_of_run(run: Run) -> RegisteredGraph:
 
 
 def find_graph_of_thread(thread: Thread) -> RegisteredGraph:
-    """Return the graph that continues a thread's newest run, in the version that applies to that
-    run.
-    """
+    """Return the graph that continues a thread's newest run, in the version of that run."""
     if len(registry.list_versions(thread.graph)) > 1:
         runs = Run.objects.using(write_alias()).filter(thread=thread, graph=thread.graph)
         newest = Run.select_newest(runs).first()

@@ -31,13 +31,12 @@ def update_state(
     by: Any = None,
     via: str = "code",
 ) -> str:
-    """Write ``values`` to a thread's state as the output of node ``as_node``, without starting a
-    run.
+    """Write ``values`` to a thread's state without starting a run.
 
-    Returns the id of the new checkpoint, which follows ``checkpoint_id`` or, by default, the newest
-    checkpoint. To continue from the new checkpoint, call ``fork`` or start a run with new input.
-    Like ``fork``, this function cancels an active newest run and supersedes its interrupts, and it
-    raises the same errors.
+    The values are stored as the output of node ``as_node``. Returns the id of the new checkpoint,
+    which follows ``checkpoint_id`` or, by default, the newest checkpoint. To continue from the new
+    checkpoint, call ``fork`` or start a run with new input. Like ``fork``, this function cancels an
+    active newest run and supersedes its interrupts, and it raises the same errors.
     """
     using = write_alias()
     with denied_log.record_denial("update_state", by=by, via=via):

@@ -75,8 +75,9 @@ def note_waiting(thread: Thread) -> None:
 
 
 def refuse_if_waited_for(thread: Thread) -> None:
-    """Raise RunStateError if runs wait for the thread, because a new run must not start before
-    them.
+    """Raise RunStateError if runs wait for the thread.
+
+    A new run must not start before these runs.
     """
     if thread.has_waiting and run_leases.select_waiting(write_alias(), thread.pk).exists():
         raise RunStateError(

@@ -103,9 +103,7 @@ class Command(BaseCommand):
         return [child for child in children if child.exit_code() is None]
 
     def introduce(self, ports: Sequence[int], children: Sequence[Child]) -> None:
-        """Print URLs, logins and, with several hosts, the ids of processes that the user can
-        kill.
-        """
+        """Print URLs, logins and, with several hosts, the ids of processes to kill."""
         self.stdout.write("")
         for port in ports:
             self.stdout.write(f"  http://{HOST}:{port}/")

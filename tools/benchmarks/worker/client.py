@@ -64,8 +64,9 @@ def decisions(count: int, waits: float = 0.0) -> list[Send]:
 
 
 def worked_off(signs: Signs, sends: Sequence[Send], workers: int = WORKERS) -> list[float]:
-    """Fill the queue while its workers are blocked, and return the time at which each task is
-    completed.
+    """Fill the queue while its workers are blocked.
+
+    Returns the time at which each task is completed.
     """
     with tempfile.NamedTemporaryFile() as gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
@@ -82,8 +83,9 @@ def worked_off(signs: Signs, sends: Sequence[Send], workers: int = WORKERS) -> l
 
 
 def starts(samples: int) -> dict[str, list[float]]:
-    """Return the seconds from a commit to the start of the node, and from a message to the start of
-    the empty task.
+    """Return the delays from a commit to the node, and from a message to the empty task.
+
+    Delays are in seconds.
     """
     sent = [0.0]
 
@@ -112,9 +114,7 @@ def starts(samples: int) -> dict[str, list[float]]:
 
 
 def rates(count: int, rounds: int) -> dict[str, list[float]]:
-    """Return the number of tasks per second that the cluster completes with a full queue, by
-    kind.
-    """
+    """Return the tasks per second that the cluster completes with a full queue, by kind."""
     found: dict[str, list[float]] = {BARE: [], OURS: []}
     with cluster.running() as workers:
         signs = workers.signs

@@ -47,9 +47,7 @@ class Workers:
         ]
 
     def kill(self) -> None:
-        """Kill all processes and their current tasks simultaneously, like a failure of the
-        machine.
-        """
+        """Kill all processes and their tasks simultaneously, like a failure of the machine."""
         found = [each for one in self._running for each in (one, *one.children(recursive=True))]
         for each in found:
             each.kill()

@@ -33,8 +33,9 @@ class Rounds(TypedDict):
 
 
 def read_memory() -> dict[str, int]:
-    """Return the memory of this process in bytes, and the number of objects that the garbage
-    collector tracks.
+    """Return the memory of this process in bytes, and the number of tracked objects.
+
+    The garbage collector tracks these objects.
     """
     gc.collect()
     return {"bytes": psutil.Process().memory_info().rss, "objects": len(gc.get_objects())}

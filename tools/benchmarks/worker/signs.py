@@ -1,5 +1,6 @@
-"""Signals from the processes of a cluster to the measuring process: lines with times in a named
-pipe.
+"""Signals from the processes of a cluster to the measuring process.
+
+A signal is a line with a time in a named pipe.
 """
 
 from __future__ import annotations
