@@ -103,7 +103,7 @@ class Panel:
     def render(
         self, request: HttpRequest, interrupt: Interrupt, form: forms.Form | None, action_url: str
     ) -> str:
-        """Return the HTML of the panel, or an empty string if it is hidden from the user."""
+        """Return the HTML of the panel, or an empty string if the panel is hidden from the user."""
         context = self.get_context(request, interrupt)
         if context is None:
             return ""

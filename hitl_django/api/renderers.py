@@ -44,7 +44,7 @@ class JSONOnlyNegotiation(DefaultContentNegotiation):
 class AcceptNegotiation(DefaultContentNegotiation):
     """Content negotiation that selects the first of the view's types that the client accepts.
 
-    The status is 406 if the client accepts none of them.
+    The status is 406 if the client accepts none of these types.
     """
 
     def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:

@@ -185,7 +185,7 @@ def visible_entries(request: HttpRequest, thread: int) -> QuerySet[AuditEntry]:
 
 
 def get_reason(entry: AuditEntry) -> str:
-    """Return the reason given for cancelling a run, or an empty string if it was erased."""
+    """Return the reason given for cancelling a run, or an empty string if the reason was erased."""
     reason = entry.detail.get("reason") if entry.verb == "cancel" else None
     return reason[:MAX_TEXT] if isinstance(reason, str) else ""
 

@@ -66,7 +66,7 @@ class ListedInterrupt:
 
     @classmethod
     def parse(cls, text: str) -> ListedInterrupt | None:
-        """Parse the value of a checkbox, or None if it is invalid."""
+        """Parse the value of a checkbox, or return None if the value is invalid."""
         pk, _, rest = text.partition(".")
         version, _, digest = rest.partition(".")
         try:

@@ -24,8 +24,8 @@ def land_in_queue(site: AdminSite) -> None:
     """Make an admin site open on the queue if the user has pending requests.
 
     The redirect applies to users who can view only pages of this package, since the index shows
-    them nothing else. The index redirects after a login, or if it was opened from outside of the
-    site. Links within the site still lead to the index.
+    them nothing else. The index redirects after a login, or when a user opens the index from
+    outside of the site. Links within the site still lead to the index.
     """
     log_in, show_index = site.login, site.index
 

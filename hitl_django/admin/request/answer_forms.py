@@ -125,7 +125,7 @@ class InterruptForms:
 
     @property
     def opens_form(self) -> bool:
-        """Whether the form must be visible, because it has submitted values or errors."""
+        """Whether the form has submitted values or errors and must therefore be visible."""
         form = self.form
         if form is None or not form.is_bound:
             return False

@@ -100,7 +100,7 @@ class ThreadDetail(Resource):
         All of their runs must have ended. Erased are the state, history, interrupts, responses,
         reasons, errors, metadata and the related object. Runs, decisions and the audit log remain,
         with their users, times and digests. Copies of the thread, and copies of these copies, are
-        also erased. If one of them can't be erased, none is erased.
+        also erased. If one of these threads can't be erased, no thread is erased.
         """
         self.find(querysets.visible_threads, thread_id=thread_id)
         erased = services.erase_thread(thread_id, by=request.user, via="api")

@@ -217,7 +217,7 @@ class _Attempt:
     def begin(self) -> None:
         """Emit the start of the call.
 
-        For LangChain tools, LangChain's callbacks emit it.
+        For LangChain tools, LangChain's callbacks emit the start.
         """
         seen = self._seen
         if seen is None:

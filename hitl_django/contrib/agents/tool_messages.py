@@ -22,7 +22,10 @@ _BLOCKS = frozenset({"text", "image", "image_url", "document", "file", "json", "
 
 
 def get_part(message: Any, name: str) -> Any:
-    """Return an item of a dict or an attribute of an object, or None if it is missing."""
+    """Return an item of a dict or an attribute of an object.
+
+    A missing item or attribute results in None.
+    """
     return message.get(name) if isinstance(message, dict) else getattr(message, name, None)
 
 

@@ -1,4 +1,4 @@
-"""The archive as the core uses it."""
+"""Extension of the core by the archive."""
 
 from __future__ import annotations
 

@@ -103,7 +103,10 @@ def _copy_identifier(source: Any, target: Any) -> None:
 
 @contextmanager
 def _resolving(config: Any) -> Iterator[None]:
-    """Replace the exception groups raised by a node or task, and by the tasks that it calls."""
+    """Replace the exception groups raised by a node or task.
+
+    Exception groups raised by tasks that the node or task calls are also replaced.
+    """
     values = config["configurable"]
     values[CONFIG_KEY_CALL] = partial(_call_task, values[CONFIG_KEY_CALL])
     try:

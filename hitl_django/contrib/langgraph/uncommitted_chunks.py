@@ -217,8 +217,8 @@ class UncommittedChunks:
     def _add_cached(self, graph: _Graph, data: Any, kept: Chunk | None) -> str | None:
         """Add the update of a task that doesn't run.
 
-        Returns the task's id, or None if it is unknown, because the update contains only the node's
-        name.
+        Returns the task's id, or None if the id is unknown, because the update contains only the
+        node's name.
         """
         (name,) = data.keys() - {_CACHED}
         if graph.finished[name]:

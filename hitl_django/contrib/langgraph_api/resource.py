@@ -64,7 +64,7 @@ class UnknownPathView(AgentResource):
 def build_path(request: Request, name: str, *args: Any) -> str:
     """Return the path of a view, relative to the path at which the API is included.
 
-    Clients prepend the URL with which they were configured.
+    Clients prepend their configured base URL.
     """
     match = request.resolver_match
     space = match.namespace if match is not None else "langgraph_api"

@@ -56,7 +56,7 @@ def list_readers() -> Sequence[Any]:
 
 
 def build_digest(user: Any, wanted: NotificationPreferences, delivery: Delivery) -> Digest | None:
-    """Return a user's digest, or None if it is empty."""
+    """Return a user's digest, or None if the digest is empty."""
     seen = select_visible(Interrupt.objects.using(write_alias()), user)
     mine = seen.none()
     if any(

@@ -42,8 +42,8 @@ class DjangoStore(IndexedStore):
     The store behaves like InMemoryStore, with some limits. Values are plain JSON, so a tuple is
     read as a list. Namespace and key have at most 2,000 bytes together. A search in several
     namespaces is ordered by their names. A batch is stored completely or not at all. If a
-    transaction is open, for example by ``transact()``, the batch becomes part of it. Times are on
-    the database's clock.
+    transaction is open, for example by ``transact()``, the batch becomes part of the transaction.
+    Times are on the database's clock.
 
     With ``index``, embeddings are computed when items are put. Items that were put without
     ``index`` are found without a score until they are put again. A semantic search reads the

@@ -2,7 +2,8 @@
 
 A claim is a user and an end time in the interrupt's row. The end time is compared with the
 database's clock, so an expired claim needs no cleanup. Claiming is a single UPDATE of one row. Only
-taking over or ending another user's claim locks the thread, because it appends an audit log entry.
+taking over or ending another user's claim locks the thread, because these actions append an audit
+log entry.
 """
 
 from __future__ import annotations

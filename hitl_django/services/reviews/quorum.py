@@ -25,7 +25,8 @@ def match_started_by(user: Any, run: str = "") -> Q:
     """Return a condition: the user started the run.
 
     ``run`` is the lookup to a run from another model. A fork matches also if the user started the
-    original run or another fork of it, because their input may have contributed to the interrupt.
+    original run or another fork of it, because the input of these runs may have contributed to the
+    interrupt.
     """
     of = f"{run}__" if run else ""
     family = Run.objects.filter(

@@ -62,8 +62,8 @@ def fork(
     """Queue a run that continues from a checkpoint of a thread.
 
     ``checkpoint_id=None`` selects the newest checkpoint. The steps after the checkpoint stay in the
-    history. The thread's newest run is cancelled if it hasn't ended, and its pending interrupts are
-    superseded.
+    history. The thread's newest run is cancelled if the run hasn't ended, and its pending
+    interrupts are superseded.
 
     ``values`` are first written to the state as the output of node ``as_node``, by default the node
     that ran last. ``as_node`` without values skips that node. Without either argument, the steps

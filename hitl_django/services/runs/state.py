@@ -53,8 +53,9 @@ class TaskInfo:
 
     Attributes:
         interrupts: the interrupts of the task that the user may see.
-        namespace: the namespace of the subgraph that the node calls, or None if it calls none.
-        state: the state of that subgraph, or None if it wasn't requested.
+        namespace: the namespace of the subgraph that the node calls, or None if the node calls no
+            subgraph.
+        state: the state of that subgraph, or None if the state wasn't requested.
     """
 
     id: str

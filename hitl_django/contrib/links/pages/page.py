@@ -2,8 +2,8 @@
 
 Only POST requests decide, because mail scanners follow every link. The URL is secret. Responses are
 therefore not cached or indexed, and they send no referrer. This view handles errors itself, because
-Django would log the URL. Django's CSRF check isn't used, because it needs a cookie and logs the
-URLs of rejected requests. The module ``signature`` replaces it.
+Django would log the URL. Django's CSRF check isn't used, because the check needs a cookie and logs
+the URLs of rejected requests. The module ``signature`` replaces it.
 """
 
 from __future__ import annotations
