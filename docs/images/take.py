@@ -98,7 +98,7 @@ def save(page: Page, name: str, *, full: bool = False) -> None:
 def open_refund(page: Page, number: int = 0) -> None:
     """Open the page of one of the demo's refunds."""
     page.goto(f"{QUEUE}?q=Refund")
-    page.locator("#result_list tbody a[href*='/reviewitem/'][href*='/change/']").nth(number).click()
+    page.locator(".hitl-row-title a").nth(number).click()
     page.wait_for_load_state()
 
 
@@ -130,7 +130,7 @@ def take_desk(page: Page) -> None:
     page.goto(f"{QUEUE}?graph=agent")
     for row in range(3):
         page.locator("input[name=item]").nth(row).check()
-    page.click(".hitl-many button[value=approve]")
+    page.click(".hitl-bulk button[value=approve]")
     page.wait_for_load_state()
     save(page, "bulk", full=True)
 

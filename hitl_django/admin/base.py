@@ -121,6 +121,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     actions: Any = None
     list_display_links = None
     change_list_template = "hitl_django/admin/list.html"
+    filter_template = "hitl_django/admin/filter.html"
     #: Text of an empty list.
     empty_text: Any = _("No entries yet.")
     list_title: Any = ""
@@ -237,7 +238,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         if isinstance(response, TemplateResponse) and (found := response.context_data):
             for spec in found["cl"].filter_specs:
                 # Use this template instead of the theme's.
-                spec.template = "hitl_django/admin/filter.html"
+                spec.template = self.filter_template
             found.update(self.list_context(found["cl"]))
         return response
 

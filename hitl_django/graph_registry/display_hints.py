@@ -54,10 +54,12 @@ class Hint:
 
 def parse_hints(display: Mapping[str, Any]) -> dict[Names, Hint]:
     """Parse display hints by member name, or by JSON pointer without positions in lists."""
-    return {
-        tuple(parse_pointer(way)) if way.startswith("/") else (way,): Hint.parse(text)
-        for way, text in display.items()
-    }
+    return {parse_way(way): Hint.parse(text) for way, text in display.items()}
+
+
+def parse_way(way: str) -> Names:
+    """Return the names in a JSON pointer; any other text is the name of a member."""
+    return tuple(parse_pointer(way)) if way.startswith("/") else (way,)
 
 
 def get_names(way: Iterable[str | int]) -> Names:

@@ -12,7 +12,7 @@ from hitl_django.decision_types import DECISION_TYPES, VALUE
 from hitl_django.engine.payload import check_json
 from hitl_django.review_options import check_dialect, check_quorum
 
-from .display_hints import parse_hints
+from .display_hints import parse_hints, parse_way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,8 @@ class ReviewPolicy:
             interrupts are decided.
         display: formats of values by member name or JSON pointer: ``{"letter": "markdown",
             "/lines/cents": "money EUR"}``.
+        facts: values of the payload that lists show below the title, by member name or JSON
+            pointer, in this order. By default, lists show the first short values.
         forms: Django forms for responses in the admin, by node, as classes or dotted paths.
         reasons: suggested reasons for decisions, which may be lazy translations.
         replies: suggested responses, which may be lazy translations.
@@ -47,6 +49,7 @@ class ReviewPolicy:
     answers: Mapping[str, Any] = field(default_factory=dict)
     resume_on: Literal["each", "all"] = "each"
     display: Mapping[str, str] = field(default_factory=dict)
+    facts: Sequence[str] = ()
     forms: Mapping[str, Any] = field(default_factory=dict)
     reasons: Sequence[Any] = ()
     replies: Sequence[Any] = ()
@@ -54,7 +57,8 @@ class ReviewPolicy:
     def __post_init__(self) -> None:
         if isinstance(self.groups, str):
             raise TypeError(f"groups must be a list of names, not the str {self.groups!r}.")
-        for name, words in (("reasons", self.reasons), ("replies", self.replies)):
+        texts = (("facts", self.facts), ("reasons", self.reasons), ("replies", self.replies))
+        for name, words in texts:
             if isinstance(words, str) or not all(isinstance(one, str | Promise) for one in words):
                 raise TypeError(f"{name} must be a list of strings, not {words!r}.")
             if "" in words:
@@ -62,6 +66,8 @@ class ReviewPolicy:
         if self.resume_on not in ("each", "all"):
             raise ValueError(f"resume_on is 'each' or 'all', not {self.resume_on!r}.")
         parse_hints(self.display)
+        for fact in self.facts:
+            parse_way(fact)
         for form in self.forms.values():
             if not isinstance(form, str | type):
                 raise TypeError(f"A form must be a class or a dotted path, not {form!r}.")

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from hitl_django import services
-from hitl_django.admin.display.list_columns import get_checkbox_value
+from hitl_django.admin.display.bulk_buttons import get_checkbox_value
 from hitl_django.models import Decision, Interrupt, Run
 
 from .browsing import post_of, text_of

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from hitl_django import services
-from hitl_django.admin.display.list_columns import get_checkbox_value
+from hitl_django.admin.display.bulk_buttons import get_checkbox_value
 from hitl_django.models import Decision, Interrupt
 
 from .browsing import post_of, text_of

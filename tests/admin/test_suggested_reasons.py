@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import END, START, StateGraph, interrupt, register, services
-from hitl_django.admin.display.list_columns import get_checkbox_value
+from hitl_django.admin.display.bulk_buttons import get_checkbox_value
 from hitl_django.answers.limits import REASON_LENGTH
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.review_policy import ReviewPolicy

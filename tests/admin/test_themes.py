@@ -57,7 +57,9 @@ def supported(theme: str) -> Any:
 
 
 def landmarks(html: str) -> list[str]:
-    needed = ('id="content-main"', '<h1 class="hitl-heading"', "hitl_django/theme.css")
+    old = ('id="content-main"', '<h1 class="hitl-heading"', "hitl_django/theme.css")
+    new = ('<div id="hitl"', '<nav class="hitl-nav"', "hitl_django/review.css")
+    needed = new if new[0] in html else old
     missing = [words for words in needed if html.count(words) != 1]
     return missing + [f"no {tag}" for tag in ("<html", "<title", "</body>") if tag not in html]
 
@@ -95,7 +97,7 @@ def test_request_list_and_webhook_pages_in_the_active_theme_have_their_form_cont
     for control in ('name="decision" value="approve"', 'name="reason"', 'value="claim"'):
         assert control in page
     queue = root.get(list_of()).content.decode()
-    for part in ('name="item"', 'id="searchbar"', 'id="result_list"', "Review next", "Approve…"):
+    for part in ('name="item"', 'id="searchbar"', "data-hitl-row", "Review next", "Approve…"):
         assert part in queue
     runs = root.get(list_of("run")).content.decode()
     for part in ('class="hitl-filters"', "?state__exact=failed", 'class="hitl-title"'):

@@ -95,7 +95,7 @@ def test_every_response_to_a_request_form_has_no_axe_violations(
     for tick in page.locator("[name=item]").all():
         tick.check()
     with leads_on(page):
-        page.click(".hitl-many [value=approve]")
+        page.click(".hitl-bulk [value=approve]")
     page.wait_for_selector(".hitl-chosen")
     look("several, to be confirmed")
     services.decide(item.pk, "reject", reason="Not now.")

@@ -67,7 +67,7 @@ def test_every_page_fits_the_width_of_desktop_and_phone(
     wide = {}
     for name, url in shown:
         page.goto(url)
-        for summary in page.locator(":is(.hitl-option, .hitl-rows, .hitl-save) > summary").all():
+        for summary in page.locator(":is(.hitl-option, .hitl-rows, .hitl-views) > summary").all():
             summary.click()
         page.evaluate("scrollTo(0, 0)")
         if folder := os.environ.get(DIRECTORY):

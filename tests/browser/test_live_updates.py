@@ -85,9 +85,9 @@ def test_queue_announces_new_requests_and_shows_them_after_click(
     rita.clock.install()
     rita.goto(LIST)
     assert rita.title().startswith("(2) Review queue |")
-    row = rita.locator("#result_list tbody tr").filter(has_text="Dana")
+    row = rita.locator(".hitl-row").filter(has_text="Dana")
     row.get_by_role("checkbox").check()
-    below = rita.locator("#result_list tbody tr").filter(has_text="Kim").bounding_box()
+    below = rita.locator(".hitl-row").filter(has_text="Kim").bounding_box()
     ravi.goto(LIST)
     with leads_on(ravi):
         ravi.get_by_role("link", name="Refund Dana?").click()
@@ -100,7 +100,7 @@ def test_queue_announces_new_requests_and_shows_them_after_click(
     # What is decided can't be picked any more, and the rest stands where it stood.
     assert row.get_by_role("checkbox").is_disabled()
     assert not row.get_by_role("checkbox").is_checked()
-    rest = rita.locator("#result_list tbody tr").filter(has_text="Kim")
+    rest = rita.locator(".hitl-row").filter(has_text="Kim")
     assert rest.bounding_box() == below
     rita.get_by_text("2 new").wait_for()
     assert rita.title().startswith("(3) Review queue |")
@@ -108,7 +108,7 @@ def test_queue_announces_new_requests_and_shows_them_after_click(
     assert rita.get_by_text("3 pending requests").is_visible()
     with leads_on(rita):
         rita.get_by_role("link", name="Show", exact=True).click()
-    rows = rita.locator("#result_list tbody tr")
+    rows = rita.locator(".hitl-row")
     assert [rows.filter(has_text=name).count() for name in ("Dana", "Kim", "Lena", "Noor")] == [
         0, 1, 1, 1,
     ]  # fmt: skip
@@ -158,4 +158,4 @@ def test_queue_without_javascript_shows_count_in_title_and_no_live_updates(
     page = log_in(**WITHOUT_JAVASCRIPT)
     page.goto(LIST)
     assert page.title().startswith("(1) Review queue |")
-    assert page.locator(".hitl-news").inner_text() == ""
+    assert page.locator("[data-hitl-watch]").inner_text() == ""

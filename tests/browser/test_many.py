@@ -91,7 +91,7 @@ def test_bulk_claim_assign_and_snooze_change_selected_requests(
     press(page, "Snooze")
     assert "Requests snoozed: 2" in page.inner_text(".messagelist")
     assert Interrupt.objects.filter(snoozed_until__isnull=False).count() == 2
-    assert page.locator("#result_list tbody tr").count() == 1
+    assert page.locator(".hitl-row").count() == 1
 
 
 @pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop", "plain"])
@@ -107,7 +107,7 @@ def test_bulk_approval_is_undone_for_all_requests_by_one_button(
     with leads_on(page):
         page.get_by_role("button", name="Undo").click()
     assert "2 decisions undone." in page.inner_text(".messagelist")
-    assert page.locator("#result_list tbody tr").count() == 3
+    assert page.locator(".hitl-row").count() == 3
     assert not Decision.objects.filter(effective=True).exists()
 
 
@@ -176,16 +176,17 @@ def test_shared_saved_filter_is_shown_to_and_applied_by_another_user(
     rita, ravi = log_in("rita"), log_in("ravi")
     for name, shared in (("Stars", True), ("News", False)):
         rita.goto(f"{QUEUE}?q={name.lower()}")
-        rita.click(".hitl-save > summary")
+        rita.click(".hitl-views > summary")
         rita.fill(".hitl-save [name=name]", name)
         rita.locator(".hitl-save [name=shared]").set_checked(shared)
         with leads_on(rita):
             rita.click(".hitl-save button")
     ravi.goto(QUEUE)
-    assert "News" not in ravi.inner_text(".hitl-saved")
+    ravi.click(".hitl-views > summary")
+    assert "News" not in ravi.inner_text(".hitl-views")
     with leads_on(ravi):
-        ravi.click(".hitl-saved >> text=Stars")
-    [row] = ravi.locator("#result_list tbody tr").all()
+        ravi.click(".hitl-views >> text=Stars")
+    [row] = ravi.locator(".hitl-row").all()
     assert "the stars" in row.inner_text()
 
 
@@ -237,7 +238,7 @@ def test_queue_updates_approval_count_of_request_with_quorum_of_three_without_re
     assert sorted(Decision.objects.values_list("by_label", flat=True)) == sorted(names)
     for watching in names[:2]:
         page = pages[watching]
-        row = page.locator("#result_list tbody tr")
+        row = page.locator(".hitl-row")
         page.clock.fast_forward(20_000)
         row.get_by_text("rosa approved this").wait_for()
         assert row.get_by_role("checkbox").is_disabled()

@@ -42,8 +42,10 @@ def test_insights_numbers_link_to_matching_rows(lead: Any) -> None:
     with leads_on(lead):
         lead.click("text=1 request needs your review")
     assert lead.url.endswith("/reviewitem/")
+    if not lead.locator(".hitl-nav-links").is_visible():
+        lead.get_by_title("Menu").click()
     with leads_on(lead):
-        lead.click(".hitl-back >> text=Insights")
+        lead.locator(".hitl-nav >> text=Insights >> visible=true").click()
     tiles = lead.locator(".hitl-tiles > div")
     labels, numbers = (tiles.locator(tag).all_inner_texts() for tag in ("dt", "dd"))
     said = dict(zip(labels, numbers, strict=True))
@@ -88,16 +90,18 @@ def test_insights_page_downloads_the_audit_log_as_csv(lead: Any) -> None:
 
 def test_queue_filter_is_saved_applied_and_removed(lead: Any) -> None:
     lead.goto("/admin/hitl_django/reviewitem/?q=stars")
-    lead.click(".hitl-save > summary")
+    lead.click(".hitl-views > summary")
     lead.fill(".hitl-save [name=name]", "Stars")
     with leads_on(lead):
         lead.click(".hitl-save button")
     lead.goto("/admin/hitl_django/reviewitem/")
+    lead.click(".hitl-views > summary")
     with leads_on(lead):
-        lead.click(".hitl-saved >> text=Stars")
+        lead.click(".hitl-views >> text=Stars")
     assert lead.locator("#searchbar").input_value() == "stars"
+    lead.click(".hitl-views > summary")
     with leads_on(lead):
-        lead.click(".hitl-saved >> text=Remove")
+        lead.click(".hitl-views >> text=Delete view")
     lead.wait_for_url("**/reviewitem/**")
     assert not SavedFilter.objects.exists()
 

@@ -141,7 +141,7 @@ def test_approve_of_edited_payload_asks_for_approve_with_changes_and_saves_the_e
     page = log_in()
     page.goto("/admin/hitl_django/reviewitem/")
     with leads_on(page):
-        page.locator(".hitl-title").click()
+        page.locator(".hitl-row-title a").click()
     page.get_by_text("Edit and approve").click()
     page.get_by_label("Text:").fill("another text")
     with leads_on(page):
@@ -164,7 +164,7 @@ def test_phone_controls_are_44_pixels_high_and_the_page_fits_390_pixels(
     page.goto("/admin/hitl_django/reviewitem/")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     with leads_on(page):
-        page.locator(".hitl-title").tap()
+        page.locator(".hitl-row-title a").tap()
     page.wait_for_selector(".hitl-sheet")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     for name in ("Approve", "Reject"):
@@ -194,11 +194,11 @@ def test_reviewer_rejects_next_request_and_then_the_remaining_in_bulk(
     page.goto("/admin/hitl_django/reviewitem/")
     with leads_on(page):
         page.get_by_role("link", name="Mine 1").click()
-    assert "Refund Dana?" in page.inner_text("#result_list")
-    assert "you" in page.inner_text("#result_list .field-claim")
+    assert "Refund Dana?" in page.inner_text(".hitl-list")
+    assert "Claimed by you" in page.locator(".hitl-who").text_content()
     with leads_on(page):
         page.get_by_role("link", name="Unclaimed 3").click()
-    assert "Refund Dana?" not in page.inner_text("#result_list")
+    assert "Refund Dana?" not in page.inner_text(".hitl-list")
     for name in ("Sam", "Kim"):
         page.get_by_label(f"Select “Refund {name}?”").check()
     with leads_on(page):
@@ -227,7 +227,7 @@ def test_queue_on_phone_fits_in_left_to_right_and_right_to_left_languages(
     assert page.get_attribute("html", "dir") == ("rtl" if rtl else "ltr")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     tick = page.locator("input[name=item]").bounding_box()
-    title = page.locator(".hitl-title").bounding_box()
+    title = page.locator(".hitl-row-title a").bounding_box()
     assert abs(tick["y"] - title["y"]) < 24  # the tick stands beside its question
     assert (tick["x"] > title["x"]) is rtl
 
@@ -235,7 +235,7 @@ def test_queue_on_phone_fits_in_left_to_right_and_right_to_left_languages(
 @pytest.mark.any_database
 @pytest.mark.parametrize("language", ["en", "de"])
 @pytest.mark.parametrize("width", [1280, 800, 390])
-def test_queue_cells_stay_inside_the_table_at_every_width(
+def test_queue_row_parts_stay_inside_the_list_at_every_width(
     log_in: Callable[..., Any], start: Start, width: int, language: str, settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = language
@@ -249,11 +249,11 @@ def test_queue_cells_stay_inside_the_table_at_every_width(
     page = log_in(viewport={"width": width, "height": 844})
     page.goto("/admin/hitl_django/reviewitem/")
     beyond = page.evaluate(
-        """() => [...document.querySelectorAll("#result_list :is(td, th)")].filter(
-            cell => cell.scrollWidth > cell.clientWidth + 1 || cell.getBoundingClientRect().right
-                > document.querySelector(".results").getBoundingClientRect().right + 1
-        ).map(cell => cell.textContent.trim())"""
+        """() => [...document.querySelectorAll(":is(.hitl-row-main, .hitl-row-meta) > *")]
+            .filter(part => part.getBoundingClientRect().right
+                > document.querySelector(".hitl-list").getBoundingClientRect().right + 1
+        ).map(part => part.textContent.trim())"""
     )
     assert beyond == []
-    card, words = page.locator("#result_list").bounding_box(), page.locator("td.field-request")
-    assert words.bounding_box()["width"] > card["width"] / (4 if width > 1023 else 1.5)
+    row, main = page.locator(".hitl-row").bounding_box(), page.locator(".hitl-row-main")
+    assert main.bounding_box()["width"] > row["width"] / (4 if width > 1023 else 1.5)

@@ -75,7 +75,7 @@ def test_every_page_shows_times_with_zone_and_graph_titles_in_one_format(
         assert "tep -1" not in text, url
         assert "⟨U+200D⟩" not in text, url
     queue, interrupt, _, runs, run = (said[url] for url in pages[:5])
-    assert "overdue by less than a minute" in queue
+    assert "Overdue 1 min" in queue
     assert "Last worker seen: March 5, 2026, 5:06 a.m." in queue
     assert FAMILY in queue
     assert FAMILY in interrupt

@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 
 from hitl_django import audit, services
-from hitl_django.admin.display.list_columns import get_checkbox_value
+from hitl_django.admin.display.bulk_buttons import get_checkbox_value
 from hitl_django.contrib.links.errors import LinkUnusableError
 from hitl_django.contrib.links.services import create_review_link, decide_by_link
 from hitl_django.engine.errors import InvalidAnswerError

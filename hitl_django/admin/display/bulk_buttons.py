@@ -11,8 +11,6 @@ from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
 
-from .list_columns import get_checkbox_value
-
 #: Decision types that can be applied to several interrupts in one form.
 BULK = {row.name: row.bulk for row in DECISION_TYPES.values() if row.bulk is not None}
 
@@ -24,6 +22,14 @@ class BulkButton:
     decision: str
     label: Any
     items: Sequence[str]
+
+
+def get_checkbox_value(item: Interrupt) -> str:
+    """Return the id, version and digest of a listed interrupt.
+
+    A decision on the checkbox's interrupt is rejected if the interrupt has changed since.
+    """
+    return f"{item.pk}.{item.version}.{item.payload_digest}"
 
 
 def list_bulk_buttons(user: Any, items: Sequence[Interrupt]) -> list[BulkButton]:

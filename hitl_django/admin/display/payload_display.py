@@ -36,6 +36,8 @@ MAX_VALUES = 200
 MAX_ACTIONS = 50
 MAX_DEPTH = 3
 MAX_COLUMNS, MAX_ROWS = 6, 50
+#: Result for a path that leads to no value.
+MISSING = object()
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,21 @@ def display_payload(
     if not isinstance(payload, dict):
         return [] if payload is None else [layout.fact("", payload, 0)]
     return layout.values({key: value for key, value in payload.items() if key not in skip}, 0)
+
+
+def display_selected(
+    payload: JSON, ways: Sequence[Sequence[str]], presentation: Presentation = PLAIN
+) -> list[DisplayedValue]:
+    """Return the values at paths of member names; missing values are left out."""
+    layout = _Layout(presentation)
+    found = []
+    for way in ways:
+        value = payload
+        for name in way:
+            value = value.get(name, MISSING) if isinstance(value, dict) else MISSING
+        if value is not MISSING:
+            found.append(layout.fact(make_label(way[-1][:MAX_NAME]), value, 0, way))
+    return found
 
 
 def display_values(values: Sequence[JSON]) -> list[DisplayedValue]:

@@ -11,8 +11,11 @@ from django.apps import apps
 from django.contrib.admin.utils import quote
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
+from django.utils.html import format_html
 from django.utils.text import capfirst
 
+from hitl_django.admin.base import NOTHING
+from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Thread
 from hitl_django.page_urls import find_admin_page, find_sites
 
@@ -26,6 +29,15 @@ class SubjectLink:
 
     label: str
     url: str = ""
+
+
+def format_subject(subject: SubjectLink) -> str:
+    """Return the related object's text as HTML, as a link if it has a URL."""
+    if not subject.url:
+        return (
+            format_html("<bdi>{}</bdi>", escape_hidden(subject.label)) if subject.label else NOTHING
+        )
+    return format_html('<a href="{}"><bdi>{}</bdi></a>', subject.url, escape_hidden(subject.label))
 
 
 def link_subjects(request: HttpRequest, keys: Iterable[Key]) -> dict[Key, SubjectLink]:

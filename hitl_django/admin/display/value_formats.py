@@ -72,15 +72,12 @@ class Rendered:
     html: str = ""
 
 
-def read_hints(item: Interrupt) -> dict[Names, Hint]:
-    """Return the display hints of an interrupt, by path.
-
-    Hints come from the schema and from the graph's policy.
-    """
+def read_hints(graph: str, schema: JSON) -> dict[Names, Hint]:
+    """Return the display hints from a response schema, if any, and the graph's review policy."""
     found: dict[Names, Hint] = {}
-    if item.response_schema is not None:
-        _collect(read_shape(item.response_schema), (), found)
-    return {**found, **parse_hints(registry.get_review_policy(item.graph).display)}
+    if schema is not None:
+        _collect(read_shape(schema), (), found)
+    return {**found, **parse_hints(registry.get_review_policy(graph).display)}
 
 
 def _collect(shape: SchemaNode, names: Names, found: dict[Names, Hint]) -> None:
@@ -138,7 +135,7 @@ def find_file(item: Interrupt, pointer: str) -> tuple[str, bool]:
         except (LookupError, TypeError):
             return "", False
         way.append(key)
-    hint = read_hints(item).get(get_names(way))
+    hint = read_hints(item.graph, item.response_schema).get(get_names(way))
     return ("", False) if hint is None else (find_file_name(hint, value), hint.format == "image")
 
 

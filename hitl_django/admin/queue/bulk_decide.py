@@ -22,8 +22,7 @@ from django.utils.translation import ngettext
 
 from hitl_django import services
 from hitl_django.admin.base import View, describe_place
-from hitl_django.admin.display.bulk_buttons import BULK
-from hitl_django.admin.display.list_columns import get_checkbox_value
+from hitl_django.admin.display.bulk_buttons import BULK, get_checkbox_value
 from hitl_django.admin.display.refusal_messages import CLOSED
 from hitl_django.admin.request.decision_form import ReasonForm
 from hitl_django.admin.request.quorum_display import SELF_APPROVAL

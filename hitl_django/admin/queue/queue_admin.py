@@ -15,8 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDi
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
-from hitl_django.admin.base import PICK, View, list_admin_links
-from hitl_django.admin.display import list_columns
+from hitl_django.admin.base import View
 from hitl_django.admin.display.list_filters import WaitingGraphFilter, WaitingGroupFilter
 from hitl_django.admin.display.live_updates import respond_with_updates
 from hitl_django.admin.display.refusal_messages import describe_worker_outage
@@ -24,7 +23,7 @@ from hitl_django.models import ReviewItem
 from hitl_django.page_urls import find_admin_page
 
 from .bulk_actions import BulkActionPages, may_assign_any
-from .queue_list import QueueChangeList, count_in_words, format_capped, read_list_updates
+from .queue_list import AGE, QueueChangeList, count_in_words, format_capped, read_list_updates
 from .saved_filters import SavedFilterPages
 
 #: Seconds between update requests of an open list.
@@ -34,8 +33,9 @@ NEWS_AGAIN = 15
 class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
     """Admin of pending interrupts, the most urgent first."""
 
-    list_display = (PICK, "request", "subject", "waiting", "due", "claim")
+    list_display = ("title", AGE)
     change_list_template = "hitl_django/admin/queue.html"
+    filter_template = "hitl_django/admin/filter_menu.html"
     list_filter = (WaitingGraphFilter, WaitingGroupFilter)
     list_title = _("Review queue")
     search_fields = ("title",)
@@ -43,7 +43,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
         "Searches title, payload, node, related object and key. Enter whole words, or at "
         "least three letters of a word."
     )
-    sortable_by = ("waiting",)
+    sortable_by = (AGE,)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).filter(status=ReviewItem.Status.PENDING)
@@ -61,7 +61,6 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
     ) -> HttpResponse:
         own = {
             **{f"{name}_url": self.url(name, request) for name in ("next", "bulk", "many")},
-            "admin_links": list_admin_links(request),
             **self.saved_context(request),
         }
         return super().changelist_view(request, {**own, **(extra_context or {})})
@@ -115,15 +114,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
             return HttpResponseRedirect(self.url("changelist", request))
         return found
 
-    pick = staticmethod(admin.display(description=_("select"))(list_columns.format_checkbox))
-    request = staticmethod(admin.display(description=_("request"))(list_columns.format_interrupt))
-
-    @admin.display(description=_("related object"))
-    def subject(self, row: ReviewItem) -> str:
-        return list_columns.format_subject(row)
-
-    waiting = staticmethod(
-        admin.display(description=_("age"), ordering="created_at")(list_columns.format_waiting)
-    )
-    due = staticmethod(admin.display(description=_("due"))(list_columns.format_due))
-    claim = staticmethod(admin.display(description=_("claimed by"))(list_columns.format_claimed_by))
+    @admin.display(ordering="created_at")
+    def waiting(self, item: ReviewItem) -> Any:
+        """Return the value of the column by which the list can be sorted."""
+        return item.created_at

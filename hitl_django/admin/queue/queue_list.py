@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ORDER_VAR
 from django.core.paginator import InvalidPage, Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -14,8 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from hitl_django import services
-from hitl_django.admin.base import PICK, LinkedChangeList
-from hitl_django.admin.display import list_columns
+from hitl_django.admin.base import LinkedChangeList
 from hitl_django.admin.display.list_filters import (
     TAB_PARAMETER,
     TABS,
@@ -33,6 +33,10 @@ from hitl_django.permissions import get_policy, select_visible
 from hitl_django.services.reviews import queue_filters
 from hitl_django.services.reviews.queue_stats import CAP
 
+from .queue_rows import QueueRow, select_rows
+
+#: Name of the column by which the list can be sorted.
+AGE = "waiting"
 #: Maximum count shown on a tab. Counting each tab up to CAP would take longer than the rest of the
 #: page.
 MOST = 100
@@ -45,6 +49,16 @@ class Tab:
     name: str
     label: Any
     count: str
+    url: str
+    is_current: bool
+    is_alert: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SortLink:
+    """An order of the list, linked to the list in this order."""
+
+    label: str
     url: str
     is_current: bool
 
@@ -125,7 +139,7 @@ class QueueChangeList(LinkedChangeList):
     def get_results(self, request: HttpRequest) -> None:
         count = self._count()
         # Join additional values only for the rows of the page, not for the count.
-        paginator = Paginator(list_columns.select_columns(self.queryset), self.list_per_page)
+        paginator = Paginator(select_rows(self.queryset), self.list_per_page)
         paginator.__dict__["count"] = count
         try:
             rows = list(paginator.page(self.page_num).object_list)
@@ -139,8 +153,6 @@ class QueueChangeList(LinkedChangeList):
         self.complete_rows(request)
         policy = get_policy()
         self.may_decide = any(policy.may_decide(self.user, row) for row in rows)
-        # Checkboxes have no purpose if the user can't decide any row.
-        self.drop_columns(*(() if self.may_decide else (PICK,)))
 
     def _count(self) -> int:
         """Count the tabs and the rows, and choose the strategy of the search."""
@@ -159,13 +171,19 @@ class QueueChangeList(LinkedChangeList):
         return count
 
     def complete_rows(self, request: HttpRequest) -> None:
-        super().complete_rows(request)
         rows = self.result_list
         keys = [(row.subject_app, row.subject_model, row.subject_id) for row in rows]
         subjects = link_subjects(request, keys)
-        for row, key in zip(rows, keys, strict=True):
-            row.subject = subjects.get(key, SubjectLink(""))
-            row.viewer = request.user
+        self.rows = [
+            QueueRow.build(
+                row,
+                request.user,
+                self.model_admin.url("change", request, row.pk),
+                subjects.get(key, SubjectLink("")),
+                self.query,
+            )
+            for row, key in zip(rows, keys, strict=True)
+        ]
         self.updates_url = build_updates_url(self.model_admin.url("news", request), rows)
 
     def tabs(self) -> list[Tab]:
@@ -178,8 +196,23 @@ class QueueChangeList(LinkedChangeList):
                 # Counts ignore the search, so their links must ignore it too.
                 self.get_query_string({TAB_PARAMETER: tab or None}, ["p", "e", "q"]),
                 tab == self.tab,
+                is_alert=tab == "overdue" and bool(self.counts.overdue),
             )
             for tab, (name, label) in TABS.items()
+        ]
+
+    def sort_links(self) -> list[SortLink]:
+        """Return the orders of the list; the default is that of ``queue_order()``."""
+        number = list(self.list_display).index(AGE)
+        orders = {
+            None: _("Overdue first, then by priority and due date"),
+            str(number): _("Oldest first"),
+            f"-{number}": _("Newest first"),
+        }
+        current = self.params.get(ORDER_VAR)
+        return [
+            SortLink(label, self.get_query_string({ORDER_VAR: order}, ["p"]), order == current)
+            for order, label in orders.items()
         ]
 
     def describe_limit(self) -> str:

@@ -131,7 +131,8 @@ class ActionBlock:
         """The arguments of the action for display."""
         if len(self.starts) > 1:
             return display_values(self.starts)
-        hints = read_hints(self.interrupt_forms.item)
+        item = self.interrupt_forms.item
+        hints = read_hints(item.graph, item.response_schema)
         return display_payload(self.start, presentation=Presentation(hints))
 
     def is_changed(self) -> bool:

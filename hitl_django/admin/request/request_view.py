@@ -213,7 +213,7 @@ def display_interrupt(
     ``file_url`` is the URL that serves the payload's files. Without the URL, values contain no
     links.
     """
-    presentation = Presentation(read_hints(item), file_url)
+    presentation = Presentation(read_hints(item.graph, item.response_schema), file_url)
     if DIALECTS[item.dialect].requests_actions:
         # The forms of individually decided actions show the actions.
         one_by_one = (

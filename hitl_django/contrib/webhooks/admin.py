@@ -25,9 +25,8 @@ from hitl_django.admin.base import (
     format_entry,
     name_graph,
 )
-from hitl_django.admin.display.list_columns import format_subject
 from hitl_django.admin.display.payload_display import display_raw
-from hitl_django.admin.display.subject_links import SubjectLink, link_subjects
+from hitl_django.admin.display.subject_links import SubjectLink, format_subject, link_subjects
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
@@ -246,7 +245,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("recipient"))
     def recipient(self, row: Delivery) -> str:
-        return format_subject(row)
+        return format_subject(row.subject)
 
     @admin.display(description=_("state"), ordering="state")
     def outcome(self, row: Delivery) -> str:

@@ -214,14 +214,14 @@
     };
     const mark = (interrupt, words) => {
         const notice = document.querySelector(`[data-hitl-changed="${interrupt}"]`);
-        const row = document.querySelector(`[data-hitl-row="${interrupt}"]`)?.closest("tr");
+        const row = document.querySelector(`[data-hitl-row="${interrupt}"]`);
         if (notice?.hidden) {
             notice.querySelector("strong").textContent = words;
             notice.hidden = false;
         }
         if (!row) return;
-        row.classList.add("hitl-gone");
-        row.querySelector(".hitl-sub").textContent = words;
+        row.classList.add("is-gone");
+        row.querySelector(".hitl-row-facts").textContent = words;
         all("input[name=item]", row).forEach((tick) => (tick.disabled = !(tick.checked = false)));
         countTicks();
     };
@@ -269,28 +269,33 @@
 
     /* The list: number of selected rows, select all, and closing of filters. */
 
-    const ticks = () => all("#result_list input[name=item]");
-    const countTicks = () => all("[data-hitl-ticked]").forEach((count) => {
+    const ticks = () => all("input[type=checkbox][name=item]");
+    const countTicks = () => {
         const ticked = ticks().filter((tick) => tick.checked).length;
-        count.textContent = ticked ? ` (${ticked})` : "";
-    });
+        all("[data-hitl-ticked]").forEach((count) => (count.textContent = ticked ? ` (${ticked})` : ""));
+        all("[data-hitl-all] input").forEach((whole) => {
+            whole.checked = ticked > 0 && ticked === ticks().length;
+            whole.indeterminate = ticked > 0 && !whole.checked;
+        });
+    };
     document.addEventListener("change", countTicks);
     addEventListener("pageshow", countTicks);
     all("[data-hitl-watch]").forEach(watch);
 
-    all("[data-hitl-all]").forEach((button) => {
-        button.hidden = false;
-        button.addEventListener("click", () => {
+    all("[data-hitl-all]").forEach((whole) => {
+        const tick = whole.querySelector("input");
+        whole.hidden = false;
+        (tick ?? whole).addEventListener(tick ? "change" : "click", () => {
             const some = ticks().some((tick) => !tick.checked);
             ticks().forEach((tick) => (tick.checked = some));
             countTicks();
         });
     });
 
-    const fold = (event) => all(".hitl-filter[open]").forEach((filter) => {
-        const inside = filter.contains(event.target);
-        if (event.key === "Escape" && inside) filter.querySelector("summary").focus();
-        if (event.key === "Escape" || !inside) filter.open = false;
+    const fold = (event) => all(":is(.hitl-filter, .hitl-menu)[open]").forEach((menu) => {
+        const inside = menu.contains(event.target);
+        if (event.key === "Escape" && inside) menu.querySelector("summary").focus();
+        if (event.key === "Escape" || !inside) menu.open = false;
     });
     document.addEventListener("click", fold);
     document.addEventListener("keydown", (event) => event.key === "Escape" && fold(event));
@@ -314,13 +319,14 @@
         button.addEventListener("click", () => help.showModal());
     });
 
-    const stops = () => all("[data-hitl-stop], #result_list tbody tr").filter(seen);
-    const within = () => document.activeElement.closest("[data-hitl-stop], #result_list tbody tr");
+    const stop = "[data-hitl-stop], .hitl-row, #result_list tbody tr";
+    const stops = () => all(stop).filter(seen);
+    const within = () => document.activeElement.closest(stop);
     const current = () => within() ?? document.querySelector("[data-hitl-stop]");
     const move = (by) => {
         const found = stops(), at = found.indexOf(within()) + by;
         const next = found[within() || by > 0 ? at : -1];
-        if (next) return focus(next.matches("tr") ? next.querySelector("a") : next);
+        if (next) return focus(next.matches("[data-hitl-stop]") ? next : next.querySelector("a"));
         const beyond = document.querySelector(`a[rel=${by > 0 ? "next" : "prev"}]`);
         return Boolean(beyond?.click() ?? beyond);
     };
@@ -348,6 +354,12 @@
             if (details) details.open = true;
             return focus(first);
         },
+        x: () => {
+            const tick = within()?.querySelector("input[name=item]");
+            tick?.click();
+            return Boolean(tick);
+        },
+        "/": () => focus(document.querySelector("#searchbar")),
         z: () => {
             const form = document.querySelector("form[data-hitl-undo]");
             form?.requestSubmit();

@@ -1,0 +1,117 @@
+"""Key facts of requests in lists: some values of the payload in one line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Case, F, QuerySet, TextField, When
+from django.db.models.functions import Cast, Length
+from django.utils.html import escape, format_html
+from django.utils.text import Truncator
+
+from hitl_django.dialects import DIALECTS
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.display_hints import parse_way
+from hitl_django.models import Interrupt
+
+from .payload_display import (
+    DisplayedValue,
+    display_payload,
+    display_selected,
+    list_heading_keys,
+)
+from .value_formats import Presentation, read_hints
+
+#: Styles of values that fit into a line.
+STYLES = frozenset({"text", "number", "long"})
+#: Maximum number of characters of a stored payload that a list reads for each row.
+LARGEST = 8_000
+#: Number of facts in a row, and the maximum number of characters of each.
+MOST, SHORT = 3, 40
+#: Number of characters before a match of a search, and of a snippet.
+BEFORE, SNIPPET = 30, 160
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """Labelled values of a payload, and an HTML snippet of a longer text, if any."""
+
+    facts: Sequence[DisplayedValue] = ()
+    snippet: str = ""
+
+
+def with_payload(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Add ``small_payload`` and ``small_schema`` to interrupts, NULL if too large for a list."""
+    lengths = {
+        f"{column}_length": Length(Cast(column, TextField()))
+        for column in ("payload", "response_schema")
+    }
+    return rows.alias(**lengths).annotate(
+        small_payload=_limited("payload"), small_schema=_limited("response_schema")
+    )
+
+
+def _limited(column: str) -> Case:
+    field: Any = Interrupt._meta.get_field(column)
+    fits = {f"{column}_length__lte": LARGEST}
+    return Case(When(**fits, then=F(column)), output_field=field)
+
+
+def list_key_facts(item: Any, search: str = "") -> KeyFacts:
+    """Return the facts of an interrupt: those that its review policy names, or the first ones.
+
+    Long values and values that the title contains are no facts. The snippet is the longest text or,
+    after a search, the text around the first match.
+    """
+    payload = item.small_payload
+    policy = registry.get_review_policy(item.graph)
+    presentation = Presentation(read_hints(item.graph, item.small_schema))
+    if policy.facts:
+        ways = [parse_way(fact) for fact in policy.facts]
+        values = display_selected(payload, ways, presentation)
+    elif DIALECTS[item.dialect].requests_actions:
+        actions = DIALECTS[item.dialect].actions(payload) if payload is not None else ()
+        values = [value for action in actions[:1] for value in display_payload(action.args)]
+    else:
+        skip = list_heading_keys(payload, item.title)
+        values = display_payload(payload, skip=skip, presentation=presentation)
+    texts = [value for value in values if value.style in STYLES and value.text]
+    short = [value for value in texts if _is_fact(value, item.title)]
+    long = [str(value.text) for value in texts if len(value.text) > SHORT]
+    snippet = _find(search, [item.title, *(str(value.text) for value in short[:MOST])], payload)
+    if not snippet and long:
+        snippet = escape(Truncator(" ".join(max(long, key=len).split())).chars(SNIPPET))
+    return KeyFacts(short[:MOST], snippet)
+
+
+def _is_fact(value: DisplayedValue, title: str) -> bool:
+    return len(value.text) <= SHORT and "\n" not in value.text and str(value.text) not in title
+
+
+def _find(search: str, shown: Sequence[str], payload: Any) -> str:
+    """Return the first text with a word of the search, which is marked; "" if one is shown."""
+    for word in search.split():
+        if any(word.casefold() in text.casefold() for text in shown):
+            continue
+        pattern = re.compile(re.escape(word), re.IGNORECASE)
+        for text in _list_texts(payload):
+            match = pattern.search(text)
+            if match:
+                start, end = max(match.start() - BEFORE, 0), match.end() + SNIPPET
+                before, after = text[start : match.start()], text[match.end() : end]
+                lead = "\N{HORIZONTAL ELLIPSIS}" if start else ""
+                parts = (escape_hidden(part) for part in (lead + before, match[0], after))
+                return format_html("{}<mark>{}</mark>{}", *parts)
+    return ""
+
+
+def _list_texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _list_texts(part)
+    elif isinstance(value, str):
+        yield " ".join(value.split())

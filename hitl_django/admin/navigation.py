@@ -1,0 +1,70 @@
+"""Navigation of the review pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+
+from hitl_django.extensions import list_extensions
+from hitl_django.models import Decision, ReviewItem, Run
+from hitl_django.page_urls import find_admin_page
+
+#: Models whose lists are always shown, before and after the links of optional apps.
+FIRST, LAST = (ReviewItem, Decision), (Run,)
+
+
+@dataclass(frozen=True, slots=True)
+class NavigationLink:
+    """A link to a list or a page."""
+
+    label: Any
+    url: str
+    is_current: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Navigation:
+    """The links of the navigation bar, and those of its menu."""
+
+    links: Sequence[NavigationLink]
+    more: Sequence[NavigationLink]
+
+
+def build_navigation(request: HttpRequest, available_apps: Iterable[Any]) -> Navigation:
+    """Return the navigation for the lists that an admin site offers to the user.
+
+    ``available_apps`` is the list of an admin site's context. It has only models that the user may
+    view, so the navigation needs no query.
+    """
+    listed = dict(_list_models(available_apps))
+    first = [_link(request, listed.pop(model)) for model in FIRST if model in listed]
+    last = [_link(request, listed.pop(model)) for model in LAST if model in listed]
+    added = list(_list_added(request, listed))
+    return Navigation(
+        links=[*first, *added, *last], more=[_link(request, row) for row in listed.values()]
+    )
+
+
+def _list_models(available_apps: Iterable[Any]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    """Yield the listed models of this package and of its optional apps."""
+    names = {extension.name for extension in list_extensions()} | {"hitl_django"}
+    for app in available_apps:
+        if app["app_label"] in names:
+            yield from ((row["model"], row) for row in app["models"] if row["admin_url"])
+
+
+def _list_added(request: HttpRequest, listed: Mapping[Any, Any]) -> Iterator[NavigationLink]:
+    """Yield the links of optional apps to pages of listed models."""
+    for link in (link for extension in list_extensions() for link in extension.admin_links):
+        if link.model in listed:
+            url = find_admin_page(link.model, link.page, request=request)
+            if url:
+                yield NavigationLink(link.label, url, request.path == url)
+
+
+def _link(request: HttpRequest, row: Mapping[str, Any]) -> NavigationLink:
+    url = row["admin_url"]
+    return NavigationLink(row["name"], url, request.path == url)

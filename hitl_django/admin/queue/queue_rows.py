@@ -1,0 +1,170 @@
+"""Rows of the review queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Count, F, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from hitl_django.admin.base import ERASED, name_graph
+from hitl_django.admin.display.bulk_buttons import get_checkbox_value
+from hitl_django.admin.display.key_facts import KeyFacts, list_key_facts, with_payload
+from hitl_django.admin.display.short_times import (
+    format_since,
+    format_until,
+    mark_time,
+)
+from hitl_django.admin.display.subject_links import SubjectLink
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.models import Comment, Run
+from hitl_django.models.review import QUEUE_COLUMNS
+
+#: An interrupt due within this time is marked.
+SOON = timedelta(hours=2)
+#: Number of letters of an avatar.
+LETTERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A property of an interrupt: its text, and a shorter text for narrow lists."""
+
+    text: str
+    short: str
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Responsible:
+    """The person with the claim, or the person or group an interrupt is assigned to."""
+
+    text: str
+    letters: str
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """A listed interrupt for display."""
+
+    id: Any
+    url: str
+    title: str
+    checkbox: str
+    graph: str
+    priority: int
+    marks: list[Mark]
+    comments: str
+    comment_count: int
+    facts: KeyFacts
+    subject: SubjectLink
+    responsible: Responsible | None
+    due: str
+    age: str
+
+    @classmethod
+    def build(cls, item: Any, user: Any, url: str, subject: SubjectLink, search: str) -> QueueRow:
+        """Build the row of an interrupt selected with ``select_rows``."""
+        comments = ngettext("%(n)d comment", "%(n)d comments", item.comment_count)
+        return cls(
+            id=item.pk,
+            url=url,
+            title=escape_hidden(item.title) or str(ERASED),
+            checkbox=get_checkbox_value(item),
+            graph=name_graph(item.graph),
+            priority=item.priority,
+            marks=_list_marks(item),
+            comments=comments % {"n": item.comment_count} if item.comment_count else "",
+            comment_count=item.comment_count,
+            facts=list_key_facts(item, search),
+            subject=subject,
+            responsible=_find_responsible(item, user),
+            due=_format_due(item),
+            age=mark_time(item.created_at, format_since(item.created_at), "hitl-age"),
+        )
+
+    @property
+    def level(self) -> str:
+        """Name of the priority's icon; empty for the normal priority."""
+        if self.priority > 0:
+            return "urgent" if self.priority > 1 else "high"
+        return "low" if self.priority < 0 else ""
+
+
+def select_rows(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Select only the columns that a row shows."""
+    comments = (
+        Comment.objects.filter(interrupt=OuterRef("pk"))
+        .order_by()
+        .values("interrupt")
+        .annotate(n=Count("pk"))
+        .values("n")
+    )
+    return with_payload(rows.only(*QUEUE_COLUMNS, "dialect")).annotate(
+        comment_count=Coalesce(Subquery(comments), 0),
+        run_state=F("run__state"),
+        subject_app=F("thread__subject_type__app_label"),
+        subject_model=F("thread__subject_type__model"),
+        subject_id=F("thread__subject_id"),
+    )
+
+
+def _list_marks(item: Any) -> list[Mark]:
+    marks = []
+    if item.run_state not in Run.ANSWERABLE:
+        text = _("on hold: run stopped")
+        marks.append(Mark(text, text, "is-warn"))
+    if item.quorum > 1:
+        counts = {"n": item.approvals, "needed": item.quorum}
+        text, short = _("%(n)s of %(needed)s approvals"), _("%(n)s of %(needed)s")
+        marks.append(Mark(text % counts, short % counts, "is-info"))
+    if item.escalated_at is not None:
+        marks.append(Mark(_("expired"), _("expired"), "is-bad"))
+    if item.snoozed_until is not None and item.snoozed_until > timezone.now():
+        text = _("Snoozed for %(time)s") % {"time": format_until(item.snoozed_until)}
+        marks.append(Mark(text, text))
+    return marks
+
+
+def _find_responsible(item: Any, user: Any) -> Responsible | None:
+    if item.claimed_until is not None and item.claimed_until > timezone.now():
+        name = escape_hidden(item.claimed_by_label)
+        if item.claimed_by_id == user.pk:
+            return Responsible(_("Claimed by you"), get_letters(name), "is-me")
+        return Responsible(_("Claimed by %(name)s") % {"name": name}, get_letters(name))
+    names = [escape_hidden(name) for name in (item.assignee_label, item.group_label) if name]
+    if not names:
+        return None
+    if item.assignee_id == user.pk:
+        return Responsible(_("You"), get_letters(names[0]), "is-me")
+    style = "" if item.assignee_label else "is-group"
+    return Responsible(", ".join(names), get_letters(names[0]), style)
+
+
+def get_letters(name: str) -> str:
+    """Return the initials of a name; for a single word, its first letters."""
+    words = name.split()
+    letters = "".join(word[0] for word in words[:LETTERS]) if len(words) > 1 else name[:LETTERS]
+    return letters.upper()
+
+
+def _format_due(item: Any) -> str:
+    now = timezone.now()
+    if item.due_at is not None and item.due_at <= now:
+        text = _("Overdue %(time)s") % {"time": format_since(item.due_at)}
+        return mark_time(item.due_at, text, "is-late")
+    times = [(item.due_at, _("Due in %(time)s")), (item.expires_at, _("Expires in %(time)s"))]
+    known = [(moment, text) for moment, text in times if moment is not None]
+    if not known:
+        return ""
+    moment, text = min(known)
+    if moment <= now:
+        return mark_time(moment, _("Expired"), "is-late")
+    soon = "is-soon" if moment - now <= SOON else ""
+    return mark_time(moment, text % {"time": format_until(moment)}, soon)
