@@ -38,6 +38,7 @@ from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import find_row, select_visible, select_visible_through
 
 from .form_tokens import check_form_token
+from .navigation import build_navigation
 from .outage_page import answer_outages
 
 View = Callable[..., HttpResponseBase]
@@ -239,6 +240,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
             for spec in found["cl"].filter_specs:
                 # Use this template instead of the theme's.
                 spec.template = self.filter_template
+            found["navigation"] = build_navigation(request, found["available_apps"])
             found.update(self.list_context(found["cl"]))
         return response
 
@@ -262,8 +264,10 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         request.current_app = self.admin_site.name
         # Themes link to the instance's page if ``original`` is a model instance.
         row = original if isinstance(original, self.model) else str(original)
+        site = self.admin_site.each_context(request)
         frame = {
-            **self.admin_site.each_context(request),
+            **site,
+            "navigation": build_navigation(request, site["available_apps"]),
             "add": False,
             "change": True,
             "has_view_permission": self.has_view_permission(request),

@@ -13,7 +13,6 @@ from django.apps import apps
 from django.utils.html import format_html
 
 from hitl_django import services
-from hitl_django.admin.navigation import Navigation, build_navigation
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import find_startable_graphs
 
@@ -63,9 +62,3 @@ def start_url(context: Any) -> str:
     if request is None or not any(find_startable_graphs(request.user)):
         return ""
     return find_admin_page(apps.get_model("hitl_django", "run"), "start", request=request)
-
-
-@register.simple_tag(takes_context=True)
-def review_navigation(context: Any) -> Navigation:
-    """Return the navigation of the review pages for the current user."""
-    return build_navigation(context["request"], context["available_apps"])

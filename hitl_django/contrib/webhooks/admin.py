@@ -244,7 +244,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
         return format_entry(row, row.get_event_display(), escape_hidden(str(row.endpoint)))
 
     @admin.display(description=_("recipient"))
-    def recipient(self, row: Delivery) -> str:
+    def recipient(self, row: Any) -> str:
         return format_subject(row.subject)
 
     @admin.display(description=_("state"), ordering="state")
