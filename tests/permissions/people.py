@@ -100,7 +100,7 @@ class Person:
             return True
         if area == "shut" and self.name.startswith("blindfolded") and kind in OF_THREADS:
             return False
-        if kind == "question":
+        if kind == "interrupt":
             return self._is_asked(area)
         if kind == "archived":
             return self.may("view_archivedthread") and (area != "vault" or self.decides(area))
@@ -117,7 +117,7 @@ class Person:
         if what == "comment":
             return self.decides(area) or self.may("add_comment")
         if what == "take":
-            return any(self.sees("question", each) and self.decides(each) for each in AREAS)
+            return any(self.sees("interrupt", each) and self.decides(each) for each in AREAS)
         if what == "fork":
             return self.may("operate_run") and self.sees("operated", area)
         if what == "list webhooks":  # Users who may create webhooks can open their page.
@@ -160,7 +160,7 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
 
 
 #: Kinds of objects that belong to a thread, and are hidden with it.
-OF_THREADS = frozenset({"question", "link", "archived", *SHOWN_BY} - {"webhook", "schedule"})
+OF_THREADS = frozenset({"interrupt", "link", "archived", *SHOWN_BY} - {"webhook", "schedule"})
 
 
 def one(name: str, *has: str, **more: Any) -> Person:

@@ -67,8 +67,8 @@ def sends(**body: Any) -> Callable[[Things], Body]:
     return lambda things: body
 
 
-ASKED, FREE = of("question.pk"), of("free.pk")
-GRAPH = of("question.graph")
+ASKED, FREE = of("interrupt.pk"), of("free.pk")
+GRAPH = of("interrupt.graph")
 HOOK, MESSAGE = of("webhook.pk"), of("delivery.pk")
 SCHEDULE = of("schedule.pk")
 SLACK = of("slack.pk")
@@ -107,35 +107,35 @@ _API: dict[tuple[str, str], Row] = {
     ("interrupts", "GET"): Row(),
     ("interrupt-stream", "GET"): Row(),
     ("next", "POST"): Row("", "take", changes=True, refused=EMPTY),
-    ("interrupt", "GET"): Row("question", at=ASKED),
-    ("decisions", "GET"): Row("question", at=of("decided.pk")),
+    ("interrupt", "GET"): Row("interrupt", at=ASKED),
+    ("decisions", "GET"): Row("interrupt", at=of("decided.pk")),
     ("decisions", "POST"): Row(
-        "question", "decide", ACCEPTED, at=FREE, body=sends(type="approve"), changes=True
+        "interrupt", "decide", ACCEPTED, at=FREE, body=sends(type="approve"), changes=True
     ),
-    ("decision-validate", "POST"): Row("question", "decide", at=FREE, body=sends(type="approve")),
+    ("decision-validate", "POST"): Row("interrupt", "decide", at=FREE, body=sends(type="approve")),
     ("decisions-bulk", "POST"): Row(
         body=lambda things: {"decisions": [{"interrupt": str(things.free.pk), "type": "approve"}]}
     ),
     ("schema", "GET"): Row(),
-    ("links", "GET"): Row("question", "link", at=ASKED),
+    ("links", "GET"): Row("interrupt", "link", at=ASKED),
     ("links", "POST"): Row(
-        "question", "link", CREATED, at=FREE, body=sends(name="Dana K."), changes=True
+        "interrupt", "link", CREATED, at=FREE, body=sends(name="Dana K."), changes=True
     ),
     ("link-detail", "DELETE"): Row(
-        "question", "link", EMPTY, at=of("question.pk", "link.pk"), changes=True
+        "interrupt", "link", EMPTY, at=of("interrupt.pk", "link.pk"), changes=True
     ),
-    ("claim", "POST"): Row("question", "decide", at=FREE, changes=True),
-    ("release", "POST"): Row("question", "", EMPTY, at=FREE),
+    ("claim", "POST"): Row("interrupt", "decide", at=FREE, changes=True),
+    ("release", "POST"): Row("interrupt", "", EMPTY, at=FREE),
     ("assign", "POST"): Row(
-        "question", "assign_interrupt", at=ASKED, body=sends(to=None), changes=True
+        "interrupt", "assign_interrupt", at=ASKED, body=sends(to=None), changes=True
     ),
     ("snooze", "POST"): Row(
-        "question", "decide", at=FREE, body=sends(until="2999-01-01T00:00:00Z"), changes=True
+        "interrupt", "decide", at=FREE, body=sends(until="2999-01-01T00:00:00Z"), changes=True
     ),
-    ("undo", "POST"): Row("question", "undo", at=of("undoable.pk"), changes=True),
-    ("comments", "GET"): Row("question", at=ASKED),
+    ("undo", "POST"): Row("interrupt", "undo", at=of("undoable.pk"), changes=True),
+    ("comments", "GET"): Row("interrupt", at=ASKED),
     ("comments", "POST"): Row(
-        "question", "comment", CREATED, at=ASKED, body=sends(text="Half?"), changes=True
+        "interrupt", "comment", CREATED, at=ASKED, body=sends(text="Half?"), changes=True
     ),
     ("stats", "GET"): Row(),
     ("schedules", "GET"): Row(),
@@ -180,13 +180,13 @@ class Answer(Row):
     def answer_to(self, person: Person, area: str) -> int:
         if not person.sees("thread", area):
             return ABSENT
-        if not person.sees("question", area):
+        if not person.sees("interrupt", area):
             return CONFLICT
         allowed = person.decides(area) and (not self.follows or person.sees("run", area))
         return OK if allowed else FORBIDDEN
 
 
-THREAD, ASSISTANT = of("thread.thread_id"), of("question.graph")
+THREAD, ASSISTANT = of("thread.thread_id"), of("interrupt.graph")
 RUN_OF = of("thread.thread_id", "run.pk")
 _NEW = sends(assistant_id="ledger", input={"area": "open"})
 
@@ -196,7 +196,7 @@ def _resume(things: Things) -> Body:
 
 
 _ANSWER: dict[str, Any] = {
-    "kind": "question", "at": of("free.thread.thread_id"), "body": _resume, "changes": True
+    "kind": "interrupt", "at": of("free.thread.thread_id"), "body": _resume, "changes": True
 }  # fmt: skip
 #: The LangGraph-compatible API, which uses the same services.
 _AGENT: dict[tuple[str, str], Row] = {
@@ -210,7 +210,7 @@ _AGENT: dict[tuple[str, str], Row] = {
     ("assistant-graph", "GET"): Row("graph", at=ASSISTANT),
     ("assistant-schemas", "GET"): Row("graph", at=ASSISTANT),
     ("assistant-subgraphs", "GET"): Row("graph", at=ASSISTANT),
-    ("assistant-subgraph", "GET"): Row(at=of("question.graph", "question.graph"), answer=ABSENT),
+    ("assistant-subgraph", "GET"): Row(at=of("interrupt.graph", "interrupt.graph"), answer=ABSENT),
     ("threads", "POST"): Row("", "start_run", body=sends(), changes=True),
     ("thread-search", "POST"): Row(body=sends()),
     ("thread-count", "POST"): Row(body=sends()),
@@ -264,10 +264,10 @@ NOT_THERE = {f"langgraph_api:absent-{number}" for number in range(7)} | {"agent/
 MODELS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     # Because some graph is restricted, the groups of every user are looked up. The list is visible
     # and empty.
-    "reviewitem": ("question", "question.pk", ()),
-    "interrupt": ("question", "question.pk", ()),
-    "decision": ("question", "decision.pk", ()),
-    "spotcheck": ("question", "look.pk", ()),
+    "reviewitem": ("interrupt", "interrupt.pk", ()),
+    "interrupt": ("interrupt", "interrupt.pk", ()),
+    "decision": ("interrupt", "decision.pk", ()),
+    "spotcheck": ("interrupt", "look.pk", ()),
     "reviewlink": ("link", "link.pk", ("link_interrupt",)),
     "run": ("run", "run.pk", ("view_run",)),
     "thread": ("thread", "thread.pk", ("view_thread",)),
@@ -321,11 +321,11 @@ def _usual(model: str) -> dict[str, Page]:
     }
 
 
-_ASKED_PAGE = {"kind": "question", "at": FREE}
+_ASKED_PAGE = {"kind": "interrupt", "at": FREE}
 _ADMIN: dict[str, Page] = {
     name: page for model in MODELS for name, page in _usual(model).items()
 } | {
-    "interrupt_change": Page("question", answer=MOVED, at=ASKED),
+    "interrupt_change": Page("interrupt", answer=MOVED, at=ASKED),
     "reviewitem_change": Page(**_ASKED_PAGE, posts="decide"),
     "reviewitem_file": Page(**_ASKED_PAGE, answer=MOVED),
     "reviewitem_payload": Page(**_ASKED_PAGE),
@@ -334,7 +334,7 @@ _ADMIN: dict[str, Page] = {
     "reviewitem_split": Page(**_ASKED_PAGE, answer=MOVED),
     "reviewitem_handling": Page(**_ASKED_PAGE, answer=MOVED, posts="comment"),
     "reviewitem_news": Page(lists=()),
-    "reviewitem_undo": Page("question", answer=MOVED, at=of("undoable.pk"), posts="undo"),
+    "reviewitem_undo": Page("interrupt", answer=MOVED, at=of("undoable.pk"), posts="undo"),
     "reviewitem_next": Page(lists=(), answer=MOVED, posts="take"),
     "reviewitem_bulk": Page(lists=(), answer=MOVED),
     "reviewitem_many": Page(lists=(), answer=MOVED),
@@ -344,9 +344,9 @@ _ADMIN: dict[str, Page] = {
     ),
     "reviewitem_remove_filter": Page(lists=(), answer=MOVED),
     "spotcheck_change": Page(
-        "question", at=of("look.pk"), posts="decide", extra=lambda things: {"result": "agree"}
+        "interrupt", at=of("look.pk"), posts="decide", extra=lambda things: {"result": "agree"}
     ),
-    "spotcheck_file": Page("question", answer=MOVED, at=of("look.pk")),
+    "spotcheck_file": Page("interrupt", answer=MOVED, at=of("look.pk")),
     "spotcheck_reports": Page(lists=()),
     "spotcheck_csv": Page(lists=("export_decisions",)),
     "spotcheck_record": Page(lists=("export_decisions", "view_reviewer_insights")),
@@ -367,7 +367,7 @@ _ADMIN: dict[str, Page] = {
     ),
     "reviewlink_changelist": Page(lists=("link_interrupt",)),
     "reviewlink_add": Page(
-        "question", "link", refused=ABSENT, posts="link",
+        "interrupt", "link", refused=ABSENT, posts="link",
         query=lambda things: f"?interrupt={things.free.pk}",
     ),
     "webhookendpoint_changelist": Page(

@@ -21,7 +21,7 @@ CANARY = re.compile("zq(open|vault|shut|hook)([a-z]+?)qz")
 #: Which kind of thing a text belongs to: who sees such a thing may read it.
 INTERRUPT = {"title", "payload", "why", "value", "reason", "remark", "decider", "undoer",
             "commenter", "assignee", "assigner", "holder", "group"}  # fmt: skip
-STARTED = ("question", "free", "decided", "undoable", "erased", "failed")
+STARTED = ("interrupt", "free", "decided", "undoable", "erased", "failed")
 THREAD = {f"thread{what}" for what in STARTED}
 RUN = {*(f"key{what}" for what in STARTED), "starter"}
 
@@ -46,7 +46,7 @@ def may_read(person: Person, area: str, kind: str) -> bool:
         return person.sees("schedule")
     if kind in ("url", "description", "fault"):
         return person.sees("webhook")
-    asked, run = person.sees("question", area), person.sees("run", area)
+    asked, run = person.sees("interrupt", area), person.sees("run", area)
     thread = person.sees("thread", area)
     state = thread and person.may("view_thread_state")
     if kind == "value":  # the node has put it into the state

@@ -53,8 +53,8 @@ LIKE_OTHERS = (
     "blindfolded superuser",
 )
 #: Kinds that a reserved graph keeps to its group, and those of which threads can be shut.
-RESERVED, SHUT = ("question", "link", "graph", "archived"), (
-    "question", "link", "run", "thread", "operated", "archived",
+RESERVED, SHUT = ("interrupt", "link", "graph", "archived"), (
+    "interrupt", "link", "run", "thread", "operated", "archived",
 )  # fmt: skip
 
 

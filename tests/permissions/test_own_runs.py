@@ -72,7 +72,7 @@ def test_run_is_visible_to_its_starter_without_interrupts_hidden_from_the_starte
                 faults.append(f"{person.name}: {method} {name}: {answer.status_code}")
             shown = answer.content.decode() if name == "run" and answer.status_code == OK else ""
             asks = canary(area, "title") in shown
-            if shown and asks != person.sees("question", area):
+            if shown and asks != person.sees("interrupt", area):
                 faults.append(f"{person.name}: its questions: {asks}")
             if shown and ("error" in answer.json()) != person.may("operate_run"):
                 faults.append(f"{person.name}: its error")

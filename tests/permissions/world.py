@@ -103,7 +103,7 @@ class Things:
     """All objects of one area."""
 
     area: str
-    payload: Interrupt
+    interrupt: Interrupt
     #: An interrupt without a claim.
     free: Interrupt
     decided: Interrupt
@@ -151,7 +151,7 @@ def fill(area: str) -> Things:
     The graphs must be registered.
     """
     with testing.inline() as advance:
-        payload = asked(area, "question", advance)
+        pending = asked(area, "question", advance)
         free = asked(area, "free", advance)
         decided = asked(area, "decided", advance)
         decision = services.decide(
@@ -170,16 +170,16 @@ def fill(area: str) -> Things:
         services.decide(erased.pk, "approve")
         advance()
         failed = started(area, "failed", advance, graph="broken")
-    services.comment(payload.pk, canary(area, "remark"), by=user(area, "commenter"))
+    services.comment(pending.pk, canary(area, "remark"), by=user(area, "commenter"))
     services.assign(
-        payload.pk,
+        pending.pk,
         to=user(area, "assignee"),
         group=Group.objects.create(name=canary(area, "group")),
         by=user(area, "assigner"),
     )
-    services.claim(payload.pk, by=user(area, "holder"), take_over=True)
+    services.claim(pending.pk, by=user(area, "holder"), take_over=True)
     link = create_review_link(
-        payload.pk, name=canary(area, "guest"), email=f"{canary(area, 'email')}@x.example"
+        pending.pk, name=canary(area, "guest"), email=f"{canary(area, 'email')}@x.example"
     )
     services.erase_thread(erased.thread.thread_id)
     row = ReviewLink.objects.get(pk=link.id)
@@ -188,12 +188,12 @@ def fill(area: str) -> Things:
     ended = Thread.objects.filter(thread_id=archived_id)
     moves.make_room(ended)
     (archived,) = moves.archive_threads(ended)
-    checkpoints = Checkpoint.objects.filter(thread=payload.thread)
-    blobs = ChannelBlob.objects.filter(thread=payload.thread)
-    writes = PendingWrite.objects.filter(thread__in=[payload.thread_id, failed.thread_id])
+    checkpoints = Checkpoint.objects.filter(thread=pending.thread)
+    blobs = ChannelBlob.objects.filter(thread=pending.thread)
+    writes = PendingWrite.objects.filter(thread__in=[pending.thread_id, failed.thread_id])
     return Things(
         area=area,
-        payload=Interrupt.objects.select_related("run", "thread").get(pk=payload.pk),
+        interrupt=Interrupt.objects.select_related("run", "thread").get(pk=pending.pk),
         free=free,
         decided=Interrupt.objects.select_related("run", "thread").get(pk=decided.pk),
         undoable=undoable,
