@@ -19,6 +19,7 @@ from .options import (
     make_resume_value,
     read_options,
 )
+from .request_titles import describe_call, describe_request
 
 __all__ = [
     "AnswerOptions",
@@ -26,6 +27,8 @@ __all__ = [
     "check_limits",
     "choose_decisions",
     "compose_resume_value",
+    "describe_call",
+    "describe_request",
     "infer_decision",
     "make_decision_patch",
     "make_proposal",

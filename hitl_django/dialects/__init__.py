@@ -5,6 +5,13 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from .action_titles import (
+    describe_action,
+    describe_actions,
+    format_argument,
+    humanise_name,
+    is_middleware_node,
+)
 from .approval_request import ApprovalRequestDialect
 from .dialect import Dialect, RequestedAction
 from .hitl_request import HitlRequestDialect
@@ -21,6 +28,11 @@ __all__ = [
     "UNSET",
     "Dialect",
     "RequestedAction",
+    "describe_action",
+    "describe_actions",
+    "format_argument",
+    "humanise_name",
+    "is_middleware_node",
     "recognise_dialect",
 ]
 

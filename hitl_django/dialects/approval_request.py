@@ -56,9 +56,6 @@ class ApprovalRequestDialect(Dialect):
     def takes_schema(self, schema: dict[str, Any]) -> bool:
         return any(_branches(schema))
 
-    def title(self, payload: Any) -> str:
-        return f"Allow {payload[NAME]}?"
-
     def why(self, payload: Any) -> str:
         return str(payload.get("description", ""))
 

@@ -84,9 +84,12 @@ class Dialect(ABC):
         """Return whether an interrupt with this response schema can be decided in this dialect."""
         return False
 
-    @abstractmethod
     def title(self, payload: Any) -> str:
-        """Return the title of an interrupt, or an empty string if the payload has no title."""
+        """Return the title in the payload, or an empty string if the payload has no title.
+
+        Without a title, requested actions are described by ``action_titles``.
+        """
+        return ""
 
     @abstractmethod
     def why(self, payload: Any) -> str:

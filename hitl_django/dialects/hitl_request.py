@@ -15,7 +15,6 @@ approves all actions, some of them with changes, and "respond" decides each acti
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND
@@ -34,8 +33,6 @@ from .value_checks import (
     require_value,
 )
 
-#: The maximum number of action names in a title.
-MOST_NAMES = 10
 ACTIONS, CONFIGS = "action_requests", "review_configs"
 #: The decision types that a configuration may allow, in the order of display.
 ALLOWABLE = (APPROVE, EDIT, REJECT, RESPOND)
@@ -60,12 +57,6 @@ class HitlRequestDialect(Dialect):
             and all(map(_is_config, configs))
             and _configs(payload) is not None
         )
-
-    def title(self, payload: Any) -> str:
-        counts = Counter(action["name"] for action in payload[ACTIONS])
-        names = [name if n == 1 else f"{name} ({n} times)" for name, n in counts.items()]
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        return f"Allow {', '.join(names[:MOST_NAMES])}{more}?"
 
     def why(self, payload: Any) -> str:
         descriptions = [action.get("description", "") for action in payload[ACTIONS]]

@@ -59,9 +59,6 @@ class HumanInterruptDialect(Dialect):
             and isinstance(request.get("description"), str | None)
         )
 
-    def title(self, payload: Any) -> str:
-        return f"Allow {_request(payload)['action_request']['action']}?"
-
     def why(self, payload: Any) -> str:
         return _request(payload).get("description") or ""
 

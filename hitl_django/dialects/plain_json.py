@@ -37,9 +37,6 @@ class PlainJsonDialect(Dialect):
     def matches(self, payload: Any) -> bool:
         return True
 
-    def title(self, payload: Any) -> str:
-        return ""
-
     def why(self, payload: Any) -> str:
         why = payload.get("why") if isinstance(payload, dict) else None
         return why if isinstance(why, str) else ""

@@ -34,7 +34,7 @@ class ToolApprovalDialect(Dialect):
         )
 
     def title(self, payload: Any) -> str:
-        return str(payload.get(MESSAGE) or f"Allow {payload[ACTION]}?")
+        return payload.get(MESSAGE) or ""
 
     def why(self, payload: Any) -> str:
         return ""  # The message is already the title.

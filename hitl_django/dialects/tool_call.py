@@ -37,9 +37,6 @@ class ToolCallDialect(Dialect):
             and call.get("type", "tool_call") == "tool_call"
         )
 
-    def title(self, payload: Any) -> str:
-        return f"Allow {payload['tool_call']['name']}?"
-
     def why(self, payload: Any) -> str:
         return str(payload["question"])
 

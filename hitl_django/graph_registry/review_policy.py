@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from hitl_django.engine.payload import check_json
 from hitl_django.review_options import check_dialect, check_quorum
 
 from .display_hints import parse_hints, parse_way
+from .title_templates import check_title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,12 @@ class ReviewPolicy:
         forms: Django forms for responses in the admin, by node, as classes or dotted paths.
         reasons: suggested reasons for decisions, which may be lazy translations.
         replies: suggested responses, which may be lazy translations.
+        titles: titles of requests for a single tool call, by tool name. A title is a format string
+            with the names of arguments (``"Issue refund: {order}"``), or a function that takes the
+            arguments as a dict and returns a str.
+        conversation: whether a request shows the messages of its thread to people who can view the
+            thread's state. A function takes the newest messages, as dicts, and the interrupt, and
+            returns the messages to show.
     """
 
     groups: Sequence[str] = ()
@@ -53,6 +60,8 @@ class ReviewPolicy:
     forms: Mapping[str, Any] = field(default_factory=dict)
     reasons: Sequence[Any] = ()
     replies: Sequence[Any] = ()
+    titles: Mapping[str, str | Callable[[dict[str, Any]], str]] = field(default_factory=dict)
+    conversation: bool | Callable[[list[dict[str, Any]], Any], Sequence[Any]] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.groups, str):
@@ -71,6 +80,12 @@ class ReviewPolicy:
         for form in self.forms.values():
             if not isinstance(form, str | type):
                 raise TypeError(f"A form must be a class or a dotted path, not {form!r}.")
+        for tool, title in self.titles.items():
+            check_title(tool, title)
+        if not isinstance(self.conversation, bool) and not callable(self.conversation):
+            raise TypeError(
+                f"conversation must be True, False or a function, not {self.conversation!r}."
+            )
         check_quorum(self.quorum)
         check_dialect(self.dialect)
         for decision, answer in self.answers.items():

@@ -14,8 +14,8 @@ from django.contrib.auth.models import Group
 from django.db.models import Model
 
 from hitl_django import audit
-from hitl_django.answers import AnswerOptions, choose_decisions
-from hitl_django.dialects import recognise_dialect
+from hitl_django.answers import AnswerOptions, choose_decisions, describe_request
+from hitl_django.dialects import is_middleware_node, recognise_dialect
 from hitl_django.engine.savers.checkpoint import PendingInterrupt
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.review_policy import ReviewPolicy
@@ -63,14 +63,14 @@ def _build_columns(
 ) -> dict[str, Any]:
     title, why = terms.title, terms.why
     if title is None or not title.strip():
-        title = options.rules.title(options.payload)
+        title = describe_request(options, policy)
     if not why:
         why = options.rules.why(options.payload)
     editable = None if terms.editable is None else list(terms.editable)
     return {
         "title": shorten(escape_invisible(title))
         if title
-        else make_title(options.payload, pending.node),
+        else make_title(options.payload, _name_requester(pending.node)),
         "why": why[:WHY_LENGTH],
         "dialect": options.dialect,
         "allowed_decisions": list(choose_decisions(options, terms.decisions)),
@@ -79,6 +79,11 @@ def _build_columns(
         "no_self_approval": _choose(terms.no_self_approval, policy.no_self_approval),
         "claim_required": _choose(terms.claim_required, policy.claim_required),
     }
+
+
+def _name_requester(node: str) -> str:
+    # People don't know the class names of an agent's middleware.
+    return "The agent" if is_middleware_node(node) else node
 
 
 def _choose(given: bool | None, otherwise: bool) -> bool:

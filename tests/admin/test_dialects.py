@@ -117,7 +117,7 @@ class TestHumanInterrupt:
         self, reviewer: Client, asked: Asked
     ) -> None:
         page = text_of(reviewer.get(page_of(ask(asked, [HUMAN]))))
-        assert "Allow send_email?" in page
+        assert "Send email: dana@example.com, copies 2" in page
         assert "The customer has waited for a week." in page
         assert "dana@example.com" in page
         assert "allow_accept" not in page.partition("Raw data")[0]
@@ -222,7 +222,7 @@ class TestApprovalRequest:
     ) -> None:
         item = self.ask(asked)
         page = text_of(reviewer.get(page_of(item)))
-        assert "Allow book_hotel?" in page
+        assert "Book hotel: nights 3" in page
         assert "She stays for the fair." in page
         assert "tool_call_id" not in page.partition("Raw data")[0]
         assert ">Send response<" not in page
@@ -407,7 +407,7 @@ class TestSeveralActions:
             {"action_name": name, "allowed_decisions": words} for name, words in allowed.items()
         ]
         item = ask(asked, {"action_requests": requests, "review_configs": configs})
-        assert item.title == "Allow mail (150 times), pay (150 times)?"
+        assert item.title == "300 tool calls: Mail (150), Pay (150)"
         page = text_of(reviewer.get(page_of(item)))
         assert "applies to all actions with the same name" in page
         assert page.count('class="module aligned hitl-action"') == 2
@@ -430,8 +430,8 @@ class TestSeveralActions:
         page = text_of(reviewer.get(page_of(item)))
         told = page.split("Sent to the graph")[1].split("Request")[0]
         told = " ".join(re.sub(r"<[^>]*>", " ", told).split())
-        assert told.startswith("1. send_email responded Call &lt;b&gt;her&lt;/b&gt;. 2. dele")
-        assert "2. delete_file rejected 3. pay approved with changes Cents 90" in told
+        assert told.startswith("1. Send email responded Call &lt;b&gt;her&lt;/b&gt;. 2. Dele")
+        assert "2. Delete file rejected 3. Pay approved with changes Cents 90" in told
 
     def test_request_with_single_action_edited_in_plain_form_sends_one_edited_action(
         self, reviewer: Client, asked: Asked, advance: Callable[[], int]

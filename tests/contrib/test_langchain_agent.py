@@ -102,7 +102,10 @@ def test_langchain_tool_call_is_executed_after_approval() -> None:
         run = start("mailer", {"messages": [{"role": "user", "content": "Greet Ann"}]})
         advance()
         interrupt = Interrupt.objects.get(run=run.id)
-        assert (interrupt.title, interrupt.dialect) == ("Allow send_mail?", "hitl_request")
+        assert (interrupt.title, interrupt.dialect) == (
+            "Send mail: ann@example.org",
+            "hitl_request",
+        )
         assert interrupt.allowed_decisions == ["approve", "edit", "reject", "respond"]
         assert sent == []
         decide(interrupt.pk, "approve")

@@ -165,7 +165,8 @@ def test_langgraph_agent_tool_calls_in_separate_interrupts_get_separate_decision
     advance()
     pending_interrupts = {each.payload["args"]["order"]: each for each in waiting(run)}
     assert {each.dialect for each in pending_interrupts.values()} == {"approval_request"}
-    assert {each.title for each in pending_interrupts.values()} == {"Allow refund?"}
+    titles = {name: each.title for name, each in pending_interrupts.items()}
+    assert titles == {name: f"Refund: order {name}" for name in "1234"}
     for wrong in ({"order": 7}, {}):
         with pytest.raises(InvalidAnswerError) as caught:
             decide(pending_interrupts["2"].pk, "edit", {"name": "refund", "args": wrong})

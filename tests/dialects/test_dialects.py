@@ -419,13 +419,13 @@ def test_fewer_decisions_than_requested_actions_raise_invalid_answer_error() -> 
 @pytest.mark.parametrize(
     ("payload", "dialect", "title", "decision", "value", "answer"),
     [
-        ([HUMAN], "human_interrupt", "Allow send?", "approve", UNSET,
+        ([HUMAN], "human_interrupt", "Send: a", "approve", UNSET,
          [{"type": "accept", "args": None}]),
-        (HUMAN, "human_interrupt", "Allow send?", "reject", UNSET,
+        (HUMAN, "human_interrupt", "Send: a", "reject", UNSET,
          [{"type": "ignore", "args": None}]),
-        (REQUEST, "hitl_request", "Allow send?", "reject", UNSET,
+        (REQUEST, "hitl_request", "Send: a", "reject", UNSET,
          {"decisions": [{"type": "reject", "message": "Not today."}]}),
-        (CALL, "tool_call", "Allow f?", "edit", {"x": 2}, ["update", {"x": 2}]),
+        (CALL, "tool_call", "F: x 1", "edit", {"x": 2}, ["update", {"x": 2}]),
         ({"a": 1}, "raw", "ask requests a review", "approve", UNSET, True),
     ],
 )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from hitl_django.decision_types import DECISION_TYPES
-from hitl_django.dialects import DIALECTS
+from hitl_django.dialects import DIALECTS, humanise_name
 from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.fields import LINE
 from hitl_django.forms.json_input import escape_hidden, format_number, to_json
@@ -121,7 +121,9 @@ def display_answer(item: Interrupt, value: JSON) -> list[DisplayedValue]:
     actions, made = dialect.actions(item.payload), dialect.action_decisions(value)
     found = [
         DisplayedValue(
-            f"{number}. {escape_hidden(action.name)}", style="facts", values=layout.decided(one)
+            f"{number}. {escape_hidden(humanise_name(action.name))}",
+            style="facts",
+            values=layout.decided(one),
         )
         for number, action, one in zip(range(1, MAX_ACTIONS + 1), actions, made, strict=False)
     ]

@@ -10,7 +10,6 @@ import logging
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -24,6 +23,7 @@ from hitl_django.conf import hitl
 from hitl_django.forms import SchemaNode, read_shape
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.display_hints import Hint, Names, get_names, parse_hints
+from hitl_django.json_text.currencies import DIGITS, convert_minor_units
 from hitl_django.json_text.json_pointer import format_pointer, parse_pointer, read_index
 from hitl_django.json_text.text_formats import is_uri
 from hitl_django.models import Interrupt
@@ -43,12 +43,6 @@ IMAGES = {
     ".png": "image/png",
     ".webp": "image/webp",
 }
-#: Number of decimal places by currency, for currencies that don't have two (ISO 4217).
-DIGITS = {
-    "BHD": 3, "BIF": 0, "CLP": 0, "DJF": 0, "GNF": 0, "IQD": 3, "ISK": 0, "JOD": 3, "JPY": 0,
-    "KMF": 0, "KRW": 0, "KWD": 3, "LYD": 3, "OMR": 3, "PYG": 0, "RWF": 0, "TND": 3, "UGX": 0,
-    "VND": 0, "VUV": 0, "XAF": 0, "XOF": 0, "XPF": 0,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -211,7 +205,8 @@ def _render_money(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rend
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     digits = DIGITS.get(hint.argument, 2)
-    amount = number_format(Decimal(value).scaleb(-digits), digits, force_grouping=True)
+    exact = convert_minor_units(value, hint.argument)
+    amount = number_format(exact, digits, force_grouping=True)
     return Rendered("number", f"{amount}\N{NO-BREAK SPACE}{hint.argument}".strip())
 
 

@@ -17,11 +17,13 @@ from hitl_django.admin.display.payload_display import (
     display_values,
 )
 from hitl_django.admin.display.value_formats import Presentation, read_hints
+from hitl_django.answers import describe_call
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, REJECT, RESPOND
-from hitl_django.dialects import DIALECTS, UNSET, RequestedAction
+from hitl_django.dialects import DIALECTS, UNSET, RequestedAction, humanise_name
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.forms import AnswerForm, SchemaNode, infer_shape, read_shape
 from hitl_django.forms.json_input import escape_hidden, normalize_newlines, to_json
+from hitl_django.graph_registry import registry
 from hitl_django.json_text.json_schema import find_faults
 from hitl_django.json_text.reasons import say
 from hitl_django.json_text.secret_values import mask_secrets
@@ -122,9 +124,17 @@ class ActionBlock:
         )
 
     @property
+    def label(self) -> str:
+        """The name of the tool as words."""
+        return escape_hidden(humanise_name(self.action.name))
+
+    @property
     def title(self) -> str:
-        """The displayed name of the action."""
-        return escape_hidden(self.action.name)
+        """The heading of the block: the name of the tool and, for one action, its arguments."""
+        if len(self.members) > 1:
+            return self.label
+        policy = registry.get_review_policy(self.interrupt_forms.item.graph)
+        return escape_hidden(describe_call(self.action, policy))
 
     @property
     def values(self) -> list[DisplayedValue]:
@@ -199,7 +209,7 @@ class ActionBlock:
             chosen = DECISION_TYPES.get(data["decision"])
             choice = "" if chosen is None else str(chosen.action_choice)
             found = [text for text in (choice, data.get("message", "")) if text]
-        kept: list[TypedText] = [(self.title, text, ()) for text in found]
+        kept: list[TypedText] = [(self.label, text, ()) for text in found]
         return kept + (
             self.form.typed_texts() if self.form is not None and self.form.is_bound else []
         )
@@ -305,7 +315,7 @@ class SeparateActionForms(InterruptForms):
         if not all(readable):
             return
         changed = [
-            replace(one, label=f"{number}. {block.title} ▸ {one.label}")
+            replace(one, label=f"{number}. {block.label} ▸ {one.label}")
             for number, block in enumerate(self.actions, start=1)
             if block in sent and block.form is not None
             for one in list_differences(

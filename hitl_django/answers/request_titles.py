@@ -1,0 +1,73 @@
+"""Titles of requests that have no title of their own in ``review()``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from hitl_django.dialects import RequestedAction, describe_action, describe_actions, format_argument
+from hitl_django.graph_registry.display_hints import parse_hints
+from hitl_django.graph_registry.review_policy import ReviewPolicy
+from hitl_django.graph_registry.title_templates import fill_title
+from hitl_django.json_text.secret_values import mask_secrets
+
+from .options import AnswerOptions
+
+logger = logging.getLogger("hitl_django")
+
+
+def describe_request(options: AnswerOptions, policy: ReviewPolicy) -> str:
+    """Return the title of a request, or an empty string if only its payload can have one.
+
+    A title in the graph's review policy takes precedence over a title in the payload.
+    """
+    rules, payload = options.rules, options.payload
+    actions = rules.actions(payload)
+    schema = rules.arguments_schema(options) if len(actions) == 1 else None
+    own = _fill_policy_title(actions[0], policy, schema) if len(actions) == 1 else ""
+    title = own or rules.title(payload)
+    if title.strip() or not actions:
+        return title
+    if len(actions) == 1:
+        return describe_call(actions[0], policy, schema)
+    return describe_actions(actions)
+
+
+def describe_call(
+    action: RequestedAction, policy: ReviewPolicy, schema: Mapping[str, Any] | None = None
+) -> str:
+    """Return the title of one tool call, from the review policy or from its arguments.
+
+    ``schema`` is the schema of the arguments, if the action has none of its own.
+    """
+    own = _fill_policy_title(action, policy, schema)
+    return own or describe_action(action, schema, _list_currencies(policy))
+
+
+def _list_currencies(policy: ReviewPolicy) -> dict[str, str]:
+    hints = parse_hints(policy.display)
+    return {way[-1]: hint.argument for way, hint in hints.items() if hint.format == "money"}
+
+
+def _fill_policy_title(
+    action: RequestedAction, policy: ReviewPolicy, schema: Mapping[str, Any] | None
+) -> str:
+    """Return the title of a tool call from the policy, or an empty string without one."""
+    title = policy.titles.get(action.name)
+    if title is None:
+        return ""
+    arguments = mask_secrets(schema or action.schema, action.args)
+    try:
+        if not callable(title):
+            currencies = _list_currencies(policy)
+            arguments = {
+                name: format_argument(name, value, currencies) for name, value in arguments.items()
+            }
+        return fill_title(title, arguments).strip()
+    except Exception as error:  # A function of the project may raise any error.
+        # Log only the error's type, because its text may quote an argument.
+        logger.warning(
+            "the title of a tool in the review policy can't be used: %s", type(error).__name__
+        )
+        return ""
