@@ -8,12 +8,14 @@ from django.urls import URLPattern, URLResolver, include, path, re_path
 
 from hitl_django.api.views.not_found import NotFoundView
 from hitl_django.extensions import list_extensions
+from hitl_django.public_pages.brand import serve_stylesheet
 
 app_name = "hitl_django"
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("hitl_django.api.urls")),
     re_path("^api/v1/", NotFoundView.as_view()),
+    path("brand.css", serve_stylesheet, name="brand"),
 ]
 for _extension in list_extensions():
     if _extension.urls:

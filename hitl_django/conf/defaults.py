@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .kinds import (
+    brand,
     count,
     days_by_graph,
     flag,
@@ -101,6 +102,12 @@ class Settings:
         (),
         "Hosts that images in payloads may be loaded from, for example "
         "'images.shop.example'. Your content security policy must allow them, too.",
+    )
+    BRAND: Mapping[str, str] | None = setting(
+        None,
+        "Name, logo and accent color on pages of links and in emails: a dict with the keys "
+        "'name', 'logo' (URL or path) and 'accent' ('#rrggbb'), all optional.",
+        brand,
     )
     EVENT_MAX_BYTES: int = setting(
         16 * 1024, "Maximum size of one run event; larger data is truncated.", count

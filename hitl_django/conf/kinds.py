@@ -133,5 +133,33 @@ def url(value: Any) -> None:
         raise ValueError("must be an http:// or https:// URL.")
 
 
+def brand(value: Any) -> None:
+    """Check that the value is None, or a dict with the name, logo and accent color of a brand."""
+    if value is None:
+        return
+    if not isinstance(value, Mapping) or not all(isinstance(text, str) for text in value.values()):
+        raise ValueError("must be None, or a dict of texts.", _BRAND_HINT)
+    if unknown := sorted(map(str, value.keys() - BRAND_KEYS)):
+        raise ValueError(f"has the unknown key {unknown[0]!r}.", _BRAND_HINT)
+    if not value.get("name", "").isprintable() or len(value.get("name", "")) > BRAND_NAME_LENGTH:
+        raise ValueError(
+            f"has a name that is not one line of at most {BRAND_NAME_LENGTH} characters."
+        )
+    if (logo := value.get("logo")) and not _LOGO.fullmatch(logo):
+        raise ValueError(
+            f"has the logo {logo!r}, which is neither an https:// URL nor a path that starts "
+            "with '/'."
+        )
+    if (accent := value.get("accent")) and not _COLOR.fullmatch(accent):
+        raise ValueError(f"has the accent {accent!r}, which is not a color such as '#1f5f86'.")
+
+
+BRAND_KEYS, BRAND_NAME_LENGTH = frozenset({"name", "logo", "accent"}), 100
+_BRAND_HINT = "Use the keys 'name', 'logo' and 'accent'."
+#: Without spaces, quotes, commas and semicolons, which would end a source in a CSP.
+_LOGO = re.compile(r"(https?://[\w.-]+(:[0-9]+)?)?/(?!/)[^\s\"'<>\\,;]*")
+_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

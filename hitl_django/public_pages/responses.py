@@ -14,6 +14,8 @@ from django.templatetags.static import static
 
 from hitl_django.conf import hitl
 
+from .brand import Brand, read_brand
+
 Response = TypeVar("Response", bound=HttpResponseBase)
 
 HEADERS = {
@@ -37,12 +39,13 @@ def render_page(
     **context: Any,
 ) -> HttpResponse:
     """Return a response with a template that extends ``hitl_django/public/page.html``."""
-    text = render_to_string(template, context, request)
+    brand = read_brand()
+    text = render_to_string(template, {**context, "brand": brand}, request)
     response = HttpResponse(text, status=status, headers=headers)
     return protect_response(
         response,
-        styles=_read_origin(static("hitl_django/public.css")) or "'self'",
-        images=" ".join(_list_image_sources()),
+        styles=" ".join(_list_style_sources(brand)),
+        images=" ".join(_list_image_sources(brand)),
     )
 
 
@@ -63,8 +66,13 @@ def protect_response(
     return response
 
 
-def _list_image_sources() -> list[str]:
-    own = (_read_origin(str(url)) for url in (settings.MEDIA_URL, settings.STATIC_URL))
+def _list_style_sources(brand: Brand) -> list[str]:
+    files = _read_origin(static("hitl_django/public.css")) or "'self'"
+    return list(dict.fromkeys([files, "'self'"] if brand.stylesheet else [files]))
+
+
+def _list_image_sources(brand: Brand) -> list[str]:
+    own = (_read_origin(str(url)) for url in (settings.MEDIA_URL, settings.STATIC_URL, brand.logo))
     hosts = (f"https://{host}" for host in hitl.IMAGE_HOSTS)
     return list(dict.fromkeys(["'self'", *filter(None, own), *hosts]))
 

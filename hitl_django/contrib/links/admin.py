@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from django import forms
 from django.contrib import admin, messages
@@ -11,23 +12,29 @@ from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.text import get_text_list
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
 from hitl_django import answers
 from hitl_django.admin import add_pages
 from hitl_django.admin.base import ERASED, LinkedChangeList, ReadOnlyAdmin, format_entry
+from hitl_django.audit import label_user
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import AlreadyDecidedError, NotAllowedError
 from hitl_django.forms.json_input import escape_hidden
+from hitl_django.forms.local_time import to_local
 from hitl_django.models import Decision, Interrupt
 from hitl_django.permissions import find_row, get_policy, select_visible
 
 from . import services
 from .errors import LinkUnusableError
 from .models import ReviewLink
+
+#: Maximum length of the title in the draft of an email.
+MAIL_TITLE = 150
 
 STATES: dict[str, Any] = {
     services.LinkState.OPEN: _("active"),
@@ -47,13 +54,28 @@ class LinkForm(forms.Form):
     """Form for a new review link."""
 
     name = forms.CharField(
-        label=_("Recipient"), max_length=255, help_text=_("Recorded as the decision maker's name.")
+        label=_("Recipient"),
+        max_length=255,
+        help_text=_("Recorded as the decision maker's name."),
+        widget=forms.TextInput(attrs={"class": "hitl-input"}),
     )
     email = forms.EmailField(
-        label=_("E-mail"), required=False, help_text=_("For reference only. No email is sent.")
+        label=_("E-mail"),
+        required=False,
+        help_text=_("For your reference and your own email. No email is sent."),
+        widget=forms.EmailInput(attrs={"class": "hitl-input"}),
     )
-    days = forms.IntegerField(label=_("Valid for (days)"), min_value=1, max_value=365, initial=7)
-    decisions = forms.MultipleChoiceField(label=_("Decisions"), widget=forms.CheckboxSelectMultiple)
+    days = forms.IntegerField(
+        label=_("Valid for (days)"),
+        min_value=1,
+        max_value=365,
+        initial=7,
+        widget=forms.NumberInput(attrs={"class": "hitl-input"}),
+    )
+    decisions = forms.MultipleChoiceField(
+        label=_("Decisions"),
+        widget=forms.CheckboxSelectMultiple(attrs={"class": "hitl-check"}),
+    )
 
     def __init__(self, pending: Interrupt, data: Any = None) -> None:
         allowed = answers.read_options(pending).allowed
@@ -182,7 +204,11 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
             return None
         url = request.build_absolute_uri(made.url)
         title = _("Review link")
-        response = self.page(request, pending, "link.html", title=title, url=url, item=pending)
+        context: dict[str, Any] = {
+            "url": url,
+            "mail_url": _make_mail_url(request, pending, made, url),
+        }
+        response = self.page(request, pending, "link.html", title=title, item=pending, **context)
         response.headers["Cache-Control"] = "no-store"
         return response
 
@@ -192,6 +218,25 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
         if not services.may_make_link(request.user, pending):
             raise Http404
         return pending
+
+
+def _make_mail_url(
+    request: HttpRequest, pending: Interrupt, made: services.LinkInfo, url: str
+) -> str:
+    """Return a mailto: URL, with which the user's own email program opens a draft."""
+    sender: Any = request.user
+    title = escape_hidden(pending.title)[:MAIL_TITLE]
+    lines = [
+        gettext("Hello %(name)s,") % {"name": made.name},
+        gettext("please decide: %(title)s") % {"title": title},
+        url,
+        gettext("The link is only for you. It works once, until %(when)s.")
+        % {"when": date_format(to_local(made.expires_at), "DATETIME_FORMAT")},
+        escape_hidden(label_user(sender)),
+    ]
+    fields = {"subject": title, "body": "\r\n\r\n".join(lines)}
+    query = urlencode(fields, quote_via=quote)
+    return f"mailto:{quote(made.email, safe='@')}?{query}"
 
 
 add_pages({ReviewLink: ReviewLinkAdmin})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 from django.contrib.auth.models import Permission
@@ -55,6 +55,21 @@ def test_review_link_url_is_shown_at_creation_and_on_no_later_page(
         assert "active" in page.content.decode()
         assert address not in page.content.decode()
     assert Client().get(urlsplit(address).path).status_code == 200
+
+
+def test_review_link_page_has_selectable_url_and_prefilled_email(
+    host: Client, asked: Callable[..., Interrupt]
+) -> None:
+    response = host.post(add_url(asked("approval").pk), {**FORM, "email": "lena+a&b@shop.example"})
+    page, url = response.content.decode(), response.context["url"]
+    assert f'<input class="hitl-input" type="text" readonly value="{url}"' in page
+    assert "hitl_django/links/link.js" in page
+    mail = urlsplit(response.context["mail_url"])
+    assert (mail.scheme, unquote(mail.path)) == ("mailto", "lena+a&b@shop.example")
+    fields = parse_qs(mail.query)
+    assert list(fields) == ["subject", "body"]
+    assert url in fields["body"][0].splitlines()
+    assert fields["body"][0].startswith("Hello Lena Roth,")
 
 
 def test_review_link_form_with_invalid_field_shows_its_error_and_creates_no_link(

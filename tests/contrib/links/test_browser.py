@@ -58,6 +58,17 @@ def picture(page: Any, name: str) -> None:
         page.screenshot(path=f"{folder}/{name}.png", full_page=True)
 
 
+def open_drawer(page: Any) -> None:
+    if not page.locator("button[value=reject]").is_visible():
+        page.click(".drawer > summary")
+
+
+def reject(page: Any) -> None:
+    open_drawer(page)
+    with leads_on(page):
+        page.click("button[value=reject]")
+
+
 def test_link_page_form_in_browser_saves_an_edit_of_typed_fields(
     visit: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
@@ -95,8 +106,7 @@ def test_link_page_in_browser_sends_no_referrer(
     requests: list[Any] = []
     page.on("request", lambda request: requests.append(request))
     page.reload()
-    with leads_on(page):
-        page.click("button[value=reject]")
+    reject(page)
     assert "You rejected this request." in page.content()
     assert {request.resource_type for request in requests} >= {"document", "stylesheet"}
     assert not any(request.headers.get("referer") for request in requests)
@@ -120,8 +130,7 @@ def test_link_page_in_browser_with_blocked_cookies_saves_the_decision(
         page.goto(f"{live_server.url}/admin/login/")
         assert browser.cookies() == []  # which that page would set
         page.goto(url)
-        with leads_on(page):
-            page.click("button[value=reject]")
+        reject(page)
         assert "You rejected this request." in page.content()
     assert Decision.objects.get().type == "reject"
 
@@ -131,14 +140,13 @@ def test_link_page_in_browser_after_secret_key_change_shows_typed_reason_for_res
 ) -> None:
     interrupt = Interrupt.objects.get(run=start("approval", text="the news"))
     page = visit(create_review_link(interrupt.pk, name="Lena Roth").url, viewport=PHONE)
+    open_drawer(page)
     page.fill("[name=reason]", "The figures are of last year.")
     settings.SECRET_KEY = "another, with no fallbacks"
-    with leads_on(page):
-        page.click("button[value=reject]")
+    reject(page)
     assert "Your session could not be verified." in page.content()
     picture(page, "link-unsigned-phone-light")
-    with leads_on(page):
-        page.click("button[value=reject]")
+    reject(page)
     assert "You rejected this request." in page.content()
     assert Decision.objects.get().reason == "The figures are of last year."
 
@@ -148,11 +156,11 @@ def test_link_page_in_browser_after_database_outage_resubmits_typed_reason(
 ) -> None:
     interrupt = Interrupt.objects.get(run=start("approval", text="the news"))
     page = visit(create_review_link(interrupt.pk, name="Lena Roth").url, viewport=PHONE)
+    open_drawer(page)
     page.fill("[name=reason]", "The figures\nare of <last> year.")
     gone = OperationalError("gone")
     with mock.patch("hitl_django.contrib.links.services.resolve_link", side_effect=gone):
-        with leads_on(page):
-            page.click("button[value=reject]")
+        reject(page)
         assert "This page is temporarily unavailable" in page.content()
         picture(page, "link-away-phone-light")
     with leads_on(page):
@@ -167,8 +175,10 @@ def test_link_page_in_browser_fits_a_phone(
 ) -> None:
     interrupt = Interrupt.objects.get(run=start("typed", amount=12.5, customer="D" * 300))
     page = visit(create_review_link(interrupt.pk, name="Lena Roth").url, viewport=PHONE)
-    boxes = [button.bounding_box() for button in page.query_selector_all(".bar button")]
-    assert boxes
+    boxes = [button.bounding_box() for button in page.query_selector_all(".bar > *")]
+    open_drawer(page)
+    boxes += [button.bounding_box() for button in page.query_selector_all(".drawer .button")]
+    assert len(boxes) == 4
     for box in boxes:
         assert box["height"] >= 44
         assert box["x"] >= 0

@@ -26,9 +26,14 @@ from hitl_django.admin.display.payload_files import open_payload_file
 from hitl_django.admin.display.refusal_messages import Notice
 from hitl_django.admin.request.answer_forms import InterruptForms
 from hitl_django.admin.request.multi_action import make_interrupt_forms
-from hitl_django.admin.request.request_view import display_interrupt, display_why
+from hitl_django.admin.request.request_view import (
+    display_interrupt,
+    display_why,
+    find_template,
+)
 from hitl_django.db import outages
 from hitl_django.db.alias import write_alias
+from hitl_django.decision_types import REJECT
 from hitl_django.engine.errors import InvalidAnswerError, PayloadError
 from hitl_django.errors import (
     AlreadyDecidedError,
@@ -173,6 +178,8 @@ class LinkPage(View):
             "item": interrupt_forms.item,
             "why": display_why(interrupt_forms.item, interrupt_forms),
             "values": display_interrupt(interrupt_forms.item, interrupt_forms, FILE_URL),
+            "own_template": find_template(interrupt_forms.item),
+            "rejects": any(button.value == REJECT for button in interrupt_forms.buttons()),
             "maker": get_creator(link),
             "signature": signature,
         }
