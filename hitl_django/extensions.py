@@ -31,6 +31,8 @@ __all__ = [
     "Extension",
     "Finding",
     "Guests",
+    "OverviewRow",
+    "OverviewTable",
     "Table",
     "list_extensions",
     "list_models",
@@ -178,6 +180,39 @@ class AdminLink(NamedTuple):
     page: str
 
 
+class OverviewRow(NamedTuple):
+    """A row of a table on the Overview page of the admin.
+
+    Attributes:
+        cells: texts, numbers and times, one for each column. Times are shown relative to now.
+        pk: the key of the row's object. The first cell links to the object's page.
+        note: a second line of the first cell.
+        tone: the meaning of the last cell: "ok", "warn" or "bad". Empty for no meaning.
+    """
+
+    cells: Sequence[Any]
+    pk: Any = None
+    note: Any = ""
+    tone: Literal["", "ok", "warn", "bad"] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewTable:
+    """A table of an app on the Overview page of the admin, with a link to the model's list.
+
+    Attributes:
+        title: the heading.
+        model: the model whose list and pages are linked.
+        columns: the labels of the columns.
+        rows: the rows, at most about ten.
+    """
+
+    title: str | Promise
+    model: type[Model]
+    columns: Sequence[str | Promise]
+    rows: Sequence[OverviewRow]
+
+
 #: Called with a ``db.write_batch.WriteBatch`` and an event.
 Subscriber = Callable[[Any, Event], object]
 
@@ -198,6 +233,8 @@ class Extension:
             class. The class is a subclass of ``hitl_django.admin.panels.Panel``.
         admin_links: links to pages of the app, which the review queue and the list of decisions
             in the admin show.
+        overview: functions that take a user. They return a table for the Overview page of the
+            admin, or None. A table contains only rows that the user may view.
         audit_verbs: labels for the verbs of the audit log entries that the app writes.
         tables: rules for the rows of the app's models.
         sweep: functions without arguments that each sweep calls after it has enqueued runs. An
@@ -224,6 +261,7 @@ class Extension:
     urls: str = ""
     panels: Mapping[str, str] = field(default_factory=dict)
     admin_links: Sequence[AdminLink] = ()
+    overview: Sequence[Callable[[Any], OverviewTable | None]] = ()
     audit_verbs: Mapping[str, str | Promise] = field(default_factory=dict)
     tables: Sequence[Table] = ()
     sweep: Sequence[Callable[[], object]] = ()

@@ -64,6 +64,8 @@ EXTENSIONS: Mapping[str, Sequence[str]] = {
     "hitl_django.extensions.Guests": (),
     "hitl_django.extensions.Archive": ("column", "read", "write", "restore"),
     "hitl_django.extensions.AdminLink": (),
+    "hitl_django.extensions.OverviewTable": (),
+    "hitl_django.extensions.OverviewRow": (),
     "hitl_django.extensions.Finding": (),
     "hitl_django.extensions.Event": (),
     "hitl_django.events.EventName": (),

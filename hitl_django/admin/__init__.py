@@ -25,7 +25,7 @@ from hitl_django.models import (
 
 from .queue.history_admin import DecisionAdmin, InterruptAdmin
 from .queue.queue_admin import ReviewItemAdmin
-from .queue.queue_landing import land_in_queue
+from .queue.start_page import open_on_start_page
 from .queue.subject_reviews import SubjectReviews
 from .runs.checkpoint_admin import ChannelBlobAdmin, CheckpointAdmin, PendingWriteAdmin
 from .runs.run_admin import RunAdmin
@@ -65,12 +65,13 @@ def register(site: admin.AdminSite) -> None:
     """Register all pages on an admin site, except for models already registered there.
 
     The site's index shows the number of pending requests, unless the site has its own index
-    template. For users without access to other apps, the site opens on the review queue.
+    template. For users without access to other apps, the site opens on the overview of runs or on
+    the review queue.
     """
     _sites.append(site)
     _register_pages(site, PAGES)
     site.index_template = site.index_template or "hitl_django/admin/index.html"
-    land_in_queue(site)
+    open_on_start_page(site)
 
 
 def add_pages(pages: Mapping[type[Model], type[admin.ModelAdmin[Any]]]) -> None:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
 
 from hitl_django.extensions import list_extensions
 from hitl_django.models import Decision, ReviewItem, Run
 from hitl_django.page_urls import find_admin_page
+from hitl_django.permissions import get_policy
 
 #: Models whose lists are always shown, before and after the links of optional apps.
 FIRST, LAST = (ReviewItem, Decision), (Run,)
@@ -40,11 +42,13 @@ def build_navigation(request: HttpRequest, available_apps: Iterable[Any]) -> Nav
     view, so the navigation needs no query.
     """
     listed = dict(_list_models(available_apps))
+    overview = list(_list_overview(request, listed))
     first = [_link(request, listed.pop(model)) for model in FIRST if model in listed]
     last = [_link(request, listed.pop(model)) for model in LAST if model in listed]
     added = list(_list_added(request, listed))
     return Navigation(
-        links=[*first, *added, *last], more=[_link(request, row) for row in listed.values()]
+        links=[*overview, *first, *added, *last],
+        more=[_link(request, row) for row in listed.values()],
     )
 
 
@@ -54,6 +58,13 @@ def _list_models(available_apps: Iterable[Any]) -> Iterator[tuple[Any, Mapping[s
     for app in available_apps:
         if app["app_label"] in names:
             yield from ((row["model"], row) for row in app["models"] if row["admin_url"])
+
+
+def _list_overview(request: HttpRequest, listed: Mapping[Any, Any]) -> Iterator[NavigationLink]:
+    """Yield the link to the overview of runs, for operators."""
+    if Run in listed and get_policy().may_view_workers(request.user):
+        url = find_admin_page(Run, "overview", request=request)
+        yield NavigationLink(_("Overview"), url, request.path == url)
 
 
 def _list_added(request: HttpRequest, listed: Mapping[Any, Any]) -> Iterator[NavigationLink]:

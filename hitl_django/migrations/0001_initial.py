@@ -372,6 +372,16 @@ class Migration(migrations.Migration):
                         name="hitl_run_resumes",
                     ),
                     models.Index(fields=["-created_at", "-id"], name="hitl_run_newest"),
+                    models.Index(
+                        condition=models.Q(("state__in", ["failed", "parked"])),
+                        fields=["state", "-created_at", "-id"],
+                        name="hitl_run_stuck",
+                    ),
+                    models.Index(
+                        condition=models.Q(("finished_at__isnull", False)),
+                        fields=["finished_at", "state"],
+                        name="hitl_run_ended",
+                    ),
                     models.Index(fields=["fingerprint"], name="hitl_run_shape"),
                     models.Index(
                         condition=models.Q(("started_by__isnull", False)),

@@ -245,6 +245,18 @@ class Run(models.Model):
                 name="hitl_run_resumes",
             ),
             models.Index(fields=["-created_at", "-id"], name="hitl_run_newest"),
+            # For failed and parked runs, newest first. Other runs aren't in the index.
+            models.Index(
+                fields=["state", "-created_at", "-id"],
+                condition=models.Q(state__in=["failed", "parked"]),
+                name="hitl_run_stuck",
+            ),
+            # For the number of runs that ended in a period.
+            models.Index(
+                fields=["finished_at", "state"],
+                condition=models.Q(finished_at__isnull=False),
+                name="hitl_run_ended",
+            ),
             # For the check whether any run refers to a graph structure.
             models.Index(fields=["fingerprint"], name="hitl_run_shape"),
             models.Index(

@@ -41,8 +41,8 @@ ACTIONS = {
 
 #: Pages of a model that don't show a single row.
 WITHOUT_A_ROW = {
-    "bulk", "changelist", "csv", "many", "news", "next", "record", "remove_filter", "reports",
-    "save_filter", "start", "undo_bulk",
+    "bulk", "changelist", "csv", "many", "news", "next", "overview", "record", "remove_filter",
+    "reports", "save_filter", "start", "undo_bulk",
 }  # fmt: skip
 
 

@@ -90,7 +90,15 @@ def test_login_of_reviewer_redirects_to_the_queue_unless_another_page_was_reques
     assert log_in(person("reviewer"), asked_for) == asked_for
 
 
-@pytest.mark.parametrize("role", ["nobody", "reader", "operator", "blind"])
+def test_login_of_operator_redirects_to_the_overview_with_and_without_pending_requests(
+    person: Callable[[str], Any],
+) -> None:
+    assert log_in(person("operator")) == reverse("admin:hitl_django_run_overview")
+    make_interrupt({})
+    assert log_in(person("operator")) == reverse("admin:hitl_django_run_overview")
+
+
+@pytest.mark.parametrize("role", ["nobody", "reader", "blind"])
 def test_login_of_user_without_decide_permission_leads_to_admin_index(
     role: str, person: Callable[[str], Any]
 ) -> None:

@@ -40,6 +40,7 @@ from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy, select_visible
 
 from .bulk_run_actions import BulkRunPages
+from .overview_page import OverviewPages
 from .start_pages import StartPages
 from .thread_admin import SEARCH_HELP, describe_subject, search_threads
 
@@ -84,7 +85,7 @@ class RunChangeList(NewestChangeList):
         super().drop_columns(*names, *(() if self.may_operate else (PICK,)))
 
 
-class RunAdmin(RecentRowsSearch, StartPages, BulkRunPages):
+class RunAdmin(RecentRowsSearch, OverviewPages, StartPages, BulkRunPages):
     """Admin of runs, newest first."""
 
     change_list_template = "hitl_django/admin/runs.html"

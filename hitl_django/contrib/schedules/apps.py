@@ -20,6 +20,7 @@ class SchedulesConfig(AppConfig):
         from . import checks  # noqa: F401  (registers them)
         from .doctor import report_failing
         from .models import Schedule
+        from .overview import list_next_runs
         from .start_due import find_overdue_since, start_due
 
         register(
@@ -42,6 +43,7 @@ class SchedulesConfig(AppConfig):
                         ],
                     )
                 ],
+                overview=[list_next_runs],
                 sweep=[start_due],
                 overdue=[find_overdue_since],
                 doctor=[report_failing],

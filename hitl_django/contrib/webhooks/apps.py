@@ -17,7 +17,7 @@ class WebhooksConfig(AppConfig):
     def ready(self) -> None:
         from hitl_django.extensions import Extension, Table, register
 
-        from . import doctor, maintenance, outbox, tasks
+        from . import doctor, maintenance, outbox, overview, tasks
         from .channels import register_channel
         from .conf import DeliverySettings
         from .messages import WEBHOOK
@@ -48,6 +48,7 @@ class WebhooksConfig(AppConfig):
                         exported=("id", "event", "data", "created_at"),
                     ),
                 ],
+                overview=[overview.list_failing],
                 sweep=[maintenance.enqueue_due, maintenance.remove_old],
                 doctor=[doctor.report_missing_site],
                 tasks=[tasks.DELIVER],

@@ -25,6 +25,7 @@ class RatingsConfig(AppConfig):
                 urls=f"{self.name}.public_urls",
                 panels={"ratings": f"{self.name}.panels.RatingPanel"},
                 admin_links=[AdminLink("All ratings", Rating, "changelist")],
+                overview=[ratings.list_bad],
                 audit_verbs={"rate": "Rated a request"},
                 tables=[
                     Table(

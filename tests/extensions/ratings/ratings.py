@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from hitl_django.db.bulk_insert import BulkInsert
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.events import publish
-from hitl_django.extensions import Event, Finding
+from hitl_django.extensions import Event, Finding, OverviewRow, OverviewTable
+from hitl_django.permissions import select_visible
 from hitl_django.task_queue.dispatcher import enqueue_task
 
 from .models import Rating
@@ -36,3 +38,15 @@ def delete_empty() -> None:
 def report_missing() -> Iterator[Finding]:
     if not Rating.objects.exists():
         yield Finding("note", "Nobody has rated an interrupt.")
+
+
+def list_bad(user: Any) -> OverviewTable | None:
+    rows = select_visible(Rating.objects.filter(stars=1), user).order_by("-pk")[:5]
+    if not rows:
+        return None
+    return OverviewTable(
+        title="Bad ratings",
+        model=Rating,
+        columns=["Rater", "Stars"],
+        rows=[OverviewRow([row.rater_label, row.stars], row.pk, row.remark, "bad") for row in rows],
+    )

@@ -1,4 +1,4 @@
-"""Redirect from the admin index to the review queue, for users without access to other apps."""
+"""Redirect from the admin index to a user's start page, for users without access to other apps."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from hitl_django import services
-from hitl_django.models import ReviewItem
+from hitl_django.admin.base import can_view_runs
+from hitl_django.models import ReviewItem, Run
 from hitl_django.page_urls import find_admin_page
+from hitl_django.permissions import get_policy
 
 #: Package that contains the app and the optional apps in ``contrib``.
 PACKAGE = "hitl_django"
@@ -20,8 +22,10 @@ PACKAGE = "hitl_django"
 FROM_OUTSIDE = frozenset({"none", "cross-site", "same-site"})
 
 
-def land_in_queue(site: AdminSite) -> None:
-    """Make an admin site open on the queue if the user has pending requests.
+def open_on_start_page(site: AdminSite) -> None:
+    """Make an admin site open on the overview for operators, and on the queue for reviewers.
+
+    Reviewers without pending requests, and other users, see the index.
 
     The redirect applies to users who can view only pages of this package, since the index shows
     them nothing else. The index redirects after a login, or when a user opens the index from
@@ -34,26 +38,30 @@ def land_in_queue(site: AdminSite) -> None:
         response = log_in(request, extra_context)
         own = reverse("admin:index", current_app=site.name)
         if request.method == "POST" and response.get("Location") == own:
-            response["Location"] = _find_queue(site, request) or own
+            response["Location"] = _find_start_page(site, request) or own
         return response
 
     @wraps(show_index)
     def index(request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         # Without the header, a click on "Home" can't be distinguished from a typed URL.
         if request.headers.get("Sec-Fetch-Site") in FROM_OUTSIDE:
-            queue = _find_queue(site, request)
-            if queue:
-                return HttpResponseRedirect(queue)
+            start = _find_start_page(site, request)
+            if start:
+                return HttpResponseRedirect(start)
         return show_index(request, extra_context)
 
     site.login = login  # type: ignore[method-assign]
     site.index = index  # type: ignore[method-assign,assignment]
 
 
-def _find_queue(site: AdminSite, request: HttpRequest) -> str:
+def _find_start_page(site: AdminSite, request: HttpRequest) -> str:
     labels = {listed["app_label"] for listed in site.get_app_list(request)}
     names = [apps.get_app_config(label).name for label in labels if label in apps.app_configs]
     is_ours = all(name.partition(".")[0] == PACKAGE for name in names)
-    if not is_ours or not services.count_for(request.user, most=1):
+    if not is_ours:
+        return ""
+    if get_policy().may_view_workers(request.user) and can_view_runs(request):
+        return find_admin_page(Run, "overview", request=request)
+    if not services.count_for(request.user, most=1):
         return ""
     return find_admin_page(ReviewItem, "changelist", request=request)
