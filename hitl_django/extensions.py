@@ -231,8 +231,7 @@ class Extension:
             in the namespace ``hitl_django``.
         panels: panels of the request page in the admin, each name with the dotted path of its
             class. The class is a subclass of ``hitl_django.admin.panels.Panel``.
-        admin_links: links to pages of the app, which the review queue and the list of decisions
-            in the admin show.
+        admin_links: links to pages of the app, shown in the navigation of the review pages.
         overview: functions that take a user. They return a table for the Overview page of the
             admin, or None. A table contains only rows that the user may view.
         audit_verbs: labels for the verbs of the audit log entries that the app writes.

@@ -46,9 +46,10 @@ def build_navigation(request: HttpRequest, available_apps: Iterable[Any]) -> Nav
     first = [_link(request, listed.pop(model)) for model in FIRST if model in listed]
     last = [_link(request, listed.pop(model)) for model in LAST if model in listed]
     added = list(_list_added(request, listed))
+    linked = {link.url for link in added}
+    more = [row for row in listed.values() if row["admin_url"] not in linked]
     return Navigation(
-        links=[*overview, *first, *added, *last],
-        more=[_link(request, row) for row in listed.values()],
+        links=[*overview, *first, *added, *last], more=[_link(request, row) for row in more]
     )
 
 

@@ -46,43 +46,61 @@ def test_insights_numbers_link_to_matching_rows(lead: Any) -> None:
         lead.get_by_title("Menu").click()
     with leads_on(lead):
         lead.locator(".hitl-nav >> text=Insights >> visible=true").click()
-    tiles = lead.locator(".hitl-tiles > div")
-    labels, numbers = (tiles.locator(tag).all_inner_texts() for tag in ("dt", "dd"))
+    tiles = lead.locator(".hitl-kpis > *")
+    labels, numbers = (tiles.locator(css).all_inner_texts() for css in (".hitl-k", ".hitl-v"))
     said = dict(zip(labels, numbers, strict=True))
-    assert (said["Requests"], said["Decided"], said["Pending now"]) == ("4", "3", "1")
-    plot = lead.locator("figure svg").first
+    assert (said["Requests"], said["Decided"], said["Open now"]) == ("4", "3", "1")
+    assert said["Approval rate"] == "67 %"
+    plot = lead.locator(".hitl-lines").first
     assert plot.get_attribute("role") == "img"
     assert plot.bounding_box()["width"] > 250
     with leads_on(lead):
         lead.locator(".hitl-shares").nth(1).locator("td a").first.click()
-    assert lead.locator("#result_list tbody tr").count() == 2
-    assert lead.locator("#result_list").inner_text().count("ravi") == 2
+    assert lead.locator("#result_list tbody tr").count() == 3
+    assert lead.locator("#result_list").inner_text().count("ravi") == 3
     lead.go_back()
+    lead.click("summary:has-text('Custom…')")
     lead.fill("[name=first]", "2020-01-01")
     lead.fill("[name=last]", "2020-02-01")
     with leads_on(lead):
         lead.click("text=Apply >> visible=true")
-    assert "No decisions in this period." in lead.inner_text("#content-main")
+    assert "No decisions in this period." in lead.inner_text("#hitl")
+
+
+def test_insights_page_is_as_wide_as_the_window_and_filters_by_reviewer(lead: Any) -> None:
+    lead.goto("/admin/hitl_insights/spotcheck/reports/")
+    assert lead.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for text in lead.locator(".hitl-lines text").all():
+        box = text.bounding_box()
+        assert box["height"] > 8
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= lead.viewport_size["width"]
+    lead.click("summary:has-text('Reviewer')")
+    with leads_on(lead):
+        lead.locator(".hitl-item >> text=ravi").click()
+    assert "Reviewer: ravi" in lead.inner_text(".hitl-page-head")
+    assert lead.locator(".hitl-kpis > *").first.inner_text().split() == ["Decided", "3"]
 
 
 def test_insights_charts_have_data_tables_and_dashed_second_series(lead: Any) -> None:
     lead.goto("/admin/hitl_insights/spotcheck/reports/")
     for page in ("counts", "times"):
-        section = lead.locator(f"section[aria-labelledby={page}]")
+        section = lead.locator(f"section[aria-labelledby={page}]").first
         section.locator("summary").click()
         assert section.locator("tbody tr").count() == 30
     style = "element => getComputedStyle(element).strokeDasharray"
     if lead.locator("html[data-theme]").count():  # scripts are on
         first, second = (
-            lead.locator(f"figure .hitl-series-{n}").first.evaluate(style) for n in (0, 1)
+            lead.locator(f".hitl-lines path.{css}").first.evaluate(style) for css in "ab"
         )
         assert first == "none" != second
 
 
 def test_insights_page_downloads_the_audit_log_as_csv(lead: Any) -> None:
     lead.goto("/admin/hitl_insights/spotcheck/reports/")
+    lead.click("summary:has-text('CSV')")
     with lead.expect_download() as found:
-        lead.click("text=Export audit log")
+        lead.click("text=Audit log with hashes")
     assert found.value.suggested_filename.startswith("record-")
     with open(found.value.path(), encoding="utf-8-sig") as file:
         assert file.readline().startswith("thread_id,seq,at,")

@@ -24,7 +24,10 @@ class InsightsConfig(AppConfig):
         register(
             Extension(
                 name=self.label,
-                admin_links=[AdminLink(_("Insights"), SpotCheck, "reports")],
+                admin_links=[
+                    AdminLink(_("Spot checks"), SpotCheck, "changelist"),
+                    AdminLink(_("Insights"), SpotCheck, "reports"),
+                ],
                 audit_verbs={"spot_check": _("Spot-checked an approval")},
                 tables=[
                     Table(

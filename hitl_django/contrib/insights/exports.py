@@ -18,6 +18,8 @@ from hitl_django.permissions import get_policy
 from hitl_django.services.reviews.audit_export import refuse_export_unless
 from hitl_django.services.reviews.periods import Period, may_view_reviewer_reports, select_decided
 
+from .reports import narrow_to_reviewer
+
 #: Number of decisions that one query reads.
 PAGE = 1000
 
@@ -71,20 +73,25 @@ _OWN = ("type", "by_label", "via", "reason", "approvals", "quorum", "payload_dig
 
 
 def export_decisions(
-    user: Any, period: Period, *, graph: str | None = None
+    user: Any, period: Period, *, graph: str | None = None, reviewer: Any = None
 ) -> Iterator[ExportedDecision]:
     """Yield the decisions by people that closed an interrupt in a period, oldest first.
+
+    ``graph`` and ``reviewer`` narrow the decisions as in ``review_report``.
 
     Raises:
         NotAllowedError: before the first row, if the user has no permission. None has permission.
     """
     refuse_export_unless(user, get_policy().may_export)
-    return _read_decisions(user, period, graph)
+    return _read_decisions(user, period, graph, reviewer)
 
 
-def _read_decisions(user: Any, period: Period, graph: str | None) -> Iterator[ExportedDecision]:
+def _read_decisions(
+    user: Any, period: Period, graph: str | None, reviewer: Any
+) -> Iterator[ExportedDecision]:
     named = may_view_reviewer_reports(user)
-    rows = select_decided(user, period, graph=graph).order_by("created_at", "id")
+    made = narrow_to_reviewer(select_decided(user, period, graph=graph), reviewer)
+    rows = made.order_by("created_at", "id")
     outside = {f"out_{name}": column for name, column in _COLUMNS.items()}
     after = Q()
     while True:

@@ -1,22 +1,36 @@
-"""Statistics on the requests and decisions of a period, by day, graph and reviewer.
+"""Statistics on the requests and decisions of a period, by time, graph and reviewer.
 
-The number of queries is fixed, and none of them reads a payload. The number of days, graphs and
-reviewers limits the size of results. Deleted and archived threads are not counted.
+A short period is divided into days, a longer one into weeks or months. The number of queries is
+fixed, and none of them reads a payload. The number of graphs and reviewers limits the size of
+results. Deleted and archived threads are not counted.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
 from django.db import connections
-from django.db.models import Aggregate, Count, FloatField, Func, Max, Q, QuerySet
-from django.db.models.functions import TruncDate
+from django.db.models import (
+    Aggregate,
+    Count,
+    DateField,
+    F,
+    FloatField,
+    Func,
+    Max,
+    Min,
+    Q,
+    QuerySet,
+)
+from django.db.models.functions import Trunc
 from django.utils import timezone
 
 from hitl_django.db.alias import write_alias
@@ -41,6 +55,10 @@ AGES = (
     timedelta(days=7),
 )
 SHARES = {"median": 0.5, "p90": 0.9}
+#: Units into which a period is divided, each with the maximum number of days.
+UNITS = {"day": 31, "week": 182, "month": 366}
+#: Stands for all people without an account, as a reviewer.
+NOBODY = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +71,15 @@ class AgeBucket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DayReport:
-    """The requests and decisions of a day.
+class TimeBucket:
+    """The requests and decisions of a day, a week or a month.
 
-    The median and the 90th percentile are those of the seconds to a decision.
+    ``first`` and ``last`` are the bucket's days in the period. The median and the 90th percentile
+    are those of the seconds to a decision.
     """
 
-    day: date
+    first: date
+    last: date
     asked: int
     decided: int
     median: float | None
@@ -78,12 +98,19 @@ class DecisionCounts:
     key: Any
     label: str
     counts: Mapping[str, int]
+    median: float | None
+    p90: float | None
     checked: int
     agreed: int
 
     @property
     def total(self) -> int:
         return sum(self.counts.values())
+
+    @property
+    def approved(self) -> int:
+        """The number of approvals, with and without changes."""
+        return sum(n for name, n in self.counts.items() if DECISION_TYPES[name].is_approval)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,26 +120,50 @@ class ReviewReport:
     Times are the seconds from the creation of an interrupt to its decision. Times are computed from
     the latest ``sample`` decisions, or from all decisions if ``sample`` is None. ``reviewers`` is
     None if the user may not view insights by reviewer.
+
+    ``oldest`` is the creation time of the oldest pending interrupt.
     """
 
-    days: Sequence[DayReport]
+    unit: str
+    buckets: Sequence[TimeBucket]
     median: float | None
     p90: float | None
     sample: int | None
+    late: int
     graphs: Sequence[DecisionCounts]
     reviewers: Sequence[DecisionCounts] | None
     waiting: Sequence[AgeBucket]
+    oldest: datetime | None
     overdue: int
 
     @property
     def asked(self) -> int:
         """The number of interrupts that were created."""
-        return sum(day.asked for day in self.days)
+        return sum(bucket.asked for bucket in self.buckets)
 
     @property
     def decided(self) -> int:
         """The number of interrupts that people decided."""
-        return sum(day.decided for day in self.days)
+        return sum(bucket.decided for bucket in self.buckets)
+
+    @property
+    def approved(self) -> int:
+        """The number of approvals, with and without changes."""
+        return sum(one.approved for one in self.graphs)
+
+    def count_type(self, name: str) -> int:
+        """Return the number of decisions of a type."""
+        return sum(one.counts[name] for one in self.graphs)
+
+    @property
+    def checked(self) -> int:
+        """The number of spot checks with a result, of graphs with decisions in the period."""
+        return sum(one.checked for one in self.graphs)
+
+    @property
+    def agreed(self) -> int:
+        """The number of spot checks that agree."""
+        return sum(one.agreed for one in self.graphs)
 
 
 class _Seconds(Func):
@@ -130,46 +181,102 @@ _Times = tuple[float | None, float | None]
 _NONE: _Times = (None, None)
 
 
-def review_report(user: Any, period: Period, *, graph: str | None = None) -> ReviewReport:
+def review_report(
+    user: Any, period: Period, *, graph: str | None = None, reviewer: Any = None
+) -> ReviewReport:
     """Return the statistics of a period.
 
-    ``graph`` limits the statistics to one graph. A user of None sees everything. Only decisions by
-    people that closed an interrupt count, on the day of the decision. Pending and overdue counts
-    are current, independent of the period.
+    ``graph`` limits the statistics to one graph, and ``reviewer`` to the decisions of one user, by
+    primary key. The list of reviewers and the numbers of requests ignore ``reviewer``. A user of
+    None sees everything. Only decisions by people that closed an interrupt count, on the day of the
+    decision. Pending and overdue counts are current, independent of the period.
     """
-    decided = select_decided(user, period, graph=graph)
-    asked, types = _count_asked(user, period, graph), _count_types(decided)
-    times, sample = _time(decided)
+    everyone = select_decided(user, period, graph=graph)
+    decided = narrow_to_reviewer(everyone, reviewer)
+    unit = choose_unit(period)
+    asked, types = _count_asked(user, period, graph, unit), _count_types(decided, unit)
+    times = _time(decided, unit)
     checks = _count_checks(user, period, graph)
+    own_checks = [check for check in checks if reviewer is None or check.is_by(reviewer)]
     waiting = queue_filters.list_waiting(user, graph=graph)
+    bands, oldest = _count_ages(waiting)
     return ReviewReport(
-        days=[
-            DayReport(
-                day=day,
-                asked=asked[day],
-                decided=types.by_day[day],
-                median=times.get(day, _NONE)[0],
-                p90=times.get(day, _NONE)[1],
+        unit=unit,
+        buckets=[
+            TimeBucket(
+                first=max(start, period.first),
+                last=min(end, period.last),
+                asked=asked[start],
+                decided=types.by_start[start],
+                median=times.by_start.get(start, _NONE)[0],
+                p90=times.by_start.get(start, _NONE)[1],
             )
-            for day in period.days
+            for start, end in _divide(period, unit)
         ],
-        median=times.get(None, _NONE)[0],
-        p90=times.get(None, _NONE)[1],
-        sample=sample,
+        median=times.whole[0],
+        p90=times.whole[1],
+        sample=times.sample,
+        late=types.late,
         graphs=[
-            _make_shares(name, name, counts, checks, lambda check: check.graph)
+            _make_shares(
+                name,
+                name,
+                counts,
+                times.by_graph.get(name, _NONE),
+                [check for check in own_checks if check.graph == name],
+            )
             for name, counts in sorted(types.by_graph.items())
         ],
-        reviewers=_list_reviewers(decided, checks) if may_view_reviewer_reports(user) else None,
-        waiting=_count_ages(waiting),
+        reviewers=_list_reviewers(everyone, checks, times.by_reviewer if reviewer is None else {})
+        if may_view_reviewer_reports(user)
+        else None,
+        waiting=bands,
+        oldest=oldest,
         overdue=sum(waiting.filter(part).count() for part in queue_filters.OVERDUE_PARTS),
     )
 
 
+def narrow_to_reviewer(decided: QuerySet[Decision], reviewer: Any) -> QuerySet[Decision]:
+    """Narrow decisions to those of one user, or of all people without an account."""
+    if reviewer is None:
+        return decided
+    if reviewer == NOBODY:
+        return decided.filter(by__isnull=True)
+    try:
+        # Look the user up, because a lookup of a foreign key doesn't reject invalid keys.
+        return decided.filter(by__in=get_user_model()._base_manager.filter(pk=reviewer))
+    except (TypeError, ValueError, ValidationError):
+        return decided.none()
+
+
+def choose_unit(period: Period) -> str:
+    """Return the unit into which a period is divided."""
+    days = len(period.days)
+    return next((unit for unit, most in UNITS.items() if days <= most), "month")
+
+
+def _divide(period: Period, unit: str) -> list[tuple[date, date]]:
+    """Return the first and last days of the period's whole days, weeks or months."""
+    starts = sorted({_start_of(day, unit) for day in period.days})
+    ends = [start - timedelta(1) for start in starts[1:]]
+    return list(zip(starts, [*ends, period.last], strict=True))
+
+
+def _start_of(day: date, unit: str) -> date:
+    if unit == "month":
+        return day.replace(day=1)
+    return day - timedelta(day.weekday()) if unit == "week" else day
+
+
+def _truncate(unit: str) -> Trunc:
+    return Trunc("created_at", unit, output_field=DateField())
+
+
 @dataclass(frozen=True, slots=True)
 class _Types:
-    by_day: Counter[date]
+    by_start: Counter[date]
     by_graph: Mapping[str, Counter[str]]
+    late: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,54 +288,101 @@ class _Checks:
     checked: int
     agreed: int
 
+    def is_by(self, reviewer: Any) -> bool:
+        """Return whether the approvals are those of a reviewer."""
+        return str(NOBODY if self.reviewer is None else self.reviewer) == str(reviewer)
 
-def _count_asked(user: Any, period: Period, graph: str | None) -> Counter[date]:
+
+def _count_asked(user: Any, period: Period, graph: str | None, unit: str) -> Counter[date]:
     rows = Interrupt.objects.using(write_alias()).filter(period.match("created_at")).order_by()
     rows = select_visible(rows if graph is None else rows.filter(graph=graph), user)
-    found = rows.annotate(day=TruncDate("created_at")).values_list("day").annotate(n=Count("pk"))
+    found = rows.annotate(start=_truncate(unit)).values_list("start").annotate(n=Count("pk"))
     return Counter(dict(found))
 
 
-def _count_types(decided: QuerySet[Decision]) -> _Types:
-    by_type = decided.annotate(day=TruncDate("created_at"))
-    groups = by_type.values_list("day", "interrupt__graph", "type").annotate(n=Count("pk"))
-    by_day: Counter[date] = Counter()
+def _count_types(decided: QuerySet[Decision], unit: str) -> _Types:
+    by_type = decided.annotate(start=_truncate(unit))
+    is_late = Q(created_at__gt=F("interrupt__due_at"))
+    groups = by_type.values_list("start", "interrupt__graph", "type")
+    by_start: Counter[date] = Counter()
     by_graph: dict[str, Counter[str]] = defaultdict(Counter)
-    for day, name, kind, count in groups:
-        by_day[day] += count
+    total_late = 0
+    for start, name, kind, count, late in groups.annotate(
+        n=Count("pk"), late=Count("pk", filter=is_late)
+    ):
+        by_start[start] += count
         by_graph[name][kind] += count
-    return _Types(by_day, by_graph)
+        total_late += late
+    return _Types(by_start, by_graph, total_late)
 
 
-def _time(decided: QuerySet[Decision]) -> tuple[dict[date | None, _Times], int | None]:
-    """Return the times by day, and the number of decisions in the sample.
+@dataclass(frozen=True, slots=True)
+class _AllTimes:
+    """The times of all decisions, by bucket and by graph.
 
-    The key None has the times of all days. If the number is None, all decisions were included.
+    ``sample`` is the number of decisions in the sample. If it is None, all decisions were included.
     """
-    day = TruncDate("created_at")
-    if connections[decided.db].vendor == "postgresql":
-        seconds = _Seconds("created_at", "interrupt__created_at")
-        both = {name: _Percentile(seconds, share=share) for name, share in SHARES.items()}
-        found: dict[date | None, _Times] = {
-            each: (median, p90)
-            for each, median, p90 in decided.annotate(day=day).values_list("day").annotate(**both)
-        }
-        whole = decided.aggregate(**both)
-        found[None] = (whole["median"], whole["p90"])
-        return found, None
-    latest = decided.order_by("-created_at", "-id").annotate(day=day)
-    lasted: dict[date | None, list[float]] = defaultdict(list)
-    rows = list(latest.values_list("day", "interrupt__created_at", "created_at")[: SAMPLE + 1])
-    for each, asked_at, decided_at in rows[:SAMPLE]:
-        for key in (each, None):
-            lasted[key].append((decided_at - asked_at).total_seconds())
-    ordered = {key: sorted(values) for key, values in lasted.items()}
-    median, p90 = SHARES.values()
-    times: dict[date | None, _Times] = {
-        key: (_percentile(values, median), _percentile(values, p90))
-        for key, values in ordered.items()
-    }
-    return times, SAMPLE if len(rows) > SAMPLE else None
+
+    whole: _Times
+    by_start: Mapping[date, _Times]
+    by_graph: Mapping[str, _Times]
+    by_reviewer: Mapping[Any, _Times] = field(default_factory=dict)
+    sample: int | None = None
+
+
+def _time(decided: QuerySet[Decision], unit: str) -> _AllTimes:
+    rows = decided.annotate(start=_truncate(unit))
+    if _has_percentiles(decided):
+        return _compute_times(rows)
+    lasted, is_cut = _read_latest(rows, "start", "interrupt__graph", "by")
+    by_start, by_graph, by_reviewer = (_group_times(lasted, number) for number in range(3))
+    whole = _percentiles([seconds for *_keys, seconds in lasted])
+    return _AllTimes(whole, by_start, by_graph, by_reviewer, SAMPLE if is_cut else None)
+
+
+def _compute_times(rows: QuerySet[Decision]) -> _AllTimes:
+    percentiles = _make_percentiles()
+    by_start, by_graph = (
+        {key: (median, p90) for key, median, p90 in rows.values_list(name).annotate(**percentiles)}
+        for name in ("start", "interrupt__graph")
+    )
+    whole = rows.aggregate(**percentiles)
+    return _AllTimes((whole["median"], whole["p90"]), by_start, by_graph)
+
+
+def _has_percentiles(decided: QuerySet[Decision]) -> bool:
+    return connections[decided.db].vendor == "postgresql"
+
+
+def _make_percentiles() -> dict[str, Aggregate]:
+    seconds = _Seconds("created_at", "interrupt__created_at")
+    return {name: _Percentile(seconds, share=share) for name, share in SHARES.items()}
+
+
+def _read_latest(decided: QuerySet[Decision], *names: str) -> tuple[list[Any], bool]:
+    """Return values and seconds of the latest decisions, and whether there are more."""
+    latest = decided.order_by("-created_at", "-id")
+    rows = list(latest.values_list(*names, "interrupt__created_at", "created_at")[: SAMPLE + 1])
+    lasted = [
+        (*values, (decided_at - asked_at).total_seconds())
+        for *values, asked_at, decided_at in rows[:SAMPLE]
+    ]
+    return lasted, len(rows) > SAMPLE
+
+
+def _group_times(lasted: Iterable[Sequence[Any]], number: int) -> dict[Any, _Times]:
+    groups: dict[Any, list[float]] = defaultdict(list)
+    for *keys, seconds in lasted:
+        groups[keys[number]].append(seconds)
+    return {key: _percentiles(seconds) for key, seconds in groups.items()}
+
+
+def _percentiles(seconds: Sequence[float]) -> _Times:
+    if not seconds:
+        return _NONE
+    ordered = sorted(seconds)
+    median, p90 = (_percentile(ordered, share) for share in SHARES.values())
+    return median, p90
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:
@@ -249,44 +403,58 @@ def _count_checks(user: Any, period: Period, graph: str | None) -> list[_Checks]
     return [_Checks(*row) for row in found]
 
 
-def _list_reviewers(decided: QuerySet[Decision], checks: list[_Checks]) -> list[DecisionCounts]:
+def _list_reviewers(
+    decided: QuerySet[Decision], checks: list[_Checks], times: Mapping[Any, _Times]
+) -> list[DecisionCounts]:
     """Return the counts of the most active reviewers.
 
-    All people without an account are one entry.
+    All people without an account are one entry. ``times`` are those of the reviewers, if they are
+    already known.
     """
-    busiest = decided.values_list("by").annotate(n=Count("pk"), label=Max("by_label"))
-    labels = {key: label for key, _n, label in busiest.order_by("-n")[:MAX_REVIEWERS]}
+    percentiles = _make_percentiles() if _has_percentiles(decided) else {}
+    groups = decided.values_list("by").annotate(n=Count("pk"), label=Max("by_label"))
+    busiest = list(groups.annotate(**percentiles).order_by("-n")[:MAX_REVIEWERS])
+    labels = {key: label for key, _n, label, *_times in busiest}
+    if percentiles:
+        times = {key: (median, p90) for key, _n, _label, median, p90 in busiest}
+    elif not times:
+        times = _group_times(_read_latest(decided, "by")[0], 0)
     counts: dict[Any, Counter[str]] = {key: Counter() for key in labels}
     for key, kind, count in decided.values_list("by", "type").annotate(n=Count("pk")):
         if key in counts:
             counts[key][kind] += count
     return [
         _make_shares(
-            key, "" if key is None else labels[key], of, checks, lambda check: check.reviewer
+            key,
+            "" if key is None else labels[key],
+            of,
+            times.get(key, _NONE),
+            [check for check in checks if check.reviewer == key],
         )
         for key, of in counts.items()
     ]
 
 
 def _make_shares(
-    key: Any,
-    label: str,
-    counts: Mapping[str, int],
-    checks: Iterable[_Checks],
-    key_of: Callable[[_Checks], Any],
+    key: Any, label: str, counts: Mapping[str, int], times: _Times, checks: Sequence[_Checks]
 ) -> DecisionCounts:
-    own = [check for check in checks if key_of(check) == key]
+    median, p90 = times
     return DecisionCounts(
         key=key,
         label=label,
         counts={name: counts.get(name, 0) for name in DECISION_TYPES},
-        checked=sum(check.checked for check in own),
-        agreed=sum(check.agreed for check in own),
+        median=median,
+        p90=p90,
+        checked=sum(check.checked for check in checks),
+        agreed=sum(check.agreed for check in checks),
     )
 
 
-def _count_ages(waiting: QuerySet[Interrupt]) -> list[AgeBucket]:
-    """Count the pending interrupts by age, youngest first, in one scan of an index."""
+def _count_ages(waiting: QuerySet[Interrupt]) -> tuple[list[AgeBucket], datetime | None]:
+    """Count the pending interrupts by age, youngest first, in one scan of an index.
+
+    Return the creation time of the oldest one, too.
+    """
     now = timezone.now()
     bounds = [None, *(now - age for age in AGES), None]
     bands = [(since, until) for until, since in pairwise(bounds)]
@@ -294,11 +462,12 @@ def _count_ages(waiting: QuerySet[Interrupt]) -> list[AgeBucket]:
         f"band{n}": Count("pk", filter=_match_between("created_at", since, until))
         for n, (since, until) in enumerate(bands)
     }
-    found = waiting.aggregate(**parts)
-    return [
+    found = waiting.aggregate(**parts, oldest=Min("created_at"))
+    counted = [
         AgeBucket(since=since, until=until, count=found[name] or 0)
         for name, (since, until) in zip(parts, bands, strict=True)
     ]
+    return counted, found["oldest"]
 
 
 def _match_between(name: str, since: datetime | None, until: datetime | None) -> Q:

@@ -56,7 +56,7 @@ def test_insights_report_counts_interrupts_by_creation_day_and_decision_day(ann:
     decide(ann, at=NOON, took=86400)
     decide(ann, at=NOON + timedelta(days=1), took=60)
     found = figures(ann, DAY - timedelta(1), DAY + timedelta(1))
-    assert [(day.asked, day.decided) for day in found.days] == [(1, 0), (1, 2), (1, 1)]
+    assert [(day.asked, day.decided) for day in found.buckets] == [(1, 0), (1, 2), (1, 1)]
     assert (found.asked, found.decided) == (3, 3)
 
 
@@ -73,7 +73,7 @@ def test_insights_report_contains_median_and_90th_percentile_of_decision_time(an
     found = figures(ann)
     assert found.median == pytest.approx(30, abs=0.01)
     assert found.p90 == pytest.approx(616, abs=0.01)  # between the last two, as PostgreSQL has it
-    assert found.days[0].median == pytest.approx(30, abs=0.01)
+    assert found.buckets[0].median == pytest.approx(30, abs=0.01)
     assert found.sample is None
 
 
@@ -91,6 +91,73 @@ def test_insights_report_without_database_percentiles_uses_a_sample_of_latest_de
 def test_insights_report_without_decisions_has_no_median_graphs_or_reviewers(ann: User) -> None:
     found = figures(ann)
     assert (found.median, found.p90, found.graphs, found.reviewers) == (None, None, [], [])
+
+
+@pytest.mark.parametrize(
+    ("days", "unit", "bounds"),
+    [
+        (7, "day", ["03-10/03-10", "03-16/03-16"]),
+        (31, "day", ["03-10/03-10", "04-09/04-09"]),
+        (32, "week", ["03-10/03-15", "03-16/03-22", "03-23/03-29", "03-30/04-05", "04-06/04-10"]),
+        (183, "month", ["03-10/03-31", "09-01/09-08"]),
+    ],
+)
+def test_insights_report_divides_the_period_into_days_weeks_or_months_by_its_length(
+    days: int, unit: str, bounds: list[str], ann: User
+) -> None:
+    found = figures(ann, DAY, DAY + timedelta(days - 1))
+    spans = [f"{one.first:%m-%d}/{one.last:%m-%d}" for one in found.buckets]
+    assert found.unit == unit
+    assert (spans if unit == "week" else [spans[0], spans[-1]]) == bounds
+
+
+def test_insights_report_counts_and_percentiles_of_a_week_include_all_of_its_days(
+    ann: User,
+) -> None:
+    for days, seconds in ((0, 10), (5, 30), (6, 500)):  # Tuesday, Sunday, Monday
+        decide(ann, at=NOON + timedelta(days=days), took=seconds)
+    first, second, *_rest = figures(ann, DAY, DAY + timedelta(40)).buckets
+    assert (first.asked, first.decided, first.median) == (2, 2, pytest.approx(20, abs=0.01))
+    assert (second.asked, second.decided, second.p90) == (1, 1, pytest.approx(500, abs=0.01))
+
+
+def test_insights_report_has_approval_count_late_count_and_times_per_graph_and_reviewer(
+    ann: User,
+) -> None:
+    ben = User.objects.create_user("ben")
+    decide(ann, graph="a", took=10)
+    decide(ann, "edit", graph="a", took=30, due_at=NOON - timedelta(seconds=1))
+    decide(ben, "reject", graph="a", took=100, due_at=NOON + timedelta(seconds=1))
+    decide(ben, "respond", graph="b", took=7)
+    found = figures(ann)
+    assert (found.approved, found.decided, found.late) == (2, 4, 1)
+    assert found.count_type("edit") == 1
+    times = {
+        one.key: (one.approved, round(one.median), round(one.p90))
+        for one in [*found.graphs, *found.reviewers]
+    }
+    assert times == {"a": (2, 30, 86), "b": (0, 7, 7), ann.pk: (2, 20, 28), ben.pk: (0, 54, 91)}
+
+
+def test_insights_report_of_one_reviewer_counts_only_their_decisions_and_lists_all_reviewers(
+    ann: User,
+) -> None:
+    ben = User.objects.create_user("ben")
+    for by, seconds in ((ann, 10), (ben, 20), (None, 30)):
+        made = decide(by, graph="a", took=seconds)
+        SpotCheck.objects.create(
+            interrupt=made.interrupt, decision=made, created_at=NOON, result="agree"
+        )
+    for reviewer, median in ((str(ben.pk), 20), ("none", 30)):
+        found = figures(ann, reviewer=reviewer)
+        assert (found.asked, found.decided, found.checked) == (3, 1, 1)
+        assert found.median == pytest.approx(median, abs=0.01)
+        assert [one.total for one in found.graphs] == [1]
+        assert {one.label: round(one.median) for one in found.reviewers} == {
+            "ann": 10, "ben": 20, "": 30,
+        }  # fmt: skip
+    for reviewer in ("nonsense", "9" * 40, "0"):
+        assert figures(ann, reviewer=reviewer).decided == 0
 
 
 def test_insights_report_counts_decision_types_per_graph_and_reviewer(ann: User) -> None:
@@ -156,6 +223,7 @@ def test_insights_report_groups_pending_interrupts_by_age_and_counts_overdue(ann
     found = figures(ann)
     assert [band.count for band in found.waiting] == [1, 1, 1, 1, 1, 2]
     assert found.overdue == 2
+    assert (now - found.oldest).total_seconds() == pytest.approx(400 * 3600, abs=5)
 
 
 @pytest.mark.parametrize(("days", "fits"), [(0, True), (365, True), (366, False), (-1, False)])

@@ -62,9 +62,15 @@ def lead(person: Callable[[str], Any], browse: Callable[[str], Client]) -> Calla
 
 
 def links(page: Any) -> list[tuple[str, str]]:
-    content = text_of(page).partition('id="content-main"')[2]
-    found = re.findall(r'<a href="([^"]+)"[^>]*>([^<]+)</a>', content)
-    return [(unescape(url), text) for url, text in found if "?" in url and ".csv" not in url]
+    """Return the URL and the number of each link below the filters."""
+    content = text_of(page).partition('class="hitl-kpis"')[2]
+    content = re.sub(r"</?small>", "", content)
+    tile = (
+        r'<a href="([^"]+)"><span class="hitl-k">[^<]+</span> <span class="hitl-v">([^<]+)</span>'
+    )
+    found = re.findall(rf'{tile}|<a [^>]*href="([^"]+)"[^>]*>([^<]+)</a>', content)
+    pairs = [(one[0] or one[2], one[1] or one[3]) for one in found]
+    return [(unescape(url), text) for url, text in pairs if "?" in url]
 
 
 class TestPage:
@@ -94,7 +100,10 @@ class TestPage:
             if text.isdigit():
                 assert response.context["cl"].result_count == int(text), (url, text)
                 counted += 1
-        assert counted > 30
+        assert counted > 60
+        assert {text: url.partition("?")[0] for url, text in found if "overdue" in text} == {
+            "3 overdue": list_of()
+        }
 
     def test_insights_page_and_decision_filter_show_graph_titles(
         self, admin_client: Client, asked: Callable[..., Interrupt]
@@ -128,7 +137,7 @@ class TestPage:
             SpotCheck.objects.filter(pk=look.pk).update(created_at=made.created_at)
         page = admin_client.get(PAGE)
         tiles = {str(one.label): one for one in page.context["tiles"]}
-        for label in ("Median time to decision", "90th percentile"):
+        for label in ("Median time to decide", "90th percentile"):
             rows = admin_client.get(tiles[label].url)
             assert rows.context["cl"].result_count == 6
         shares = [*page.context["graphs"], *page.context["reviewers"]]
@@ -166,7 +175,7 @@ class TestPage:
         made = decide(None)
         Interrupt.objects.update(created_at=made.created_at)
         times = [text for _url, text in links(admin_client.get(PAGE)) if text == "0 s"]
-        assert len(times) == 4  # of all days, and of that one
+        assert len(times) == 4  # of the period, and of that day
 
     def test_insights_page_shows_reviewer_names_only_with_reviewer_insights_permission(
         self, lead: Callable[..., Client]
@@ -229,9 +238,10 @@ class TestPage:
     ) -> None:
         decide(User.objects.create_user("ann"), title="x", graph="<b>&")
         html = text_of(admin_client.get(PAGE))
-        assert "style=" not in html.partition("content-main")[2]
+        assert "style=" not in html.partition('id="hitl"')[2]
+        assert len(re.findall(r'class="hitl-meter"[^>]* aria-hidden="true"', html)) == 6
         drawn = re.findall(r"<svg[^>]*role=\"img\".*?</svg>", html, re.S)
-        assert len(drawn) == 2 + 6 + 1 + 1
+        assert len(drawn) == 2 + 1
         for one in drawn:
             (names,) = re.findall(r'aria-labelledby="([^"]+)"', one)
             assert all(f'id="{name}"' in one for name in names.split())
@@ -249,18 +259,97 @@ class TestPage:
         assert [row.agreement.text for row in page.context["graphs"]] == ["2 of 3 (67 %)"]
         assert [row.agreement.text for row in page.context["reviewers"]] == ["2 of 3 (67 %)"]
 
+    @pytest.mark.parametrize(
+        ("query", "unit", "second_row"),
+        [("days=7", "day", "2026"), ("days=90", "week", " – "), ("days=365", "month", " – ")],
+    )
+    def test_insights_page_of_each_offered_period_has_plots_and_tables_of_its_unit(
+        self, query: str, unit: str, second_row: str, admin_client: Client
+    ) -> None:
+        decide(None, days=0.01)
+        page = admin_client.get(f"{PAGE}?{query}")
+        (offered,) = [label for label, _url, is_current in page.context["periods"] if is_current]
+        assert offered == {"7": "7 days", "90": "90 days", "365": "1 year"}[query[5:]]
+        for plot in page.context["plots"]:
+            assert plot.head[0].lower() == unit
+            assert second_row in plot.rows[1][0]
+            assert 6 <= len(plot.rows) <= 14
+        for url, text in links(page):
+            if text.isdigit():
+                assert admin_client.get(url).context["cl"].result_count == int(text), url
+
+    def test_insights_page_of_one_reviewer_has_numbers_and_links_of_their_decisions(
+        self, admin_client: Client
+    ) -> None:
+        ann, ben = (User.objects.create_user(name) for name in ("ann", "ben"))
+        for by, kind in ((ann, "approve"), (ann, "reject"), (ben, "approve"), (None, "edit")):
+            decide(by, kind)
+        make_interrupt({})
+        page = admin_client.get(f"{PAGE}?by={ann.pk}&days=90")
+        tiles = {str(one.label): one.text for one in page.context["tiles"]}
+        assert tiles == {
+            "Decided": "2",
+            "Approval rate": "50 %",
+            "Median time to decide": "1 h",
+            "90th percentile": "1 h",
+        }
+        names = {row.label.text for row in page.context["reviewers"]}
+        assert names == {"ann", "ben", "(without an account)"}
+        _graph, people = page.context["menus"]
+        assert [one["display"] for one in people.choices if one["selected"]] == ["ann"]
+        for url, text in links(page):
+            if text.isdigit():
+                assert admin_client.get(url).context["cl"].result_count == int(text), url
+        rows = rows_of(admin_client.get(page.context["csv_url"]))
+        assert [row["by"] for row in rows] == ["ann", "ann"]
+        assert "record_url" not in page.context
+
+    def test_insights_page_menus_keep_the_other_filters_and_the_period(
+        self, admin_client: Client, asked: Callable[..., Interrupt]
+    ) -> None:
+        ann = User.objects.create_superuser("ann")
+        services.decide(asked("approval").pk, "approve", by=ann)
+        page = admin_client.get(f"{PAGE}?days=7&graph=approval&by={ann.pk}")
+        graphs, people = page.context["menus"]
+        assert [one["query_string"] for one in graphs.choices] == [
+            f"?days=7&by={ann.pk}", f"?days=7&graph=approval&by={ann.pk}",
+        ]  # fmt: skip
+        assert people.choices[0]["query_string"] == "?days=7&graph=approval"
+        assert page.context["periods"][2][1] == f"?days=90&graph=approval&by={ann.pk}"
+        page = admin_client.get(f"{PAGE}?first=2026-01-01&last=2026-01-31")
+        graphs, _people = page.context["menus"]
+        assert graphs.choices[1]["query_string"] == (
+            "?first=2026-01-01&last=2026-01-31&graph=approval"
+        )
+
+    def test_insights_page_of_one_reviewer_without_reviewer_insights_permission_returns_403(
+        self, lead: Callable[..., Client]
+    ) -> None:
+        client = lead("export_decisions")
+        for url in (PAGE, DECISIONS):
+            assert client.get(f"{url}?by=1").status_code == 403
+
+    def test_insights_page_without_decisions_shows_dashes_and_no_reviewers(
+        self, admin_client: Client
+    ) -> None:
+        page = admin_client.get(PAGE)
+        assert [one.text for one in page.context["tiles"]] == ["0", "0", "–", "–", "–", "0"]
+        assert "No decisions in this period." in text_of(page)
+        assert "By reviewer" not in text_of(page)
+
 
 class TestPlots:
     def test_line_chart_has_a_gap_at_missing_values(self) -> None:
         svg = plots.draw_lines("x", "t", "d", "abcd", [plots.Series("s", [1, 2, None, 4])])
-        assert svg.count("<circle") == 1
-        assert len(re.findall(r'<path d="M', svg)) == 1
+        assert svg.count("hitl-dot") == 1
+        assert len(re.findall(r'<path class="a" d="M', svg)) == 1
 
     @pytest.mark.parametrize("largest", [0, 1, 3, 9, 10, 99, 12345, 0.2])
     def test_line_chart_axis_has_two_to_six_levels_up_to_the_maximum(self, largest: float) -> None:
         svg = plots.draw_lines("x", "t", "d", ["a", "b"], [plots.Series("s", [0, largest])])
-        levels = re.findall(r'text-anchor="end">([\d.]+)<', svg)
-        assert 2 <= len(levels) <= 6
+        levels = re.findall(r'class="hitl-level"[^>]*>([\d.]+)<', svg)
+        assert 2 <= len(levels) <= 4
+        assert float(levels[0]) == 0
         assert float(levels[-1]) >= largest
 
     @pytest.mark.parametrize("places", [1, 2, 3, 4, 30, 366])
@@ -273,11 +362,23 @@ class TestPlots:
         assert len(found) == len(set(found)) == min(places, plots.NAMES)
         assert (found[0], found[-1]) == (names[0], names[-1])
 
+    def test_line_chart_of_times_has_levels_in_one_unit_each(self, admin_client: Client) -> None:
+        decide(None)
+        Interrupt.objects.update(created_at=timezone.now() - timedelta(days=2, hours=4))
+        times = admin_client.get(PAGE).context["plots"][1].svg
+        assert re.findall(r'class="hitl-level"[^>]*>([^<]+)<', times) == [
+            "0",
+            "12 h",
+            "1 d",
+            "1.5 d",
+        ]
+
     @pytest.mark.parametrize(
         ("seconds", "words"),
-        [(None, "–"), (0, "0 s"), (59, "59 s"), (60, "1 min"), (5400, "1.5 h"), (129600, "1.5 d")],
-    )
-    def test_describe_seconds_formats_duration_in_a_single_unit(
+        [(None, "–"), (0, "0 s"), (59, "59 s"), (60, "1 min"), (3570, "1 h"), (5400, "1 h 30 min"),
+         (86399, "1 d"), (129600, "1 d 12 h"), (86400 * 2 + 60, "2 d")],
+    )  # fmt: skip
+    def test_describe_seconds_formats_duration_in_at_most_two_units(
         self, seconds: float | None, words: str
     ) -> None:
         assert reports_page.describe_seconds(seconds) == words

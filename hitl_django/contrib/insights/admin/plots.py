@@ -1,23 +1,29 @@
-"""Plots as SVG: lines over days, and stacked bars.
+"""Plots as SVG: lines over time, and bars that are divided into parts.
 
 Elements have classes but no styles, so the page's stylesheet sets the colours for light and dark
-themes. Lines also differ in their dashes. A table next to each plot contains the same numbers.
+themes. The drawing is as wide as the page allows: positions across are percentages, so texts keep
+their size. Lines also differ in their dashes. A table next to each plot contains the same numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.utils.html import format_html, format_html_join
 
-#: Size in units of the drawing. The page scales the drawing.
-WIDTH, HEIGHT = 400, 190
-LEFT, RIGHT, TOP, BOTTOM = 44, 8, 10, 24
+#: Height of the drawing in pixels, and the margins. The left one is a padding of the stylesheet.
+HEIGHT = 170
+LEFT, TOP, BOTTOM = 52, 12, 34
+#: Number of units across, which the page stretches.
+WIDTH = 1000
 #: Maximum numbers of grid lines and of labels.
-LEVELS, NAMES = 4, 4
+LEVELS, NAMES = 3, 4
+
+#: Attribute of a bar that repeats a number beside it.
+HIDDEN = format_html('aria-hidden="{}"', "true")
 
 Point = tuple[float, float]
 
@@ -26,11 +32,13 @@ Point = tuple[float, float]
 class Series:
     """A line with a name and one value per place.
 
-    None leaves a gap.
+    None leaves a gap. The area below a filled line is coloured.
     """
 
     name: Any
     values: Sequence[float | None]
+    css: str = "a"
+    is_filled: bool = False
 
 
 def draw_lines(
@@ -43,7 +51,7 @@ def draw_lines(
     describe_level: Callable[[float], Any] = str,
     steps: Sequence[float] = (),
 ) -> str:
-    """Return a line plot over places, such as days.
+    """Return a line plot over places, such as days. The scale begins at zero.
 
     ``describe_level`` formats the value of a grid line. ``steps`` are the allowed distances between
     grid lines. Distances larger than the largest step are round numbers.
@@ -53,46 +61,50 @@ def draw_lines(
     top = max(step, math.ceil(largest / step) * step)
 
     def place(index: int, value: float) -> Point:
-        across = (WIDTH - LEFT - RIGHT) * (index / max(1, len(places) - 1))
-        return LEFT + across, TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top)
+        height = HEIGHT - TOP - BOTTOM
+        return WIDTH * index / max(1, len(places) - 1), TOP + height * (1 - value / top)
 
-    levels = [step * n for n in range(round(top / step) + 1)]
-    parts = [
-        *(_draw_level(place(0, level)[1], describe_level(level)) for level in levels),
-        *_draw_names(places, place),
-        *(_draw_series(number, one, place) for number, one in enumerate(series)),
-    ]
-    return _draw(ident, (WIDTH, HEIGHT), parts, title=title, desc=description)
-
-
-def draw_shares(ident: str, title: Any, shares: Sequence[tuple[str, int]]) -> str:
-    """Return a bar that is divided in proportion to the counts.
-
-    Each part has its own class.
-    """
-    total, parts, x = sum(count for _name, count in shares), [], 0.0
-    for name, count in shares:
-        width = 100 * count / total if total else 0
-        if count:
-            bar = '<rect class="hitl-share hitl-share-{}" x="{}" y="0" width="{}" height="10"/>'
-            parts.append(format_html(bar, name, _format(x), _format(width)))
-        x += width
-    return _draw(ident, (100, 10), parts, fit="none", title=title)
-
-
-def _draw(
-    ident: str, size: tuple[int, int], parts: Sequence[str], fit: str = "xMidYMid", **words: Any
-) -> str:
-    named = [(tag, f"{ident}-{tag}", text) for tag, text in words.items()]
+    levels = [(place(0, step * n)[1], step * n) for n in range(round(top / step) + 1)]
+    lines = [part for one in series for part in _draw_series(one, place)]
     return format_html(
-        '<svg xmlns="http://www.w3.org/2000/svg" class="hitl-plot" role="img" viewBox="0 0 {} {}"'
-        ' preserveAspectRatio="{}" aria-labelledby="{}">{}{}</svg>',
-        *size,
-        fit,
-        " ".join(key for _tag, key, _text in named),
-        format_html_join("", '<{0} id="{1}">{2}</{0}>', named),
-        _join(parts),
+        '<svg class="hitl-plot hitl-lines" role="img" height="{}" aria-labelledby="{}">{}{}'
+        '<svg viewBox="0 0 {} {}" width="100%" height="{}" preserveAspectRatio="none">{}</svg>'
+        "{}</svg>",
+        HEIGHT,
+        f"{ident}-title {ident}-desc",
+        _name(ident, title=title, desc=description),
+        _join(_draw_level(y, describe_level(level)) for y, level in levels),
+        WIDTH,
+        HEIGHT,
+        HEIGHT,
+        _join(lines),
+        _join(_draw_names(places)),
     )
+
+
+def draw_bar(parts: Sequence[tuple[str, float]], ident: str = "", title: Any = "") -> str:
+    """Return a bar that is divided into parts, each with its class and its share in percent.
+
+    A bar without a title is hidden from screen readers.
+    """
+    drawn, x = [], 0.0
+    for css, share in parts:
+        if share:
+            rect = '<rect class="{}" x="{}" width="{}" height="8"/>'
+            drawn.append(format_html(rect, css, _format(x), _format(share)))
+        x += share
+    named = format_html('role="img" aria-labelledby="{}-title"', ident) if title else HIDDEN
+    return format_html(
+        '<svg class="hitl-meter" viewBox="0 0 100 8" preserveAspectRatio="none" {}>{}{}</svg>',
+        named,
+        _name(ident, title=title) if title else "",
+        _join(drawn),
+    )
+
+
+def _name(ident: str, **words: Any) -> str:
+    named = [(tag, f"{ident}-{tag}", text) for tag, text in words.items()]
+    return format_html_join("", '<{0} id="{1}">{2}</{0}>', named)
 
 
 def _choose_step(largest: float, steps: Sequence[float]) -> float:
@@ -106,32 +118,30 @@ def _choose_step(largest: float, steps: Sequence[float]) -> float:
 
 def _draw_level(y: float, label: Any) -> str:
     return format_html(
-        '<path class="hitl-level" d="M{} {}H{}"/>'
-        '<text class="hitl-scale" x="{}" y="{}" text-anchor="end">{}</text>',
-        LEFT,
+        '<line class="g" x1="0" x2="100%" y1="{0}" y2="{0}"/>'
+        '<text class="hitl-level" x="{1}" y="{2}">{3}</text>',
         _format(y),
-        WIDTH - RIGHT,
-        LEFT - 6,
+        -LEFT,
         _format(y + 4),
         label,
     )
 
 
-def _draw_names(places: Sequence[Any], place: Callable[[int, float], Point]) -> Iterator[str]:
+def _draw_names(places: Sequence[Any]) -> Iterator[str]:
     last = len(places) - 1
     shown = sorted({round(last * n / (NAMES - 1)) for n in range(NAMES)}) if last > 0 else [0]
     for index in shown:
         yield format_html(
-            '<text class="hitl-scale" x="{}" y="{}" text-anchor="{}">{}</text>',
-            _format(place(index, 0)[0]),
-            HEIGHT - 7,
+            '<text x="{}%" y="{}" text-anchor="{}">{}</text>',
+            _format(100 * index / max(1, last)),
+            HEIGHT - 12,
             "start" if index == 0 else "end" if index == last else "middle",
             places[index],
         )
 
 
-def _draw_series(number: int, series: Series, place: Callable[[int, float], Point]) -> str:
-    """Draw a line.
+def _draw_series(series: Series, place: Callable[[int, float], Point]) -> Iterator[str]:
+    """Yield the parts of a line.
 
     The line is interrupted at a gap. A single value is drawn as a dot.
     """
@@ -141,18 +151,21 @@ def _draw_series(number: int, series: Series, place: Callable[[int, float], Poin
             runs.append([])
         else:
             runs[-1].append(place(index, value))
-    drawn = []
+    floor = _format(place(0, 0)[1])
     for run in filter(None, runs):
+        path = "L".join(f"{_format(x)} {_format(y)}" for x, y in run)
         if len(run) == 1:
-            dot = '<circle class="hitl-dot" cx="{}" cy="{}" r="2.5"/>'
-            drawn.append(format_html(dot, *map(_format, run[0])))
-        else:
-            path = "L".join(f"{_format(x)} {_format(y)}" for x, y in run)
-            drawn.append(format_html('<path d="M{}"/>', path))
-    return format_html('<g class="hitl-series hitl-series-{}">{}</g>', number, _join(drawn))
+            # A line without a length: a circle would be stretched with the drawing.
+            yield format_html('<path class="{} hitl-dot" d="M{}h0"/>', series.css, path)
+            continue
+        if series.is_filled:
+            start, end = _format(run[0][0]), _format(run[-1][0])
+            fill = '<path class="f{0}" d="M{1}L{2} {3}L{4} {3}Z"/>'
+            yield format_html(fill, series.css, path, end, floor, start)
+        yield format_html('<path class="{}" d="M{}"/>', series.css, path)
 
 
-def _join(parts: Sequence[str]) -> str:
+def _join(parts: Iterable[str]) -> str:
     return format_html_join("", "{}", ((part,) for part in parts))
 
 

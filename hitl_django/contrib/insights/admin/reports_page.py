@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import date, timedelta
 from itertools import pairwise
 from operator import attrgetter
@@ -17,12 +17,15 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 from django.utils.formats import date_format, localize
+from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from hitl_django import services
 from hitl_django.admin.base import ReadOnlyAdmin, View, name_graph
 from hitl_django.admin.display.list_filters import ReviewerFilter
+from hitl_django.admin.display.short_times import format_since
+from hitl_django.admin.queue.queue_rows import get_letters
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
@@ -35,14 +38,14 @@ from hitl_django.services.reviews.periods import MAX_DAYS, Period, start_of_day
 
 from ..exports import ExportedDecision, export_decisions
 from ..models import SpotCheck
-from ..reports import AGES, AgeBucket, DecisionCounts, ReviewReport, review_report
+from ..reports import AGES, AgeBucket, DecisionCounts, ReviewReport, TimeBucket, review_report
 from . import plots
 from .csv_download import stream_csv
 
 logger = logging.getLogger("hitl_django")
 
-#: Default number of days.
-USUAL = 30
+#: Numbers of days that the page offers, and the default.
+PERIODS, USUAL = (7, 30, 90, 365), 30
 MINUTE, HOUR, DAY = 60, 3600, 86400
 #: Distances between grid lines of a plot of times.
 TIME_STEPS = (
@@ -51,22 +54,34 @@ TIME_STEPS = (
     *(DAY * n for n in (1, 2, 7, 14, 30, 90, 365)),
 )
 
+#: The decision types that count as approvals, as a parameter of links.
+APPROVALS = ",".join(name for name, row in DECISION_TYPES.items() if row.is_approval)
+#: Age buckets from this one on are highlighted.
+OLD = 3
+
 #: Each form copies its fields, so forms can share this one.
-_DAY = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
+_DAY = forms.DateInput(attrs={"type": "date", "class": "hitl-input"}, format="%Y-%m-%d")
 
 
 class ReportFilterForm(forms.Form):
-    """Form for the period and the graph."""
+    """Form for the period, the graph and the reviewer.
+
+    ``days`` selects a period up to today, unless ``first`` and ``last`` are given.
+    """
 
     first = forms.DateField(label=gettext_lazy("From"), widget=_DAY)
     last = forms.DateField(label=gettext_lazy("To"), widget=_DAY)
-    graph = forms.ChoiceField(label=gettext_lazy("Graph"), required=False)
+    graph = forms.ChoiceField(required=False)
+    by = forms.CharField(required=False, max_length=100)
 
     def __init__(self, data: Mapping[str, Any], graphs: Sequence[str]) -> None:
         today = to_local(timezone.now()).date()
-        usual = {"first": today - timedelta(USUAL - 1), "last": today, "graph": ""}
-        given = {name: data.get(name) or value for name, value in usual.items()}
-        super().__init__(given, auto_id="figures-%s", use_required_attribute=False)
+        given = {name: data[name] for name in ("first", "last", "graph", "by") if data.get(name)}
+        found = [n for n in PERIODS if str(n) == data.get("days")] or [USUAL]
+        #: The selected number of days, or None if the days are given.
+        self.days = None if "first" in given or "last" in given else found[0]
+        usual = {"first": today - timedelta(found[0] - 1), "last": today}
+        super().__init__({**usual, **given}, auto_id="figures-%s", use_required_attribute=False)
         choice: Any = self.fields["graph"]
         choice.choices = [("", _("All")), *((name, name_graph(name)) for name in graphs)]
 
@@ -83,6 +98,24 @@ class ReportFilterForm(forms.Form):
                 self.add_error("last", words % {"n": MAX_DAYS - 1})
         return cleaned
 
+    @property
+    def narrowed(self) -> dict[str, str | None]:
+        """The selected graph and reviewer, as arguments of reports."""
+        cleaned = self.cleaned_data
+        return {"graph": cleaned["graph"] or None, "reviewer": cleaned["by"] or None}
+
+    def link(self, **changed: Any) -> str:
+        """Return the query string of the page with changed parameters."""
+        given = self.cleaned_data if self.is_valid() else {}
+        kept: dict[str, Any] = {"days": self.days} if self.days else {}
+        if given and not self.days:
+            kept |= {name: given[name].isoformat() for name in ("first", "last")}
+        kept |= {name: given.get(name) for name in ("graph", "by")}
+        if "days" in changed:
+            kept |= {"first": None, "last": None}
+        query = {name: value for name, value in {**kept, **changed}.items() if value}
+        return f"?{urlencode(query)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -91,29 +124,56 @@ class Figure:
     label: Any
     text: str
     url: str = ""
+    detail: str = ""
     is_late: bool = False
+
+    @property
+    def html(self) -> str:
+        """The text with its units, such as "h" and "min", in a smaller font."""
+        pairs = self.text.split(" ")
+        return format_html_join(
+            " ",
+            "{}",
+            (
+                (format_html("<small>{}</small>", word) if number % 2 else word,)
+                for number, word in enumerate(pairs)
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot with its legend and a table of its numbers."""
+    """A plot with its legend and a table of its numbers.
+
+    The legend has the class of each line and its name.
+    """
 
     ident: str
     title: Any
     svg: str
-    legend: Sequence[Any]
+    legend: Sequence[tuple[str, Any]]
     head: Sequence[Any]
-    rows: Sequence[tuple[Figure, Sequence[Figure]]]
+    rows: Sequence[tuple[str, Sequence[Figure]]]
 
 
 @dataclass(frozen=True, slots=True)
 class ShareRow:
-    """Decisions by type and the agreement in spot checks, for a graph or a reviewer."""
+    """The decisions and times of a graph or a reviewer."""
 
     label: Figure
     bar: str
     figures: Sequence[Figure]
     agreement: Figure
+    letters: str = ""
+    is_own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FilterMenu:
+    """A menu of links, each of which selects a value."""
+
+    title: Any
+    choices: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +183,14 @@ class _Rows:
     request: HttpRequest
     period: Period
     graph: str | None
+    reviewer: str | None
 
-    def decisions(self, day: date | None = None, **narrowed: Any) -> str:
-        query = {"type__in": ",".join(DECISION_TYPES), "effective__exact": 1, **self._graph()}
-        return self._list(Decision, {**query, **self._days(day), **narrowed})
+    def decisions(self, bucket: TimeBucket | None = None, **narrowed: Any) -> str:
+        query = {"type__in": ",".join(DECISION_TYPES), "effective__exact": 1, **self._reviewer()}
+        return self._list(Decision, {**query, **self._graph(), **self._days(bucket), **narrowed})
 
-    def interrupts(self, day: date | None = None, **narrowed: Any) -> str:
-        return self._list(Interrupt, {**self._graph(), **self._days(day), **narrowed})
+    def interrupts(self, bucket: TimeBucket | None = None, **narrowed: Any) -> str:
+        return self._list(Interrupt, {**self._graph(), **self._days(bucket), **narrowed})
 
     def still_waiting(self) -> str:
         return self._list(Interrupt, {"status__exact": "pending", **self._graph()})
@@ -143,21 +204,24 @@ class _Rows:
         return self._list(ReviewItem, {"show": "overdue", **self._graph()})
 
     def spot_checks(self, **narrowed: Any) -> str:
-        query = {"result": "given", **self._graph(), **self._days(None)}
+        query = {"result": "given", **self._graph(), **self._reviewer(), **self._days(None)}
         return self._list(SpotCheck, {**query, **narrowed})
 
     def download(self, url: str) -> str:
         days = {"first": self.period.first.isoformat(), "last": self.period.last.isoformat()}
-        return f"{url}?{urlencode({**days, **self._graph()})}"
+        return f"{url}?{urlencode({**days, **self._graph(), **self._reviewer()})}"
 
     def _graph(self) -> dict[str, str]:
         return {"graph": self.graph} if self.graph else {}
 
-    def _days(self, day: date | None) -> dict[str, str]:
-        first, last = (day, day) if day is not None else (self.period.first, self.period.last)
+    def _reviewer(self) -> dict[str, str]:
+        return {"by": self.reviewer} if self.reviewer else {}
+
+    def _days(self, bucket: TimeBucket | None) -> dict[str, str]:
+        span = self.period if bucket is None else bucket
         return {
-            "created_at__gte": start_of_day(first).isoformat(),
-            "created_at__lt": start_of_day(last + timedelta(1)).isoformat(),
+            "created_at__gte": start_of_day(span.first).isoformat(),
+            "created_at__lt": start_of_day(span.last + timedelta(1)).isoformat(),
         }
 
     def _list(self, model: Any, query: Mapping[str, Any]) -> str:
@@ -179,15 +243,17 @@ class ReportPages(ReadOnlyAdmin):
     def reports_view(self, request: HttpRequest) -> HttpResponse:
         """Show the statistics of a period."""
         form = self._read_form(request)
-        context: dict[str, Any] = {"form": form, "title": _("Insights")}
+        context: dict[str, Any] = {"form": form, "title": _("Insights"), "periods": _offer(form)}
         if form.is_valid():
-            period, graph = form.cleaned_data["period"], form.cleaned_data["graph"] or None
-            figures = review_report(request.user, period, graph=graph)
-            rows = _Rows(request, period, graph)
-            context |= _lay_out(figures, rows)
+            period = form.cleaned_data["period"]
+            figures = review_report(request.user, period, **form.narrowed)
+            rows = _Rows(request, period, **form.narrowed)
+            context |= _lay_out(figures, rows, request.user)
+            context |= {"menus": _list_menus(form, figures)}
             if get_policy().may_export(request.user):
                 context["csv_url"] = rows.download(self.url("csv", request))
-                if services.may_view_reviewer_reports(request.user):
+                # The audit log has whole threads, so it can't be limited to a reviewer.
+                if services.may_view_reviewer_reports(request.user) and not rows.reviewer:
                     context["record_url"] = rows.download(self.url("record", request))
         status = 200 if form.is_valid() else 400
         return self.page(request, _("Insights"), "reports.html", status=status, **context)
@@ -199,8 +265,12 @@ class ReportPages(ReadOnlyAdmin):
 
     def audit_csv_view(self, request: HttpRequest) -> HttpResponseBase:
         """Return the audit log of the threads with decisions in a period as CSV."""
+
+        def export(user: Any, period: Period, *, graph: str | None, **_ignored: Any) -> Any:
+            return services.export_audit_log(user, period, graph=graph)
+
         columns = [each.name for each in fields(services.ExportedEntry)]
-        return self._download(request, "record", columns, services.export_audit_log)
+        return self._download(request, "record", columns, export)
 
     def _download(
         self,
@@ -212,9 +282,9 @@ class ReportPages(ReadOnlyAdmin):
         form = self._read_form(request)
         if not form.is_valid():
             return HttpResponseRedirect(self.url("reports", request))
-        period, graph = form.cleaned_data["period"], form.cleaned_data["graph"] or None
+        period = form.cleaned_data["period"]
         try:
-            found = export(request.user, period, graph=graph)
+            found = export(request.user, period, **form.narrowed)
         except NotAllowedError as error:
             raise PermissionDenied(str(error)) from None
         logger.info(
@@ -224,44 +294,87 @@ class ReportPages(ReadOnlyAdmin):
         return stream_csv(request, file, columns, map(attrgetter(*columns), found))
 
     def _read_form(self, request: HttpRequest) -> ReportFilterForm:
-        if not self.has_view_permission(request):
+        user = request.user
+        may_narrow = not request.GET.get("by") or services.may_view_reviewer_reports(user)
+        if not self.has_view_permission(request) or not may_narrow:
             raise PermissionDenied
-        return ReportFilterForm(request.GET, services.list_graphs_with_interrupts(request.user))
+        return ReportFilterForm(request.GET, services.list_graphs_with_interrupts(user))
 
 
 def describe_seconds(seconds: float | None) -> str:
-    """Return a duration as text in one unit."""
+    """Return a duration in its largest unit and, if it isn't zero, the next smaller unit."""
     if seconds is None:
         return "–"
-    for unit, words in (
-        (DAY, _("%(n)s d")),
-        (HOUR, _("%(n)s h")),
-        (MINUTE, _("%(n)s min")),
-    ):
-        if seconds >= unit:
-            found = round(seconds / unit, 1)
-            return words % {"n": localize(int(found) if found == int(found) else found)}
-    return _("%(n)s s") % {"n": localize(round(seconds))}
+    units = ((DAY, _("%(n)s d")), (HOUR, _("%(n)s h")), (MINUTE, _("%(n)s min")))
+    if seconds < MINUTE:
+        return _("%(n)s s") % {"n": localize(round(seconds))}
+    step = HOUR if seconds >= DAY else MINUTE
+    left, words = round(seconds / step) * step, []
+    for unit, text in units:
+        if unit >= step and left >= unit:
+            words.append(text % {"n": localize(left // unit)})
+            left %= unit
+    return " ".join(words)
 
 
-def _lay_out(figures: ReviewReport, rows: _Rows) -> dict[str, Any]:
-    waiting = sum(band.count for band in figures.waiting)
-    timed = rows.decisions() if figures.median is not None else ""
-    return {
-        "tiles": [
-            Figure(_("Requests"), localize(figures.asked), rows.interrupts()),
-            Figure(_("Decided"), localize(figures.decided), rows.decisions()),
-            Figure(_("Median time to decision"), describe_seconds(figures.median), timed),
-            Figure(_("90th percentile"), describe_seconds(figures.p90), timed),
-            Figure(_("Pending now"), localize(waiting), rows.still_waiting()),
-            Figure(
-                _("Overdue now"), localize(figures.overdue), rows.overdue(), figures.overdue > 0
-            ),
+def describe_share(part: int, whole: int) -> str:
+    """Return a share as a percentage, or a dash if there is nothing to share."""
+    return _("%(n)s %%") % {"n": localize(round(100 * part / whole))} if whole else "–"
+
+
+def _offer(form: ReportFilterForm) -> list[tuple[Any, str, bool]]:
+    """Return the label and link of each period, and whether it is selected."""
+    return [
+        (
+            _("1 year") if days == 365 else _("%(n)d days") % {"n": days},
+            form.link(days=days),
+            form.days == days,
+        )
+        for days in PERIODS
+    ]
+
+
+def _list_menus(form: ReportFilterForm, figures: ReviewReport) -> list[FilterMenu]:
+    graphs: Any = form.fields["graph"]
+    menus = [_make_menu(form, "graph", _("Graph"), graphs.choices)]
+    if figures.reviewers is not None:
+        people = [(_get_key(one), _name_reviewer(one)) for one in figures.reviewers]
+        chosen = form.cleaned_data["by"]
+        if chosen and chosen not in dict(people):
+            people.append((chosen, chosen))
+        menus.append(_make_menu(form, "by", _("Reviewer"), [("", _("All")), *people]))
+    return menus
+
+
+def _make_menu(
+    form: ReportFilterForm, name: str, title: Any, choices: Iterable[tuple[str, Any]]
+) -> FilterMenu:
+    chosen = form.cleaned_data[name]
+    return FilterMenu(
+        title,
+        [
+            {"selected": key == chosen, "query_string": form.link(**{name: key}), "display": label}
+            for key, label in choices
         ],
+    )
+
+
+def _get_key(one: DecisionCounts) -> str:
+    return ReviewerFilter.NOBODY if one.key is None else str(one.key)
+
+
+def _name_reviewer(one: DecisionCounts) -> str:
+    return escape_hidden(one.label) or _("(without an account)")
+
+
+def _lay_out(figures: ReviewReport, rows: _Rows, user: Any) -> dict[str, Any]:
+    return {
+        "tiles": list(_list_tiles(figures, rows)),
         "sample": figures.sample,
         "plots": [_plot_counts(figures, rows), _plot_times(figures, rows)],
-        "ages": _list_ages(figures.waiting, rows),
-        "types": [(one.name, one.participle) for one in DECISION_TYPES.values()],
+        "ages": [] if rows.reviewer else _list_ages(figures.waiting, rows),
+        "overdue": _make_open_figures(figures, rows)[1],
+        "types": [(_style(name), type_.participle) for name, type_ in DECISION_TYPES.items()],
         "graphs": [
             _lay_out_shares(f"graph-{n}", one, name_graph(one.key), rows, {"graph": one.key})
             for n, one in enumerate(figures.graphs)
@@ -272,100 +385,168 @@ def _lay_out(figures: ReviewReport, rows: _Rows) -> dict[str, Any]:
             _lay_out_shares(
                 f"reviewer-{n}",
                 one,
-                escape_hidden(one.label) or _("(without an account)"),
+                _name_reviewer(one),
                 rows,
-                {"by": ReviewerFilter.NOBODY if one.key is None else one.key},
+                {"by": _get_key(one)},
+                letters=get_letters(one.label) if one.key is not None else "–",
+                is_own=one.key == user.pk,
             )
             for n, one in enumerate(figures.reviewers)
         ],
     }
 
 
+def _style(decision_type: str) -> str:
+    """Return the class of a decision type's part of a bar."""
+    return f"m-{decision_type}"
+
+
+def _list_tiles(figures: ReviewReport, rows: _Rows) -> Iterator[Figure]:
+    if not rows.reviewer:
+        yield Figure(_("Requests"), localize(figures.asked), rows.interrupts())
+    late = _("%(n)s late") % {"n": localize(figures.late)} if figures.late else ""
+    yield Figure(_("Decided"), localize(figures.decided), rows.decisions(), late)
+    edited = describe_share(figures.count_type("edit"), figures.decided)
+    yield Figure(
+        _("Approval rate"),
+        describe_share(figures.approved, figures.decided),
+        rows.decisions(type__in=APPROVALS) if figures.approved else "",
+        _("%(share)s with changes") % {"share": edited} if figures.approved else "",
+    )
+    timed = rows.decisions() if figures.median is not None else ""
+    yield Figure(_("Median time to decide"), describe_seconds(figures.median), timed)
+    yield Figure(_("90th percentile"), describe_seconds(figures.p90), timed)
+    if figures.checked:
+        agreed = describe_share(figures.agreed, figures.checked)
+        words = ngettext("%(n)d spot check", "%(n)d spot checks", figures.checked)
+        detail = words % {"n": figures.checked}
+        yield Figure(_("Spot checks agree"), agreed, rows.spot_checks(), detail)
+    if not rows.reviewer:
+        waiting, overdue = _make_open_figures(figures, rows)
+        detail = ""
+        if figures.oldest is not None:
+            age = format_since(figures.oldest)
+            detail = _("Oldest: %(age)s") % {"age": age}
+        if figures.overdue:
+            yield replace(waiting, detail=overdue.text, is_late=True)
+        else:
+            yield replace(waiting, detail=detail)
+
+
+def _make_open_figures(figures: ReviewReport, rows: _Rows) -> tuple[Figure, Figure]:
+    count = sum(band.count for band in figures.waiting)
+    overdue = _("%(n)s overdue") % {"n": localize(figures.overdue)} if figures.overdue else ""
+    return (
+        Figure(_("Open now"), localize(count), rows.still_waiting()),
+        Figure(_("Overdue now"), overdue, rows.overdue(), is_late=True),
+    )
+
+
+def _describe_start(first: date, unit: str) -> str:
+    # Translators: The format of a month of a year, and of a day of a month, in Django's syntax.
+    return date_format(first, _("M Y") if unit == "month" else _("j M"))
+
+
+def _describe_bucket(bucket: TimeBucket) -> str:
+    first, last = (date_format(day, "SHORT_DATE_FORMAT") for day in (bucket.first, bucket.last))
+    return first if bucket.first == bucket.last else f"{first} – {last}"
+
+
 def _plot_counts(figures: ReviewReport, rows: _Rows) -> Plot:
-    names = _("Requests"), _("Decided")
+    titles = {
+        "day": _("Requests and decisions per day"),
+        "week": _("Requests and decisions per week"),
+        "month": _("Requests and decisions per month"),
+    }
     description = _("%(asked)s requested, %(decided)s decided in total.") % {
         "asked": localize(figures.asked),
         "decided": localize(figures.decided),
     }
-    values = [day.asked for day in figures.days], [day.decided for day in figures.days]
-    title = _("Requests and decisions per day")
-    return Plot(
-        "counts",
-        title,
-        _draw("counts", title, description, figures, names, values, describe_level=_describe_count),
-        names,
-        (_("Day"), *names),
-        [
-            (
-                Figure("", date_format(day.day, "SHORT_DATE_FORMAT")),
-                (
-                    Figure(names[0], localize(day.asked), rows.interrupts(day.day)),
-                    Figure(names[1], localize(day.decided), rows.decisions(day.day)),
-                ),
-            )
-            for day in figures.days
-        ],
-    )
+    decided, asked = _("Decided"), _("Requests")
+    buckets = figures.buckets
+    series = [
+        plots.Series(decided, [bucket.decided for bucket in buckets], "a", is_filled=True),
+        plots.Series(asked, [bucket.asked for bucket in buckets], "b"),
+    ]
+    table: list[Sequence[Figure]] = [
+        (
+            Figure(decided, localize(bucket.decided), rows.decisions(bucket)),
+            Figure(asked, localize(bucket.asked), rows.interrupts(bucket)),
+        )
+        for bucket in buckets
+    ]
+    if rows.reviewer:  # Requests have no reviewer.
+        titles = {
+            "day": _("Decisions per day"),
+            "week": _("Decisions per week"),
+            "month": _("Decisions per month"),
+        }
+        series, table = series[:1], [row[:1] for row in table]
+        words = _("%(decided)s decided in total.")
+        description = words % {"decided": localize(figures.decided)}
+    return _plot(
+        "counts", titles[figures.unit], description, figures, series, table,
+        describe_level=lambda value: localize(round(value)),
+    )  # fmt: skip
 
 
 def _plot_times(figures: ReviewReport, rows: _Rows) -> Plot:
-    names = _("Median"), _("90th percentile")
     times = {"median": describe_seconds(figures.median), "p90": describe_seconds(figures.p90)}
     description = _("Of all: median %(median)s, 90th percentile %(p90)s.") % times
-    values = [day.median for day in figures.days], [day.p90 for day in figures.days]
-    title = _("Time to decision")
-    return Plot(
-        "times",
-        title,
-        _draw(
-            "times",
-            title,
-            description,
-            figures,
-            names,
-            values,
-            describe_level=describe_seconds,
-            steps=TIME_STEPS,
-        ),
-        names,
-        (_("Day"), *names),
+    names = _("Median"), _("90th percentile")
+    buckets = figures.buckets
+    values = [bucket.median for bucket in buckets], [bucket.p90 for bucket in buckets]
+    series = [plots.Series(*one) for one in zip(names, values, ("a", "b"), strict=True)]
+    table = [
         [
-            (
-                Figure("", date_format(day.day, "SHORT_DATE_FORMAT")),
-                [
-                    Figure(
-                        name,
-                        describe_seconds(time),
-                        rows.decisions(day.day) if time is not None else "",
-                    )
-                    for name, time in zip(names, (day.median, day.p90), strict=True)
-                ],
+            Figure(
+                name,
+                describe_seconds(time),
+                rows.decisions(bucket) if time is not None else "",
             )
-            for day in figures.days
-        ],
-    )
+            for name, time in zip(names, (bucket.median, bucket.p90), strict=True)
+        ]
+        for bucket in buckets
+    ]
+    return _plot(
+        "times", _("Time to decide"), description, figures, series, table,
+        describe_level=_describe_time_level, steps=TIME_STEPS,
+    )  # fmt: skip
 
 
-def _draw(
+def _describe_time_level(seconds: float) -> str:
+    """Return a short text for a level, in one unit with a decimal."""
+    if seconds < HOUR:
+        return describe_seconds(seconds) if seconds else "0"
+    unit, text = (DAY, _("%(n)s d")) if seconds >= DAY else (HOUR, _("%(n)s h"))
+    number = seconds / unit
+    return text % {"n": localize(int(number) if number.is_integer() else round(number, 1))}
+
+
+def _plot(
     ident: str,
     title: Any,
     description: Any,
     figures: ReviewReport,
-    names: Sequence[Any],
-    values: Sequence[Sequence[float | None]],
+    series: Sequence[plots.Series],
+    table: Sequence[Sequence[Figure]],
     **options: Any,
-) -> str:
-    days = [date_format(day.day, "SHORT_DATE_FORMAT") for day in figures.days]
-    series = [plots.Series(*one) for one in zip(names, values, strict=True)]
-    return plots.draw_lines(ident, title, description, days, series, **options)
-
-
-def _describe_count(value: float) -> str:
-    return localize(round(value))
+) -> Plot:
+    unit, buckets = figures.unit, figures.buckets
+    places = [_describe_start(bucket.first, unit) for bucket in buckets]
+    units = {"day": _("Day"), "week": _("Week"), "month": _("Month")}
+    return Plot(
+        ident,
+        title,
+        plots.draw_lines(ident, title, description, places, series, **options),
+        [(one.css, one.name) for one in series],
+        (units[unit], *(one.name for one in series)),
+        list(zip(map(_describe_bucket, buckets), table, strict=True)),
+    )
 
 
 def _list_ages(bands: Sequence[AgeBucket], rows: _Rows) -> list[tuple[Figure, str]]:
-    """Return the age buckets, each with the width of its bar relative to the largest."""
+    """Return the age buckets, each with a bar relative to the largest."""
     most = max((band.count for band in bands), default=0)
     ages = [describe_seconds(age.total_seconds()) for age in AGES]
     labels = [
@@ -375,40 +556,41 @@ def _list_ages(bands: Sequence[AgeBucket], rows: _Rows) -> list[tuple[Figure, st
     ]
     found = []
     for n, (band, label) in enumerate(zip(bands, labels, strict=True)):
-        figure = Figure(label, localize(band.count), rows.waiting(band))
-        bar = plots.draw_shares(
-            f"age-{n}",
-            f"{label}: {figure.text}",
-            [("waiting", band.count), ("", most - band.count)],
-        )
-        found.append((figure, bar))
+        share = 100 * band.count / most if most else 0
+        bar = plots.draw_bar([("m-w" if n >= OLD else "m-a", share)])
+        found.append((Figure(label, localize(band.count), rows.waiting(band)), bar))
     return found
 
 
 def _lay_out_shares(
-    ident: str, shares: DecisionCounts, label: str, rows: _Rows, narrowed: dict[str, Any]
+    ident: str,
+    shares: DecisionCounts,
+    label: str,
+    rows: _Rows,
+    narrowed: dict[str, Any],
+    **person: Any,
 ) -> ShareRow:
+    counts = {name: count for name, count in shares.counts.items() if count}
     words = [
-        f"{DECISION_TYPES[name].participle}: {localize(count)}"
-        for name, count in shares.counts.items()
-        if count
+        f"{DECISION_TYPES[name].participle}: {localize(count)}" for name, count in counts.items()
     ]
+    parts = [(_style(name), 100 * count / shares.total) for name, count in counts.items()]
     agreement = Figure("", "–")
     if shares.checked:
         share = round(100 * shares.agreed / shares.checked)
         texts = {"n": shares.agreed, "of": shares.checked, "share": share}
         text = _("%(n)d of %(of)d (%(share)d %%)") % texts
-        agreement = Figure(_("Approvals"), text, rows.spot_checks(**narrowed))
+        agreement = Figure(_("Spot checks agree"), text, rows.spot_checks(**narrowed))
+    approved = rows.decisions(**narrowed, type__in=APPROVALS) if shares.approved else ""
     return ShareRow(
         Figure("", label, rows.decisions(**narrowed)),
-        plots.draw_shares(ident, ", ".join(words), list(shares.counts.items())),
+        plots.draw_bar(parts, ident, ", ".join(words)),
         [
-            Figure(
-                DECISION_TYPES[name].participle,
-                localize(count),
-                rows.decisions(**narrowed, type__in=name) if count else "",
-            )
-            for name, count in shares.counts.items()
+            Figure(_("Decided"), localize(shares.total), rows.decisions(**narrowed)),
+            Figure(_("Approval rate"), describe_share(shares.approved, shares.total), approved),
+            Figure(_("Median"), describe_seconds(shares.median)),
+            Figure(_("90th percentile"), describe_seconds(shares.p90)),
         ],
         agreement,
+        **person,
     )
