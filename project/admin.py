@@ -8,6 +8,10 @@ from hitl_django.admin import SubjectReviews
 
 from .models import Customer
 
+admin.site.site_header = "Fernweh Supply"
+admin.site.site_title = "Fernweh Supply"
+admin.site.index_title = "Overview"
+
 
 @admin.register(Customer)
 class CustomerAdmin(SubjectReviews, admin.ModelAdmin):

@@ -11,7 +11,14 @@ from django.contrib.auth.models import Group, Permission
 PASSWORD = "demo"
 
 #: Apps whose permissions the groups can have.
-LABELS = ("hitl_django", "hitl_links", "hitl_webhooks", "project")
+LABELS = (
+    "hitl_django",
+    "hitl_insights",
+    "hitl_links",
+    "hitl_schedules",
+    "hitl_webhooks",
+    "project",
+)
 VIEW = (
     "view_auditentry",
     "view_customer",
@@ -21,40 +28,67 @@ VIEW = (
     "view_run",
     "view_thread",
 )
-REVIEW = (*VIEW, "decide_interrupt", "link_interrupt")
+REVIEW = (*VIEW, "decide_interrupt", "link_interrupt", "view_spotcheck", "view_thread_state")
+LEAD = (
+    *REVIEW,
+    "assign_interrupt",
+    "take_over_interrupt",
+    "view_reviewer_insights",
+    "export_decisions",
+)
 OPERATE = (
     *VIEW,
     "start_run",
     "operate_run",
     "view_thread_state",
+    "view_schedule",
+    "manage_schedules",
     "view_webhookendpoint",
     "manage_webhooks",
 )
 
-GROUPS = {"Reviewers": REVIEW, "Operators": OPERATE, "Readers": VIEW}
+#: Permissions by group.
+GROUPS = {"Reviewers": REVIEW, "Leads": LEAD, "Operators": OPERATE, "Readers": VIEW}
+#: Groups without permissions, to which requests are assigned.
+TEAMS = ("Finance", "Platform")
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A user of the demo."""
+    """A user of the demo. A user without groups is a superuser."""
 
     username: str
     first_name: str
-    group: str | None
+    last_name: str
+    role: str
     about: str
+    groups: tuple[str, ...] = ()
 
+
+#: The groups of a reviewer.
+REVIEWERS = ("Reviewers", *TEAMS)
 
 PEOPLE = (
-    Person("admin", "Ada", None, "superuser: everything"),
-    Person("rita", "Rita", "Reviewers", "reviewer: decides"),
+    Person("admin", "Ada", "Kern", "superuser", "everything"),
+    Person(
+        "rita",
+        "Rita",
+        "Meyer",
+        "reviewer",
+        "decides requests",
+        REVIEWERS,
+    ),
     Person(
         "ravi",
         "Ravi",
-        "Reviewers",
-        "second reviewer: to see what happens when two people open the same request",
+        "Iyer",
+        "reviewer",
+        "second reviewer, to decide the same request as Rita",
+        REVIEWERS,
     ),
-    Person("olga", "Olga", "Operators", "operator: starts, retries and cancels runs"),
-    Person("vik", "Vik", "Readers", "read-only user"),
+    Person("lena", "Lena", "Roth", "team lead", "assigns, sees Insights", ("Leads", "Finance")),
+    Person("olga", "Olga", "Brandt", "operator", "starts and retries runs", ("Operators",)),
+    Person("vik", "Vik", "Larsen", "read-only user", "looks on", ("Readers",)),
 )
 
 
@@ -68,6 +102,8 @@ def create() -> None:
         group.permissions.set(
             Permission.objects.filter(content_type__app_label__in=LABELS, codename__in=codenames)
         )
+    for name in TEAMS:
+        Group.objects.get_or_create(name=name)
     for person in PEOPLE:
         _create(person)
 
@@ -78,14 +114,14 @@ def _create(person: Person) -> None:
         username=person.username,
         defaults={
             "first_name": person.first_name,
+            "last_name": person.last_name,
             "email": f"{person.username}@demo.example",
             "is_staff": True,
-            "is_superuser": person.group is None,
+            "is_superuser": not person.groups,
         },
     )
     if not new:
         return
     user.set_password(PASSWORD)
     user.save()
-    if person.group is not None:
-        user.groups.add(Group.objects.get(name=person.group))
+    user.groups.set(Group.objects.filter(name__in=person.groups))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from . import agent, newsletter, refund
+from . import agent, desk, newsletter, payment, refund
 
-__all__ = ["HAS_SUPPORT", "agent", "newsletter", "refund"]
+__all__ = ["HAS_SUPPORT", "agent", "desk", "newsletter", "payment", "refund"]
 
 #: Whether LangChain is installed, which also installs LangGraph.
 HAS_SUPPORT = find_spec("langchain") is not None

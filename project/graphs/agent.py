@@ -1,4 +1,4 @@
-"""*agent*: two concurrent tool calls, each of which needs an approval.
+"""*agent* and *travel*: concurrent tool calls, each of which needs an approval.
 
     plan ──▶ call (one task per tool call, in parallel) ──▶ report
 
@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import json
 import operator
+from datetime import timedelta
 from typing import Annotated, Any, Literal, TypedDict
 
 from django.utils.translation import gettext_lazy as _
 from pydantic import BaseModel, ConfigDict, Field
 
-from hitl_django import END, START, StateGraph, interrupt, register
+from hitl_django import END, START, ReviewPolicy, StateGraph, register, review
 from hitl_django.engine.types import Send
 
-ToolName = Literal["send_email", "book_travel", "delete_files", "update_record", "post_message"]
+ToolName = Literal[
+    "send_email", "book_travel", "delete_files", "update_record", "post_message", "issue_refund"
+]
 
 
 class ToolCall(BaseModel):
@@ -58,13 +61,23 @@ class Call(TypedDict):
     args: dict[str, Any]
 
 
+#: Titles by tool. The first title is used for which the call has all arguments.
 TITLES = {
-    "send_email": "Send an e-mail to {to}?",
-    "book_travel": "Book travel to {destination}?",
-    "delete_files": "Delete {path}?",
-    "update_record": "Change {record}?",
-    "post_message": "Post in {channel}?",
+    "send_email": ("Send email to {to}: “{subject}”", "Send email to {to}"),
+    "book_travel": (
+        "Book travel to {destination}, {dates}, {price}",
+        "Book travel to {destination}",
+    ),
+    "delete_files": ("Delete {files} files in {path}", "Delete {path}"),
+    "update_record": ("Update {record}",),
+    "post_message": ("Post “{subject}” to {channel}", "Post to {channel}"),
+    "issue_refund": ("Issue refund: order {order}, {amount}", "Issue refund: order {order}"),
 }
+#: A channel to which nothing can be posted.
+ARCHIVED = "#warehouse-old"
+#: Groups by tool to which its calls are assigned, if the group exists.
+GROUPS = {"delete_files": "Platform"}
+DUE = {"delete_files": timedelta(hours=6), "send_email": timedelta(hours=24)}
 
 
 def plan(state: Agent) -> Agent:
@@ -89,7 +102,11 @@ def call(state: Call) -> Agent:
         "tool": tool,
         "args": args,
     }
-    answer = interrupt(payload)
+    hours = args.get(
+        "offer_hours"
+    )  # Fares are valid for a few hours. Afterwards the run is parked.
+    expires = timedelta(hours=hours) if isinstance(hours, int) and hours > 0 else None
+    answer = review(payload, group=GROUPS.get(tool), due=DUE.get(tool), expires=expires)
     if answer is True:
         return {"results": [perform(tool, args)]}
     if answer is False:
@@ -100,15 +117,22 @@ def call(state: Call) -> Agent:
 
 
 def title_of(tool: str, args: dict[str, Any]) -> str:
-    """Return the title of the request, even if a required argument is missing."""
-    try:
-        return TITLES[tool].format_map(args)
-    except (KeyError, IndexError, AttributeError, ValueError):
-        return f"Call {tool}?"
+    """Return the title of the request, even if an argument is missing."""
+    for title in TITLES.get(tool, ()):
+        try:
+            return title.format_map(args)
+        except (KeyError, IndexError, AttributeError, ValueError):
+            continue
+    return f"Call {tool}"
 
 
 def perform(tool: str, args: dict[str, Any]) -> str:
-    """Return a fixed result instead of running the tool."""
+    """Return a fixed result instead of running the tool.
+
+    Posting to an archived channel fails, as an example of a failed run.
+    """
+    if tool == "post_message" and args.get("channel") == ARCHIVED:
+        raise LookupError(f"The channel {ARCHIVED} is archived.")
     return f"{tool} was called with {json.dumps(args, ensure_ascii=False, sort_keys=True)}."
 
 
@@ -117,9 +141,8 @@ def report(state: Agent) -> Agent:
     return {"report": "\n".join(state["results"])}
 
 
-@register("agent", version="1", title=_("Assistant with tools"))
-def agent() -> StateGraph:
-    """Build the graph *agent*."""
+def build() -> StateGraph:
+    """Build a graph that calls tools after their approval."""
     graph: StateGraph = StateGraph(Agent, input_schema=AgentRequest)
     graph.add_node(plan)
     graph.add_node(call)
@@ -129,3 +152,21 @@ def agent() -> StateGraph:
     graph.add_edge("call", "report")
     graph.add_edge("report", END)
     return graph
+
+
+FACTS = ["/args/size", "/args/newest", "/args/subject", "/args/record", "why"]
+
+
+@register("agent", version="1", title=_("Ops agent"), review=ReviewPolicy(facts=FACTS))
+def agent() -> StateGraph:
+    """Build the graph *agent*."""
+    return build()
+
+
+TRAVEL_FACTS = ["/args/traveller", "/args/hotel", "why"]
+
+
+@register("travel", version="1", title=_("Travel agent"), review=ReviewPolicy(facts=TRAVEL_FACTS))
+def travel() -> StateGraph:
+    """Build the graph *travel*."""
+    return build()

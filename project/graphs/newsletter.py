@@ -7,13 +7,16 @@ compose ──▶ edit ─┬─ approved ──▶ send
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Literal, TypedDict
 
 from django.utils.translation import gettext_lazy as _
 from pydantic import BaseModel, ConfigDict, Field
 
-from hitl_django import END, START, StateGraph, interrupt, register
+from hitl_django import END, START, ReviewPolicy, StateGraph, register, review
 
+#: Time in which a newsletter must be edited.
+DUE = timedelta(hours=6)
 PLACEHOLDER = re.compile(r"\[(?:TODO|XXX|NAME|LINK)\]", re.IGNORECASE)
 
 
@@ -27,6 +30,8 @@ class NewsletterRequest(BaseModel):
     draft: str = Field(min_length=1, max_length=50_000)
     limit: int = Field(default=2000, ge=50, le=50_000)
     signature: str = Field(default="", max_length=500)
+    approvals: int = Field(default=1, ge=1, le=3)
+    editor: str = Field(default="", max_length=150)
 
 
 class EditedText(BaseModel):
@@ -44,6 +49,8 @@ class Newsletter(TypedDict, total=False):
     draft: str
     limit: int
     signature: str
+    approvals: int
+    editor: str
     text: str
     approved: bool
     rounds: int
@@ -66,14 +73,22 @@ def edit(state: Newsletter) -> Newsletter:
     """
     limit = state.get("limit", 2000)
     payload = {
-        "title": f"Send “{state['subject']}” to {state['audience']}?",
+        "title": f"Send newsletter “{state['subject']}” to {state['audience']}",
         "why": "Nothing is published without a review.",
+        "length": f"{len(state['text'].split()):,} words",
         "limit": limit,
         "text": state["text"],
     }
     rounds = 1
     while True:
-        answer = interrupt(payload, response_schema=EditedText)
+        answer = review(
+            payload,
+            response_schema=EditedText,
+            quorum=state.get("approvals", 1),
+            assignee=state.get("editor") or None,
+            priority=1 if state.get("approvals", 1) > 1 else None,
+            due=DUE,
+        )
         fault = fault_of(answer.text, limit)
         if not answer.approved or fault is None:
             return {"approved": answer.approved, "text": answer.text, "rounds": rounds}
@@ -106,7 +121,10 @@ def shelve(state: Newsletter) -> Newsletter:
     return {"outcome": "Kept as a draft."}
 
 
-@register("newsletter", version="1", title=_("Newsletter"))
+REVIEW = ReviewPolicy(facts=["length", "text"])
+
+
+@register("newsletter", version="1", title=_("Newsletter"), review=REVIEW)
 def newsletter() -> StateGraph:
     """Build the graph *newsletter*."""
     graph: StateGraph = StateGraph(Newsletter, input_schema=NewsletterRequest)

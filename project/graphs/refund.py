@@ -7,13 +7,15 @@ check ─┬─ clear ──▶ pay
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Literal, TypedDict
 
 from django.utils.translation import gettext_lazy as _
 from pydantic import BaseModel, ConfigDict, Field
 
-from hitl_django import END, START, ReviewPolicy, StateGraph, interrupt, register
+from hitl_django import END, START, ReviewPolicy, StateGraph, register
 from hitl_django.contrib.insights import spot_check
+from hitl_django.review_options import review as request_review
 
 #: Number of decimal places by currency, for currencies that don't have two.
 EXPONENTS = {"CLP": 0, "ISK": 0, "JPY": 0, "KRW": 0, "VND": 0, "BHD": 3, "KWD": 3, "TND": 3}
@@ -21,6 +23,8 @@ EXPONENTS = {"CLP": 0, "ISK": 0, "JPY": 0, "KRW": 0, "VND": 0, "BHD": 3, "KWD": 
 #: Limits of payments without a review: units of any currency, and days since the purchase.
 SMALL_UNITS, SMALL_DAYS = 15, 14
 RETURN_DAYS = 30
+#: Hours in which a refund must be decided, by the lowest amount in units of any currency.
+DUE_HOURS = ((300, 5), (100, 4), (50, 24))
 
 
 class RefundRequest(BaseModel):
@@ -76,10 +80,23 @@ def money(amount: int, currency: str) -> str:
     return f"{units:,}.{rest:0{digits}} {currency}" if digits else f"{units:,} {currency}"
 
 
+def units_of(state: Refund) -> int:
+    """Return the amount without decimals."""
+    return state["amount"] // 10 ** EXPONENTS.get(state["currency"], 2)
+
+
+def due_in(state: Refund) -> timedelta | None:
+    """Return the time in which the refund must be decided, or None for a small amount."""
+    units = units_of(state)
+    if EXPONENTS.get(state["currency"]) == 0:
+        units //= 100  # Units of these currencies are worth about as much as a cent.
+    return next((timedelta(hours=hours) for least, hours in DUE_HOURS if units >= least), None)
+
+
 def check(state: Refund) -> Refund:
     """Store the reasons for a review, if there are any."""
     doubts = []
-    units = state["amount"] // 10 ** EXPONENTS.get(state["currency"], 2)
+    units = units_of(state)
     days, earlier = state["days_since_purchase"], state.get("earlier_refunds", 0)
     if units > SMALL_UNITS:
         doubts.append("the amount is above the automatic limit")
@@ -103,9 +120,9 @@ def review(state: Refund) -> Refund:
     """Request a decision, an amount and a note."""
     shown = money(state["amount"], state["currency"])
     doubts = state["doubts"]
-    decision = interrupt(
+    decision = request_review(
         {
-            "title": f"Refund {shown} to {state['customer']}?",
+            "title": f"Refund {shown} to {state['customer']}",
             "why": f"Review required: {' and '.join(doubts)}.",
             "order": state["order"],
             "asked_for": shown,
@@ -115,6 +132,7 @@ def review(state: Refund) -> Refund:
             "earlier_refunds": state.get("earlier_refunds", 0),
         },
         response_schema=RefundDecision,
+        due=due_in(state),
     )
     return {"approved": decision.approved, "amount": decision.amount, "note": decision.note}
 
@@ -140,12 +158,14 @@ REASONS = [
     "The return period has ended.",
     "The customer has already been refunded.",
 ]
-REVIEW = ReviewPolicy(reasons=REASONS)
-# A second reviewer checks one of ten approvals.
-spot_check("refund", rate=0.1)
+#: Values that lists show below the title.
+FACTS = ["order", "days_since_purchase", "earlier_refunds", "customer_says"]
+REVIEW = ReviewPolicy(reasons=REASONS, facts=FACTS)
+# A second reviewer checks one of four approvals.
+spot_check("refund", rate=0.25)
 
 
-@register("refund", version="1", title=_("Refund"), review=REVIEW)
+@register("refund", version="1", title=_("Refunds"), review=REVIEW)
 def refund() -> StateGraph:
     """Build the graph *refund*."""
     graph: StateGraph = StateGraph(Refund, input_schema=RefundRequest)

@@ -35,7 +35,7 @@ def refund(order: str, cents: int) -> str:
     return f"Order {order}: {cents / 100:.2f} EUR refunded."
 
 
-@register_langgraph("support", version="1", title=_("Support"))
+@register_langgraph("support", version="1", title=_("Support chat"))
 def build_support() -> Any:
     """Return the agent.
 

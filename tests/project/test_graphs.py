@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from hitl_django import Command, decide, start, testing
+from hitl_django import Command, decide, register, start, testing
 from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.graph_registry.registry import hide_graphs
 from hitl_django.models import Interrupt
 from hitl_django.services import run_result
-from project.graphs import agent, newsletter, refund, support
+from project.graphs import agent, desk, newsletter, payment, refund, support
 
 THREADS = itertools.count()
 ORDER = {
@@ -57,7 +57,7 @@ def test_demo_refund_below_the_limit_is_paid_without_review() -> None:
 def test_demo_refund_above_the_limit_pays_the_amount_of_the_response() -> None:
     thread = Thread(refund.refund, ORDER)
     (interrupt,) = thread.interrupts
-    assert interrupt.value["title"] == "Refund 120.00 EUR to Dana K.?"
+    assert interrupt.value["title"] == "Refund 120.00 EUR to Dana K."
     assert interrupt.value["amount"] == 12000
     assert set(interrupt.response_schema["properties"]) == {"approved", "amount", "note"}
 
@@ -144,8 +144,8 @@ def test_demo_newsletter_rejected_with_too_long_text_is_saved_as_draft() -> None
 def test_demo_agent_tool_calls_are_reviewed_separately_and_reported_in_order() -> None:
     thread = Thread(agent.agent, {"request": "Tidy up.", "calls": CALLS})
     first, second = thread.interrupts
-    assert first.value["title"] == "Send an e-mail to dana@example.com?"
-    assert second.value["title"] == "Delete /tmp/old?"
+    assert first.value["title"] == "Send email to dana@example.com"
+    assert second.value["title"] == "Delete /tmp/old"
 
     thread.answer({second.id: False})
     assert [interrupt.id for interrupt in thread.interrupts] == [first.id]
@@ -163,8 +163,104 @@ def test_demo_agent_reports_the_reply_of_the_reviewer() -> None:
 
 
 def test_demo_agent_title_of_tool_call_with_missing_arguments_names_the_tool() -> None:
-    assert agent.title_of("send_email", {"subject": "Hello"}) == "Call send_email?"
-    assert agent.title_of("delete_files", {"path": "{0.__class__}"}) == "Delete {0.__class__}?"
+    assert agent.title_of("send_email", {"subject": "Hello"}) == "Call send_email"
+    assert agent.title_of("delete_files", {"path": "{0.__class__}"}) == "Delete {0.__class__}"
+
+
+INVOICE = {
+    "supplier": "Kletterwerk GmbH",
+    "invoice": "2026-1",
+    "purchase_order": "PO 1",
+    "invoice_date": "1 Nov",
+    "iban": "DE89 3704 0044 0532 0130 00",
+    "amount": 10_000,
+    "currency": "EUR",
+    "note": "Rope.",
+}
+
+
+def test_demo_payment_is_transferred_and_booked_after_approval() -> None:
+    thread = Thread(payment.payment, INVOICE)
+    (interrupt,) = thread.interrupts
+    assert interrupt.value["title"] == "Pay invoice 2026-1 to Kletterwerk GmbH, 100.00 EUR"
+    assert interrupt.value["iban_changed"] == "no"
+    thread.answer({"approved": True})
+    assert thread.state["outcome"] == (
+        "Paid 100.00 EUR to DE89 3704 0044 0532 0130 00. Booked as PO 1."
+    )
+
+
+def test_demo_payment_rejected_is_returned_to_the_supplier() -> None:
+    thread = Thread(payment.payment, INVOICE)
+    thread.answer({"approved": False})
+    assert thread.state["outcome"] == "Invoice 2026-1 was returned to Kletterwerk GmbH."
+
+
+def test_demo_payment_to_invalid_iban_fails_with_the_reason() -> None:
+    thread = Thread(payment.payment, {**INVOICE, "iban": "DE89 3704 0044 0532 0130 01"})
+    with pytest.raises(ValueError, match=r"The bank rejected the IBAN DE89 .* checksum is wrong"):
+        thread.answer({"approved": True})
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("change", "quorum", "priority"),
+    [
+        ({}, 1, 0),
+        ({"amount": 500_000}, 2, 0),
+        ({"iban_changed_days": 3}, 1, 2),
+        ({"iban_changed_days": 30}, 1, 0),
+    ],
+)
+def test_demo_payment_quorum_and_priority_depend_on_amount_and_new_iban(
+    change: dict[str, Any], quorum: int, priority: int
+) -> None:
+    with hide_graphs(), testing.inline() as advance:
+        register("payment", review=payment.REVIEW)(payment.payment)
+        run = start("payment", {**INVOICE, **change})
+        advance()
+        interrupt = Interrupt.objects.get(run=run.id)
+    assert (interrupt.quorum, interrupt.priority) == (quorum, priority)
+
+
+TICKET = {
+    "customer": "Mara Lindqvist",
+    "conversation": [{"role": "user", "content": "My lamp is broken."}],
+    "proposal": "I'd like to refund the lamp and tell her.",
+    "calls": [
+        {"tool": "issue_refund", "args": {"order": "A-7", "amount": "49.90 EUR"}},
+        {"tool": "send_email", "args": {"to": "mara@example.com", "subject": "Your lamp"}},
+    ],
+}
+
+
+def test_demo_desk_requests_all_tool_calls_in_one_interrupt() -> None:
+    thread = Thread(desk.desk, TICKET)
+    (interrupt,) = thread.interrupts
+    assert [action["name"] for action in interrupt.value["action_requests"]] == [
+        "issue_refund",
+        "send_email",
+    ]
+    assert [message["role"] for message in thread.state["messages"]] == ["user", "assistant"]
+
+
+def test_demo_desk_reports_each_decision_as_a_tool_message() -> None:
+    thread = Thread(desk.desk, TICKET)
+    edited = {"name": "issue_refund", "args": {"order": "A-7", "amount": "20.00 EUR"}}
+    thread.answer(
+        {
+            "decisions": [
+                {"type": "edit", "edited_action": edited},
+                {"type": "reject", "message": "Call her."},
+            ]
+        }
+    )
+    results = [each["content"] for each in thread.state["messages"] if each["role"] == "tool"]
+    assert results == [
+        'issue_refund was called with {"amount": "20.00 EUR", "order": "A-7"}.',
+        "send_email was rejected. Call her.",
+    ]
+    assert thread.state["messages"][-1]["role"] == "assistant"
 
 
 @pytest.mark.django_db

@@ -89,7 +89,9 @@ def list_key_facts(item: Any, search: str = "") -> KeyFacts:
 
 
 def _is_fact(value: DisplayedValue, title: str) -> bool:
-    return len(value.text) <= SHORT and "\n" not in value.text and str(value.text) not in title
+    text = str(value.text)
+    is_in_title = re.search(rf"(?<!\w){re.escape(text)}(?!\w)", title) is not None
+    return len(text) <= SHORT and "\n" not in text and not is_in_title
 
 
 def _find(search: str, shown: Sequence[str], payload: Any) -> str:

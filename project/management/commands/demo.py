@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import http.client
+import logging
 import os
 import socket
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from django.core.management import call_command
@@ -23,10 +23,9 @@ from hitl_django.worker.child_process import (
     StopSignals,
     run_programs,
 )
-from project import customers, people, settings
+from project import customers, history, people, settings
 
 HOST = "127.0.0.1"
-REQUESTS = Path(__file__).resolve().parents[2] / "data" / "requests.jsonl"
 #: Maximum number of seconds until the web server responds.
 START_UP = 30.0
 #: Seconds that the worker gives its processes to stop, fewer than the demo gives the worker.
@@ -69,13 +68,21 @@ class Command(BaseCommand):
             self.stdout.write("Stopped.")
 
     def prepare(self) -> None:
-        """Create the database, and missing users, customers and runs."""
+        """Create the database, and missing users, customers and sample runs."""
         self.stdout.write(f"Database: {settings.DATABASES['default']['NAME']}")
         call_command("migrate", verbosity=0)
         people.create()
         customers.create()
-        self.stdout.write(f"Starting runs from {REQUESTS.name}: ", ending="")
-        call_command("hitl", "start", input=str(REQUESTS), stdout=self.stdout, stderr=self.stderr)
+        self.stdout.write("Sample data: ", ending="")
+        self.stdout.flush()
+        # The log of the sample runs would hide the addresses.
+        logger = logging.getLogger("hitl_django")
+        level, logger.level = logger.level, logging.CRITICAL
+        try:
+            made = history.create()
+        finally:
+            logger.level = level
+        self.stdout.write(f"{made} runs created." if made else "already there.")
 
     def run(self, ports: Sequence[int], listener: StopSignals) -> None:
         """Run all processes.
@@ -113,7 +120,8 @@ class Command(BaseCommand):
                 self.stdout.write(f"  kill -9 {child.process.pid}  {child.program.name}")
         self.stdout.write(f"\nLog in with password “{people.PASSWORD}” as")
         for person in people.PEOPLE:
-            self.stdout.write(f"  {person.username:<6} {person.about}")
+            name = f"{person.first_name} {person.last_name}"
+            self.stdout.write(f"  {person.username:<6} {name}, {person.role}: {person.about}")
         self.stdout.write(f"\nLogs: {settings.VAR_DIR}\nPress Ctrl-C to stop.")
         self.stdout.flush()
 

@@ -1,0 +1,143 @@
+"""The demo's start page, its log-in buttons, and the access to its chat."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client
+
+from hitl_django import testing
+from project import pages, people
+
+ROOT = Path(__file__).resolve().parents[2]
+QUEUE = "/admin/hitl_django/reviewitem/"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def demo(settings: Any, db: None) -> None:
+    settings.DEBUG = True
+    settings.ALLOWED_HOSTS = ["testserver"]
+    settings.ROOT_URLCONF = "project.urls"
+    settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [ROOT / "templates"]}]
+    settings.STATICFILES_DIRS = [ROOT / "project" / "static"]
+    people.create()
+
+
+def user_of(client: Client) -> str:
+    """Return the username of a client's session, or an empty string."""
+    user = get_user_model().objects.filter(pk=client.session.get("_auth_user_id")).first()
+    return "" if user is None else user.get_username()
+
+
+def test_demo_start_page_names_the_users_and_their_password() -> None:
+    page = Client().get("/").content.decode()
+    for person in people.PEOPLE:
+        assert f'value="{person.username}"' in page
+        assert f"{person.first_name} {person.last_name}, {person.role}" in page
+    assert "All passwords are <code>demo</code>." in page
+
+
+def test_demo_start_page_shows_first_requests_of_the_queue(hitl: testing.GraphEnvironment) -> None:
+    hitl.make_interrupt(
+        {"title": "Refund 12.00 EUR to Dana", "text": "The left shoe is a 41. " * 3}
+    )
+    page = Client().get("/").content.decode()
+    assert "1 open" in page
+    assert "Refund 12.00 EUR to Dana" in page
+    assert "The left shoe is a 41." in page
+
+
+def test_demo_start_page_without_debug_shows_no_data_and_no_log_in_buttons(
+    settings: Any, hitl: testing.GraphEnvironment
+) -> None:
+    settings.DEBUG = False
+    hitl.make_interrupt({"title": "Refund 12.00 EUR to Dana"})
+    page = Client().get("/").content.decode()
+    assert "Refund 12.00 EUR to Dana" not in page
+    assert "<form" not in page
+
+
+def test_demo_log_in_button_logs_the_user_in_and_opens_the_queue() -> None:
+    client = Client()
+    response = client.post("/login/", {"as": "rita"})
+    assert response.headers["Location"] == QUEUE
+    assert user_of(client) == "rita"
+
+
+def test_demo_log_in_button_opens_the_given_page() -> None:
+    response = Client().post("/login/", {"as": "olga", "next": "/chat/"})
+    assert response.headers["Location"] == "/chat/"
+
+
+def test_demo_log_in_button_ignores_page_of_another_host() -> None:
+    response = Client().post("/login/", {"as": "olga", "next": "https://evil.example/"})
+    assert response.headers["Location"] == QUEUE
+
+
+def test_demo_log_in_button_requires_csrf_token() -> None:
+    client = Client(enforce_csrf_checks=True)
+    assert client.post("/login/", {"as": "rita"}).status_code == 403
+    assert user_of(client) == ""
+
+
+def test_demo_log_in_button_with_get_request_is_refused() -> None:
+    assert Client().get("/login/?as=rita").status_code == 405
+
+
+@pytest.mark.parametrize("name", ["", "nobody"])
+def test_demo_log_in_button_of_other_user_is_not_found(name: str) -> None:
+    get_user_model().objects.create_user("nobody", password=people.PASSWORD)
+    client = Client()
+    assert client.post("/login/", {"as": name}).status_code == 404
+    assert user_of(client) == ""
+
+
+def test_demo_log_in_button_without_debug_is_not_found(settings: Any) -> None:
+    settings.DEBUG = False
+    client = Client()
+    assert client.post("/login/", {"as": "rita"}).status_code == 404
+    assert user_of(client) == ""
+
+
+def test_demo_log_in_button_of_user_with_changed_password_leads_to_the_log_in_form() -> None:
+    user = get_user_model().objects.get(username="rita")
+    user.set_password("another")
+    user.save()
+    client = Client()
+    response = client.post("/login/", {"as": "rita"})
+    assert response.headers["Location"] == f"/admin/login/?next={QUEUE}"
+    assert user_of(client) == ""
+
+
+def test_demo_chat_page_of_operator_has_the_chat() -> None:
+    client = Client()
+    client.post("/login/", {"as": "olga"})
+    assert 'id="chat"' in client.get("/chat/").content.decode()
+
+
+def test_demo_chat_page_of_reviewer_names_the_users_who_can_chat() -> None:
+    client = Client()
+    client.post("/login/", {"as": "rita"})
+    page = client.get("/chat/").content.decode()
+    assert "You are logged in as Rita Meyer, who can't start runs." in page
+    assert "for example Olga Brandt" in page
+    assert 'id="chat"' not in page
+
+
+def test_demo_chat_page_without_log_in_offers_log_in() -> None:
+    page = Client().get("/chat/").content.decode()
+    assert "Log in as Olga Brandt" in page
+
+
+def test_demo_chat_page_without_langchain_names_the_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pages, "HAS_SUPPORT", False)
+    page = Client().get("/chat/").content.decode()
+    assert "pip install langchain" in page
+    assert 'id="chat"' not in page
