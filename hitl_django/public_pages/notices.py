@@ -14,3 +14,4 @@ UNREADABLE = Notice(
     _("The submission could not be read"),
     (_("Nothing was saved."), _("Open the link again.")),
 )
+TOO_OFTEN = Notice(_("Too many requests"), (_("Wait a minute, then open the link again."),))

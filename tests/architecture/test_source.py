@@ -19,6 +19,8 @@ UNSAFE_NAMES = {"mark_safe", "SafeString", "SafeText", "csrf_exempt", "RawSQL", 
 ALLOWED = {
     "hitl_django/admin/form_tokens.py": {"csrf_exempt"},  # it checks by itself, and then says so
     "hitl_django/admin/display/markdown.py": {"SafeString"},
+    # Its form is signed, and works without a cookie.
+    "hitl_django/contrib/notifications/email_decision_page.py": {"csrf_exempt"},
     "hitl_django/contrib/notifications/unsubscribe_page.py": {"csrf_exempt"},
     "hitl_django/graph_registry/svg.py": {"SafeString"},
     "hitl_django/contrib/links/pages/page.py": {"csrf_exempt"},

@@ -10,7 +10,10 @@ slack_messages.py           an interrupt as Slack blocks
 scheduled_notifications.py  sweep steps: due reminders and digests
 preferences.py              notification settings, and unsubscribe links
 unsubscribe_page.py         the page of an unsubscribe link
-urls.py                     its URL
+quick_decisions.py          decisions that need no form
+decision_links.py           signed links of emails that decide
+email_decision_page.py      the confirmation page of such a link
+urls.py                     URLs of the pages
 """
 
 from __future__ import annotations

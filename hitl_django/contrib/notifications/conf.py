@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hitl_django.conf.kinds import one_of, positive, setting
+from hitl_django.conf.kinds import one_of, positive, positive_or_none, setting
 
 
 def hour(value: Any) -> None:
@@ -29,4 +29,10 @@ class NotificationSettings:
     )
     DUE_REMINDER_SECONDS: float = setting(
         3600, "How long before its due time reviewers are notified of an interrupt.", positive
+    )
+    EMAIL_DECISION_SECONDS: float | None = setting(
+        None,
+        "How long the buttons Approve and Reject in an email work without login. None: emails "
+        "don't have these buttons.",
+        positive_or_none,
     )

@@ -18,6 +18,7 @@ from django.template.loader import render_to_string
 from django.utils import translation
 from django.utils.translation import gettext, ngettext
 
+from hitl_django.admin.request.decision_form import get_button_label
 from hitl_django.audit import label_user
 from hitl_django.conf import hitl
 from hitl_django.contrib.webhooks.models import Delivery
@@ -28,8 +29,10 @@ from hitl_django.json_text.sanitize import escape_invisible, shorten
 from hitl_django.models import Interrupt, ReviewItem
 from hitl_django.page_urls import build_url, find_admin_page
 from hitl_django.permissions import get_policy
+from hitl_django.public_pages.brand import read_brand
 from hitl_django.run_events.redaction import redact_value
 
+from .decision_links import list_decision_urls
 from .digests import Digest
 from .models import NotificationPreferences
 from .preferences import DIGEST, make_stop_url
@@ -56,12 +59,16 @@ def build_mail(
             "headline": headline,
             "title": title,
             "place": name_place(item),
-            "moments": _list_moments(item),
+            "moments": list_moments(item),
             "link": find_interrupt_url(item),
             "payload": read_payload("email", item),
         }
-        text = [f"{headline}:", title, "", context["place"], *_list_moments(item)]
+        # A mention asks for an opinion, not for a decision.
+        urls = {} if topic == NotificationTopic.MENTIONED else list_decision_urls(item, user)
+        context["buttons"] = [(type_, get_button_label(item, type_), urls[type_]) for type_ in urls]
+        text = [f"{headline}:", title, "", context["place"], *list_moments(item)]
         text += ["", context["payload"]] if context["payload"] else []
+        text += ["", *(f"{label}: {url}" for _type, label, url in context["buttons"])]
         text += ["", context["link"]]
         return _build(delivery, user, f"{headline}: {title}", "request", text, context, topic)
 
@@ -125,6 +132,7 @@ def _build(
         "stop_url": stop_url,
         "preferences": preferences,
         "language": translation.get_language(),
+        "brand": read_brand(),
     }
     foot = [
         f"{words}: {url}"
@@ -176,7 +184,8 @@ def _write_list(entries: Sequence[Entry]) -> list[str]:
     return found
 
 
-def _list_moments(item: Interrupt) -> list[str]:
+def list_moments(item: Interrupt) -> list[str]:
+    """Return lines with the due time and the time of expiry."""
     found = []
     if item.due_at is not None:
         found.append(gettext("Due: %(when)s") % {"when": format_with_zone(item.due_at)})
@@ -208,7 +217,7 @@ def _list_entries(items: Sequence[Interrupt]) -> list[Entry]:
         (
             make_line(item.title) or gettext("(erased)"),
             find_interrupt_url(item),
-            _list_moments(item),
+            list_moments(item),
         )
         for item in items
     ]

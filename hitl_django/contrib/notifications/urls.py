@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from django.urls import path
 
+from .email_decision_page import EmailDecisionView
 from .unsubscribe_page import UnsubscribeView
 
 urlpatterns = [
-    path("notifications/unsubscribe/<str:token>/", UnsubscribeView.as_view(), name="unsubscribe")
+    path("notifications/decide/<str:token>/", EmailDecisionView.as_view(), name="email-decision"),
+    path("notifications/unsubscribe/<str:token>/", UnsubscribeView.as_view(), name="unsubscribe"),
 ]

@@ -29,7 +29,6 @@ FAILED = Notice(
     _("Something went wrong"),
     (_("Open the link again to see whether your response was saved."),),
 )
-TOO_OFTEN = Notice(_("Too many requests"), (_("Wait a minute, then open the link again."),))
 
 #: Shown above a form whose signature is missing or invalid.
 UNSIGNED = _("Your session could not be verified. Check the page and submit again.")

@@ -31,6 +31,7 @@ from hitl_django.admin.request.request_view import (
     display_why,
     find_template,
 )
+from hitl_django.conf import hitl
 from hitl_django.db import outages
 from hitl_django.db.alias import write_alias
 from hitl_django.decision_types import REJECT
@@ -43,7 +44,9 @@ from hitl_django.errors import (
 )
 from hitl_django.forms import submission
 from hitl_django.models import Decision, Interrupt
-from hitl_django.public_pages.notices import UNKNOWN, UNREADABLE
+from hitl_django.public_pages.notices import TOO_OFTEN, UNKNOWN, UNREADABLE
+from hitl_django.public_pages.rate import is_too_often
+from hitl_django.public_pages.redaction import HIDDEN, redact_token
 from hitl_django.public_pages.responses import protect_response, render_page
 
 from .. import services
@@ -55,13 +58,10 @@ from .closed_page import (
     NO_FILE,
     NOT_OFFERED,
     TOO_LARGE,
-    TOO_OFTEN,
     UNSIGNED,
     get_closed_message,
     get_creator,
 )
-from .rate import is_too_often
-from .redaction import HIDDEN, redact_token
 from .signature import is_signed, sign_form
 
 logger = logging.getLogger("hitl_django")
@@ -120,7 +120,7 @@ class LinkPage(View):
             link = services.resolve_link(token)
         except LinkNotFound:
             link = None
-        if is_too_often(request, None if link is None else link.id):
+        if is_too_often(request, "link", hitl.THROTTLE_LINK, "" if link is None else str(link.id)):
             return self._say(request, TOO_OFTEN, status=429, again=link is not None)
         if link is None:
             return self._say(request, UNKNOWN, status=404)

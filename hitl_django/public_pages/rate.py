@@ -1,0 +1,36 @@
+"""The rate limit of the public pages."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import Any
+
+from django.http import HttpRequest
+from rest_framework.settings import api_settings
+from rest_framework.throttling import BaseThrottle
+
+from hitl_django.api.throttles import count_calls
+from hitl_django.conf import Rate
+
+
+def is_too_often(request: HttpRequest, page: str, limit: str | None, link: str = "") -> bool:
+    """Count a request of a page, and return whether it exceeds the rate limit.
+
+    Requests with a valid link are counted by ``link``, the id of the link, so visitors behind the
+    same proxy don't block each other. Other requests are counted by IP address. Headers with an
+    address are trusted only as far as DRF's ``NUM_PROXIES`` allows. Otherwise a client could use a
+    new address for each guess.
+    """
+    if limit is None:
+        return False
+    rate = Rate.parse(limit)
+    key = f"hitl_django:{page}:{link or _address(request)}:{int(time.time() // rate.seconds)}"
+    return count_calls(key, rate.seconds) > rate.count
+
+
+def _address(request: HttpRequest) -> str:
+    rest_request: Any = request
+    known = api_settings.NUM_PROXIES is not None
+    found = BaseThrottle().get_ident(rest_request) if known else request.META.get("REMOTE_ADDR")
+    return hashlib.sha256(str(found).encode()).hexdigest()[:32]
