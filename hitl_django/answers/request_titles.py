@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hitl_django.dialects import RequestedAction, describe_action, describe_actions, format_argument
-from hitl_django.graph_registry.display_hints import parse_hints
+from hitl_django.graph_registry.display_hints import find_currency, parse_hints
 from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.graph_registry.title_templates import fill_title
 from hitl_django.json_text.secret_values import mask_secrets
@@ -42,12 +42,18 @@ def describe_call(
     ``schema`` is the schema of the arguments, if the action has none of its own.
     """
     own = _fill_policy_title(action, policy, schema)
-    return own or describe_action(action, schema, _list_currencies(policy))
+    return own or describe_action(action, schema, _list_currencies(policy, action.args))
 
 
-def _list_currencies(policy: ReviewPolicy) -> dict[str, str]:
-    hints = parse_hints(policy.display)
-    return {way[-1]: hint.argument for way, hint in hints.items() if hint.format == "money"}
+def _list_currencies(policy: ReviewPolicy, arguments: Any) -> dict[str, str]:
+    """Return the currencies of amounts by the name of the argument."""
+    found = {}
+    for names, hint in parse_hints(policy.display).items():
+        if hint.format == "money" and not hint.currency_names:
+            found[names[-1]] = hint.argument
+        elif currency := find_currency(hint, names, [arguments]):
+            found[names[-1]] = currency
+    return found
 
 
 def _fill_policy_title(
@@ -60,7 +66,7 @@ def _fill_policy_title(
     arguments = mask_secrets(schema or action.schema, action.args)
     try:
         if not callable(title):
-            currencies = _list_currencies(policy)
+            currencies = _list_currencies(policy, action.args)
             arguments = {
                 name: format_argument(name, value, currencies) for name, value in arguments.items()
             }

@@ -8,6 +8,14 @@ from __future__ import annotations
 
 from .answer_form import AnswerForm
 from .custom_form import CustomForm
-from .schema_tree import MISSING, SchemaNode, infer_shape, read_shape
+from .schema_tree import MISSING, SchemaNode, infer_shape, list_hints, read_shape
 
-__all__ = ["MISSING", "AnswerForm", "CustomForm", "SchemaNode", "infer_shape", "read_shape"]
+__all__ = [
+    "MISSING",
+    "AnswerForm",
+    "CustomForm",
+    "SchemaNode",
+    "infer_shape",
+    "list_hints",
+    "read_shape",
+]

@@ -8,11 +8,20 @@ from typing import Any
 from urllib.parse import quote
 
 from django import forms
+from django.core.exceptions import ValidationError
 from django.forms.utils import ErrorDict
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.graph_registry.display_hints import (
+    Hint,
+    Names,
+    Way,
+    get_names,
+    place,
+    to_currency,
+)
 from hitl_django.json_text.json_pointer import parse_pointer, read_index
 from hitl_django.json_text.reasons import say
 from hitl_django.json_text.text_diff import Span
@@ -31,7 +40,9 @@ from .fields import (
     TextField,
 )
 from .json_input import escape_hidden, list_hidden, to_json
-from .schema_tree import JSON, MAX_FIELDS, MISSING, Kind, SchemaNode, to_label
+from .schema_tree import JSON, MAX_FIELDS, MISSING, Kind, SchemaNode, list_hints, to_label
+from .unit_fields import UnitField, UnitLinesField
+from .units import Money, Unit, find_unit, make_unit
 
 FIELDS: dict[Kind, type[AnswerField]] = {
     "boolean": BooleanField,
@@ -119,6 +130,9 @@ class AnswerForm(forms.Form):
     After successful validation, ``answer`` is the JSON value. Unchanged parts are identical to
     ``original``, and members that the schema doesn't define are preserved. ``more`` names a list
     that needs more blank rows. The submitted values are then shown again without validation.
+
+    ``hints`` are the display hints of the values, in addition to the hints of the schema.
+    ``payload`` contains the currencies to which the hints refer, unless the form contains them.
     """
 
     def __init__(
@@ -130,14 +144,21 @@ class AnswerForm(forms.Form):
         name: str = NAME,
         more: str = "",
         auto_id: str = "id_%s",
+        hints: Mapping[Names, Hint] | None = None,
+        payload: JSON = None,
     ) -> None:
         super().__init__(data, use_required_attribute=False, auto_id=auto_id)
         self.more = more
         self._room = 2 * MAX_FIELDS
+        self._hints = {**list_hints(shape), **(hints or {})}
+        self._roots, self._shape = (original, payload), shape
+        #: The leaves of each path; a union has several leaves with the same path.
+        self._leaves: dict[Way, list[Leaf]] = {}
         label = shape.title or str(_("Your response"))
-        self.tree = self._grow(shape, original, name, label, wanted=True)
+        self.tree = self._grow(shape, original, name, label, (), wanted=True)
         if self.is_bound:
             self._leave_out_blanks()
+            self._settle_units()
 
     def full_clean(self) -> None:
         if not self.more:
@@ -205,14 +226,15 @@ class AnswerForm(forms.Form):
         """Show errors of a response, given as (JSON pointer, reason) pairs, at their fields."""
         for pointer, reason in faults:
             node, rest = self._find(pointer)
-            reason = say(reason)
             if not isinstance(node, Leaf):
+                reason = say(reason)
                 where = "/".join(rest)
                 message = f"{where}: {reason}" if where else reason
                 node.errors.append(message)
                 self.add_error(None, message)
                 continue
             index = read_index(rest[0]) if rest else None
+            reason = node.field.describe(reason, of_entry=index is not None)
             if index is not None:
                 params = {"number": index + 1, "error": reason}
                 reason = gettext("Entry %(number)s: %(error)s") % params
@@ -282,20 +304,57 @@ class AnswerForm(forms.Form):
         return Row(rows=rows, absent=absent, is_new=not entry.removed)
 
     def _grow(
-        self, shape: SchemaNode, original: JSON, name: str, label: str, *, wanted: bool
+        self, shape: SchemaNode, original: JSON, name: str, label: str, way: Way, *, wanted: bool
     ) -> Node:
         if shape.kind == "object" and _is_object(shape, original):
-            return self._grow_group(shape, original, name, label, wanted=wanted)
+            return self._grow_group(shape, original, name, label, way, wanted=wanted)
         if shape.kind == "rows" and self._has_room(shape, original):
-            return self._grow_rows(shape, original, name, label, wanted=wanted)
+            return self._grow_rows(shape, original, name, label, way, wanted=wanted)
         if shape.kind == "union" and (start := find_alternative(shape, original)) is not None:
-            return self._grow_one_of(shape, original, name, label, wanted=wanted, start=start)
-        made = make_field(shape, original, wanted=wanted, label=label)
+            return self._grow_one_of(shape, original, name, label, way, wanted=wanted, start=start)
+        made = self._make_field(shape, original, label, way, wanted=wanted)
         self.fields[name] = made
-        return Leaf(name, made)
+        leaf = Leaf(name, made)
+        self._leaves.setdefault(way, []).append(leaf)
+        return leaf
+
+    def _make_field(
+        self, shape: SchemaNode, original: JSON, label: str, way: Way, *, wanted: bool
+    ) -> AnswerField:
+        hint = self._hints.get(get_names(way))
+        if hint is None or shape.secret:
+            return make_field(shape, original, wanted=wanted, label=label)
+        unit = find_unit(hint, way, self._roots)
+        if unit is None and hint.currency_names and original in (MISSING, None):
+            # The currency is typed in the same form.
+            typed = _is_member(self._shape, hint.currency_names)
+            if typed and UnitField.suits(shape, original, Money()):
+                return UnitField(shape, original, wanted=wanted, unit=None, label=label)
+        return make_field(shape, original, wanted=wanted, label=label, hint=hint, unit=unit)
+
+    def _settle_units(self) -> None:
+        """Set the units of amounts with a currency that is part of the submitted form."""
+        for way, leaves in self._leaves.items():
+            hint = self._hints.get(get_names(way))
+            if hint is None or not hint.currency_names:
+                continue
+            units = [leaf.field for leaf in leaves if isinstance(leaf.field, UnitField)]
+            found = self._leaves.get(place(hint.currency_names, way), ())
+            source = next((leaf for leaf in found if not leaf.field.left_out), None)
+            if not units or source is None:
+                continue
+            currency = self._read_currency(source)
+            for field in units:
+                field.settle(make_unit(hint, currency) if currency else None)
+
+    def _read_currency(self, leaf: Leaf) -> str:
+        try:
+            return to_currency(leaf.field.clean(self[leaf.name].data))
+        except ValidationError:
+            return ""
 
     def _grow_group(
-        self, shape: SchemaNode, original: JSON, name: str, label: str, *, wanted: bool
+        self, shape: SchemaNode, original: JSON, name: str, label: str, way: Way, *, wanted: bool
     ) -> Group:
         group = Group(name, label, shape, original, wanted)
         if isinstance(original, dict) and group.is_optional():
@@ -308,12 +367,21 @@ class AnswerForm(forms.Form):
                 values.get(prop.name, MISSING),
                 f"{name}/{quote(prop.name, safe='')}",
                 make_label(prop.name, prop.shape),
+                (*way, prop.name),
                 wanted=prop.required,
             )
         return group
 
     def _grow_one_of(
-        self, shape: SchemaNode, original: JSON, name: str, label: str, *, wanted: bool, start: str
+        self,
+        shape: SchemaNode,
+        original: JSON,
+        name: str,
+        label: str,
+        way: Way,
+        *,
+        wanted: bool,
+        start: str,
     ) -> OneOf:
         node = OneOf(name, label, shape, original, wanted, choice=f"{name}?kind", start=start)
         for number, alternative in enumerate(shape.alternatives):
@@ -323,6 +391,7 @@ class AnswerForm(forms.Form):
                     original if str(number) == start else MISSING,
                     f"{name}?{number}",
                     alternative.title or label,
+                    way,
                     wanted=True,
                 )
             )
@@ -340,25 +409,26 @@ class AnswerForm(forms.Form):
         return node
 
     def _grow_rows(
-        self, shape: SchemaNode, original: JSON, name: str, label: str, *, wanted: bool
+        self, shape: SchemaNode, original: JSON, name: str, label: str, way: Way, *, wanted: bool
     ) -> Rows:
         assert shape.items is not None
         rows = Rows(name, label, shape, original, wanted, count=f"{name}?rows")
         for value in original or ():
             entry = Entry(
-                self._grow_entry(rows, value), removed=f"{name}/{len(rows.entries)}?absent"
+                self._grow_entry(rows, value, way), removed=f"{name}/{len(rows.entries)}?absent"
             )
             self.fields[entry.removed] = forms.BooleanField(required=False, label=_("Remove"))
             rows.entries.append(entry)
         rows.blank = self._blank_rows(rows)
         for _n in range(rows.blank):
-            rows.entries.append(Entry(self._grow_entry(rows, MISSING)))
+            rows.entries.append(Entry(self._grow_entry(rows, MISSING, way)))
         return rows
 
-    def _grow_entry(self, rows: Rows, value: JSON) -> Node:
+    def _grow_entry(self, rows: Rows, value: JSON, way: Way) -> Node:
         assert rows.shape.items is not None
-        name = f"{rows.name}/{len(rows.entries)}"
-        return self._grow(rows.shape.items, value, name, "", wanted=True)
+        position = len(rows.entries)
+        name = f"{rows.name}/{position}"
+        return self._grow(rows.shape.items, value, name, "", (*way, position), wanted=True)
 
     def _has_room(self, shape: SchemaNode, original: JSON) -> bool:
         """Reserve space for a list as rows of objects; return False if the form would be too large.
@@ -479,14 +549,31 @@ class AnswerForm(forms.Form):
         return None
 
 
-def make_field(shape: SchemaNode, original: JSON, *, wanted: bool, label: str) -> AnswerField:
+def make_field(
+    shape: SchemaNode,
+    original: JSON,
+    *,
+    wanted: bool,
+    label: str,
+    hint: Hint | None = None,
+    unit: Unit | None = None,
+) -> AnswerField:
     """Return a field of the first type that can show the original value completely."""
+    if unit is not None and UnitField.suits(shape, original, unit):
+        return UnitField(shape, original, wanted=wanted, unit=unit, label=label)
+    if unit is not None and UnitLinesField.suits(shape, original, unit):
+        return UnitLinesField(shape, original, wanted=wanted, unit=unit, label=label)
+    if unit is not None and shape.kind == "choice" and not shape.labels:
+        names = [unit.show(o) if unit.accepts(o) else to_label(o) for o in shape.options]
+        shape = replace(shape, labels=tuple(names))
     if shape.secret:
         inner = make_field(replace(shape, secret=False), MISSING, wanted=True, label=label)
         return SecretField(inner, original, wanted=wanted, label=label)
     kinds: list[type[AnswerField]] = [FIELDS.get(shape.kind, JSONField), JSONField]
     if issubclass(kinds[0], MomentField):
         kinds.insert(1, TextField)
+    if hint is not None and hint.format == "date" and shape.kind == "text":
+        kinds[:0] = [DateField, DateTimeField]
     if shape.kind == "boolean":
         kinds.insert(0, TickField)
     kind = next(kind for kind in kinds if kind.fits(shape, original))
@@ -501,6 +588,18 @@ def make_label(name: str, shape: SchemaNode | None = None) -> str:
     if title and title.casefold() != label.casefold():
         return escape_hidden(title)
     return escape_hidden(capfirst(label) or name or '""')
+
+
+def _is_member(shape: SchemaNode, names: Names) -> bool:
+    """Return whether the schema has a member at a path of names."""
+    if not names:
+        return True
+    if shape.kind == "rows" and shape.items is not None:
+        return _is_member(shape.items, names)
+    below = [p.shape for p in shape.properties if p.name == names[0]]
+    return any(_is_member(each, names[1:]) for each in below) or any(
+        _is_member(each, names) for each in shape.alternatives
+    )
 
 
 def _is_object(shape: SchemaNode, original: JSON) -> bool:

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.forms.utils import from_current_timezone
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime, parse_time
+from django.utils.formats import date_format, time_format
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -57,6 +58,15 @@ class MomentField(AnswerField):
             return bool(raw) == bool(self.initial)
         return self.read(raw) == self.read(self.initial)
 
+    def format_value(self, raw: Any) -> str:
+        moment = self.read(raw) if isinstance(raw, str) else None
+        return super().format_value(raw) if moment is None else self.show(moment)
+
+    @staticmethod
+    def show(moment: Any) -> str:
+        """Return the value in the reader's language."""
+        raise NotImplementedError
+
     def parse(self, raw: str) -> str:
         moment = self.read(raw)
         if moment is None:
@@ -81,6 +91,10 @@ class DateField(MomentField):
     def parse_iso(text: str) -> datetime.date | None:
         return parse_date(text)
 
+    @staticmethod
+    def show(moment: datetime.date) -> str:
+        return date_format(moment, "DATE_FORMAT")
+
 
 class TimeField(MomentField):
     """A field for a time of day."""
@@ -94,6 +108,10 @@ class TimeField(MomentField):
     @staticmethod
     def parse_iso(text: str) -> datetime.time | None:
         return parse_time(text)
+
+    @staticmethod
+    def show(moment: datetime.time) -> str:
+        return time_format(moment, "TIME_FORMAT")
 
 
 class DateTimeField(MomentField):
@@ -112,6 +130,10 @@ class DateTimeField(MomentField):
         moment = parse_datetime(text)
         # The first and last days of the calendar have no local time in some time zones.
         return moment if moment and _local(moment).year >= 1000 else None
+
+    @staticmethod
+    def show(moment: datetime.datetime) -> str:
+        return date_format(_local(moment), "DATETIME_FORMAT")
 
     def initial_value(self) -> str:
         moment = self.read(self.original) if isinstance(self.original, str) else None

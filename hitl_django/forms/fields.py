@@ -12,6 +12,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.json_text.reasons import say
 from hitl_django.json_text.secret_values import HIDDEN
 from hitl_django.json_text.text_diff import Span, compare_words
 
@@ -52,9 +53,7 @@ class AnswerField(forms.Field):
         #: Set by the form if an optional object was left blank.
         self.left_out = False
         super().__init__(required=False, initial=self.initial_value(), **kwargs)
-        limits = [limit.sentence() for limit in shape.limits]
-        texts = [escape_hidden(shape.description) or self.help(), *limits]
-        self.help_text = " ".join(filter(None, map(str, texts)))
+        self.help_text = self.make_help_text()
 
     @classmethod
     def fits(cls, shape: SchemaNode, original: JSON) -> bool:
@@ -68,6 +67,16 @@ class AnswerField(forms.Field):
     def help(self) -> Any:
         """Return help about the input format if the schema has no description."""
         return ""
+
+    def make_help_text(self) -> str:
+        """Return the description of the schema, or help about the input, and the limits."""
+        limits = [self.describe(limit) for limit in self.shape.limits]
+        texts = [escape_hidden(self.shape.description) or self.help(), *limits]
+        return " ".join(filter(None, map(str, texts)))
+
+    def describe(self, reason: str, *, of_entry: bool = False) -> str:
+        """Return a limit or a fault of the value, or of an entry of a list, as a sentence."""
+        return say(reason)
 
     def is_blank(self, raw: Any) -> bool:
         """Return whether nothing was typed or selected."""

@@ -48,7 +48,7 @@ def parse_integer(text: str) -> int:
     if not _INTEGER.fullmatch(text):
         raise ValueError(text)
     if len(text.lstrip("+-")) > MAX_INTEGER_DIGITS:
-        raise _too_much("integer_too_long")
+        raise too_much("integer_too_long")
     return int(text)
 
 
@@ -90,10 +90,11 @@ def format_number(value: float | str) -> str:
     number.
     """
     text = value if isinstance(value, str) else to_json(value)
-    return text.replace(".", _get_decimal_separator())
+    return text.replace(".", get_decimal_separator())
 
 
-def _get_decimal_separator() -> str:
+def get_decimal_separator() -> str:
+    """Return the decimal separator of the current language: a point or a comma."""
     return "," if get_format("DECIMAL_SEPARATOR") == "," else "."
 
 
@@ -104,7 +105,7 @@ def _use_decimal_point(text: str) -> str:
         ValidationError: the number is ambiguous.
     """
     text = text.strip()
-    if _get_decimal_separator() == ".":
+    if get_decimal_separator() == ".":
         return text
     if _THOUSANDS.fullmatch(text):
         either = {"whole": text.replace(".", ""), "decimal": text.replace(".", ",")}
@@ -145,11 +146,12 @@ def from_json(text: str) -> Any:
         return parse_strict(text.lstrip("\ufeff"), max_digits=MAX_INTEGER_DIGITS)
     except StrictJSONError as error:
         if error.violation.rule in TOO_MUCH:
-            raise _too_much(error.violation.rule) from None
+            raise too_much(error.violation.rule) from None
         raise
 
 
-def _too_much(rule: str) -> ValidationError:
+def too_much(rule: str) -> ValidationError:
+    """Return the error for well-formed input that exceeds a limit."""
     return ValidationError(TOO_MUCH[rule], params={"limit": MAX_INTEGER_DIGITS}, code="invalid")
 
 

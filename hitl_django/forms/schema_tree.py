@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, Literal
 
+from hitl_django.graph_registry.display_hints import Hint, Names
 from hitl_django.json_text.json_pointer import escape_part, parse_pointer
 from hitl_django.json_text.reasons import ValidationMessage, describe_limits
 from hitl_django.json_text.secret_values import is_secret, leads_to_secrets
@@ -192,6 +193,28 @@ def _bounded(shape: SchemaNode) -> SchemaNode:
         secret = any(leaf.secret for leaf in shape.leaves())
         return replace(shape, kind="json", properties=(), alternatives=(), secret=secret)
     return shape
+
+
+def list_hints(shape: SchemaNode) -> dict[Names, Hint]:
+    """Return the display hints of a schema by names on the path to the value."""
+    found: dict[Names, Hint] = {}
+    _collect_hints(shape, (), found)
+    return found
+
+
+def _collect_hints(shape: SchemaNode, names: Names, found: dict[Names, Hint]) -> None:
+    if shape.display:
+        try:
+            found[names] = Hint.parse(shape.display)
+        except ValueError:
+            pass  # The schema's format is meant for other programs.
+    elif shape.kind in ("date", "datetime"):
+        found[names] = Hint("date")
+    for prop in shape.properties:
+        _collect_hints(prop.shape, (*names, prop.name), found)
+    for below in (shape.items, *shape.alternatives):
+        if below is not None:
+            _collect_hints(below, names, found)
 
 
 class _Reader:

@@ -17,6 +17,8 @@ from django.utils.translation import ngettext_lazy, override
 
 #: The maximum number of characters of a value quoted in a message.
 QUOTED = 80
+#: The parameters of messages that are values of a number's own kind.
+NUMBER_LIMITS = frozenset({"least", "most", "step"})
 
 
 class ValidationMessage(str):
@@ -33,9 +35,15 @@ class ValidationMessage(str):
         made.words, made.params = words, params
         return made
 
-    def sentence(self) -> str:
-        """Return the translated message as a sentence."""
+    def sentence(self, show_number: Callable[[Any], str] | None = None) -> str:
+        """Return the translated message as a sentence.
+
+        ``show_number`` formats the limits of a number, for example as amounts of money.
+        """
         shown = {name: _localized(value) for name, value in self.params.items()}
+        if show_number is not None:
+            limits = self.params.keys() & NUMBER_LIMITS
+            shown |= {name: show_number(self.params[name]) for name in limits}
         return f"{capfirst(str(self.words % shown)).removesuffix('.')}."
 
 

@@ -26,6 +26,9 @@ RETURN_DAYS = 30
 #: Hours in which a refund must be decided, by the lowest amount in units of any currency.
 DUE_HOURS = ((300, 5), (100, 4), (50, 24))
 
+#: Display hint of an amount in the smallest unit of its currency.
+AMOUNT = "money /currency"
+
 
 class RefundRequest(BaseModel):
     """The input of a run.
@@ -37,7 +40,7 @@ class RefundRequest(BaseModel):
 
     customer: str = Field(min_length=1, max_length=200)
     order: str = Field(min_length=1, max_length=40)
-    amount: int = Field(gt=0, le=100_000_000_000)
+    amount: int = Field(gt=0, le=100_000_000_000, json_schema_extra={"display": AMOUNT})
     currency: str = Field(pattern=r"^[A-Z]{3}$")
     reason: str = Field(max_length=5000)
     days_since_purchase: int = Field(ge=0)
@@ -49,10 +52,7 @@ class RefundDecision(BaseModel):
 
     approved: bool = Field(title="Approved")
     amount: int = Field(
-        title="Amount",
-        description="In cents: 12000 is 120.00 EUR.",
-        ge=0,
-        le=100_000_000_000,
+        title="Amount", ge=0, le=100_000_000_000, json_schema_extra={"display": AMOUNT}
     )
     note: str = Field(default="", title="Note to the customer", max_length=1000)
 
@@ -125,8 +125,8 @@ def review(state: Refund) -> Refund:
             "title": f"Refund {shown} to {state['customer']}",
             "why": f"Review required: {' and '.join(doubts)}.",
             "order": state["order"],
-            "asked_for": shown,
             "amount": state["amount"],
+            "currency": state["currency"],
             "customer_says": state["reason"],
             "days_since_purchase": state["days_since_purchase"],
             "earlier_refunds": state.get("earlier_refunds", 0),

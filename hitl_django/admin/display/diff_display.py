@@ -16,7 +16,8 @@ from hitl_django.json_text import json_patch
 from hitl_django.json_text.text_diff import FieldChange, Span, compare_fields, compare_words
 from hitl_django.models import Decision, Interrupt
 
-from .payload_display import MAX_TEXT, display_answer
+from .payload_display import MAX_TEXT, PLAIN, display_answer
+from .value_formats import PLAIN_FORMATS, Presentation, Way, present, render_value
 
 JSON = Any
 
@@ -51,7 +52,8 @@ def list_patch_differences(
     original = options.mask_edited(options.original, HIDDEN_BEFORE)
     patch = options.mask_patch(patch)
     try:
-        return list_differences(original, json_patch.apply_patch(original, list(patch)))
+        changed = json_patch.apply_patch(original, list(patch))
+        return list_differences(original, changed, present(item))
     # The patch doesn't apply, because the payload has changed since.
     except (ValueError, LookupError, TypeError):
         return []
@@ -66,11 +68,12 @@ def get_decision_context(item: Interrupt, decision: Decision | None) -> dict[str
     return {"decision": decision, "answer": answer, "changed": changed}
 
 
-def list_differences(old: JSON, new: JSON) -> list[Difference]:
+def list_differences(old: JSON, new: JSON, presentation: Presentation = PLAIN) -> list[Difference]:
     """Return the differences between two values, up to the size limit of a page."""
     found, room = [], MAX_SHOWN
+    pages = presentation.at(old), presentation.at(new, old)
     for change in compare_fields(old, new)[:MAX_CHANGES]:
-        found.append(_difference(change, min(MAX_TEXT, room)))
+        found.append(_difference(change, min(MAX_TEXT, room), *pages))
         room -= len(found[-1].old) + len(found[-1].new)
         room -= sum(len(span.text) for span in found[-1].spans)
         if room <= 0:
@@ -78,7 +81,9 @@ def list_differences(old: JSON, new: JSON) -> list[Difference]:
     return found
 
 
-def _difference(change: FieldChange, room: int) -> Difference:
+def _difference(
+    change: FieldChange, room: int, before: Presentation, after: Presentation
+) -> Difference:
     label = " ▸ ".join(_name(part) for part in change.path) or str(_("Value"))
     both = change.old, change.new
     texts = change.kind == "changed" and all(isinstance(text, str) for text in both)
@@ -87,8 +92,8 @@ def _difference(change: FieldChange, room: int) -> Difference:
         return Difference(
             label, spans=[Span(span.kind, escape_hidden(span.text)) for span in spans]
         )
-    old = "" if change.kind == "added" else _text(change.old)[:room]
-    new = "" if change.kind == "removed" else _text(change.new)[:room]
+    old = "" if change.kind == "added" else _text(change.old, change.path, before)[:room]
+    new = "" if change.kind == "removed" else _text(change.new, change.path, after)[:room]
     return Difference(label, old, new)
 
 
@@ -96,7 +101,12 @@ def _name(part: str | int) -> str:
     return make_label(part[:MAX_TEXT]) if isinstance(part, str) else str(part + 1)
 
 
-def _text(value: JSON) -> str:
+def _text(value: JSON, way: Way, presentation: Presentation) -> str:
+    hint = presentation.find_hint(way)
+    if hint is not None and hint.format in PLAIN_FORMATS:
+        shown = render_value(hint, value, way, presentation)
+        if shown is not None:
+            return shown.text
     if isinstance(value, bool):
         return str(_("Yes") if value else _("No"))
     if value is None:

@@ -75,7 +75,13 @@ def list_key_facts(item: Any, search: str = "") -> KeyFacts:
         values = display_selected(payload, ways, presentation)
     elif DIALECTS[item.dialect].requests_actions:
         actions = DIALECTS[item.dialect].actions(payload) if payload is not None else ()
-        values = [value for action in actions[:1] for value in display_payload(action.args)]
+        values = [
+            value
+            for action in actions[:1]
+            for value in display_payload(
+                action.args, presentation=presentation.at_arguments(action.args, action.schema)
+            )
+        ]
     else:
         skip = list_heading_keys(payload, item.title)
         values = display_payload(payload, skip=skip, presentation=presentation)
@@ -90,7 +96,9 @@ def list_key_facts(item: Any, search: str = "") -> KeyFacts:
 
 def _is_fact(value: DisplayedValue, title: str) -> bool:
     text = str(value.text)
-    is_in_title = re.search(rf"(?<!\w){re.escape(text)}(?!\w)", title) is not None
+    # A title has plain spaces, but an amount has a no-break space before its currency.
+    plain = re.escape(text.replace("\N{NO-BREAK SPACE}", " "))
+    is_in_title = re.search(rf"(?<!\w){plain}(?!\w)", title) is not None
     return len(text) <= SHORT and "\n" not in text and not is_in_title
 
 

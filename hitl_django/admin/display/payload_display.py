@@ -18,11 +18,10 @@ from hitl_django.dialects import DIALECTS, humanise_name
 from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.fields import LINE
 from hitl_django.forms.json_input import escape_hidden, format_number, to_json
-from hitl_django.graph_registry.display_hints import get_names
 from hitl_django.json_text.sanitize import TITLE_KEYS, make_title
 from hitl_django.models import Interrupt
 
-from .value_formats import Presentation, Way, render_value
+from .value_formats import Presentation, Way, present, render_value
 
 JSON = Any
 
@@ -69,17 +68,18 @@ def display_payload(
 
     ``skip`` lists keys that the page shows elsewhere.
     """
-    layout = _Layout(presentation)
+    layout = _Layout(presentation.at(payload))
     if not isinstance(payload, dict):
         return [] if payload is None else [layout.fact("", payload, 0)]
-    return layout.values({key: value for key, value in payload.items() if key not in skip}, 0)
+    left_out = {*skip, *layout.presentation.list_shown_currencies(payload)}
+    return layout.values({key: value for key, value in payload.items() if key not in left_out}, 0)
 
 
 def display_selected(
     payload: JSON, ways: Sequence[Sequence[str]], presentation: Presentation = PLAIN
 ) -> list[DisplayedValue]:
     """Return the values at paths of member names; missing values are left out."""
-    layout = _Layout(presentation)
+    layout = _Layout(presentation.at(payload))
     found = []
     for way in ways:
         value = payload
@@ -103,7 +103,11 @@ def display_actions(item: Interrupt, presentation: Presentation = PLAIN) -> list
     actions = DIALECTS[item.dialect].actions(item.payload)
     for action in actions[:MAX_ACTIONS]:
         found.append(layout.fact(_("Action"), action.name, 0))
-        found += layout.values(action.args, 0)
+        layout.presentation = presentation.at_arguments(action.args, action.schema)
+        hidden = layout.presentation.list_shown_currencies(action.args)
+        found += layout.values(
+            {name: value for name, value in action.args.items() if name not in hidden}, 0
+        )
     return found + layout.more(len(actions) - MAX_ACTIONS)
 
 
@@ -112,12 +116,12 @@ def display_answer(item: Interrupt, value: JSON) -> list[DisplayedValue]:
 
     For an interrupt with several actions, these are the results of all actions.
     """
-    layout = _Layout()
+    layout = _Layout(present(item))
     if value is None:
         return [layout.fact("", None, 0)] if item.title else []
     dialect = DIALECTS[item.dialect]
     if not dialect.has_separate_actions(item.payload):
-        return display_payload(value)
+        return display_payload(value, presentation=layout.presentation)
     actions, made = dialect.actions(item.payload), dialect.action_decisions(value)
     found = [
         DisplayedValue(
@@ -177,7 +181,9 @@ class _Layout:
         found = [DisplayedValue("", one["type"] if type_ is None else type_.participle)]
         if "message" in one:
             found.append(self.scalar("", one["message"]))
-        return found + self.values(one.get("edited_action", {}).get("args", {}), 1)
+        args = one.get("edited_action", {}).get("args", {})
+        self.presentation = self.presentation.at(args)
+        return found + self.values(args, 1)
 
     def fact(self, label: str, value: JSON, depth: int, way: Way = ()) -> DisplayedValue:
         if isinstance(value, dict) and value and depth < MAX_DEPTH:
@@ -217,7 +223,7 @@ class _Layout:
 
         Returns None without a hint, or if the value doesn't match the format.
         """
-        hint = self.presentation.hints.get(get_names(way))
+        hint = self.presentation.find_hint(way)
         if hint is None:
             return None
         shown = value[: min(MAX_TEXT, self.room)] if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Display formats of values: Markdown, links, images, files, money, code and dates.
+"""Display formats of values: text, links, files, images, code, dates and units.
 
 A value that doesn't match the format of its display hint is shown as plain text. Links and images
 appear only on pages that enable them.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -17,13 +17,21 @@ from django.conf import settings
 from django.urls import get_script_prefix
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
-from django.utils.formats import date_format, number_format
+from django.utils.formats import date_format
 
 from hitl_django.conf import hitl
-from hitl_django.forms import SchemaNode, read_shape
+from hitl_django.dialects import DIALECTS
+from hitl_django.forms import list_hints, read_shape
+from hitl_django.forms.units import Money, Unit, find_unit
 from hitl_django.graph_registry import registry
-from hitl_django.graph_registry.display_hints import Hint, Names, get_names, parse_hints
-from hitl_django.json_text.currencies import DIGITS, convert_minor_units
+from hitl_django.graph_registry.display_hints import (
+    Hint,
+    Names,
+    follow,
+    get_names,
+    parse_hints,
+    to_currency,
+)
 from hitl_django.json_text.json_pointer import format_pointer, parse_pointer, read_index
 from hitl_django.json_text.text_formats import is_uri
 from hitl_django.models import Interrupt
@@ -43,17 +51,68 @@ IMAGES = {
     ".png": "image/png",
     ".webp": "image/webp",
 }
+#: Formats that are safe for hints of a payload, because they only change the text of a value.
+PLAIN_FORMATS = frozenset({"date", "duration", "money", "percent"})
+#: The member of an action with its arguments.
+ARGUMENTS = "args"
 
 
 @dataclass(frozen=True)
 class Presentation:
     """Display hints of a payload, and the URL that serves its files.
 
-    Without the URL, values contain no links, and the page loads no images.
+    Without the URL, values contain no links, and the page loads no images. ``roots`` are the values
+    in which the hints of amounts find their currency, in this order. The hints also apply to values
+    below ``arguments_member``, i.e. to an action's arguments.
     """
 
     hints: Mapping[Names, Hint] = field(default_factory=dict)
     file_url: str = ""
+    roots: tuple[JSON, ...] = ()
+    arguments_member: str = ""
+
+    def at(self, *roots: JSON) -> Presentation:
+        """Return the presentation of values that contain the currencies of their amounts."""
+        return replace(self, roots=(*roots, *self.roots)) if self.hints else self
+
+    def at_arguments(self, arguments: JSON, schema: JSON) -> Presentation:
+        """Return the presentation of an action's arguments with their schema."""
+        own = {} if schema is None else list_hints(read_shape(schema))
+        safe = {names: hint for names, hint in own.items() if hint.format in PLAIN_FORMATS}
+        return replace(self, hints={**safe, **self.hints}).at(arguments)
+
+    def find_hint(self, way: Way) -> Hint | None:
+        """Return the hint of the value at a path."""
+        hint = self.hints.get(get_names(way))
+        if hint is not None or self.arguments_member not in way:
+            return hint
+        hint = self.hints.get(get_names(self._split(way)[1]))
+        return hint if hint is not None and hint.format in PLAIN_FORMATS else None
+
+    def find_unit(self, hint: Hint, way: Way) -> Unit | None:
+        """Return the unit of the value at a path, or None if its currency is unknown."""
+        start, below = self._split(way)
+        roots = tuple(follow(root, start) for root in self.roots) if start else ()
+        return find_unit(hint, below, (*roots, *self.roots))
+
+    def list_shown_currencies(self, value: JSON) -> set[str]:
+        """Return the members of an object that are shown as the unit of another member."""
+        if not isinstance(value, dict):
+            return set()
+        return {
+            hint.currency_names[0]
+            for names, hint in self.hints.items()
+            if len(names) == 1 and len(hint.currency_names) == 1
+            if to_currency(value.get(hint.currency_names[0]))
+            and Money().accepts(value.get(names[0]))
+        }
+
+    def _split(self, way: Way) -> tuple[tuple[str | int, ...], tuple[str | int, ...]]:
+        """Return the path to an action's arguments, and the path in the arguments."""
+        way, at = tuple(way), 0
+        if self.arguments_member and self.arguments_member in way:
+            at = way.index(self.arguments_member) + 1
+        return way[:at], way[at:]
 
 
 @dataclass(frozen=True)
@@ -68,23 +127,15 @@ class Rendered:
 
 def read_hints(graph: str, schema: JSON) -> dict[Names, Hint]:
     """Return the display hints from a response schema, if any, and the graph's review policy."""
-    found: dict[Names, Hint] = {}
-    if schema is not None:
-        _collect(read_shape(schema), (), found)
+    found = {} if schema is None else list_hints(read_shape(schema))
     return {**found, **parse_hints(registry.get_review_policy(graph).display)}
 
 
-def _collect(shape: SchemaNode, names: Names, found: dict[Names, Hint]) -> None:
-    if shape.display:
-        try:
-            found[names] = Hint.parse(shape.display)
-        except ValueError:
-            pass  # The schema's format is meant for other programs.
-    for prop in shape.properties:
-        _collect(prop.shape, (*names, prop.name), found)
-    for below in (shape.items, *shape.alternatives):
-        if below is not None:
-            _collect(below, names, found)
+def present(item: Interrupt, file_url: str = "") -> Presentation:
+    """Return the presentation of an interrupt's payload."""
+    hints = read_hints(item.graph, item.response_schema)
+    member = ARGUMENTS if DIALECTS[item.dialect].requests_actions else ""
+    return Presentation(hints, file_url, (item.payload,), member)
 
 
 def render_value(hint: Hint, value: JSON, way: Way, presentation: Presentation) -> Rendered | None:
@@ -201,13 +252,11 @@ def _render_markdown(hint: Hint, value: JSON, way: Way, page: Presentation) -> R
     return None if html is None else Rendered("markdown", value, html=html)
 
 
-def _render_money(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
-    if not isinstance(value, int) or isinstance(value, bool):
+def _render_unit(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
+    unit = page.find_unit(hint, way)
+    if unit is None or not unit.accepts(value):
         return None
-    digits = DIGITS.get(hint.argument, 2)
-    exact = convert_minor_units(value, hint.argument)
-    amount = number_format(exact, digits, force_grouping=True)
-    return Rendered("number", f"{amount}\N{NO-BREAK SPACE}{hint.argument}".strip())
+    return Rendered("text" if hint.format == "duration" else "number", unit.show(value))
 
 
 def _file_url(page: Presentation, way: Way) -> str:
@@ -217,9 +266,11 @@ def _file_url(page: Presentation, way: Way) -> str:
 _RENDERERS: dict[str, Callable[[Hint, JSON, Way, Presentation], Rendered | None]] = {
     "code": _render_code,
     "date": _render_date,
+    "duration": _render_unit,
     "file": _render_file,
     "image": _render_image,
     "link": _render_link,
     "markdown": _render_markdown,
-    "money": _render_money,
+    "money": _render_unit,
+    "percent": _render_unit,
 }

@@ -23,6 +23,7 @@ from hitl_django.admin.display.payload_display import (
     display_answer,
     list_heading_keys,
 )
+from hitl_django.admin.display.value_formats import present
 from hitl_django.answers import AnswerOptions
 from hitl_django.conf import hitl
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, RESPOND, needs_agreement
@@ -31,6 +32,7 @@ from hitl_django.engine.errors import HitlError, InvalidAnswerError, PayloadLimi
 from hitl_django.forms import MISSING, AnswerForm, CustomForm, SchemaNode, infer_shape, read_shape
 from hitl_django.forms.json_input import from_json, normalize_newlines, to_json
 from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.display_hints import parse_hints
 from hitl_django.json_text.reasons import say
 from hitl_django.json_text.text_diff import Span
 from hitl_django.models import Decision, Interrupt
@@ -231,7 +233,8 @@ class InterruptForms:
         changed = list_patch_differences(self.item, patch)
         if type_ == RESPOND:
             mask = self.options.mask_edited
-            changed = list_differences(mask(self.options.start), mask(value))
+            start = mask(self.options.start)
+            changed = list_differences(start, mask(value), present(self.item))
         shown = self.options.mask_answer(resume_value)
         self.preview = Preview(changed, display_answer(self.item, shown))
 
@@ -392,7 +395,14 @@ class InterruptForms:
     def make_form(self, shape: SchemaNode, original: JSON, **options: Any) -> AnswerForm:
         """Build a form of the interrupt, bound to the submitted values if there are any."""
         return AnswerForm(
-            shape, original, self.data, more=self.more, auto_id=self.auto_id, **options
+            shape,
+            original,
+            self.data,
+            more=self.more,
+            auto_id=self.auto_id,
+            hints=parse_hints(registry.get_review_policy(self.item.graph).display),
+            payload=self.item.payload,
+            **options,
         )
 
     def _editable(self, shape: SchemaNode, under: str = "") -> SchemaNode:

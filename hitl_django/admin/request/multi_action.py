@@ -16,7 +16,7 @@ from hitl_django.admin.display.payload_display import (
     display_payload,
     display_values,
 )
-from hitl_django.admin.display.value_formats import Presentation, read_hints
+from hitl_django.admin.display.value_formats import Presentation, present
 from hitl_django.answers import describe_call
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, REJECT, RESPOND
 from hitl_django.dialects import DIALECTS, UNSET, RequestedAction, humanise_name
@@ -141,9 +141,13 @@ class ActionBlock:
         """The arguments of the action for display."""
         if len(self.starts) > 1:
             return display_values(self.starts)
-        item = self.interrupt_forms.item
-        hints = read_hints(item.graph, item.response_schema)
-        return display_payload(self.start, presentation=Presentation(hints))
+        return display_payload(self.start, presentation=self.presentation)
+
+    @property
+    def presentation(self) -> Presentation:
+        """The display hints of the arguments."""
+        presentation = present(self.interrupt_forms.item)
+        return presentation.at_arguments(self.start, self.action.schema)
 
     def is_changed(self) -> bool:
         """Whether the user changed the arguments or entered invalid values."""
@@ -321,6 +325,7 @@ class SeparateActionForms(InterruptForms):
             for one in list_differences(
                 mask_secrets(block.action.schema, block.action.args),
                 mask_secrets(block.action.schema, block.form.answer),
+                block.presentation,
             )
         ]
         self.preview = Preview(changed)

@@ -29,7 +29,7 @@ from hitl_django.admin.display.payload_display import (
     list_heading_keys,
     read_why,
 )
-from hitl_django.admin.display.value_formats import Presentation, read_hints
+from hitl_django.admin.display.value_formats import present
 from hitl_django.admin.panels import list_panels
 from hitl_django.dialects import DIALECTS
 from hitl_django.forms.json_input import escape_hidden
@@ -213,7 +213,7 @@ def display_interrupt(
     ``file_url`` is the URL that serves the payload's files. Without the URL, values contain no
     links.
     """
-    presentation = Presentation(read_hints(item.graph, item.response_schema), file_url)
+    presentation = present(item, file_url)
     if DIALECTS[item.dialect].requests_actions:
         # The forms of individually decided actions show the actions.
         one_by_one = (
