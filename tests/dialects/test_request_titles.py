@@ -166,6 +166,9 @@ def test_tool_call_title_shows_argument_with_money_format_in_its_currency(
     payload = request_of(("pay", {"order": "A-7", "price": 4990}))
     assert pose(payload, display={"price": "money EUR"}).title == "Pay: order A-7, 49.90 EUR"
     assert pose(payload, display={"price": "money JPY"}).title == "Pay: order A-7, 4990 JPY"
+    payload["action_requests"][0]["args"]["currency"] = "KWD"
+    shown = pose(payload, display={"price": "money /currency"})
+    assert shown.title == "Pay: order A-7, 4.990 KWD"
 
 
 @pytest.mark.parametrize(
