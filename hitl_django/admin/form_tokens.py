@@ -1,7 +1,8 @@
-"""CSRF check of forms, with an error page that preserves the submitted values.
+"""Check of submitted forms, with error pages that preserve the submitted values.
 
 The error page of Django's own check discards typed text. The admin pages are therefore exempt from
-that check and perform it themselves before any other code runs.
+that check and perform it themselves before any other code runs. A form that is submitted after the
+session has expired gets a similar page before the login.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import logging
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
-from django.http import HttpRequest, HttpResponse
+from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.middleware.csrf import CsrfViewMiddleware
 from django.template.loader import render_to_string
 from django.utils.log import log_response
@@ -23,6 +26,9 @@ from .outage_page import Field, read_fields
 
 logger = logging.getLogger("django.security.csrf")
 
+#: Query parameter of a request page whose decision was submitted without a session.
+UNSENT = "unsent"
+
 #: Names of fields that contain no text typed by the user.
 UNWRITTEN = frozenset(
     {
@@ -30,21 +36,27 @@ UNWRITTEN = frozenset(
         "action",
         "after",
         "all",
+        "at",
         "confirmed",
         "csrfmiddlewaretoken",
         "decision",
         "digest",
+        "done",
         "group",
         "index",
         "item",
+        "items",
         "key",
         "made",
         "more",
         "ignore_claim",
+        "ignore_claims",
         "over_claim_of",
+        "results",
         "secret",
         "select_across",
         "start",
+        "stop",
         "until",
         "verb",
         "version",
@@ -71,9 +83,11 @@ def check_form_token(view: Callable[..., Any]) -> Callable[..., Any]:
         hide_from_reports(request)
         check.process_request(request)
         reason = check.process_view(request, view, (), {})
-        if reason is None:
-            return view(request, *args, **kwargs)
-        return _render(request, str(reason))
+        if reason is not None:
+            return _render(request, str(reason))
+        response = view(request, *args, **kwargs)
+        is_anonymous = request.method == "POST" and request.user.is_anonymous
+        return _keep_text(request, response) if is_anonymous else response
 
     # Without the exemption, the site's middleware would check the token first.
     return csrf_exempt(answer)
@@ -89,6 +103,29 @@ def _render(request: HttpRequest, reason: str) -> HttpResponse:
     words = "Forbidden (%s): %s"
     log_response(words, reason, request.path, response=response, request=request, logger=logger)
     return response
+
+
+def _keep_text(request: HttpRequest, response: Any) -> Any:
+    """Return a page with the typed text instead of a redirect to the login.
+
+    The response is unchanged if nothing would be lost silently.
+    """
+    if response.status_code != 302 or (fields := read_fields(request)) is None:
+        return response
+    is_decision = "decision" in request.POST
+    kept = [one for one in fields if _is_written(one)]
+    if not kept and not is_decision:
+        return response
+    address = response["Location"]
+    login = urlsplit(address)
+    query = QueryDict(login.query, mutable=True)
+    if is_decision and request.path.endswith("/change/") and REDIRECT_FIELD_NAME in query:
+        back = query[REDIRECT_FIELD_NAME]
+        query[REDIRECT_FIELD_NAME] = f"{back}{'&' if '?' in back else '?'}{UNSENT}=1"
+        address = urlunsplit(login._replace(query=query.urlencode(safe="/")))
+    context = {"address": address, "kept": kept, "is_decision": is_decision}
+    page = render_to_string("hitl_django/admin/logged_out.html", context)
+    return HttpResponse(page, status=403, headers={"Cache-Control": "no-store"})
 
 
 def _is_written(field: Field) -> bool:

@@ -22,8 +22,9 @@ from .results import DecisionInfo, RunInfo
 from .reviews.assign import assign, snooze
 from .reviews.audit_export import PAGE as RECORD_PAGE
 from .reviews.audit_export import ExportedEntry, export_audit_log, list_audit_entries
+from .reviews.candidates import PersonInfo, find_people
 from .reviews.claim import ClaimInfo, claim, claim_next, find_taken, release
-from .reviews.comment import CommentInfo, comment
+from .reviews.comment import CommentInfo, comment, list_unmentioned
 from .reviews.deadlines import mark_overdue, warn_expiring
 from .reviews.decide import check_answer, decide, find_refusals
 from .reviews.expire import expire_due
@@ -98,6 +99,7 @@ __all__ = [
     "IdempotentResult",
     "InterruptInfo",
     "Period",
+    "PersonInfo",
     "PersonRow",
     "Position",
     "PseudonymizedUser",
@@ -139,6 +141,7 @@ __all__ = [
     "expire_due",
     "export_audit_log",
     "export_person",
+    "find_people",
     "find_refusals",
     "find_taken",
     "find_undo",
@@ -150,6 +153,7 @@ __all__ = [
     "list_graphs_with_interrupts",
     "list_retryable",
     "list_saved_filters",
+    "list_unmentioned",
     "mark_overdue",
     "may_view_reviewer_reports",
     "pseudonymize_user",

@@ -60,9 +60,18 @@ def test_bulk_snooze_without_time_shows_time_form_before_snoozing(
     page = reviewer.post(MANY, select(three[:2], verb="snooze"))
     assert "Ship one?" in words(page)
     assert not Interrupt.objects.filter(snoozed_until__isnull=False).exists()
-    response = reviewer.post(MANY, confirmed(page, until="week"))
+    response = reviewer.post(MANY, confirmed(page, at="2040-01-01T12:00"))
     assert told(response) == ["Requests snoozed: 2"]
     assert Interrupt.objects.filter(snoozed_until__gt=Now() + 100 * HOUR).count() == 2
+
+
+def test_bulk_snooze_beyond_due_dates_counts_the_requests_in_a_warning(
+    reviewer: Client, three: list[Interrupt]
+) -> None:
+    Interrupt.objects.filter(pk__in=[three[0].pk, three[1].pk]).update(due_at=Now() + HOUR)
+    page = reviewer.post(MANY, select(three, verb="snooze"))
+    response = reviewer.post(MANY, confirmed(page, until="week"))
+    assert told(response) == ["Requests snoozed: 3", "Snoozed until after the due date: 2"]
 
 
 def test_bulk_assign_to_group_sets_the_group_of_selected_requests(

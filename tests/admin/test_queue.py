@@ -518,7 +518,7 @@ class TestClaimNext:
     ) -> None:
         first, second, third = (asked("approval", text=str(n)) for n in range(3))
         later = page_of(first).removesuffix("change/") + "handling/"
-        response = reviewer.post(later, {"verb": "snooze", "until": "hour"})
+        response = reviewer.post(later, {"verb": "snooze", "until": "later"})
         assert response.headers["Location"] == page_of(second)
         response = reviewer.post(NEXT, {"after": str(second.pk)})
         assert response.headers["Location"] == page_of(third)

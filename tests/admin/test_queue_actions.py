@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from html import unescape
 from typing import Any
+from unittest import mock
 from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
 from django.http import HttpResponse
-from django.test import Client
+from django.test import Client, override_settings
 from django.utils import timezone
 
 from hitl_django import services
+from hitl_django.admin.request.snooze_form import SnoozeForm
 from hitl_django.errors import ClaimedError
 from hitl_django.models import Comment, Decision, Interrupt, Run, Thread
 
@@ -95,24 +98,93 @@ def test_request_page_with_invalid_comment_or_assignee_focuses_the_invalid_field
 
 
 class TestSnooze:
-    @pytest.mark.parametrize(
-        ("until", "days"), [("hour", 0.04), ("tomorrow", 1), ("days", 3), ("week", 7)]
-    )
+    @pytest.mark.parametrize("until", ["later", "tomorrow", "week"])
     def test_snooze_of_request_opens_the_next_request_and_can_be_ended(
-        self, reviewer: Client, until: str, days: float
+        self, reviewer: Client, until: str
     ) -> None:
         item, other = make_interrupt({"n": 1}), make_interrupt({"n": 2})
+        now = timezone.localtime()
         response = handle(reviewer, item, "snooze", until=until)
         assert response.headers["Location"] == page_of(other)
         item.refresh_from_db()
         assert item.snoozed_until is not None
-        assert abs(item.snoozed_until - timezone.now() - timedelta(days=days)) < timedelta(days=1)
+        end = timezone.localtime(item.snoozed_until)
+        if until == "later":
+            assert timedelta(hours=1) < end - now < timedelta(hours=3, minutes=1)
+        else:
+            days = 1 if until == "tomorrow" else 7 - now.weekday()
+            assert (end.date() - now.date()).days == days
+            assert f"{end:%H:%M:%S}" == "09:00:00"
         [message] = told(response)
         assert message.startswith(f"“{item.title}” is snoozed until ")
         assert "snoozed until" in text_of(reviewer.get(page_of(item)))
         handle(reviewer, item, "wake")
         item.refresh_from_db()
         assert item.snoozed_until is None
+
+    def test_snooze_button_with_preset_in_its_value_ignores_the_other_fields(
+        self, reviewer: Client
+    ) -> None:
+        item = make_interrupt({"n": 1})
+        handle(reviewer, item, "snooze:tomorrow", until="week", at="2000-01-01T00:00")
+        item.refresh_from_db()
+        assert item.snoozed_until is not None
+        assert item.snoozed_until < timezone.now() + timedelta(hours=48)
+
+    def test_snooze_until_date_and_time_uses_the_current_time_zone(self, reviewer: Client) -> None:
+        item = make_interrupt({"n": 1})
+        with override_settings(TIME_ZONE="America/New_York"):
+            handle(reviewer, item, "snooze", until="tomorrow", at="2040-07-01T12:30")
+        item.refresh_from_db()
+        assert item.snoozed_until == datetime(2040, 7, 1, 16, 30, tzinfo=UTC)
+
+    @pytest.mark.parametrize(
+        ("at", "reason"),
+        [
+            ("2020-01-01T12:00", "Enter a time in the future."),
+            ("9999-12-31T23:59", "Enter a valid date/time."),
+            ("noon", "Enter a valid date/time."),
+            # Skipped and repeated by daylight saving time.
+            ("2040-03-11T02:30", "couldn’t be interpreted in time zone America/New_York"),
+            ("2040-11-04T01:30", "couldn’t be interpreted in time zone America/New_York"),
+        ],
+    )
+    def test_snooze_until_past_or_ambiguous_time_shows_a_form_error_and_keeps_the_value(
+        self, reviewer: Client, at: str, reason: str
+    ) -> None:
+        item = make_interrupt({"n": 1})
+        with override_settings(TIME_ZONE="America/New_York"):
+            page = unescape(text_of(handle(reviewer, item, "snooze", until="later", at=at)))
+        assert reason in page
+        assert f'value="{at}"' in page
+        item.refresh_from_db()
+        assert item.snoozed_until is None
+
+    def test_snooze_beyond_due_date_is_marked_before_and_warned_about_after_snoozing(
+        self, reviewer: Client
+    ) -> None:
+        due = timezone.now() + timedelta(minutes=5)
+        item = make_interrupt({"n": 1}, due_at=due)
+        page = text_of(reviewer.get(page_of(item)))
+        assert page.count("(after the due date)") >= 2
+        assert "Due: " in page
+        [message, warning] = told(handle(reviewer, item, "snooze", until="tomorrow"))
+        assert "is snoozed until" in message
+        assert warning.startswith("The end of the snooze is after the due date of the request: ")
+        item.refresh_from_db()
+        assert item.snoozed_until is not None
+
+    def test_snooze_presets_show_their_times_and_omit_later_today_at_night(self) -> None:
+        for now, expected in (
+            ("2026-11-27T14:10", ["Later today, 5 p.m.", "Tomorrow, Sat 9 a.m.",
+                                  "Next week, Mon 9 a.m."]),
+            ("2026-11-27T21:10", ["Tomorrow, Sat 9 a.m.", "Next week, Mon 9 a.m."]),
+        ):  # fmt: skip
+            moment = timezone.make_aware(datetime.fromisoformat(now))
+            with mock.patch("hitl_django.admin.request.snooze_form.timezone.now") as clock:
+                clock.return_value = moment
+                form = SnoozeForm()
+            assert [label for _value, label in form.fields["until"].choices] == expected
 
     def test_snooze_with_unknown_time_shows_a_form_error_and_does_not_snooze_the_request(
         self, reviewer: Client
@@ -200,7 +272,7 @@ def test_request_page_actions_by_get_or_without_permission_leave_request_unchang
 ) -> None:
     item = make_interrupt({"n": 1})
     before = Interrupt.objects.filter(pk=item.pk).values().get()
-    assert handle(browse("nobody"), item, verb, text="x", until="hour").status_code == 404
+    assert handle(browse("nobody"), item, verb, text="x", until="later").status_code == 404
     url = page_of(item).removesuffix("change/") + "handling/"
     assert reviewer.get(url, {"verb": verb}).headers["Location"] == page_of(item)
     assert handle(reviewer, item, "no such verb").status_code == 302
@@ -318,7 +390,7 @@ class TestResponseDraft:
         assert 'value="reviewer"' in self.assert_kept(
             self.sent(reviewer, item, "assign", user="reviewer")
         )
-        page = self.assert_kept(self.sent(reviewer, item, "snooze", until="hour"))
+        page = self.assert_kept(self.sent(reviewer, item, "snooze", until="later"))
         assert "is snoozed until" in page
         item.refresh_from_db()
         assert item.snoozed_until is not None

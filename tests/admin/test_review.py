@@ -501,3 +501,20 @@ def test_erased_request_is_shown_as_erased_on_every_page(
         assert ("(erased)" in page) == (url != page_of(item.thread_id, "thread")), url
         assert not re.search(r'<a [^>]*(hitl-title|dir="auto")[^>]*>\s*</a>', page), url
         assert not re.search(r"<h1[^>]*>\s*</h1>", page), url
+
+
+@pytest.mark.parametrize("state", ["failed", "parked", "cancelled"])
+def test_outcome_and_status_of_own_approval_whose_run_stopped_are_a_warning(
+    reviewer: Client, asked: Callable[..., Interrupt], state: str
+) -> None:
+    item = asked()
+    press(reviewer, item, "approve")
+    page = text_of(reviewer.get(page_of(item)))
+    assert "hitl-notice hitl-info" in page
+    status = page_of(item).removesuffix("change/") + "status/"
+    assert "problem" not in reviewer.get(status).json()
+    Run.objects.update(state=state)
+    page = text_of(reviewer.get(page_of(item)))
+    assert 'hitl-notice hitl-warning" aria-labelledby="became" role="alert"' in page
+    assert 'class="hitl-follow hitl-late"' in page
+    assert reviewer.get(status).json()["problem"] is True

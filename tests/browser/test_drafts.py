@@ -76,18 +76,40 @@ class TestRestoredDrafts:
         Session.objects.all().delete()
         with leads_on(page):
             button(page, "Reject").click()
+        assert page.inner_text("h1") == "Your decision was not recorded"
+        assert page.get_by_label("Reason").input_value() == "Half a thought"
+        with leads_on(page):
+            page.get_by_role("link", name="Log in").click()
         sign_in(page, "rita")
         assert_it_comes_back(page)
+        assert "Your decision was not recorded." in page.inner_text("body")
         assert not Decision.objects.exists()
 
     def test_draft_is_restored_after_network_failure(self, page: Any) -> None:
         typed(page)
-        page.context.set_offline(True)
+        page.route(
+            "**/change/",
+            lambda route: route.abort() if route.request.method == "POST" else route.continue_(),
+        )
         with page.expect_event("requestfailed"):
             button(page, "Reject").click()
-        page.context.set_offline(False)
         open_interrupt(page)
         assert_it_comes_back(page)
+
+    def test_decision_without_connection_stays_on_the_page_and_is_sent_by_retry(
+        self, page: Any
+    ) -> None:
+        typed(page)
+        page.context.set_offline(True)
+        for name in ("Reject", "Retry"):
+            button(page, name).click()
+            assert page.get_by_role("alert").inner_text().startswith("No connection.")
+        assert page.get_by_label("Reason:").input_value() == "Half a thought"
+        page.context.set_offline(False)
+        with leads_on(page):
+            button(page, "Retry").click()
+        assert Decision.objects.get().type == "reject"
+        assert Decision.objects.get().reason == "Half a thought"
 
     @pytest.mark.parametrize("status", [403, 409, 500, 502])
     def test_draft_is_restored_after_server_error(self, page: Any, status: int) -> None:

@@ -10,6 +10,8 @@ import pytest
 from django.contrib.auth.models import Group
 
 from hitl_django import START, StateGraph, interrupt, services
+from hitl_django.admin.queue import batches
+from hitl_django.admin.queue.queue_admin import ReviewItemAdmin
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.models import Comment, Decision, Interrupt, Run
@@ -87,11 +89,67 @@ def test_bulk_claim_assign_and_snooze_change_selected_requests(
     select(page, "Dana", "Kim")
     press(page, "Snooze…")
     look()
-    page.get_by_label("Snooze until:").select_option("in 3 days")
+    page.get_by_label("Snooze until:").select_option("week")
     press(page, "Snooze")
     assert "Requests snoozed: 2" in page.inner_text(".messagelist")
     assert Interrupt.objects.filter(snoozed_until__isnull=False).count() == 2
     assert page.locator(".hitl-row").count() == 1
+
+
+@pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop", "plain"])
+def test_bulk_approval_of_all_matching_requests_shows_progress_and_all_results(
+    rita: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, window: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(batches, "BATCH", 1)
+    monkeypatch.setattr(ReviewItemAdmin, "list_per_page", 2)
+    page = rita(**window)
+    select(page, "Dana")
+    page.get_by_label("Select all 3 that match").check()
+    press(page, "Approve…")
+    assert "3 requests to decide" in page.inner_text("h2")
+    if window:
+        for done in (1, 2):
+            button(page, "Approve 3" if done == 1 else "Continue").click()
+            page.get_by_text(f"{done} of 3 requests processed").wait_for()
+            assert page.locator("progress").get_attribute("value") == str(done)
+        button(page, "Continue").click()
+    else:
+        button(page, "Approve 3").click()
+    page.get_by_text("3 decisions saved.").wait_for()
+    assert Decision.objects.filter(type="approve").count() == 3
+
+
+def test_clearing_a_row_ends_the_selection_of_all_matching_requests(
+    rita: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReviewItemAdmin, "list_per_page", 2)
+    page = rita()
+    select(page, "Dana", "Sam")
+    page.get_by_label("Select all 3 that match").check()
+    page.get_by_label("Select “Refund Sam?”").uncheck()
+    assert not page.get_by_label("Select all 3 that match").is_checked()
+
+
+def test_people_are_suggested_for_mentions_and_assignment(rita: Callable[..., Any]) -> None:
+    page = rita()
+    page.goto(QUEUE)
+    with leads_on(page):
+        page.get_by_role("link", name="Refund Dana?").click()
+    comment = page.get_by_label("Comment:")
+    comment.press_sequentially("Please look, @rav")
+    page.get_by_role("option", name="ravi").wait_for()
+    assert faults(page) == []
+    comment.press("ArrowDown")
+    comment.press("Enter")
+    assert comment.input_value() == "Please look, @ravi "
+    assert not page.get_by_role("listbox").is_visible()
+    page.locator("summary", has_text="Assign").click()
+    page.get_by_label("Username").press_sequentially("rav")
+    page.get_by_role("option", name="ravi").click()
+    assert page.get_by_label("Username").input_value() == "ravi"
+    press(page, "Assign")
+    assert Interrupt.objects.filter(assignee_label="ravi").count() == 1
+    assert comment.input_value() == "Please look, @ravi "
 
 
 @pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop", "plain"])

@@ -34,6 +34,8 @@ ASKED_AGAIN = _("The request is pending again. Open it")
 MAX_WHY = 200
 #: States in which the run needs no person to continue, only a worker.
 MOVING = (Run.State.QUEUED, Run.State.RUNNING)
+#: States in which the run has stopped before its end.
+STOPPED = (Run.State.FAILED, Run.State.PARKED, Run.State.CANCELLED)
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,12 @@ class RunStatusLine:
     """Sentence about a run's state.
 
     ``moves`` is true if the state may change soon, so that the script requests it again.
+    ``is_problem`` is true if the run has stopped before its end.
     """
 
     text: Any
     moves: bool
+    is_problem: bool = False
 
 
 def describe_refused_answer(decision: Decision) -> str:
@@ -63,4 +67,4 @@ def describe_run(run: Run, health: WorkerHealth | None = None) -> RunStatusLine:
         return RunStatusLine(NOBODY_WORKS, moves=True)
     if state == Run.State.INTERRUPTED and run.resumes_at is not None:
         return RunStatusLine(UNDOABLE, moves=True)
-    return RunStatusLine(LINES[state], moves=state in MOVING)
+    return RunStatusLine(LINES[state], moves=state in MOVING, is_problem=state in STOPPED)

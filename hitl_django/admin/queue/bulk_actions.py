@@ -17,6 +17,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.admin.base import View
+from hitl_django.admin.display.bulk_buttons import get_checkbox_value
 from hitl_django.admin.request.request_actions import FORMS, run_action
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import NotAllowedError
@@ -24,14 +25,23 @@ from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
 
+from .batches import ALL, RESULTS, Batch, read_selection, select_later
 from .bulk_decide import GONE, BulkPages, describe_problem
 
 #: Title of the form page and message about successes, by action.
 ACTIONS: dict[str, tuple[Any, Any]] = {
-    "claim": ("", _("Requests claimed: %(n)s")),
+    "claim": (_("Claim requests"), _("Requests claimed: %(n)s")),
     "snooze": (_("Snooze requests"), _("Requests snoozed: %(n)s")),
     "assign": (_("Assign requests"), _("Requests assigned: %(n)s")),
 }
+#: Fields of the form that the next batch needs, by action.
+SENT = {
+    "claim": ("verb", "confirmed"),
+    "snooze": ("verb", "confirmed", "until", "at"),
+    "assign": ("verb", "confirmed", "user", "group"),
+}
+#: Mark of a result: the end of the snooze is after the due date.
+LATE = "late"
 #: Maximum number of failures that the message lists individually.
 NAMED = 10
 
@@ -51,24 +61,32 @@ class BulkActionPages(BulkPages):
         verb = request.POST.get("verb", "")
         if request.method != "POST" or verb not in ACTIONS:
             return HttpResponseRedirect(self.url("changelist", request))
-        choices = self.read_choices(request)
-        if not choices:
+        choices = read_selection(request)
+        if not choices and RESULTS not in request.POST:
             self.message_user(request, _("No requests selected."), level=messages.WARNING)
             return HttpResponseRedirect(self.url("changelist", request))
-        found = self.find_rows(request, choices)
-        rows = [found.get(choice.pk) for choice in choices]
-        if verb == "assign" and not may_assign_any(request.user, rows):
+        batch = Batch.read(request, choices, width=2)
+        kind = FORMS.get(verb)
+        confirmed = "confirmed" in request.POST or (kind is None and ALL not in request.POST)
+        found = self.find_rows(request, batch.now if confirmed else choices)
+        rows = [found.get(choice.pk) for choice in (batch.now if confirmed else choices)]
+        if verb == "assign" and rows and not may_assign_any(request.user, rows):
             # Check this first: the form would reveal users and groups.
             raise PermissionDenied
-        kind = FORMS.get(verb)
         if kind is not None:
-            form = kind(
-                request.POST if "confirmed" in request.POST else None, use_required_attribute=False
-            )
+            form = kind(request.POST if confirmed else None, use_required_attribute=False)
             if not form.is_valid():
+                found = self.find_rows(request, choices)
+                rows = [found.get(choice.pk) for choice in choices]
                 return self._ask_for_more(request, verb, rows, form)
-        problems = [self._apply_action(request, verb, row) for row in rows]
-        self._report(request, verb, [problem for problem in problems if problem], len(rows))
+        elif not confirmed:
+            return self._ask_for_more(request, verb, rows, None)
+        results = [*batch.results, *(self._apply_action(request, verb, row) for row in rows)]
+        if batch.later:
+            fields = batch.list_fields(request, SENT[verb], results)
+            title, url = ACTIONS[verb][0], self.url("many", request)
+            return self.progress_page(request, title, url, batch, fields)
+        self._report(request, verb, results, left=len(choices) - len(batch.now))
         return HttpResponseRedirect(self.url("changelist", request))
 
     def _ask_for_more(
@@ -76,30 +94,37 @@ class BulkActionPages(BulkPages):
         request: HttpRequest,
         verb: str,
         rows: Sequence[Interrupt | None],
-        form: forms.Form,
+        form: forms.Form | None,
     ) -> HttpResponse:
+        every = [row for row in rows if row is not None]
+        shown, rest, others = select_later(every, get_checkbox_value)
         page = self.page(
             request,
             ACTIONS[verb][0],
             "bulk_action.html",
             verb=verb,
             form=form,
-            lines=[self.describe_row(request, row) for row in rows if row is not None],
+            count=len(every),
+            lines=[self.describe_row(request, row) for row in shown],
+            rest=rest,
+            others=others,
             many_url=self.url("many", request),
             list_url=self.url("changelist", request),
         )
         page["Cache-Control"] = "no-store"
         return page
 
-    def _apply_action(self, request: HttpRequest, verb: str, row: Interrupt | None) -> str:
+    def _apply_action(self, request: HttpRequest, verb: str, row: Interrupt | None) -> list[str]:
         """Apply the action to one interrupt.
 
-        Returns the error message, or an empty string on success.
+        Returns the error message, or an empty string on success, and LATE if the end of a snooze is
+        after the due date.
         """
         if row is None:
-            return str(GONE)
+            return [str(GONE), ""]
         kind = FORMS.get(verb)
         form = None if kind is None else kind(request.POST)
+        late = ""
         try:
             done = run_action(request, row, verb, form)
         except HitlError as error:
@@ -111,14 +136,21 @@ class BulkActionPages(BulkPages):
             # The form may be invalid for this interrupt only.
             faults = [] if done or form is None else form.errors.get_json_data().values()
             problem = " ".join(fault["message"] for some in faults for fault in some)
-        return f"“{escape_hidden(row.title)}”: {problem}" if problem else ""
+            late = LATE if done is not None and done.warnings else ""
+        return [f"“{escape_hidden(row.title)}”: {problem}" if problem else "", late]
 
-    def _report(self, request: HttpRequest, verb: str, problems: list[str], count: int) -> None:
-        if done := count - len(problems):
+    def _report(
+        self, request: HttpRequest, verb: str, results: Sequence[Sequence[str]], *, left: int
+    ) -> None:
+        problems = [problem for problem, _late in results if problem]
+        if done := len(results) - len(problems):
             self.message_user(request, ACTIONS[verb][1] % {"n": done}, messages.SUCCESS)
+        if late := sum(bool(late) for _problem, late in results):
+            words = _("Snoozed until after the due date: %(n)s")
+            self.message_user(request, words % {"n": late}, messages.WARNING)
         for problem in problems[:NAMED]:
             self.message_user(request, problem, messages.WARNING)
-        if (more := len(problems) - NAMED) > 0:
+        if more := left + len(problems[NAMED:]):
             self.message_user(
                 request, _("Requests not changed: %(n)s") % {"n": more}, messages.WARNING
             )

@@ -26,7 +26,7 @@ from hitl_django.admin.display.bulk_buttons import BULK, get_checkbox_value
 from hitl_django.admin.display.refusal_messages import CLOSED
 from hitl_django.admin.request.decision_form import ReasonForm
 from hitl_django.admin.request.quorum_display import SELF_APPROVAL
-from hitl_django.admin.request.request_controller import RequestController
+from hitl_django.admin.request.request_controller import NOT_RECORDED, RequestController
 from hitl_django.admin.request.undo_button import render_undo_button
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
@@ -47,31 +47,21 @@ from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import select_visible
 
-#: Maximum number of rows of a list.
-MOST = 200
+from .batches import (
+    MAX_FIELDS,
+    RESULTS,
+    Batch,
+    ListedInterrupt,
+    read_selection,
+    select_later,
+)
+
+#: Fields of the form that the next batch of decisions needs.
+SENT = ("decision", "key", "confirmed", "ignore_claim", "ignore_claims")
 
 STALE = _("This request has changed since you opened the list. Review the new version.")
 CLAIMED_BY = _("Claimed by %(who)s.")
 GONE = _("This request no longer exists.")
-
-
-@dataclass(frozen=True, slots=True)
-class ListedInterrupt:
-    """A selected interrupt, in the version that the list showed."""
-
-    pk: UUID
-    version: int
-    digest: str
-
-    @classmethod
-    def parse(cls, text: str) -> ListedInterrupt | None:
-        """Parse the value of a checkbox, or return None if the value is invalid."""
-        pk, _, rest = text.partition(".")
-        version, _, digest = rest.partition(".")
-        try:
-            return cls(UUID(pk), int(version), digest)
-        except ValueError:
-            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +99,11 @@ class BulkPages(RequestController):
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method != "POST":  # The login page redirects here with GET.
+            self.message_user(request, NOT_RECORDED, level=messages.WARNING)
             return HttpResponseRedirect(self.url("changelist", request))
-        choices = self.read_choices(request)
+        choices = read_selection(request)
         decision = request.POST.get("decision", "")
-        if not choices or decision not in BULK:
+        if (not choices and RESULTS not in request.POST) or decision not in BULK:
             self.message_user(request, _("No requests selected."), level=messages.WARNING)
             return HttpResponseRedirect(self.url("changelist", request))
         rows = self.find_rows(request, choices)
@@ -133,7 +124,9 @@ class BulkPages(RequestController):
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method == "POST":
-            undone = [self._undo_one(request, one) for one in request.POST.getlist("made")[:MOST]]
+            undone = [
+                self._undo_one(request, one) for one in request.POST.getlist("made")[:MAX_FIELDS]
+            ]
             words = ngettext("%(n)d decision undone.", "%(n)d decisions undone.", sum(undone))
             self.message_user(request, words % {"n": sum(undone)}, level=messages.SUCCESS)
             if left := undone.count(False):
@@ -153,11 +146,6 @@ class BulkPages(RequestController):
             return False
         return True
 
-    def read_choices(self, request: HttpRequest) -> list[ListedInterrupt]:
-        """Return the selected interrupts without duplicates, in the submitted order."""
-        read = [ListedInterrupt.parse(text) for text in request.POST.getlist("item")[:MOST]]
-        return list({choice.pk: choice for choice in read if choice is not None}.values())
-
     def _confirm_many(
         self,
         request: HttpRequest,
@@ -172,14 +160,22 @@ class BulkPages(RequestController):
             row = rows.get(choice.pk)
             problem = self._find_obstacle(row, choice, refused.get(choice.pk), request.user)
             lines.append(self.describe_row(request, row, problem=problem))
-        ready = [line for line in lines if not line.problem]
+        every = [line for line in lines if not line.problem]
+        refused_lines = [line for line in lines if line.problem]
+        ready, rest, others = select_later(every, lambda line: line.value)
+        claimed = [str(line.pk) for line in every[len(ready) :] if line.note]
         key = request.POST.get("key", "")
         return self._bulk_page(
             request,
             "bulk.html",
             decision,
             ready=ready,
-            refused=[line for line in lines if line.problem],
+            count=len(every),
+            rest=rest,
+            others=others,
+            other_claims=" ".join(claimed),
+            refused=refused_lines[:MAX_FIELDS],
+            others_refused=len(refused_lines[MAX_FIELDS:]),
             form=form,
             key=key if len(key) == 36 and key.isprintable() else str(uuid4()),
         )
@@ -191,35 +187,85 @@ class BulkPages(RequestController):
         choices: Sequence[ListedInterrupt],
         reason: str,
     ) -> HttpResponse:
-        found = [self._decide_one(request, decision, choice, reason) for choice in choices]
-        rows = self.find_rows(request, choices)
+        batch = Batch.read(request, choices, width=4)
+        results = [*batch.results]
+        for choice in batch.now:
+            done, problem, made = self._decide_one(request, decision, choice, reason)
+            closing = made.id if made is not None and made.complete else ""
+            results.append([str(choice.pk), str(done), str(problem), str(closing)])
+        if batch.later:
+            return self.progress_page(
+                request,
+                BULK[decision].title,
+                self.url("bulk", request),
+                batch,
+                [("reason", reason), *batch.list_fields(request, SENT, results)],
+            )
+        return self._show_results(request, decision, results, left=len(choices) - len(batch.now))
+
+    def progress_page(
+        self,
+        request: HttpRequest,
+        title: Any,
+        action_url: str,
+        batch: Batch,
+        fields: Sequence[tuple[str, str]],
+    ) -> HttpResponse:
+        """Render the page between two batches, with a form that processes the next batch."""
+        done = batch.done + len(batch.now)
+        page = self.page(
+            request,
+            title,
+            "bulk_progress.html",
+            action_url=action_url,
+            fields=fields,
+            done=done,
+            total=done + len(batch.later),
+        )
+        page["Cache-Control"] = "no-store"
+        return page
+
+    def _show_results(
+        self,
+        request: HttpRequest,
+        decision: str,
+        results: Sequence[Sequence[str]],
+        *,
+        left: int,
+    ) -> HttpResponse:
+        keyed = [(key, one) for one in results if (key := parse_uuid(one[0])) is not None]
+        rows = self._find_by_key(request, [key for key, _result in keyed])
         lines = [
-            self.describe_row(request, rows.get(choice.pk), done=done, problem=problem)
-            for choice, (done, problem, _made) in zip(choices, found, strict=True)
+            self.describe_row(request, rows.get(key), done=done, problem=problem)
+            for key, (_pk, done, problem, _made) in keyed
         ]
-        closed = [made for _done, _problem, made in found if made is not None and made.complete]
-        made = [line for line in lines if line.done]
+        closed = [(pk, made) for pk, _done, _problem, made in results if made]
+        made, failed = ([line for line in lines if bool(line.problem) == bad] for bad in (0, 1))
         words = ngettext("%(n)d decision saved.", "%(n)d decisions saved.", len(made))
         return self._bulk_page(
             request,
             "bulk_done.html",
             decision,
-            made=made,
-            failed=[line for line in lines if line.problem],
-            again=any(line.value for line in lines if line.problem),
+            made=made[:MAX_FIELDS],
+            others_made=len(made[MAX_FIELDS:]),
+            failed=failed[:MAX_FIELDS],
+            others_failed=len(failed[MAX_FIELDS:]),
+            again=any(line.value for line in failed),
             summary=words % {"n": len(made)},
+            left=left,
             key=request.POST.get("key", ""),
             undo=self._undo_all_button(request, closed),
         )
 
-    def _undo_all_button(
-        self, request: HttpRequest, closed: Sequence[services.DecisionInfo]
-    ) -> str:
-        if not closed:
+    def _undo_all_button(self, request: HttpRequest, closed: Sequence[tuple[str, str]]) -> str:
+        if not closed or len(closed) > MAX_FIELDS:
             return ""
         # Use the deadline of the first decision, because it is the earliest.
-        info = services.find_undo(closed[0].interrupt_id, by=request.user)
-        made = [f"{one.interrupt_id}.{one.id}" for one in closed]
+        try:
+            info = services.find_undo(closed[0][0], by=request.user)
+        except InterruptNotFound:
+            return ""
+        made = [f"{interrupt}.{decision}" for interrupt, decision in closed]
         return render_undo_button(request, info, self.url("undo_bulk", request), made)
 
     def _decide_one(
@@ -242,7 +288,7 @@ class BulkPages(RequestController):
                 version=choice.version,
                 # Ignore only claims that the confirmation page showed. Later claims still prevent
                 # the decision.
-                ignore_claim=str(choice.pk) in request.POST.getlist("ignore_claim"),
+                ignore_claim=str(choice.pk) in _read_ignored_claims(request),
             )
         except HitlError as error:
             return "", describe_problem(error), None
@@ -273,7 +319,10 @@ class BulkPages(RequestController):
         self, request: HttpRequest, choices: Sequence[ListedInterrupt]
     ) -> dict[UUID, Interrupt]:
         """Return the selected interrupts that are visible to the user, by id."""
-        rows = Interrupt.objects.filter(pk__in=[choice.pk for choice in choices])
+        return self._find_by_key(request, [choice.pk for choice in choices])
+
+    def _find_by_key(self, request: HttpRequest, keys: Sequence[UUID]) -> dict[UUID, Interrupt]:
+        rows = Interrupt.objects.filter(pk__in=keys)
         found = select_visible(rows, request.user).select_related("run").defer(*LARGE_COLUMNS)
         return {row.pk: row for row in found}
 
@@ -309,6 +358,19 @@ class BulkPages(RequestController):
         )
         page["Cache-Control"] = "no-store"
         return page
+
+
+def _read_ignored_claims(request: HttpRequest) -> list[str]:
+    more = request.POST.get("ignore_claims", "").split()
+    return [*request.POST.getlist("ignore_claim"), *more]
+
+
+def parse_uuid(text: str) -> UUID | None:
+    """Parse an id, or return None if the text is invalid."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 def list_common_reasons(rows: Iterable[Interrupt]) -> list[Any]:

@@ -74,6 +74,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
             "tabs": changes.tabs(),
             "waiting": format_capped(changes.counts.awake) if changes.counts.awake else "",
             "count": count_in_words(changes.result_count),
+            "all_matching": changes.describe_all_matching(),
             "search_limit": changes.describe_limit(),
             "reasons": [] if rows else changes.emptiness(),
             "may_decide": changes.may_decide,

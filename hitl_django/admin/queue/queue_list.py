@@ -33,6 +33,7 @@ from hitl_django.permissions import get_policy, select_visible
 from hitl_django.services.reviews import queue_filters
 from hitl_django.services.reviews.queue_stats import CAP
 
+from .batches import MAX_SELECTED
 from .queue_rows import QueueRow, select_rows
 
 #: Name of the column by which the list can be sorted.
@@ -214,6 +215,14 @@ class QueueChangeList(LinkedChangeList):
             SortLink(label, self.get_query_string({ORDER_VAR: order}, ["p"]), order == current)
             for order, label in orders.items()
         ]
+
+    def describe_all_matching(self) -> str:
+        """Return the label that selects the rows of all pages, or "" if there is only one page."""
+        if not self.multi_page:
+            return ""
+        if self.result_count >= MAX_SELECTED:
+            return _("Select the first %(n)s that match") % {"n": localize(MAX_SELECTED)}
+        return _("Select all %(n)s that match") % {"n": localize(self.result_count)}
 
     def describe_limit(self) -> str:
         """Return a note if the search didn't cover all rows, otherwise an empty string."""

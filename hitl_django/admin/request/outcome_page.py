@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest
@@ -51,6 +52,8 @@ class OutcomePage(ReadOnlyAdmin):
         if kept is not None:
             notice = describe_other_decision(notice, decision, request.user)
         line = describe_run(item.run, services.worker_health())
+        if line.is_problem and item.status == Interrupt.Status.DECIDED and notice.tone == "info":
+            notice = replace(notice, tone="warning")
         context = {
             **get_decision_context(item, decision),
             "run_url": self.find_run_url(request, item),

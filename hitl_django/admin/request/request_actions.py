@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -12,47 +11,28 @@ from django import forms
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser, Group
 from django.core.exceptions import ObjectDoesNotExist
-from django.http import HttpRequest
-from django.utils import timezone
+from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
-from hitl_django.admin.panels import PanelForm, find_panel, list_panels
+from hitl_django.admin.panels import Panel, PanelForm, find_panel, list_panels
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.forms.json_input import escape_hidden
-from hitl_django.forms.local_time import format_moment, to_local
+from hitl_django.forms.local_time import format_moment
 from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
 
-#: Hour of the next day at which a snooze until tomorrow ends.
-MORNING = 8
-
-ActionMessage = Any
+from .snooze_form import SnoozeForm
 
 
-class SnoozeForm(forms.Form):
-    """Form for the end of a snooze."""
+@dataclass(frozen=True)
+class ActionOutcome:
+    """Messages about a performed action: a confirmation, and warnings."""
 
-    until = forms.ChoiceField(
-        label=_("Snooze until"),
-        choices=(
-            ("hour", _("in 1 hour")),
-            ("tomorrow", _("tomorrow morning")),
-            ("days", _("in 3 days")),
-            ("week", _("in 1 week")),
-        ),
-    )
-
-    def moment(self) -> datetime:
-        """The selected time."""
-        now = timezone.now()
-        if self.cleaned_data["until"] == "tomorrow":
-            day = to_local(now) + timedelta(days=1)
-            return day.replace(hour=MORNING, minute=0, second=0, microsecond=0)
-        later = {"hour": {"hours": 1}, "days": {"days": 3}, "week": {"weeks": 1}}
-        return now + timedelta(**later[self.cleaned_data["until"]])
+    message: Any
+    warnings: Sequence[Any] = ()
 
 
 class AssignForm(forms.Form):
@@ -102,11 +82,31 @@ FORMS: dict[str, type[forms.Form]] = {
 }
 
 
+#: Button that lists people instead of performing an action.
+FIND_PEOPLE = "people"
+
+#: Field of each form whose value a button can contain after a colon, as in "snooze:tomorrow".
+CHOICES = {"assign": "user", "snooze": "until"}
+
+
+def read_action(data: QueryDict) -> tuple[str, QueryDict]:
+    """Return the action of the pressed button, and the submitted values with the button's value."""
+    verb, colon, choice = data.get("verb", "").partition(":")
+    if not colon or verb not in CHOICES:
+        return data.get("verb", ""), data
+    chosen = data.copy()
+    chosen[CHOICES[verb]] = choice
+    if verb == "snooze":
+        chosen["at"] = ""
+    return verb, chosen
+
+
 @dataclass(frozen=True)
 class ActionForms:
     """Forms of an interrupt's actions.
 
     ``open`` names the form with errors. ``panels`` are the forms of panels, by panel name.
+    ``people`` are the users found for an assignment, or None without a search.
     """
 
     assign: forms.Form
@@ -114,6 +114,7 @@ class ActionForms:
     snooze: forms.Form
     panels: Mapping[str, PanelForm]
     open: str = ""
+    people: Sequence[services.PersonInfo] | None = None
 
     @classmethod
     def build(
@@ -132,6 +133,7 @@ class ActionForms:
         values, which are validated for the action ``verb``. The other forms show their submitted
         values again, except for the form of the completed action ``done``.
         """
+        own: dict[str, dict[str, Any]] = {"snooze": {"due_at": item.due_at}}
         made = {
             name: form(
                 data if name == verb else None,
@@ -141,6 +143,7 @@ class ActionForms:
                     **(_get_initial_assignment(item) if name == "assign" else {}),
                     **_typed(form, {} if data is None or name == done else data),
                 },
+                **own.get(name, {}),
             )
             for name, form in FORMS.items()
         }
@@ -156,7 +159,8 @@ class ActionForms:
         group = made["assign"].fields["group"]
         if groups is not None and isinstance(group, forms.ModelChoiceField):
             group.choices = groups
-        return cls(**made, panels=panels, open=verb)
+        found: dict[str, Any] = made
+        return cls(**found, panels=panels, open=verb)
 
     def find_form(self, verb: str) -> forms.Form | None:
         """Return the form of an action, or None if the action has no form."""
@@ -165,6 +169,11 @@ class ActionForms:
             return form
         panel = self.panels.get(get_part(verb))
         return None if panel is None else panel.form
+
+    def suggest_people(self, url: str) -> None:
+        """Make a script suggest people, read from this URL, in the fields for usernames."""
+        for field in (self.assign.fields["user"], self.comment.fields["text"]):
+            field.widget.attrs |= {"data-hitl-people": url, "data-hitl-people-label": _("People")}
 
     @property
     def has_text(self) -> bool:
@@ -186,8 +195,8 @@ def is_action(verb: str) -> bool:
 
 def run_action(
     request: HttpRequest, item: Interrupt, verb: str, form: forms.Form | None
-) -> ActionMessage:
-    """Perform an action through the services and return its message.
+) -> ActionOutcome | None:
+    """Perform an action through the services and return its messages.
 
     Returns None if the form has errors. Errors of the service are raised.
     """
@@ -195,7 +204,7 @@ def run_action(
     if found is not None:
         if found[0].get_context(request, item) is None:
             raise NotAllowedError("You don't have permission to use this panel.")
-        perform = partial(found[0].perform, request, item, found[1])
+        perform = partial(_use_panel, found[0], request, item, found[1])
     elif form is None:
         return VERBS[verb](item, user)
     else:
@@ -220,57 +229,77 @@ def run_action(
     return None
 
 
-def _claim(item: Interrupt, user: Any) -> ActionMessage:
+def _use_panel(
+    panel: Panel, request: HttpRequest, item: Interrupt, action: str, form: forms.Form | None
+) -> ActionOutcome:
+    return ActionOutcome(panel.perform(request, item, action, form))
+
+
+def _claim(item: Interrupt, user: Any) -> ActionOutcome:
     services.claim(item.pk, by=user, via="admin")
-    return _("You claimed this request. Other reviewers can see that you are working on it.")
+    return ActionOutcome(
+        _("You claimed this request. Other reviewers can see that you are working on it.")
+    )
 
 
-def _take_over(item: Interrupt, user: Any) -> ActionMessage:
+def _take_over(item: Interrupt, user: Any) -> ActionOutcome:
     services.claim(item.pk, by=user, via="admin", take_over=True)
-    return _("You took over this claim. The takeover is in the audit log.")
+    return ActionOutcome(_("You took over this claim. The takeover is in the audit log."))
 
 
-def _release(item: Interrupt, user: Any) -> ActionMessage:
+def _release(item: Interrupt, user: Any) -> ActionOutcome:
     services.release(item.pk, by=user, via="admin")
-    return _("Claim released. Others can claim this request.")
+    return ActionOutcome(_("Claim released. Others can claim this request."))
 
 
-def _wake(item: Interrupt, user: Any) -> ActionMessage:
+def _wake(item: Interrupt, user: Any) -> ActionOutcome:
     services.snooze(item.pk, until=None, by=user, via="admin")
-    return _("Request is back in the queue.")
+    return ActionOutcome(_("Request is back in the queue."))
 
 
-def _snooze(item: Interrupt, user: Any, form: Any) -> ActionMessage:
+def _snooze(item: Interrupt, user: Any, form: Any) -> ActionOutcome:
     until = form.moment()
     services.snooze(item.pk, until=until, by=user, via="admin")
     # The message includes the title, because the next page may show another interrupt.
     texts = {"title": escape_hidden(item.title), "moment": format_moment(until)}
-    return (
-        _("“%(title)s” is snoozed until %(moment)s. It returns to the queue automatically.") % texts
-    )
+    words = _("“%(title)s” is snoozed until %(moment)s. It returns to the queue automatically.")
+    if item.due_at is None or until <= item.due_at:
+        return ActionOutcome(words % texts)
+    due = {"due": format_moment(item.due_at)}
+    late = _("The end of the snooze is after the due date of the request: %(due)s")
+    return ActionOutcome(words % texts, (late % due,))
 
 
-def _assign(item: Interrupt, user: Any, form: Any) -> ActionMessage:
+def _assign(item: Interrupt, user: Any, form: Any) -> ActionOutcome:
     to, group = form.cleaned_data["user"], form.cleaned_data["group"]
     services.assign(item.pk, to=to, group=group, by=user, via="admin")
     names = [escape_hidden(str(one)) for one in (to, group) if one is not None]
     if not names:
-        return _("Unassigned.")
-    return _("Assigned to %(names)s.") % {"names": ", ".join(names)}
+        return ActionOutcome(_("Unassigned."))
+    return ActionOutcome(_("Assigned to %(names)s.") % {"names": ", ".join(names)})
 
 
-def _comment(item: Interrupt, user: Any, form: Any) -> ActionMessage:
-    services.comment(item.pk, form.cleaned_data["text"], by=user, via="admin")
-    return _("Comment added.")
+def _comment(item: Interrupt, user: Any, form: Any) -> ActionOutcome:
+    made = services.comment(item.pk, form.cleaned_data["text"], by=user, via="admin")
+    missed = services.list_unmentioned(made)
+    if not missed:
+        return ActionOutcome(_("Comment added."))
+    # The text must not reveal whether a user with this name exists.
+    if get_policy().may_assign(user, item):
+        words = _("Not notified: %(names)s. No such user can view this request.")
+    else:
+        words = _("Not notified: %(names)s. You can mention only people named on this page.")
+    names = ", ".join(f"@{escape_hidden(name)}" for name in missed)
+    return ActionOutcome(_("Comment added."), (words % {"names": names},))
 
 
-VERBS: dict[str, Callable[[Interrupt, Any], ActionMessage]] = {
+VERBS: dict[str, Callable[[Interrupt, Any], ActionOutcome]] = {
     "claim": _claim,
     "release": _release,
     "take_over": _take_over,
     "wake": _wake,
 }
-FORM_VERBS: dict[str, Callable[[Interrupt, Any, Any], ActionMessage]] = {
+FORM_VERBS: dict[str, Callable[[Interrupt, Any, Any], ActionOutcome]] = {
     "assign": _assign,
     "comment": _comment,
     "snooze": _snooze,

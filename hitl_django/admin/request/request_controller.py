@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
 from django.forms import Textarea
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseRedirect,
+    JsonResponse,
+    QueryDict,
+)
+from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
 from hitl_django.admin.base import View
@@ -21,6 +31,7 @@ from hitl_django.admin.display.decision_messages import (
 from hitl_django.admin.display.list_filters import ListFilters
 from hitl_django.admin.display.refusal_messages import describe_claim, describe_undo_refusal
 from hitl_django.admin.display.run_status import describe_run
+from hitl_django.admin.form_tokens import UNSENT
 from hitl_django.engine.errors import InvalidAnswerError, PayloadError
 from hitl_django.errors import (
     AlreadyApprovedError,
@@ -35,13 +46,22 @@ from hitl_django.errors import (
     UndoRefusedError,
 )
 from hitl_django.models import Interrupt
+from hitl_django.permissions import get_policy
 
 from .answer_forms import AS_TYPED, InterruptForms, TypedText
 from .multi_action import make_interrupt_forms
-from .request_actions import ActionForms, get_part, is_action, run_action
+from .request_actions import (
+    FIND_PEOPLE,
+    ActionForms,
+    get_part,
+    is_action,
+    read_action,
+    run_action,
+)
 from .request_page import RequestPage
 from .request_view import ClaimWarning
 
+NOT_RECORDED = _("Your decision was not recorded.")
 #: Errors after which the interrupt is still pending.
 REFUSALS = (
     AlreadyApprovedError,
@@ -59,6 +79,7 @@ class RequestController(RequestPage):
         return {
             **super().own_pages(),
             "handling": ("<path:object_id>/handling/", self.handling_view),
+            "people": ("<path:object_id>/people/", self.people_view),
             "undo": ("<path:object_id>/undo/", self.undo_view),
         }
 
@@ -66,6 +87,8 @@ class RequestController(RequestPage):
         """Show an interrupt or, for a POST request, decide it."""
         if request.method == "POST":
             return self._decide(request, item)
+        if UNSENT in request.GET:
+            self.message_user(request, NOT_RECORDED, level=messages.WARNING)
         return super().show(request, item)
 
     def _decide(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
@@ -167,30 +190,37 @@ class RequestController(RequestPage):
         interrupt_forms: InterruptForms,
     ) -> None:
         item.run.refresh_from_db(fields=["state", "resumes_at"])
+        line = describe_run(item.run, services.worker_health())
         message = format_confirmation(
             item,
             made,
-            describe_run(item.run, services.worker_health()),
+            line,
             status_url=self.url("status", request, item.pk),
             run_url=self.find_run_url(request, item),
             undo=self.undo_button(request, item),
         )
         message = format_recorded(message, interrupt_forms.decision_form["key"].data or "")
-        self.message_user(request, message, level=messages.SUCCESS)
+        level = messages.WARNING if line.is_problem else messages.SUCCESS
+        self.message_user(request, message, level=level)
 
     def handling_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Perform an action other than a decision, for example a claim or a comment."""
         item = self.get_object(request, unquote(object_id))
-        verb = request.POST.get("verb", "")
+        verb, data = read_action(request.POST)
         here = self.url("change", request, item.pk)
-        if request.method != "POST" or not is_action(verb):
+        if verb == FIND_PEOPLE:
+            return self._find_people(request, item)
+        if request.method != "POST":  # The login page redirects here with GET.
+            self.message_user(request, _("Your submission was not saved."), messages.WARNING)
             return HttpResponseRedirect(here)
-        forms = ActionForms.build(request, item, verb=verb, data=request.POST)
+        if not is_action(verb):
+            return HttpResponseRedirect(here)
+        forms = ActionForms.build(request, item, verb=verb, data=data)
         form = forms.find_form(verb)
         typed = _read_typed(item, request.POST)
         kept = [*_read_typed_comment(form), *(() if typed is None else typed.typed_texts())]
         try:
-            message = run_action(request, item, verb, form)
+            done = run_action(request, item, verb, form)
         except InterruptNotFound:
             raise Http404 from None
         except (NotAllowedError, ClaimedError) as error:
@@ -200,9 +230,11 @@ class RequestController(RequestPage):
                 return HttpResponseRedirect(here)
             item = self.get_object(request, str(item.pk))
             return self.show_outcome(request, item, kept=kept, status=409)
-        if message is not None:
-            message = format_recorded(message, request.POST.get("key", ""), get_part(verb))
+        if done is not None:
+            message = format_recorded(done.message, request.POST.get("key", ""), get_part(verb))
             self.message_user(request, message, level=messages.SUCCESS)
+            for warning in done.warnings:
+                self.message_user(request, warning, level=messages.WARNING)
             item = self.get_object(request, str(item.pk))
             forms = ActionForms.build(request, item, data=request.POST, done=verb)
             if typed is None and not forms.has_text:
@@ -214,6 +246,38 @@ class RequestController(RequestPage):
         if typed is not None and typed.is_stale():
             return self.show_refusal(request, item, kept, StaleInterruptError())
         return self.show_interrupt(request, item, typed or make_interrupt_forms(item), forms)
+
+    def _find_people(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
+        """Show the request page with the people to whom the interrupt can be assigned."""
+        words, typed = request.POST.get("user", ""), _read_typed(item, request.POST)
+        if not get_policy().may_assign(request.user, item):
+            kept = () if typed is None else typed.typed_texts()
+            error = NotAllowedError("You don't have permission to assign this request.")
+            return self.show_refusal(request, item, kept, error)
+        forms = ActionForms.build(request, item, data=request.POST)
+        if item.assignee is not None and words == item.assignee.get_username():
+            words = ""  # The form shows the assignee until the user enters another name.
+        people = services.find_people(item.pk, words, by=request.user, to_decide=True)
+        forms = replace(forms, open="assign", people=people)
+        if item.status != Interrupt.Status.PENDING:
+            return self.show_outcome(request, item, forms={item.pk: forms})
+        if typed is not None and typed.is_stale():
+            return self.show_refusal(request, item, typed.typed_texts(), StaleInterruptError())
+        return self.show_interrupt(request, item, typed or make_interrupt_forms(item), forms)
+
+    def people_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Return, as JSON, people who can view the request, for suggestions."""
+        item = self.get_object(request, unquote(object_id))
+        to_decide = "assign" in request.GET
+        try:
+            found = services.find_people(
+                item.pk, request.GET.get("q", ""), by=request.user, to_decide=to_decide
+            )
+        except NotAllowedError as error:
+            raise PermissionDenied from error
+        response = JsonResponse({"people": [asdict(person) for person in found]})
+        response["Cache-Control"] = "no-store"
+        return response
 
     def undo_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Undo the decision on an interrupt, and redirect to the interrupt's page."""

@@ -159,6 +159,8 @@ class RequestPage(OutcomePage):
         status: dict[str, Any] = {"text": str(line.text)}
         if line.moves:
             status["again"] = FOLLOW_AGAIN
+        if line.is_problem:
+            status["problem"] = True
         if (refused := item.refused()) is not None:
             status["text"] = describe_refused_answer(refused)
             status["lead"] = {

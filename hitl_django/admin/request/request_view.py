@@ -143,6 +143,7 @@ class InterruptViewFactory:
             unclaimed = item.claim_required and not interrupt_status.is_mine
             interrupt_forms.hides_fields = quorum_status.is_own or unclaimed
         forms = self._forms(item, interrupt_status)
+        forms.suggest_people(self.url_of("people", item))
         return InterruptView(
             item=item,
             url=self.url_of("change", item),

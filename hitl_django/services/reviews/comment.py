@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -24,12 +25,12 @@ from hitl_django.permissions import get_policy, refuse_unless_may
 from .. import denied_log
 from ..results import read_fields
 from . import lookup
-from .mentions import find_mentioned
+from .mentions import find_mentioned, find_unmentioned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommentInfo:
-    """A comment with its author, source and time."""
+    """A comment with its author, source and time, and the names of the users it mentions."""
 
     id: UUID
     interrupt_id: UUID
@@ -37,10 +38,11 @@ class CommentInfo:
     by_label: str
     via: str
     created_at: datetime
+    mentions: Sequence[str] = ()
 
     @classmethod
     def from_row(cls, comment: Comment) -> CommentInfo:
-        return cls(**read_fields(cls, comment))
+        return cls(**{**read_fields(cls, comment), "mentions": tuple(comment.mentions or ())})
 
 
 @retry_on_conflict
@@ -75,6 +77,15 @@ def comment(
         audit.append_alone(thread, "comment", by=by, via=via, subject=subject, detail=detail)
         _mention(made, interrupt, by)
         return CommentInfo.from_row(made)
+
+
+def list_unmentioned(comment: CommentInfo) -> list[str]:
+    """Return the names after an "@" in a comment that were not notified.
+
+    No active user has the name, the user may not see the interrupt, or the author of the comment
+    may not mention the user.
+    """
+    return find_unmentioned(comment.text, comment.mentions)
 
 
 def _mention(made: Comment, interrupt: Interrupt, by: Any) -> None:

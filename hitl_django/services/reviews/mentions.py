@@ -39,9 +39,15 @@ def find_mentioned(text: str, interrupt: Interrupt, by: Any) -> list[Any]:
     named = {f"{users.USERNAME_FIELD}__in": names, "is_active": True}
     rows = users._default_manager.using(write_alias()).filter(**named)
     if by is not None and not get_policy().may_assign(by, interrupt):
-        rows = rows.filter(_match_users_on_page(interrupt))
+        rows = rows.filter(match_users_on_page(interrupt))
     row = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
     return [user for user in rows.order_by("pk") if select_visible(row, user).exists()]
+
+
+def find_unmentioned(text: str, names: Collection[str]) -> list[str]:
+    """Return the names after an "@" that are not among the mentioned ``names``, in order."""
+    found = (_strip_punctuation(found[1]) for found in _NAMED.finditer(text))
+    return list(dict.fromkeys(one[-1] for one in found if one and not {*names}.intersection(one)))
 
 
 def split_at_mentions(text: str, names: Collection[str]) -> list[tuple[str, bool]]:
@@ -64,7 +70,8 @@ def _strip_punctuation(word: str) -> list[str]:
     return list(dict.fromkeys(name for name in (word, word.rstrip(_STOPS)) if name))
 
 
-def _match_users_on_page(interrupt: Interrupt) -> Q:
+def match_users_on_page(interrupt: Interrupt) -> Q:
+    """Return a condition: the user is named on the page of the interrupt."""
     rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
     holder = rows.filter(claimed_until__gt=Now())
     about = {"interrupt": interrupt.pk, "by__isnull": False}

@@ -182,6 +182,29 @@
         document.addEventListener("visibilitychange", () => document.hidden && keep());
     });
 
+    /* A form submitted without a connection stays on the page. */
+
+    addEventListener("submit", (event) => {
+        const form = event.target, { submitter } = event;
+        const isPost = form.getAttribute("method")?.toLowerCase() === "post";
+        if (navigator.onLine || event.defaultPrevented || !isPost) return;
+        event.preventDefault();
+        all("[data-hitl-unsubmitted]").forEach((notice) => notice.remove());
+        const notice = copyOf("offline"), retry = notice.querySelector("button");
+        retry.addEventListener("click", () => {
+            notice.remove();
+            form.requestSubmit(submitter?.isConnected ? submitter : null);
+        });
+        (submitter?.closest(".hitl-bar") ?? form).prepend(notice);
+        focus(retry);
+    });
+
+    /* A bulk operation in several parts: submit the form for the next part. After the Back button,
+       the user decides. */
+
+    const isBack = performance.getEntriesByType("navigation")[0]?.type === "back_forward";
+    if (!isBack) all("form[data-hitl-continue]").forEach((form) => setTimeout(() => form.requestSubmit(), 50));
+
     /* Countdown until a decision can no longer be undone. */
 
     all("[data-hitl-undo]").forEach((form) => {
@@ -225,8 +248,14 @@
         all("input[name=item]", row).forEach((tick) => (tick.disabled = !(tick.checked = false)));
         countTicks();
     };
-    const take = (line, { text, lead, interrupts, counts, total }) => {
+    // A decision whose run failed isn't a success.
+    const warn = (line) => {
+        line.classList.add("hitl-late");
+        line.closest(".success, .alert-success")?.classList.replace("success", "warning");
+    };
+    const take = (line, { text, lead, problem, interrupts, counts, total }) => {
         say(line, text, lead);
+        if (problem) warn(line);
         Object.entries(interrupts ?? {}).forEach(([interrupt, words]) => mark(interrupt, words));
         if (!counts) return;
         all("[data-hitl-count]").forEach((count) => (count.textContent = counts[count.dataset.hitlCount]));
@@ -279,6 +308,10 @@
         });
     };
     document.addEventListener("change", countTicks);
+    // Clearing a row's checkbox ends the selection of all matching rows.
+    document.addEventListener("change", ({ target }) => {
+        if (target.matches("input[name=item]:not(:checked)")) all("[data-hitl-matching]").forEach((whole) => (whole.checked = false));
+    });
     addEventListener("pageshow", countTicks);
     all("[data-hitl-watch]").forEach(watch);
 
