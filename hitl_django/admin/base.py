@@ -30,11 +30,9 @@ from django.utils.text import capfirst
 from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.extensions import list_extensions
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run
-from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import find_row, select_visible, select_visible_through
 
 from .form_tokens import check_form_token
@@ -109,20 +107,13 @@ class LinkedChangeList(ChangeList):
         return super().get_query_string(new_params, remove)
 
 
-def list_admin_links(request: HttpRequest) -> list[tuple[str, Any]]:
-    """Return the URL and label of each link added by optional apps."""
-    links = [link for each in list_extensions() for link in each.admin_links]
-    found = ((find_admin_page(each.model, each.page, request=request), each) for each in links)
-    return [(url, link.label) for url, link in found if url]
-
-
 class ReadOnlyAdmin(admin.ModelAdmin):
     """Read-only pages of a model's rows, limited to those visible to the user."""
 
     actions: Any = None
     list_display_links = None
-    change_list_template = "hitl_django/admin/list.html"
-    filter_template = "hitl_django/admin/filter.html"
+    change_list_template = "hitl_django/admin/list_page.html"
+    filter_template = "hitl_django/admin/filter_menu.html"
     #: Text of an empty list.
     empty_text: Any = _("No entries yet.")
     list_title: Any = ""

@@ -14,7 +14,6 @@ from hitl_django.admin.base import (
     can_view_runs,
     describe_place,
     format_entry,
-    list_admin_links,
 )
 from hitl_django.admin.display.diff_display import get_decision_context
 from hitl_django.admin.display.list_filters import DecidedGraphFilter, ReviewerFilter
@@ -65,7 +64,6 @@ class DecisionAdmin(RecentRowsSearch):
     list_display = ("request", "type", "decider", "via", "created_at", "undone_at")
     list_filter = ("type", "via", DecidedGraphFilter, ReviewerFilter, "created_at")
     linked_lookups = ("created_at__gte", "created_at__lt", "effective__exact", "type__in")
-    change_list_template = "hitl_django/admin/decisions.html"
     list_select_related = ("interrupt",)
     visible_through = "interrupt"
     empty_text = _("No decisions yet.")
@@ -81,14 +79,6 @@ class DecisionAdmin(RecentRowsSearch):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request)
         return rows.defer("value", *(f"interrupt__{name}" for name in LARGE_COLUMNS))
-
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        # Don't preserve the list's filters in the links, because the linked pages would read them
-        # as a period.
-        own = {"admin_links": list_admin_links(request)}
-        return super().changelist_view(request, {**own, **(extra_context or {})})
 
     @admin.display(description=_("request"), ordering="interrupt__title")
     def request(self, decision: Decision) -> str:

@@ -89,6 +89,7 @@ class RunAdmin(RecentRowsSearch, OverviewPages, StartPages, BulkRunPages):
     """Admin of runs, newest first."""
 
     change_list_template = "hitl_django/admin/runs.html"
+    filter_template = "hitl_django/admin/filter.html"
     list_display = (PICK, "run", "about", "state_badge", "where", "created_at", "starter")
     list_filter = ("state", GraphFilter)
     list_select_related = ("thread__subject_type",)
