@@ -105,7 +105,7 @@ class ApprovalRequestDialect(Dialect):
         return _action_schema(interrupt.schema)
 
     def actions(self, payload: Any) -> list[RequestedAction]:
-        return [RequestedAction(payload[NAME], payload[ARGS])]
+        return [RequestedAction(payload[NAME], payload[ARGS], call_id=payload["tool_call_id"])]
 
 
 def _branches(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -38,7 +38,7 @@ class RequestedAction:
     """An action in a payload.
 
     If the action has no allowed decisions or schema of its own, ``allowed`` and ``schema`` are
-    empty.
+    empty. ``call_id`` is the id of the tool call, if the payload contains it.
     """
 
     name: str
@@ -46,6 +46,7 @@ class RequestedAction:
     description: str = ""
     allowed: tuple[str, ...] = ()
     schema: dict[str, Any] | None = None
+    call_id: str = ""
 
 
 class Dialect(ABC):

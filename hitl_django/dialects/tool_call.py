@@ -64,4 +64,4 @@ class ToolCallDialect(Dialect):
 
     def actions(self, payload: Any) -> list[RequestedAction]:
         call = payload["tool_call"]
-        return [RequestedAction(call["name"], call["args"])]
+        return [RequestedAction(call["name"], call["args"], call_id=call.get("id") or "")]

@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 from hitl_django.admin.base import ERASED, name_graph
 from hitl_django.admin.display.bulk_buttons import get_checkbox_value
 from hitl_django.admin.display.key_facts import KeyFacts, list_key_facts, with_payload
+from hitl_django.admin.display.letters import get_letters
 from hitl_django.admin.display.short_times import (
     format_since,
     format_until,
@@ -27,8 +28,6 @@ from hitl_django.models.review import QUEUE_COLUMNS
 
 #: An interrupt due within this time is marked.
 SOON = timedelta(hours=2)
-#: Number of letters of an avatar.
-LETTERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +144,6 @@ def _find_responsible(item: Any, user: Any) -> Responsible | None:
         return Responsible(_("You"), get_letters(names[0]), "is-me")
     style = "" if item.assignee_label else "is-group"
     return Responsible(", ".join(names), get_letters(names[0]), style)
-
-
-def get_letters(name: str) -> str:
-    """Return the initials of a name; for a single word, its first letters."""
-    words = name.split()
-    letters = "".join(word[0] for word in words[:LETTERS]) if len(words) > 1 else name[:LETTERS]
-    return letters.upper()
 
 
 def _format_due(item: Any) -> str:
