@@ -342,6 +342,23 @@ def format_state(state: str) -> str:
     return format_html('<span class="hitl-state hitl-state-{}">{}</span>', state, label)
 
 
+#: Meaning of the states of runs, which gives the pill of a state its colour.
+TONES = {
+    Run.State.RUNNING: "is-info",
+    Run.State.INTERRUPTED: "is-warn",
+    Run.State.SUCCEEDED: "is-ok",
+    Run.State.FAILED: "is-bad",
+    Run.State.PARKED: "is-plum",
+}
+
+
+def format_pill(state: str) -> str:
+    """Return the HTML of the pill with a run's state, for pages in the frame."""
+    known = Run.State(state)
+    css = f"hitl-pill {TONES.get(known, '')}".rstrip()
+    return format_html('<span class="{}">{}</span>', css, capfirst(known.label))
+
+
 def format_tick(value: Any, title: Any) -> str:
     """Return the HTML of the checkbox that selects a row.
 

@@ -251,15 +251,45 @@ def test_run_page_without_operate_permission_has_no_action_buttons(
         assert "/fork/" not in page
 
 
-def test_run_page_shows_changes_by_step_only_with_state_permission(
+def test_run_page_shows_timeline_of_steps_and_state_only_with_state_permission(
     browse: Browse, waiting: Run
 ) -> None:
     pages = {
         role: browse(role).get(page_of(waiting.pk, "run")).content.decode()
         for role in ("reader", "operator", "engineer")
     }
-    assert "Changes by step" in pages["engineer"]
-    assert "Changes by step" not in pages["reader"] + pages["operator"]
+    for part in ('id="steps">Timeline</h2>', "Step 0", 'id="state">State</h2>', "Dana"):
+        assert part in pages["engineer"]
+    for part in ("Timeline", "Step 0", 'id="state"'):
+        assert part not in pages["reader"] + pages["operator"]
+
+
+def test_failed_run_page_names_the_failed_step_and_folds_the_traceback(
+    browse: Browse, failed: Run
+) -> None:
+    page = browse("operator").get(page_of(failed.pk, "run")).content.decode()
+    assert '<span class="hitl-pill is-bad">Failed</span>' in page
+    assert "Step “work” failed" in page
+    assert "Retry from “work”" in page
+    assert "RuntimeError: the printer is on fire" in page
+    assert "<details><summary" in page.partition('id="error"')[2]
+    assert "Continue from an earlier step…" not in page
+    page = browse("engineer").get(page_of(failed.pk, "run")).content.decode()
+    assert "Continue from an earlier step…" in page
+
+
+@pytest.mark.parametrize(
+    ("state", "seconds"),
+    [("queued", "4"), ("running", "4"), ("interrupted", "15"), ("succeeded", ""), ("failed", "")],
+)
+def test_run_page_updates_itself_until_the_run_has_ended(
+    browse: Browse, waiting: Run, state: str, seconds: str
+) -> None:
+    Run.objects.filter(pk=waiting.pk).update(state=state)
+    page = browse("reader").get(page_of(waiting.pk, "run")).content.decode()
+    assert (f'data-hitl-live="{seconds}"' in page) is bool(seconds)
+    assert ("data-hitl-live" in page) is bool(seconds)
+    assert "hitl_django/live.js" in page
 
 
 def test_run_page_diagram_marks_the_waiting_node(browse: Browse, waiting: Run) -> None:

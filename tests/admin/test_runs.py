@@ -39,7 +39,7 @@ def test_run_page_lists_requests_with_links_and_decisions(
     services.decide(item.pk, "approve")
     advance()
     page = browse("reader").get(page_of(item.run_id, "run")).content.decode()
-    assert "succeeded" in page
+    assert '<span class="hitl-pill is-ok">Succeeded</span>' in page
     assert page_of(item) in page
     assert page_of(Decision.objects.get(), "decision") in page
     assert "Decided: approve" in page
@@ -256,15 +256,15 @@ def test_run_waiting_for_earlier_runs_is_shown_and_can_be_cancelled(browse: Brow
         for text in ("one", "two")
     )
     page = browse("operator").get(page_of(second.id, "run")).content.decode()
-    assert "waiting for earlier runs" in page
+    assert '<span class="hitl-pill">Waiting for earlier runs</span>' in page
     assert "Starts when the earlier runs of this thread have ended." in page
     assert "This thread has a newer run." not in page
     assert "Cancel run…" in page
     page = browse("operator").get(page_of(first.id, "run")).content.decode()
     assert "This thread has a newer run." not in page
     page = browse("engineer").get(page_of(Thread.objects.get().pk, "thread")).content.decode()
-    assert "waiting for earlier runs" in page
-    assert '<span class="hitl-state hitl-state-queued">queued</span>' in page.partition("<h2")[0]
+    assert '<span class="hitl-pill">Waiting for earlier runs</span>' in page
+    assert '<span class="hitl-pill">Queued</span>' in page.partition("<h2")[0]
     assert (page.count("Run waiting for earlier runs"), page.count("Run started")) == (1, 1)
 
 

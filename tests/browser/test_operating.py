@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 
+from hitl_django import services
 from hitl_django.models import Checkpoint, Interrupt, Run
 from hitl_django.worker import runner
 from tests import graphs
@@ -64,7 +65,7 @@ def test_operator_forks_a_thread_and_cancels_the_forked_run(
     if options.get("java_script_enabled", True):
         assert fits(page)
     with leads_on(page):
-        page.click("text=Fork from step 0…")
+        page.click("text=Continue from step 0…")
     page.wait_for_selector("text=These pending requests will be withdrawn", state="attached")
     page.fill("textarea[name=values]", "{oops")
     with leads_on(page):
@@ -90,6 +91,21 @@ def test_operator_forks_a_thread_and_cancels_the_forked_run(
     page.wait_for_selector("text=Cancelled the run", state="attached")
     assert set(Interrupt.objects.values_list("status", flat=True)) == {"superseded", "cancelled"}
     assert Checkpoint.objects.filter(source="fork").count() == 1
+
+
+@pytest.mark.any_database
+def test_run_page_shows_progress_without_reload(
+    operator: str, start: Callable[..., Run], log_in: Callable[..., Any]
+) -> None:
+    info = services.start("typed", {"amount": 1, "customer": "Dana"})
+    page = log_in(operator)
+    page.goto(f"/admin/hitl_django/run/{info.id}/change/")
+    assert "Queued" in page.inner_text(".hitl-page-head")
+    page.evaluate("window.isSame = true")
+    runner.advance(str(info.id))
+    page.wait_for_selector(".hitl-page-head >> text=Waiting for review", timeout=15_000)
+    page.wait_for_selector("a:has-text('Refund Dana?')")
+    assert page.evaluate("window.isSame")
 
 
 @pytest.mark.any_database
@@ -126,13 +142,14 @@ def test_run_error_text_is_shown_only_to_users_with_operate_permission(
         with leads_on(page):
             page.get_by_role("link", name="fragile").click()
         page.wait_for_url(f"**/run/{run.pk}/change/")
-        for summary in page.locator("details:not([open]) > summary").all():
-            summary.click()
+        closed = page.locator(".hitl-page details:not([open]) > summary")
+        while closed.count():
+            closed.first.click()
         shown[name].append(page.inner_text("body"))
     for said in shown[operator]:
         assert "the printer is on fire" in said
     for said in shown["vera"]:
-        assert "failed" in said
+        assert "failed" in said.lower()
         assert "printer" not in said
         assert "RuntimeError" not in said
     assert "visible to operators only" in shown["vera"][1]

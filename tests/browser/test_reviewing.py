@@ -68,12 +68,12 @@ def test_reviewer_approves_edits_and_rejects_and_runs_succeed(
 
     with leads_on(page):
         page.get_by_role("link", name="View run").click()
-    assert "queued" in page.inner_text(".hitl-meta")
+    assert "Queued" in page.inner_text(".hitl-page-head")
     for run in runs:
         runner.advance(str(run.pk))
     with leads_on(page):
         page.get_by_role("link", name="Refresh").click()
-    assert "succeeded" in page.inner_text(".hitl-meta")
+    assert "Succeeded" in page.inner_text(".hitl-page-head")
     assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
 
 

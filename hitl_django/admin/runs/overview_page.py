@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from hitl_django import services
-from hitl_django.admin.base import ReadOnlyAdmin, View, name_graph
+from hitl_django.admin.base import ReadOnlyAdmin, View, format_pill, name_graph
 from hitl_django.admin.display.refusal_messages import describe_worker_outage
 from hitl_django.admin.display.short_times import format_since, format_until, mark_time
 from hitl_django.extensions import OverviewRow, OverviewTable, list_extensions
@@ -64,6 +64,10 @@ class StuckGroup:
     @property
     def url(self) -> Any:
         return self.newest.link  # type: ignore[attr-defined]
+
+    @property
+    def pill(self) -> str:
+        return format_pill(self.state)
 
     @property
     def age(self) -> Any:

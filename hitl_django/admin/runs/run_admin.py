@@ -17,6 +17,7 @@ from hitl_django.admin.base import (
     GraphFilter,
     describe_run_place,
     format_entry,
+    format_pill,
     format_state,
     format_tick,
     name_graph,
@@ -38,9 +39,11 @@ from hitl_django.models import Interrupt, ReviewItem, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy, select_visible
+from hitl_django.services.runs.position import read_picture
 
 from .bulk_run_actions import BulkRunPages
 from .overview_page import OverviewPages
+from .run_state import read_state
 from .start_pages import StartPages
 from .thread_admin import SEARCH_HELP, describe_subject, search_threads
 
@@ -49,6 +52,13 @@ MAX_ENTRIES = 200
 #: Maximum length of an error text in the list.
 ERROR_LENGTH = 160
 STUCK = (Run.State.FAILED, Run.State.PARKED)
+#: Seconds between the updates of an open page. Pages of runs in other states don't update.
+UPDATE_SECONDS = {
+    Run.State.QUEUED: 4,
+    Run.State.RUNNING: 4,
+    Run.State.WAITING: 10,
+    Run.State.INTERRUPTED: 15,
+}
 
 EXPLAINED = {
     Run.State.WAITING: _("Starts when the earlier runs of this thread have ended."),
@@ -157,6 +167,8 @@ class RunAdmin(RecentRowsSearch, OverviewPages, StartPages, BulkRunPages):
         operations = self.operations(request, run)
         may_operate = operations["may_operate"]
         interrupts = self._interrupts(request, run)
+        newer = self._newer(request, run)
+        picture, position = read_picture(run.thread.thread_id)
         return self.page(
             request,
             run,
@@ -173,10 +185,15 @@ class RunAdmin(RecentRowsSearch, OverviewPages, StartPages, BulkRunPages):
                 {"entry": entry, "label": describe_entry(entry), "reason": get_reason(entry)}
                 for entry in entries[:MAX_ENTRIES]
             ],
-            newer=self._newer(request, run),
+            newer=newer,
+            pill=format_pill(run.state),
+            failed_nodes=sorted(position.failed) if newer is None else [],
+            update_seconds=UPDATE_SECONDS.get(Run.State(run.state)),
+            runs_url=self.url("changelist", request),
             about=link_subject(run.thread, request),
             sees_thread=self._sees_thread(request, run),
-            picture=services.thread_picture(run.thread.thread_id),
+            picture=picture,
+            state=None if newer else read_state(request, run),
             history=list_steps(request, run.thread),
             **operations,
         )

@@ -17,6 +17,7 @@ from hitl_django.admin.base import (
     NOTHING,
     GraphFilter,
     format_entry,
+    format_pill,
     format_state,
     name_graph,
 )
@@ -107,14 +108,17 @@ class ThreadAdmin(RecentRowsSearch):
         """Show the state and the timeline of a thread."""
         runs = select_visible(Run.objects.filter(thread=thread), request.user)
         newest = Run.select_newest(runs.defer(*Run.LARGE_COLUMNS)).first()
+        listed = runs.defer(*Run.LARGE_COLUMNS).order_by("-number", "-pk")[:MAX_RUNS]
         may = newest is not None and get_policy().may_operate(request.user, newest)
         return self.page(
             request,
             thread,
             "thread.html",
             title=_("Thread %(id)s") % {"id": thread.thread_id},
-            runs=runs.defer(*Run.LARGE_COLUMNS).order_by("-number", "-pk")[:MAX_RUNS],
+            runs=[(run, format_pill(run.state)) for run in listed],
             newest=newest,
+            pill="" if newest is None else format_pill(newest.state),
+            threads_url=self.url("changelist", request),
             may_operate=may,
             about=link_subject(thread, request),
             picture=services.thread_picture(thread.thread_id),

@@ -60,13 +60,23 @@ def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph")
 
     The result is an empty string if the graph isn't registered.
     """
+    return read_picture(thread_id, by=by, ident=ident)[0]
+
+
+def read_picture(
+    thread_id: str, *, by: Any = None, ident: str = "hitl-graph"
+) -> tuple[str, Position]:
+    """Return the picture of a thread's graph as SVG, and the position of the thread.
+
+    The picture is an empty string if the graph isn't registered.
+    """
     thread = find_thread(thread_id, by)
     try:
         registered = find_graph_of_thread(thread)
     except UnknownGraphError:
-        return ""
+        return "", Position(thread.graph)
     where = _build_position(thread, registered)
-    return svg.draw_svg(
+    picture = svg.draw_svg(
         svg.get_picture(registered.graph),
         title=str(registered.title),
         visited=where.visited,
@@ -75,6 +85,7 @@ def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph")
         next=where.next,
         ident=ident,
     )
+    return picture, where
 
 
 def _build_position(thread: Thread, registered: RegisteredGraph) -> Position:
