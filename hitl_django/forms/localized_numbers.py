@@ -49,7 +49,7 @@ def read_decimal(text: str, decimal_places: int | None = None) -> str:
         if fraction[decimal_places:].strip("0"):
             raise ValueError(text)
         fraction = fraction[:decimal_places]
-    if len(whole) > MAX_INTEGER_DIGITS:
+    if len(whole) + (decimal_places or 0) > MAX_INTEGER_DIGITS:
         raise too_much("integer_too_long")
     return f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}"
 

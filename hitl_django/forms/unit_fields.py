@@ -15,7 +15,7 @@ from hitl_django.json_text.reasons import ValidationMessage
 
 from .choice_fields import LinesField
 from .fields import AnswerField
-from .json_input import escape_hidden
+from .json_input import escape_hidden, format_number
 from .schema_tree import JSON, MISSING, SchemaNode
 from .units import Unit
 
@@ -88,6 +88,13 @@ class UnitField(AnswerField):
         if self.original is MISSING or self.original is None or self.original_unit is None:
             return ""
         return self.original_unit.to_input(self.original)
+
+    def help(self) -> Any:
+        if self.unit is not None:
+            return ""
+        return _("In the currency of this form, for example %(example)s.") % {
+            "example": format_number("12.50")
+        }
 
     def is_unchanged(self, raw: Any) -> bool:
         if self.unit != self.original_unit:

@@ -18,6 +18,7 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django import ReviewPolicy
 from hitl_django.contrib.langgraph import register_langgraph
 
 ORDER = re.compile(r"\b[A-Z]{1,3}-\d{1,6}\b")
@@ -35,7 +36,10 @@ def refund(order: str, cents: int) -> str:
     return f"Order {order}: {cents / 100:.2f} EUR refunded."
 
 
-@register_langgraph("support", version="1", title=_("Support chat"))
+REVIEW = ReviewPolicy(display={"cents": "money EUR"})
+
+
+@register_langgraph("support", version="1", title=_("Support chat"), review=REVIEW)
 def build_support() -> Any:
     """Return the agent.
 
