@@ -10,7 +10,6 @@ from .models import Customer
 
 admin.site.site_header = "Fernweh Supply"
 admin.site.site_title = "Fernweh Supply"
-admin.site.index_title = "Overview"
 
 
 @admin.register(Customer)

@@ -140,7 +140,7 @@ class Player:
             case.graph,
             case.input,
             key=case.key,
-            by=self.users[case.by],
+            by=self.users.get(case.by),
             subject=subject or None,
         ).id
 

@@ -37,7 +37,8 @@ class Step:
 class Case:
     """A run, the time since its start, and the steps on its requests.
 
-    ``customer`` is the number of the customer to whom the run is related.
+    ``by`` is the user who started the run, if the shop's own code didn't start it. ``customer`` is
+    the number of the customer to whom the run is related.
     """
 
     key: str
@@ -45,7 +46,7 @@ class Case:
     ago: timedelta
     input: dict[str, Any]
     steps: tuple[Step, ...] = ()
-    by: str = "olga"
+    by: str = ""
     customer: str = ""
 
 
@@ -236,7 +237,7 @@ def newsletter(
         "approvals": approvals,
         "editor": editor,
     }
-    return Case(f"newsletter:{key}", "newsletter", ago, given, steps)
+    return Case(f"newsletter:{key}", "newsletter", ago, given, steps, by="olga")
 
 
 FROST = """\
@@ -288,7 +289,9 @@ def calls(
 ) -> Case:
     """Return a case with tool calls that are decided one by one."""
     listed = [{"tool": tool, "args": args} for tool, args in proposed]
-    return Case(f"{graph}:{key}", graph, ago, {"request": request, "calls": listed}, steps)
+    return Case(
+        f"{graph}:{key}", graph, ago, {"request": request, "calls": listed}, steps, by="olga"
+    )
 
 
 def desk(

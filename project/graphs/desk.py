@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hitl_django import END, START, ReviewPolicy, StateGraph, register, review
 
-from .agent import ToolCall, perform, title_of
+from .agent import ToolCall, perform
 
 #: Time in which the calls must be decided.
 DUE = timedelta(hours=2)
@@ -74,10 +74,8 @@ def act(state: Desk) -> Desk:
         {"action_name": name, "allowed_decisions": DECISIONS}
         for name in dict.fromkeys(call["tool"] for call in calls)
     ]
-    title = title_of(calls[0]["tool"], calls[0]["args"])
     answer = review(
         {"action_requests": actions, "review_configs": configs},
-        title=title if len(calls) == 1 else f"{title}, and {len(calls) - 1} more",
         why=f"{state['customer']} wrote: {state['conversation'][-1]['content']}",
         due=DUE,
         priority=1 if state.get("urgent") else None,
@@ -111,7 +109,13 @@ def close(state: Desk) -> Desk:
     return {"messages": [{"role": "assistant", "content": "\n".join(results)}]}
 
 
-@register("desk", version="1", title=_("Support agent"), review=ReviewPolicy())
+TITLES = {
+    "issue_refund": "Issue refund: order {order}, {amount}",
+    "send_email": "Send email to {to}: “{subject}”",
+}
+
+
+@register("desk", version="1", title=_("Support agent"), review=ReviewPolicy(titles=TITLES))
 def desk() -> StateGraph:
     """Build the graph *desk*."""
     graph: StateGraph = StateGraph(Desk, input_schema=DeskRequest)

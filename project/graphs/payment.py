@@ -96,8 +96,8 @@ def approve(state: Payment) -> Payment:
             "title": f"Pay invoice {state['invoice']} to {state['supplier']}, {shown}",
             "why": state["why"],
             "purchase_order": state["purchase_order"],
-            "iban": state["iban"],
-            "iban_changed": "no" if days is None else f"{days} days ago",
+            "bank_account": state["iban"],
+            "account_changed": "no" if days is None else f"{days} days ago",
             "invoice_date": state["invoice_date"],
             "note": state["note"],
         },
@@ -145,7 +145,7 @@ def dispute(state: Payment) -> Payment:
 
 REVIEW = ReviewPolicy(
     groups=[FINANCE],
-    facts=["purchase_order", "iban_changed", "invoice_date", "note"],
+    facts=["purchase_order", "account_changed", "invoice_date", "note"],
     reasons=["The amount differs from the order.", "The IBAN could not be confirmed."],
 )
 

@@ -183,7 +183,7 @@ def test_demo_payment_is_transferred_and_booked_after_approval() -> None:
     thread = Thread(payment.payment, INVOICE)
     (interrupt,) = thread.interrupts
     assert interrupt.value["title"] == "Pay invoice 2026-1 to Kletterwerk GmbH, 100.00 EUR"
-    assert interrupt.value["iban_changed"] == "no"
+    assert interrupt.value["account_changed"] == "no"
     thread.answer({"approved": True})
     assert thread.state["outcome"] == (
         "Paid 100.00 EUR to DE89 3704 0044 0532 0130 00. Booked as PO 1."

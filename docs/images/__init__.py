@@ -1,0 +1,1 @@
+"""Scripts that make the pictures of the README and the documentation."""
