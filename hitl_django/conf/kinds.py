@@ -85,6 +85,12 @@ def share(value: Any) -> None:
         raise ValueError("must be greater than 0 and at most 1.")
 
 
+def text(value: Any) -> None:
+    """Check that the value is a text."""
+    if not isinstance(value, str):
+        raise ValueError("must be a text.")
+
+
 def flag(value: Any) -> None:
     """Check that the value is True or False."""
     if not isinstance(value, bool):

@@ -21,6 +21,8 @@ ALLOWED = {
     "hitl_django/admin/display/markdown.py": {"SafeString"},
     # Its form is signed, and works without a cookie.
     "hitl_django/contrib/notifications/email_decision_page.py": {"csrf_exempt"},
+    # Slack signs its requests.
+    "hitl_django/contrib/notifications/slack_actions.py": {"csrf_exempt"},
     "hitl_django/contrib/notifications/unsubscribe_page.py": {"csrf_exempt"},
     "hitl_django/graph_registry/svg.py": {"SafeString"},
     "hitl_django/contrib/links/pages/page.py": {"csrf_exempt"},

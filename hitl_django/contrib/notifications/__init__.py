@@ -7,6 +7,9 @@ mails.py                    subject, text and headers of an email
 digests.py                  the daily digest
 slack_channel.py            the Slack channel
 slack_messages.py           an interrupt as Slack blocks
+slack_api.py                calls of Slack's Web API
+slack_actions.py            clicks on the buttons of Slack messages
+slack_signature.py          the signature of these requests
 scheduled_notifications.py  sweep steps: due reminders and digests
 preferences.py              notification settings, and unsubscribe links
 unsubscribe_page.py         the page of an unsubscribe link

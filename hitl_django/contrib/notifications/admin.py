@@ -86,7 +86,7 @@ class SlackChannelForm(EndpointForm):
     """Form for a Slack channel."""
 
     address = forms.CharField(
-        label=_("Incoming webhook URL"),
+        label=_("Incoming webhook URL or channel ID"),
         required=False,
         max_length=2000,
         widget=forms.PasswordInput(attrs={"class": "vLargeTextField", "autocomplete": "off"}),
@@ -115,9 +115,12 @@ class SlackChannelForm(EndpointForm):
         super().__init__(*args, **kwargs)
         row, is_new = self.instance, self.instance._state.adding
         self.fields["address"].help_text = (
-            _("Slack shows the URL once. It is a secret and is not shown here again.")
+            _(
+                "The URL is a secret and is not shown here again. With a channel ID, such as "
+                "C0123ABCD, messages have buttons to decide."
+            )
             if is_new
-            else _("The current URL is not shown. Leave empty to keep it.")
+            else _("The current value is not shown. Leave empty to keep it.")
         )
         self.fields["address"].required = is_new
         self.initial.update(description=row.description, graphs=row.graphs, group=row.group_label)

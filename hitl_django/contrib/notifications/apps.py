@@ -26,7 +26,7 @@ class NotificationsConfig(AppConfig):
         from .checks import check_email_field
         from .conf import NotificationSettings
         from .mail_channel import MAIL
-        from .slack_channel import SLACK
+        from .slack_channel import SLACK, update_messages
 
         checks.register(check_email_field, "hitl_django")
         register(
@@ -34,6 +34,7 @@ class NotificationsConfig(AppConfig):
                 name=self.label,
                 urls="hitl_django.contrib.notifications.urls",
                 settings=NotificationSettings,
+                subscribers=[update_messages],
                 sweep=[scheduled_notifications.publish_due, scheduled_notifications.publish_digest],
             )
         )

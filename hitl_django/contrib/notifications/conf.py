@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hitl_django.conf.kinds import one_of, positive, positive_or_none, setting
+from hitl_django.conf.kinds import one_of, positive, positive_or_none, setting, text
 
 
 def hour(value: Any) -> None:
@@ -35,4 +35,12 @@ class NotificationSettings:
         "How long the buttons Approve and Reject in an email work without login. None: emails "
         "don't have these buttons.",
         positive_or_none,
+    )
+    SLACK_BOT_TOKEN: str = setting(
+        "",
+        "Bot token of your Slack app, for Slack channels with the buttons Approve and Reject.",
+        text,
+    )
+    SLACK_SIGNING_SECRET: str = setting(
+        "", "Signing secret of your Slack app, which verifies that a click comes from Slack.", text
     )

@@ -7,20 +7,34 @@ the fallback text, control characters are escaped, so that ``<!channel>`` doesn'
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
 from django.utils import translation
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
+from hitl_django.admin.request.decision_form import get_button_label
 from hitl_django.contrib.webhooks.models import Delivery
+from hitl_django.decision_types import APPROVE, EDIT, REJECT
 from hitl_django.events import EventName
 from hitl_django.forms.local_time import format_with_zone
 from hitl_django.models import Interrupt
 
 from .mails import find_interrupt_url, make_line, name_place, read_payload
+from .quick_decisions import list_quick_decisions
 from .topics import DUE_SOON, is_escalation
 
+#: Start of the ids of buttons that decide.
+ACTION = "hitl_"
+#: Slack's limit for the text of a confirmation.
+TITLE_LENGTH = 300
+OUTCOMES: dict[str, Any] = {
+    APPROVE: _("Approved by %(who)s"),
+    EDIT: _("Approved with changes by %(who)s"),
+    REJECT: _("Rejected by %(who)s"),
+}
 #: Slack's limit for the length of a text in a block.
 TEXT_LENGTH = 2900
 
@@ -31,9 +45,22 @@ def build_body(delivery: Delivery, item: Interrupt) -> bytes:
         return json.dumps(_build(delivery, item)).encode("ascii")
 
 
+def build_message(delivery: Delivery, item: Interrupt) -> dict[str, Any]:
+    """Return the message of the Slack app, with buttons or with the outcome."""
+    with translation.override(settings.LANGUAGE_CODE):
+        if item.status != Interrupt.Status.PENDING:
+            return _build_outcome(item)
+        return _build(delivery, item, buttons=list_quick_decisions(item))
+
+
+def build_test_message() -> dict[str, Any]:
+    with translation.override(settings.LANGUAGE_CODE):
+        return {"text": gettext("This is a test notification.")}
+
+
 def build_test() -> bytes:
     with translation.override(settings.LANGUAGE_CODE):
-        return json.dumps({"text": gettext("This is a test notification.")}).encode("ascii")
+        return json.dumps(build_test_message()).encode("ascii")
 
 
 def escape_text(text: str) -> str:
@@ -41,7 +68,7 @@ def escape_text(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _build(delivery: Delivery, item: Interrupt) -> dict[str, Any]:
+def _build(delivery: Delivery, item: Interrupt, buttons: Sequence[str] = ()) -> dict[str, Any]:
     title = make_line(item.title) or gettext("(erased)")
     headline = _headline(delivery, item)
     link = find_interrupt_url(item)
@@ -62,11 +89,52 @@ def _build(delivery: Delivery, item: Interrupt) -> dict[str, Any]:
         blocks[-1]["elements"].append({"type": "mrkdwn", "text": words})
     if payload := read_payload("slack", item):
         blocks.append({"type": "section", "text": _plain(payload[:TEXT_LENGTH])})
+    elements = [_make_button(item, type_) for type_ in buttons]
     if link:
+        elements.append({"type": "button", "text": _plain(gettext("Open request")), "url": link})
+    if elements:
+        blocks.append({"type": "actions", "elements": elements})
+    return _wrap(f"{headline}: {title}", blocks)
+
+
+def _build_outcome(item: Interrupt) -> dict[str, Any]:
+    title = make_line(item.title) or gettext("(erased)")
+    decision = item.closing()
+    outcome = str(item.get_status_display())
+    if decision is not None:
+        words = OUTCOMES.get(decision.type, _("Decided by %(who)s"))
+        outcome = str(words) % {"who": make_line(decision.by_label)}
+    blocks: list[dict[str, Any]] = [
+        {"type": "section", "text": _plain(title)},
+        {"type": "context", "elements": [_plain(outcome), _plain(name_place(item))]},
+    ]
+    if link := find_interrupt_url(item):
         button = {"type": "button", "text": _plain(gettext("Open request")), "url": link}
         blocks.append({"type": "actions", "elements": [button]})
+    return _wrap(f"{title}: {outcome}", blocks)
+
+
+def _make_button(item: Interrupt, type_: str) -> dict[str, Any]:
+    label = str(get_button_label(item, type_))
+    title = make_line(item.title)[:TITLE_LENGTH] or gettext("(erased)")
     return {
-        "text": escape_text(f"{headline}: {title}"),
+        "type": "button",
+        "action_id": f"{ACTION}{type_}",
+        "text": _plain(label),
+        "style": "danger" if type_ == REJECT else "primary",
+        "value": f"{item.pk}:{item.version}:{item.payload_digest}",
+        "confirm": {
+            "title": _plain(label[:100]),
+            "text": _plain(title),
+            "confirm": _plain(label[:30]),
+            "deny": _plain(gettext("Cancel")),
+        },
+    }
+
+
+def _wrap(text: str, blocks: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "text": escape_text(text),
         "mrkdwn": False,
         "link_names": False,
         "unfurl_links": False,

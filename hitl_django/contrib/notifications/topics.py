@@ -22,6 +22,9 @@ class NotificationTopic(models.TextChoices):
 
 #: Names of deliveries that the sweep stores: before an interrupt is due, and for the digest.
 DUE_SOON, DIGEST = "interrupt.due", "digest"
+#: Name of deliveries that update the messages about an interrupt in a Slack channel.
+UPDATE = "slack.update"
+UPDATE_LABELS = {UPDATE: _("update of Slack messages")}
 LABELS = {DUE_SOON: _("request due soon"), DIGEST: _("daily digest")}
 
 #: Topics by event, for events with exactly one topic.

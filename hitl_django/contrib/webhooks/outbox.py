@@ -39,8 +39,8 @@ class Subscription:
     group: str
     is_personal: bool
 
-    def wants(self, event: Event) -> bool:
-        wanted = event.name in self.events and self.group in ("", event.group)
+    def wants(self, event: Event, *, any_group: bool = False) -> bool:
+        wanted = event.name in self.events and (any_group or self.group in ("", event.group))
         if self.is_personal and not event.is_assigned:
             return False
         return wanted and (not self.graphs or event.graph in self.graphs)
@@ -50,14 +50,17 @@ class Subscription:
 _known: dict[str, tuple[float, tuple[Subscription, ...]]] = {}
 
 
-def write_messages(batch: WriteBatch, event: Event) -> None:
+def write_messages(batch: WriteBatch, event: Event, *, any_group: bool = False) -> None:
     """Add a delivery for each subscribed endpoint to the batch.
 
-    The deliveries contain ids, but no contents.
+    The deliveries contain ids, but no contents. With ``any_group``, the group of an endpoint
+    doesn't matter.
     """
     listeners = _listeners(batch.using)
     if listeners:
-        endpoints = [listener.id for listener in listeners if listener.wants(event)]
+        endpoints = [
+            listener.id for listener in listeners if listener.wants(event, any_group=any_group)
+        ]
         add_messages(batch, event.name, event.data, endpoints)
 
 
