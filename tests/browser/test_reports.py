@@ -132,11 +132,11 @@ def test_spot_check_page_shows_the_original_reason_only_after_the_result_is_save
     lead.goto("/admin/hitl_insights/spotcheck/")
     with leads_on(lead):
         lead.click("#result_list .hitl-title")
-    assert "Read twice." not in lead.inner_text("#content-main")
+    assert "Read twice." not in lead.inner_text("#hitl")
     lead.check("[name=result][value=disagree]")
     lead.fill("[name=reason]", "It isn't news.")
     with leads_on(lead):
-        lead.click(".submit-row button")
-    assert "Read twice." in lead.inner_text("#content-main")
+        lead.click(".hitl-bar button")
+    assert "Read twice." in lead.inner_text("#hitl")
     look.refresh_from_db()
     assert (look.result, look.reason, look.by_label) == ("disagree", "It isn't news.", "rita")

@@ -94,6 +94,7 @@ class DecisionAdmin(RecentRowsSearch):
             request,
             decision.interrupt,
             "decision.html",
+            list_url=self.url("changelist", request),
             raw=display_raw(decision.value),
             sees_runs=can_view_runs(request),
             **get_decision_context(decision.interrupt, decision),

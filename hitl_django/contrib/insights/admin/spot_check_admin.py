@@ -45,7 +45,7 @@ class ResultForm(forms.Form):
         label=_("Reason"),
         help_text=_("Required if you answer no."),
         required=False,
-        widget=forms.Textarea(attrs={"rows": 3, "class": "vLargeTextField"}),
+        widget=forms.Textarea(attrs={"rows": 3, "class": "hitl-area"}),
     )
 
 
@@ -146,6 +146,7 @@ class SpotCheckAdmin(ReportPages):
             check,
             "spot_check.html",
             title=item.title,
+            list_url=self.url("changelist", request),
             item=item,
             check=check,
             form=form if get_policy().may_decide(request.user, item) else None,
