@@ -176,7 +176,7 @@ def test_overview_shows_tables_of_extensions_with_escaped_cells_and_relative_tim
     monkeypatch.setattr(overview_page, "list_extensions", lambda: [extension])
     page = text_of(browse("operator").get(OVERVIEW))
     assert seen == ["operator"]
-    for words in ("Extra", "&lt;i&gt;first", "in 3 h", "a note", '"hitl-pill is-bad">late'):
+    for words in ("Extra", "&lt;i&gt;first", "in 3 h", "a note", '"hitl-pill is-bad">Late'):
         assert words in page
 
 

@@ -12,8 +12,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from hitl_django import run_leases, services
+from hitl_django import START, StateGraph, run_leases, services
 from hitl_django.checkpoints.codec import pack
+from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, ChannelBlob, Checkpoint, Interrupt, Run, Thread
 from tests import graphs
 
@@ -82,7 +83,9 @@ def test_retry_of_interrupted_run_has_no_button_and_post_shows_only_failed_or_pa
     browse: Browse, waiting: Run
 ) -> None:
     client = browse("operator")
-    assert "Retry" not in client.get(page_of(waiting.pk, "run")).content.decode()
+    page = client.get(page_of(waiting.pk, "run")).content.decode()
+    assert url_of("retry", waiting.pk) not in page
+    assert "Retry" not in page.partition('<div class="hitl-page"')[2].partition("<template")[0]
     response = client.post(url_of("retry", waiting.pk))
     assert response.status_code == 302
     assert "Only failed or parked runs" in told(response)
@@ -151,6 +154,48 @@ def test_fork_from_a_step_starts_a_new_run_and_supersedes_the_pending_request(
     assert "superseded" not in old or "superseded" in old
     assert "Rita" in Interrupt.objects.get(run=new).title
     assert Interrupt.objects.get(run=waiting).status == "superseded"
+
+
+def test_fork_form_has_the_fields_of_the_state_and_updates_only_filled_ones(
+    browse: Browse, waiting: Run, advance: Advance
+) -> None:
+    client = browse("engineer")
+    link = url_of("fork", waiting.pk, after(waiting, 0))
+    page = client.get(link).content.decode()
+    for name in ("state/customer", "state/amount", "values"):
+        assert f'name="{name}"' in page
+    assert waiting.thread.thread_id in page
+    client.post(link, {"as_node": "", "values": "", "state/customer": "Rita", "state/amount": ""})
+    advance()
+    new = Run.objects.exclude(pk=waiting.pk).get()
+    item = Interrupt.objects.get(run=new)
+    assert "Rita" in item.title
+    assert item.payload["amount"] == Interrupt.objects.get(run=waiting).payload["amount"]
+
+
+def test_fork_with_invalid_state_field_shows_the_error_and_starts_no_run(
+    browse: Browse, waiting: Run
+) -> None:
+    link = url_of("fork", waiting.pk, after(waiting, 0))
+    response = browse("engineer").post(link, {"values": "", "state/amount": "a lot"})
+    page = response.content.decode()
+    assert response.status_code == 200
+    assert "Enter a number" in page
+    assert 'value="a lot"' in page
+    assert Run.objects.get() == waiting
+
+
+def test_fork_form_without_state_schema_has_only_json(browse: Browse, advance: Advance) -> None:
+    graph = StateGraph(dict).add_node("one", lambda state: {"n": 1}).add_edge(START, "one")
+    registry.register("loose")(lambda: graph)
+    try:
+        run = Run.objects.get(pk=services.start("loose", {"n": 0}).id)
+        advance()
+        page = browse("engineer").get(url_of("fork", run.pk, after(run, 0))).content.decode()
+    finally:
+        registry.unregister("loose")
+    assert 'name="values"' in page
+    assert 'name="state/' not in page
 
 
 @pytest.mark.parametrize(

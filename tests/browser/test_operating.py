@@ -67,14 +67,15 @@ def test_operator_forks_a_thread_and_cancels_the_forked_run(
     with leads_on(page):
         page.click("text=Continue from step 0…")
     page.wait_for_selector("text=These pending requests will be withdrawn", state="attached")
+    page.locator("details:has(textarea[name=values]) > summary").click()
     page.fill("textarea[name=values]", "{oops")
     with leads_on(page):
-        page.click("button:has-text('Fork')")
+        page.click("button:has-text('Continue')")
     page.wait_for_selector("text=Enter valid JSON", state="attached")
     assert page.input_value("textarea[name=values]") == "{oops"
     page.fill("textarea[name=values]", "")
     with leads_on(page):
-        page.click("button:has-text('Fork')")
+        page.click("button:has-text('Continue')")
     page.wait_for_selector("text=New run queued from this step.", state="attached")
 
     new = Run.objects.exclude(pk=run.pk).get()

@@ -21,11 +21,13 @@ from hitl_django.admin.display.decision_messages import format_recorded
 from hitl_django.engine.constants import START
 from hitl_django.engine.errors import (
     GraphChangedError,
+    HitlError,
     InvalidInputError,
     InvalidUpdateError,
     PayloadError,
     ThreadNotFound,
 )
+from hitl_django.engine.state.schema import describe_state
 from hitl_django.errors import (
     CheckpointNotFound,
     NotAllowedError,
@@ -33,8 +35,11 @@ from hitl_django.errors import (
     RunStateError,
     UnknownGraphError,
 )
+from hitl_django.forms import MISSING as MISSING_VALUE
+from hitl_django.forms import AnswerForm, SchemaNode, read_shape
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
+from hitl_django.json_text.json_pointer import format_pointer, split_path
 from hitl_django.json_text.strict_json import parse_strict
 from hitl_django.models import Interrupt, Run
 from hitl_django.permissions import get_policy, select_visible
@@ -59,7 +64,12 @@ class CancelForm(forms.Form):
 
 
 class ForkForm(forms.Form):
-    """Form for the node and the state update of a fork."""
+    """Form for the node and the state update of a fork.
+
+    ``state`` has the fields of the graph's state. It is None for a graph whose state has no schema.
+    Blank fields aren't updated. JSON takes precedence over the fields. ``more`` names a list of the
+    state to which the user adds blank rows.
+    """
 
     as_node = forms.ChoiceField(
         label=_("As node"),
@@ -73,16 +83,47 @@ class ForkForm(forms.Form):
         label=_("State update"),
         required=False,
         max_length=200_000,
-        help_text=_('JSON, for example {"amount": 12}. Leave empty to keep the state.'),
+        help_text=_('JSON, for example {"amount": 12}. Replaces the values of the fields.'),
         widget=forms.Textarea(
             attrs={"rows": 6, "class": "vLargeTextField hitl-code", "spellcheck": "false"}
         ),
     )
 
-    def __init__(self, graph: str, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, graph: str, data: Any = None, *, more: str = "") -> None:
+        sent = {} if data is None else data
+        initial = {name: sent.get(name) for name in self.base_fields}
+        super().__init__(None if more else data, initial=initial)
         nodes: Any = self.fields["as_node"]
         nodes.choices = [("", "–"), *((name, escape_hidden(name)) for name in _nodes(graph))]
+        shape = _read_state_shape(graph)
+        self.state: AnswerForm | None = None
+        if shape is not None:
+            self.state = AnswerForm(shape, MISSING_VALUE, data, name="state", more=more)
+
+    def is_valid(self) -> bool:
+        is_valid = super().is_valid()
+        if not is_valid or self.state is None or self.cleaned_data["values"] is not None:
+            return is_valid
+        return self.state.is_valid()
+
+    @property
+    def update(self) -> Any:
+        """The update of the state, or None. The form is valid."""
+        values = self.cleaned_data["values"]
+        if values is not None or self.state is None:
+            return values
+        return self.state.answer or None
+
+    def refuse(self, error: HitlError) -> None:
+        """Show the service's error at the fields, or at the JSON."""
+        faults = error.faults if isinstance(error, InvalidInputError) else ()
+        inside = [(path, reason) for path, reason in faults if path.startswith("$")]
+        if self.state is None or self.cleaned_data["values"] is not None or not inside:
+            self.add_error("values", str(error))
+            return
+        self.state.add_other_faults(
+            [(format_pointer(split_path(path)), reason) for path, reason in inside]
+        )
 
     def clean_values(self) -> Any:
         text = self.cleaned_data["values"].strip()
@@ -99,6 +140,23 @@ def _nodes(graph: str) -> list[str]:
         return [name for name in registry.get_graph(graph).graph.nodes if name != START]
     except UnknownGraphError:
         return []
+
+
+def _read_state_shape(graph: str) -> SchemaNode | None:
+    """Return the shape of a graph's state without required fields, or None without fields."""
+    try:
+        schema = describe_state(registry.get_graph(graph).graph.state_schema, "State")
+    except UnknownGraphError:
+        return None
+    properties = {
+        key: {name: value for name, value in part.items() if name != "default"}
+        for key, part in schema.get("properties", {}).items()
+        if isinstance(part, dict)
+    }
+    if not properties:
+        return None
+    kept = {key: value for key, value in schema.items() if key not in ("required", "default")}
+    return read_shape({**kept, "properties": properties})
 
 
 class RunOperations:
@@ -166,15 +224,16 @@ class RunOperations:
     ) -> HttpResponse:
         """Show the form of a fork, or create its run."""
         run = self._operable(request, object_id)
-        form = ForkForm(run.graph, request.POST if request.method == "POST" else None)
+        data, more = request.POST if request.method == "POST" else None, request.POST.get("more")
+        form = ForkForm(run.graph, data, more=more or "")
         refused, status = "", 200
-        if request.method == "POST" and form.is_valid():
+        if request.method == "POST" and not more and form.is_valid():
             try:
                 made = self._fork(request, run, checkpoint_id, form)
             except (RunStateError, GraphChangedError, UnknownGraphError) as error:
                 refused, status = str(error), 409
             except (InvalidInputError, InvalidUpdateError, PayloadError) as error:
-                form.add_error("values", str(error))
+                form.refuse(error)
             else:
                 words = _("New run queued from this step.")
                 message = format_recorded(words, f"fork {run.pk}")
@@ -186,7 +245,7 @@ class RunOperations:
             run,
             "fork.html",
             status=status,
-            title=_("Fork from this step?"),
+            title=_("Continue from this step"),
             form=form,
             refused=refused,
             step=self._step(run, checkpoint_id),
@@ -202,7 +261,7 @@ class RunOperations:
             return services.fork(
                 run.thread.thread_id,
                 checkpoint_id,
-                values=form.cleaned_data["values"],
+                values=form.update,
                 as_node=form.cleaned_data["as_node"] or None,
                 by=request.user,
                 via="admin",
