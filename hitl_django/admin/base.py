@@ -30,6 +30,7 @@ from django.utils.text import capfirst
 from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.dialects import is_middleware_node
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run
@@ -398,7 +399,9 @@ def describe_run_place(run: Run) -> str:
 
 
 def describe_place(row: Any) -> str:
-    """Return the graph and the node of an interrupt as text."""
+    """Return the graph and the node of an interrupt as text, without nodes of middleware."""
+    if is_middleware_node(row.node):
+        return format_html("<bdi>{}</bdi>", name_graph(row.graph))
     return format_html(
         "<bdi>{}</bdi> ▸ <bdi>{}</bdi>", name_graph(row.graph), escape_hidden(row.node)
     )

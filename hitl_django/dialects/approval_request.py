@@ -17,7 +17,7 @@ from typing import Any
 from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND
 from hitl_django.json_text import json_schema
 
-from .dialect import Dialect, DialectInterrupt, RequestedAction
+from .dialect import Dialect, DialectInterrupt, RequestedAction, remove_call
 from .hitl_request import ALLOWABLE
 from .value_checks import (
     UNSET,
@@ -57,7 +57,7 @@ class ApprovalRequestDialect(Dialect):
         return any(_branches(schema))
 
     def why(self, payload: Any) -> str:
-        return str(payload.get("description", ""))
+        return remove_call(payload.get("description", ""), payload[NAME], payload[ARGS])
 
     def decisions(self, interrupt: DialectInterrupt) -> tuple[str, ...]:
         if interrupt.schema is None:

@@ -33,6 +33,10 @@ class DialectInterrupt(Protocol):
         ...
 
 
+#: The start of LangChain's description of a tool call, unless the middleware has a prefix.
+DEFAULT_DESCRIPTION = "Tool execution requires approval"
+
+
 @dataclass(frozen=True, slots=True)
 class RequestedAction:
     """An action in a payload.
@@ -47,6 +51,17 @@ class RequestedAction:
     allowed: tuple[str, ...] = ()
     schema: dict[str, Any] | None = None
     call_id: str = ""
+
+
+def remove_call(description: str, name: str, args: Any) -> str:
+    """Return LangChain's description of a tool call without the tool and its arguments.
+
+    The page shows the tool and the arguments as fields. Other descriptions are not changed.
+    """
+    text = description.removesuffix(f"Tool: {name}\nArgs: {args}")
+    if text == description:
+        return description
+    return "" if text.strip() == DEFAULT_DESCRIPTION else text.strip()
 
 
 class Dialect(ABC):

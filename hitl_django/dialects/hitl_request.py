@@ -21,7 +21,7 @@ from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND
 from hitl_django.json_text import json_schema
 from hitl_django.json_text.sanitize import format_count
 
-from .dialect import Dialect, DialectInterrupt, RequestedAction
+from .dialect import Dialect, DialectInterrupt, RequestedAction, remove_call
 from .value_checks import (
     UNSET,
     Candidate,
@@ -59,7 +59,7 @@ class HitlRequestDialect(Dialect):
         )
 
     def why(self, payload: Any) -> str:
-        descriptions = [action.get("description", "") for action in payload[ACTIONS]]
+        descriptions = map(_describe, payload[ACTIONS])
         return "\n\n".join(text for text in descriptions if text)
 
     def decisions(self, interrupt: DialectInterrupt) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ class HitlRequestDialect(Dialect):
             RequestedAction(
                 name=action["name"],
                 args=action["args"],
-                description=action.get("description", ""),
+                description=_describe(action),
                 allowed=tuple(word for word in ALLOWABLE if word in config["allowed_decisions"]),
                 schema=config.get("args_schema"),
             )
@@ -217,6 +217,10 @@ def _refuse_unless_edit(made: list[dict[str, Any]]) -> None:
         faults = [("", "no action is edited")]
     if faults:
         raise invalid_answer("Not a valid edit.", *faults)
+
+
+def _describe(action: dict[str, Any]) -> str:
+    return remove_call(action.get("description", ""), action["name"], action["args"])
 
 
 def _is_action(action: Any) -> bool:

@@ -10,6 +10,7 @@ from django.utils.formats import localize
 from django.utils.html import format_html
 from django.utils.translation import gettext
 
+from hitl_django.dialects import is_middleware_node
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.models import Decision
@@ -22,6 +23,12 @@ def visible(value: Any) -> str:
     """Replace the invisible characters in a text by their code points."""
     # Don't mark the result as safe, so that templates escape it.
     return escape_hidden(str(value)) if value is not None else ""
+
+
+@register.filter
+def node_suffix(name: str) -> str:
+    """Return the name of a node for display after its graph, or "" for a node of a middleware."""
+    return "" if is_middleware_node(name) else format_html(" ▸ <bdi>{}</bdi>", visible(name))
 
 
 @register.filter

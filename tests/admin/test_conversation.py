@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
@@ -11,8 +12,9 @@ import pytest
 from cryptography.fernet import Fernet
 from django.db import connection
 from django.template.loader import render_to_string
-from django.test import RequestFactory
+from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
@@ -20,8 +22,11 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from typing_extensions import TypedDict
 
 from hitl_django import START, StateGraph, decide, interrupt, services
+from hitl_django.admin.base import describe_place
 from hitl_django.admin.display.conversation import MAX_TEXT, Conversation, read_conversation
+from hitl_django.admin.request.decision_texts import describe_next_nodes
 from hitl_django.contrib.langgraph import register_langgraph
+from hitl_django.contrib.notifications.mails import name_place
 from hitl_django.engine.channels import DeltaChannel
 from hitl_django.engine.state.messages import MessagesState, add_messages
 from hitl_django.graph_registry import registry
@@ -443,5 +448,27 @@ def test_conversation_of_langchain_agent_shows_its_messages(
         )
         assert item.title == "Issue refund: order A-7, amount 49.90"
         assert lines(read(person, item)) == SHOWN
+    finally:
+        registry.unregister("clerk")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_request_page_and_email_of_langchain_agent_show_no_name_of_middleware(
+    advance: Advance, person: Person
+) -> None:
+    register_langgraph("clerk", title="Clerk")(build_agent)
+    try:
+        item = start(advance, "clerk", {"messages": [{"role": "user", "content": "Help"}]})
+        assert item.node == "HumanInTheLoopMiddleware.after_model"
+        assert describe_next_nodes(item) == "“Issue refund”"
+        assert describe_place(item) == "<bdi>Clerk</bdi>"
+        assert name_place(item) == "Clerk"
+        assert item.why == ""
+        client = Client()
+        client.force_login(person("reviewer"))
+        url = reverse("admin:hitl_django_reviewitem_change", args=[item.pk])
+        page = client.get(url).content.decode()
+        page = re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
+        assert "Middleware" not in page
     finally:
         registry.unregister("clerk")

@@ -225,3 +225,26 @@ def test_request_of_unknown_format_from_middleware_is_titled_without_its_class_n
         assert asked("guarded", {}, advance).title == "The agent requests a review"
     finally:
         registry.unregister("guarded")
+
+
+@pytest.mark.parametrize(
+    ("description", "why"),
+    [
+        (f"Tool execution requires approval\n\nTool: pay\nArgs: {REFUND}", ""),
+        (f"The tool moves money.\n\nTool: pay\nArgs: {REFUND}", "The tool moves money."),
+        (
+            "The customer waits.\n\nTool: pay\nArgs: none",
+            "The customer waits.\n\nTool: pay\nArgs: none",
+        ),
+        ("", ""),
+    ],
+)
+def test_description_of_tool_call_by_langchain_is_shown_without_tool_and_arguments(
+    description: str, why: str, pose: Callable[..., Interrupt]
+) -> None:
+    payload = request_of(("pay", REFUND))
+    payload["action_requests"][0]["description"] = description
+    found = pose(payload)
+    assert (found.why, found.payload) == (why, payload)
+    call = {"type": "tool_approval", "tool_call_id": "c", "name": "pay", "args": REFUND}
+    assert pose({**call, "description": description}).why == why

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.utils.text import get_text_list
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.decision_types import DECISION_TYPES
-from hitl_django.dialects import DIALECTS
+from hitl_django.dialects import DIALECTS, humanise_name, is_middleware_node
 from hitl_django.engine.constants import END
 from hitl_django.engine.errors import HitlError
 from hitl_django.engine.graph.subgraphs import split_path
@@ -17,6 +18,8 @@ from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry, svg
 from hitl_django.models import Interrupt
 
+#: Maximum number of tools shown as the next steps.
+MAX_TOOLS = 5
 GOING_ON = _("Resumes the run from the breakpoint.")
 
 
@@ -42,9 +45,16 @@ def _consequence(item: Interrupt, decision: str, has_form: bool) -> Any:
 
 
 def describe_next_nodes(item: Interrupt) -> str:
-    """Return the names of the nodes that may run next, or an empty string if they are unknown."""
+    """Return the names of the nodes that may run next, or an empty string if they are unknown.
+
+    For a request of an agent's middleware, these are the names of the tools that it would call.
+    """
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return ""
+    if is_middleware_node(item.node):
+        actions = DIALECTS[item.dialect].actions(item.payload)
+        names = dict.fromkeys(escape_hidden(humanise_name(one.name)) for one in actions)
+        return get_text_list([f"“{name}”" for name in list(names)[:MAX_TOOLS]], gettext("and"))
     try:
         graph = registry.get_graph(item.graph).graph
     except HitlError:

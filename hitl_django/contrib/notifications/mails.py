@@ -23,6 +23,7 @@ from hitl_django.audit import label_user
 from hitl_django.conf import hitl
 from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.db.alias import write_alias
+from hitl_django.dialects import is_middleware_node
 from hitl_django.forms.local_time import format_with_zone
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import escape_invisible, shorten
@@ -112,8 +113,12 @@ def read_payload(channel: str, item: Interrupt) -> str:
 
 
 def name_place(item: Interrupt) -> str:
-    """Return the title of the interrupt's graph and the name of its node."""
-    return f"{make_line(str(registry.get_title(item.graph)))} ▸ {make_line(item.node)}"
+    """Return the title of the interrupt's graph and the name of its node.
+
+    Nodes of an agent's middleware are omitted, because their names are names of classes.
+    """
+    graph = make_line(str(registry.get_title(item.graph)))
+    return graph if is_middleware_node(item.node) else f"{graph} ▸ {make_line(item.node)}"
 
 
 def make_line(text: str) -> str:
