@@ -2,7 +2,7 @@
 
     def test_refund(hitl):
         run = hitl.start("refund", {"amount": 120})
-        hitl.decide("Refund 120.00 EUR to Dana K.?", "approve")
+        hitl.decide("Refund 120.00 EUR to Dana K.", "approve")
         hitl.assert_finished(run, paid=True)
 
 ``hitl`` is a GraphEnvironment, as a pytest fixture.

@@ -1,4 +1,7 @@
-"""The demo's chat: an agent replies, waits for a review in the admin, and continues."""
+"""The demo's start page and chat in a browser.
+
+In the chat, an agent replies, waits for a review in the admin, and continues.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,7 @@ from tests.browser.conftest import (  # noqa: F401
     work,
 )
 from tests.browser.screenshots import DIRECTORY
+from tests.browser.test_accessibility import WAYS, faults
 from tests.browser.test_layout import LOOKS
 from tests.browser.test_reviewing import button
 
@@ -142,3 +146,30 @@ def test_demo_chat_page_fits_the_viewport(
     if folder := os.environ.get(DIRECTORY):
         page.screenshot(path=Path(folder) / f"chat-{look}.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("options", WAYS, ids=["desktop, light", "phone, dark"])
+def test_demo_start_page_logs_in_with_one_click_and_has_no_axe_violations(
+    options: dict[str, Any],
+    demo: None,
+    settings: Any,
+    chromium: Any,  # noqa: F811
+    site: str,  # noqa: F811
+) -> None:
+    settings.DEBUG = True
+    for user in get_user_model().objects.all():
+        user.set_password(people.PASSWORD)
+        user.save()
+    context = chromium.new_context(base_url=site, **options)
+    page = context.new_page()
+    page.goto("/")
+    assert faults(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+    page.get_by_role("button", name="Rita Meyer, reviewer").click()
+    page.wait_for_url("**/reviewitem/")
+    assert "rita" in page.content()
+    page.goto("/chat/")
+    assert faults(page) == []
+    page.get_by_role("button", name="Log in as Olga Brandt").click()
+    page.get_by_label("Your message").wait_for()
+    context.close()

@@ -184,7 +184,7 @@ def ask_for_the_refund(page: Page) -> None:
 
 
 def answer(page: Page) -> None:
-    interrupt: Any = page.get_by_role("link", name="Refund 120.00 EUR to Dana K.?")
+    interrupt: Any = page.get_by_role("link", name="Refund 120.00 EUR to Dana K.")
     deadline = time.monotonic() + PATIENCE
     page.goto("/admin/hitl_django/reviewitem/")
     while not interrupt.count():

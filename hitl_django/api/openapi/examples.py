@@ -24,7 +24,7 @@ _NAMES: dict[str, Any] = {
     "refusal": "",
     "started_by": "Dana K.",
     "thread_id": "order-10443",
-    "title": "Refund 120.00 EUR to Dana K.?",
+    "title": "Refund 120.00 EUR to Dana K.",
     "version": "1",
     "via": "api",
 }
