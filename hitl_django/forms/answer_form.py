@@ -222,6 +222,15 @@ class AnswerForm(forms.Form):
             if isinstance(member, Leaf) and member.field.original is not MISSING
         }
 
+    def list_shown_currencies(self) -> set[str]:
+        """Return the members of the payload that are shown as units of the form's amounts."""
+        hints = [
+            self._hints[get_names(way)]
+            for way, leaves in self._leaves.items()
+            if any(isinstance(leaf.field, UnitField) for leaf in leaves)
+        ]
+        return {hint.currency_names[0] for hint in hints if len(hint.currency_names) == 1}
+
     def add_faults(self, faults: Sequence[tuple[str, str]]) -> None:
         """Show errors of a response, given as (JSON pointer, reason) pairs, at their fields."""
         for pointer, reason in faults:

@@ -88,6 +88,10 @@ class CustomForm:
         shown = {field.name for field in self.form.visible_fields()}
         return {name: value for name, value in self.original.items() if name in shown}
 
+    def list_shown_currencies(self) -> set[str]:
+        """Return an empty set, because the form's fields have no units."""
+        return set()
+
     def add_faults(self, faults: Sequence[tuple[str, str]]) -> None:
         """Show errors of a response, given as (JSON pointer, reason) pairs, at their fields."""
         for pointer, reason in faults:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from django import forms
 from django.conf.locale.en import formats
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
@@ -73,9 +74,14 @@ class Payment(BaseModel):
     currency: str = Field(pattern="^[A-Z]{3}$")
 
 
+class PlainForm(forms.Form):
+    amount = forms.IntegerField()
+
+
 @contextmanager
-def displayed(**display: str) -> Iterator[str]:
-    register("priced", review=ReviewPolicy(display=display))(plain)
+def displayed(form: type[forms.Form] | None = None, **display: str) -> Iterator[str]:
+    own = {} if form is None else {"ask": form}
+    register("priced", review=ReviewPolicy(display=display, forms=own))(plain)
     try:
         yield "priced"
     finally:
@@ -377,6 +383,17 @@ class TestPages:
             assert "123.52 EUR" in page
             assert "95.00 EUR" in page
             assert "9500" not in page.partition("{")[0]
+
+    def test_request_shows_the_currency_of_an_amount_that_a_custom_form_edits(
+        self, reviewer: Client
+    ) -> None:
+        with displayed(PlainForm, amount="money /currency") as graph:
+            payload = {"amount": 12352, "currency": "EUR"}
+            item = make_interrupt(payload, self.AMOUNT, graph=graph)
+            page = text_of(reviewer.get(page_of(item)))
+        facts = [page_text(fact) for fact in re.findall(r"<dt[^>]*>.*?</dd>", page, re.S)]
+        assert "Currency EUR" in facts
+        assert 'value="12352"' in page
 
     def test_preview_shows_the_change_of_an_amount_in_german(
         self, reviewer: Client, settings: Any

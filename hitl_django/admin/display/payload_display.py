@@ -71,7 +71,7 @@ def display_payload(
     layout = _Layout(presentation.at(payload))
     if not isinstance(payload, dict):
         return [] if payload is None else [layout.fact("", payload, 0)]
-    left_out = {*skip, *layout.presentation.list_shown_currencies(payload)}
+    left_out = {*skip, *layout.presentation.list_shown_currencies(payload, skip)}
     return layout.values({key: value for key, value in payload.items() if key not in left_out}, 0)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -95,14 +95,17 @@ class Presentation:
         roots = tuple(follow(root, start) for root in self.roots) if start else ()
         return find_unit(hint, below, (*roots, *self.roots))
 
-    def list_shown_currencies(self, value: JSON) -> set[str]:
-        """Return the members of an object that are shown as the unit of another member."""
+    def list_shown_currencies(self, value: JSON, skip: Collection[str] = ()) -> set[str]:
+        """Return the members of an object that are shown as the unit of another member.
+
+        ``skip`` are members that are not shown.
+        """
         if not isinstance(value, dict):
             return set()
         return {
             hint.currency_names[0]
             for names, hint in self.hints.items()
-            if len(names) == 1 and len(hint.currency_names) == 1
+            if len(names) == 1 and len(hint.currency_names) == 1 and names[0] not in skip
             if to_currency(value.get(hint.currency_names[0]))
             and Money().accepts(value.get(names[0]))
         }

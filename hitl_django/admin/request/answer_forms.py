@@ -168,11 +168,12 @@ class InterruptForms:
             return []
         if not isinstance(payload, dict):
             return []
-        return [
+        members = [
             name
             for name, value in self.form.original_members().items()
             if name in payload and to_json(value) == to_json(payload[name])
         ]
+        return [*members, *self.form.list_shown_currencies()]
 
     def buttons(self) -> list[Button]:
         """Return the decisions that have a button in the button bar, in their order."""
