@@ -38,6 +38,7 @@ NO_PAGE = (
     "spotcheck_record",
     "reviewitem_news",
     "reviewitem_payload",
+    "reviewitem_people",
     "reviewitem_status",
     "reviewitem_watch",
 )
