@@ -101,7 +101,7 @@ def test_request_list_and_webhook_pages_in_the_active_theme_have_their_form_cont
     for part in ('name="item"', 'id="searchbar"', "data-hitl-row", "Review next", "Approve…"):
         assert part in queue
     runs = root.get(list_of("run")).content.decode()
-    for part in ('class="hitl-filters"', "?state__exact=failed", 'class="hitl-title"'):
+    for part in ('class="hitl-filterbar"', "?state__exact=failed", 'class="hitl-title"'):
         assert part in runs
     links = root.get(list_of("reviewlink")).content.decode()
     for part in ('name="action"', 'value="take_back"', 'name="_selected_action"'):

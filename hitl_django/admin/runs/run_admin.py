@@ -18,7 +18,6 @@ from hitl_django.admin.base import (
     describe_run_place,
     format_entry,
     format_pill,
-    format_state,
     format_tick,
     name_graph,
 )
@@ -99,7 +98,6 @@ class RunAdmin(RecentRowsSearch, OverviewPages, StartPages, BulkRunPages):
     """Admin of runs, newest first."""
 
     change_list_template = "hitl_django/admin/runs.html"
-    filter_template = "hitl_django/admin/filter.html"
     list_display = (PICK, "run", "about", "state_badge", "where", "created_at", "starter")
     list_filter = ("state", GraphFilter)
     list_select_related = ("thread__subject_type",)
@@ -155,7 +153,7 @@ class RunAdmin(RecentRowsSearch, OverviewPages, StartPages, BulkRunPages):
 
     @admin.display(description=_("state"), ordering="state")
     def state_badge(self, run: Run) -> str:
-        return format_state(run.state)
+        return format_pill(run.state)
 
     @admin.display(description=_("started by"), ordering="started_by_label")
     def starter(self, run: Run) -> str:

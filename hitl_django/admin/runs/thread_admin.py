@@ -18,7 +18,6 @@ from hitl_django.admin.base import (
     GraphFilter,
     format_entry,
     format_pill,
-    format_state,
     name_graph,
 )
 from hitl_django.admin.display.history_display import list_steps, read_history
@@ -94,7 +93,7 @@ class ThreadAdmin(RecentRowsSearch):
 
     @admin.display(description=_("state"))
     def state_badge(self, thread: Any) -> str:
-        return format_state(thread.newest_state) if thread.newest_state else NOTHING
+        return format_pill(thread.newest_state) if thread.newest_state else NOTHING
 
     @admin.display(description=_("related object"))
     def about(self, thread: Thread) -> str:
