@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.utils.formats import date_format, localize
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from hitl_django import services
 from hitl_django.admin.base import ReadOnlyAdmin, View, name_graph
@@ -405,7 +405,9 @@ def _list_tiles(figures: ReviewReport, rows: _Rows) -> Iterator[Figure]:
     if not rows.reviewer:
         yield Figure(_("Requests"), localize(figures.asked), rows.interrupts())
     late = _("%(n)s late") % {"n": localize(figures.late)} if figures.late else ""
-    yield Figure(_("Decided"), localize(figures.decided), rows.decisions(), late)
+    yield Figure(
+        pgettext("number of requests", "Decided"), localize(figures.decided), rows.decisions(), late
+    )
     edited = describe_share(figures.count_type("edit"), figures.decided)
     yield Figure(
         _("Approval rate"),
@@ -462,7 +464,7 @@ def _plot_counts(figures: ReviewReport, rows: _Rows) -> Plot:
         "asked": localize(figures.asked),
         "decided": localize(figures.decided),
     }
-    decided, asked = _("Decided"), _("Requests")
+    decided, asked = pgettext("number of requests", "Decided"), _("Requests")
     buckets = figures.buckets
     series = [
         plots.Series(decided, [bucket.decided for bucket in buckets], "a", is_filled=True),
@@ -586,7 +588,11 @@ def _lay_out_shares(
         Figure("", label, rows.decisions(**narrowed)),
         plots.draw_bar(parts, ident, ", ".join(words)),
         [
-            Figure(_("Decided"), localize(shares.total), rows.decisions(**narrowed)),
+            Figure(
+                pgettext("number of requests", "Decided"),
+                localize(shares.total),
+                rows.decisions(**narrowed),
+            ),
             Figure(_("Approval rate"), describe_share(shares.approved, shares.total), approved),
             Figure(_("Median"), describe_seconds(shares.median)),
             Figure(_("90th percentile"), describe_seconds(shares.p90)),
