@@ -126,7 +126,7 @@ def closed_refunds() -> list[Case]:
         ago=days(4.6), number="1001",
         steps=(
             Step("comment", minutes(6), "rita", "Half is fine, the shell costs us 30 EUR."),
-            Step("approve", minutes(9), "rita", value={"amount": 4450, "note": "Half, as agreed."}),
+            Step("edit", minutes(9), "rita", value={"amount": 4450, "note": "Half, as agreed."}),
         ),
     )  # fmt: skip
     return [*cases, changed]
