@@ -35,7 +35,6 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
 
     list_display = ("title", AGE)
     change_list_template = "hitl_django/admin/queue.html"
-    filter_template = "hitl_django/admin/filter_menu.html"
     list_filter = (WaitingGraphFilter, WaitingGroupFilter)
     list_title = _("Review queue")
     search_fields = ("title",)
