@@ -84,6 +84,15 @@ def test_bulk_decision_with_expired_session_shows_a_message_after_login(
     assert response["Location"] == list_of()
 
 
+def test_bulk_claim_with_expired_session_shows_a_message_after_login(reviewer: Client) -> None:
+    many = reverse("admin:hitl_django_reviewitem_many")
+    response = Client().post(many, {"verb": "claim", "item": "x"})
+    assert response["Location"].startswith(reverse("admin:login"))
+    response = reviewer.get(many)
+    assert told(response) == ["Your submission was not saved."]
+    assert response["Location"] == list_of()
+
+
 def test_form_without_text_or_decision_and_page_request_without_session_redirect_to_login() -> None:
     item, guest = make_interrupt({}), Client()
     assert handle(guest, item, "claim").status_code == 302

@@ -116,6 +116,8 @@ class Person:
             return self.decides(area)
         if what == "comment":
             return self.decides(area) or self.may("add_comment")
+        if what == "find people":  # Mentions need a comment, or an assignment.
+            return self.does("comment", area) or self.may("assign_interrupt")
         if what == "take":
             return any(self.sees("interrupt", each) and self.decides(each) for each in AREAS)
         if what == "fork":

@@ -329,6 +329,7 @@ _ADMIN: dict[str, Page] = {
     "reviewitem_change": Page(**_ASKED_PAGE, posts="decide"),
     "reviewitem_file": Page(**_ASKED_PAGE, answer=MOVED),
     "reviewitem_payload": Page(**_ASKED_PAGE),
+    "reviewitem_people": Page("interrupt", "find people", at=FREE),
     "reviewitem_status": Page(**_ASKED_PAGE),
     "reviewitem_watch": Page(**_ASKED_PAGE),
     "reviewitem_split": Page(**_ASKED_PAGE, answer=MOVED),

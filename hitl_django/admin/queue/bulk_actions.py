@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.admin.base import View
 from hitl_django.admin.display.bulk_buttons import get_checkbox_value
 from hitl_django.admin.request.request_actions import FORMS, run_action
+from hitl_django.admin.request.request_controller import NOT_SAVED
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import NotAllowedError
 from hitl_django.forms.json_input import escape_hidden
@@ -59,7 +60,10 @@ class BulkActionPages(BulkPages):
         if not self.has_view_permission(request):
             raise PermissionDenied
         verb = request.POST.get("verb", "")
-        if request.method != "POST" or verb not in ACTIONS:
+        if request.method != "POST":  # The login page redirects here with GET.
+            self.message_user(request, NOT_SAVED, level=messages.WARNING)
+            return HttpResponseRedirect(self.url("changelist", request))
+        if verb not in ACTIONS:
             return HttpResponseRedirect(self.url("changelist", request))
         choices = read_selection(request)
         if not choices and RESULTS not in request.POST:

@@ -62,6 +62,7 @@ from .request_page import RequestPage
 from .request_view import ClaimWarning
 
 NOT_RECORDED = _("Your decision was not recorded.")
+NOT_SAVED = _("Your submission was not saved.")
 #: Errors after which the interrupt is still pending.
 REFUSALS = (
     AlreadyApprovedError,
@@ -211,7 +212,7 @@ class RequestController(RequestPage):
         if verb == FIND_PEOPLE:
             return self._find_people(request, item)
         if request.method != "POST":  # The login page redirects here with GET.
-            self.message_user(request, _("Your submission was not saved."), messages.WARNING)
+            self.message_user(request, NOT_SAVED, level=messages.WARNING)
             return HttpResponseRedirect(here)
         if not is_action(verb):
             return HttpResponseRedirect(here)

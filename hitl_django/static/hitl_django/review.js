@@ -251,7 +251,9 @@
     // A decision whose run failed isn't a success.
     const warn = (line) => {
         line.classList.add("hitl-late");
-        line.closest(".success, .alert-success")?.classList.replace("success", "warning");
+        const { classList } = line.closest(".success, .alert-success") ?? line;
+        classList.replace("success", "warning");
+        classList.replace("alert-success", "alert-warning");
     };
     const take = (line, { text, lead, problem, interrupts, counts, total }) => {
         say(line, text, lead);
