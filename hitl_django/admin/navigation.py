@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import HttpRequest
@@ -43,13 +43,17 @@ def build_navigation(request: HttpRequest, available_apps: Iterable[Any]) -> Nav
     """
     listed = dict(_list_models(available_apps))
     overview = list(_list_overview(request, listed))
-    first = [_link(request, listed.pop(model)) for model in FIRST if model in listed]
-    last = [_link(request, listed.pop(model)) for model in LAST if model in listed]
+    first = [_link(listed.pop(model)) for model in FIRST if model in listed]
+    last = [_link(listed.pop(model)) for model in LAST if model in listed]
     added = list(_list_added(request, listed))
+    links = [*overview, *first, *added, *last]
     linked = {link.url for link in added}
-    more = [row for row in listed.values() if row["admin_url"] not in linked]
+    more = [_link(row) for row in listed.values() if row["admin_url"] not in linked]
+    here = [link.url for link in (*links, *more) if request.path.startswith(link.url)]
+    current = max(here, key=len, default="")
     return Navigation(
-        links=[*overview, *first, *added, *last], more=[_link(request, row) for row in more]
+        [replace(link, is_current=link.url == current) for link in links],
+        [replace(link, is_current=link.url == current) for link in more],
     )
 
 
@@ -65,7 +69,7 @@ def _list_overview(request: HttpRequest, listed: Mapping[Any, Any]) -> Iterator[
     """Yield the link to the overview of runs, for operators."""
     if Run in listed and get_policy().may_view_workers(request.user):
         url = find_admin_page(Run, "overview", request=request)
-        yield NavigationLink(_("Overview"), url, request.path == url)
+        yield NavigationLink(_("Overview"), url)
 
 
 def _list_added(request: HttpRequest, listed: Mapping[Any, Any]) -> Iterator[NavigationLink]:
@@ -74,9 +78,8 @@ def _list_added(request: HttpRequest, listed: Mapping[Any, Any]) -> Iterator[Nav
         if link.model in listed:
             url = find_admin_page(link.model, link.page, request=request)
             if url:
-                yield NavigationLink(link.label, url, request.path == url)
+                yield NavigationLink(link.label, url)
 
 
-def _link(request: HttpRequest, row: Mapping[str, Any]) -> NavigationLink:
-    url = row["admin_url"]
-    return NavigationLink(row["name"], url, request.path == url)
+def _link(row: Mapping[str, Any]) -> NavigationLink:
+    return NavigationLink(row["name"], row["admin_url"])

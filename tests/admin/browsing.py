@@ -83,7 +83,7 @@ def post_of(html: str) -> dict[str, list[str]]:
 def sheet_of(client: Client, item: Interrupt) -> dict[str, list[str]]:
     response = client.get(page_of(item))
     assert response.status_code == 200
-    form = re.search(r'<form method="post"[^>]*data-hitl-sheet.*?</form>', text_of(response), re.S)
+    form = re.search(r"<form [^>]*data-hitl-sheet.*?</form>", text_of(response), re.S)
     assert form is not None
     return post_of(form[0])
 

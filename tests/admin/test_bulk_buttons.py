@@ -99,7 +99,7 @@ def test_request_and_run_page_without_decide_permission_have_no_bulk_button(
 def test_pages_with_bulk_buttons_take_at_most_25_queries(
     reviewer: Client, five: list[Interrupt], django_assert_max_num_queries: Any
 ) -> None:
-    with django_assert_max_num_queries(20):
+    with django_assert_max_num_queries(25):
         reviewer.get(page_of(five[0].run_id, "run"))
     with django_assert_max_num_queries(25):
         reviewer.get(page_of(five[0]))

@@ -25,7 +25,7 @@ def show(client: Client, text: str, **options: Any) -> str:
     item = make_interrupt({})
     services.comment(item.pk, text, **options)
     found = re.search(
-        r'"hitl-comment">.*?</p>\s*(.*?)\s*</article>', text_of(client.get(page_of(item))), re.S
+        r'<div class="hitl-said">(.*?)</div></li>', text_of(client.get(page_of(item))), re.S
     )
     assert found is not None
     return found[1]

@@ -52,7 +52,7 @@ def test_request_page_without_decide_permission_has_no_form_and_post_returns_403
     page = client.get(page_of(item)).content.decode()
     assert "data-hitl-sheet" not in page
     assert "You can view this request, but you don’t have permission to decide it" in page
-    assert ("View run" in page) is (role != "asker")
+    assert ("<dt>Run</dt>" in page) is (role != "asker")
     posted = {"decision": "approve", "answer/amount": "1", "digest": item.payload_digest}
     assert client.post(page_of(item), {**posted, "version": item.version}).status_code == 403
     assert not Decision.objects.exists()

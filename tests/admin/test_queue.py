@@ -500,7 +500,7 @@ class TestClaimNext:
         assert response.headers["Location"] == page_of(free)
         free.refresh_from_db()
         assert free.claimed_by == person("reviewer")
-        assert "Claimed by you for another 1" in text_of(reviewer.get(page_of(free)))
+        assert "Claimed by you, 1" in text_of(reviewer.get(page_of(free)))
         assert press(reviewer, free, "approve").headers["Location"] == list_of()
         assert set(Interrupt.objects.values_list("claimed_by", flat=True)) == {None, sam.pk}
 

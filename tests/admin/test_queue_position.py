@@ -23,12 +23,16 @@ pytestmark = pytest.mark.django_db
 
 
 def way(page: str, rel: str) -> str:
-    found = re.search(rf'<a rel="{rel}" href="([^"?]*)', page)
+    found = re.search(rf'rel="{rel}" href="([^"?]*)', page)
     return found[1] if found else ""
 
 
 def beside(page: str) -> list[str]:
-    return re.findall(r'<span class="hitl-beside-title"[^>]*>([^<]*)<', page)
+    return re.findall(r'<a href="[^"]*" dir="auto"[^>]*>([^<]*)<', pane(page))
+
+
+def pane(page: str) -> str:
+    return page.partition('<aside class="hitl-pane"')[2].partition("</aside>")[0]
 
 
 def open_from(client: Client, item: Interrupt, filters: str = "") -> str:
@@ -46,7 +50,7 @@ def test_request_opened_from_queue_shows_position_and_previous_and_next_links(
     assert "2 of 3" in page
     assert (way(page, "prev"), way(page, "next")) == (page_of(first), page_of(third))
     assert beside(page) == ["Number 1?", "Number 2?", "Number 3?"]
-    assert re.search(rf'href="{page_of(second)}" aria-current="page"', page)
+    assert re.search(rf'href="{page_of(second)}" dir="auto" aria-current="page"', page)
     assert way(open_from(reviewer, first), "prev") == ""
     assert way(open_from(reviewer, third), "next") == ""
 
@@ -83,8 +87,7 @@ def test_request_opened_from_filtered_queue_shows_position_within_the_filtered_r
 
 def test_queue_list_beside_a_request_shows_graph_titles(reviewer: Client) -> None:
     item, _other = (make_interrupt({}, graph="approval") for _n in range(2))
-    listed = open_from(reviewer, item).partition('<aside class="hitl-beside"')[2]
-    listed = listed.partition("</ol>")[0]
+    listed = pane(open_from(reviewer, item))
     assert listed.count("<bdi>Approval</bdi>") == 2
     assert "approval</bdi>" not in listed
 
@@ -139,7 +142,7 @@ def test_queue_list_beside_a_request_can_be_hidden_and_shown_by_the_user(reviewe
 def test_only_request_in_the_queue_shows_no_position_and_no_list(reviewer: Client) -> None:
     page = open_from(reviewer, make_interrupt({}))
     assert "hitl-place" not in page
-    assert "hitl-beside" not in page
+    assert "hitl-pane" not in page
 
 
 def test_queue_list_beside_a_request_escapes_titles(reviewer: Client) -> None:

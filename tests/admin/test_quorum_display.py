@@ -152,9 +152,9 @@ class TestRequiredClaim:
     ) -> None:
         payload = {"amount": 5} if dialect == "raw" else REQUEST
         item = asked("reviewed", payload=payload, terms={"claim_required": True})
-        offers = ["Approve with changes", "Send response"]
+        offers = ["Approve with changes", "Reply instead"]
         if dialect != "raw":
-            offers = ['hitl-action"', "Submit decisions</button>"]
+            offers = ['class="hitl-call"', "Submit decisions"]
         page = text_of(reviewer.get(page_of(item)))
         assert [offer for offer in offers if offer in page] == []
         services.claim(item.pk, by=person("reviewer"))

@@ -213,14 +213,13 @@ class TestDecision:
         press(reviewer, item, "edit", text="better news")
         assert Decision.objects.get(interrupt=item).value == {**item.payload, "text": "better news"}
 
-    def test_approval_with_changed_payload_text_shows_you_made_changes_and_saves_no_decision(
+    def test_approval_with_changed_payload_text_saves_an_edit_with_the_changed_text(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = asked("approval")
-        response = press(reviewer, item, "approve", text="better news")
-        assert "You made changes" in text_of(response)
-        assert "better news" in text_of(response)
-        assert not Decision.objects.exists()
+        assert press(reviewer, item, "approve", text="better news").status_code == 302
+        decision = Decision.objects.get()
+        assert (decision.type, decision.value["text"]) == ("edit", "better news")
 
     @pytest.mark.parametrize(
         ("typed", "is_json", "value"),
@@ -271,7 +270,7 @@ class TestRejectedDecision:
         }
         item = make_interrupt({"n": 7}, schema)
         page = text_of(press(reviewer, item, "approve", n="3"))
-        row = page[page.index("form-row errors") : page.index('name="answer/n"')]
+        row = page[page.index('name="answer/n"') :].partition('class="hitl-field"')[0]
         assert "errorlist" in row
         assert not Decision.objects.exists()
 
@@ -467,7 +466,7 @@ def test_decision_on_expired_request_returns_409_with_the_effect_on_the_run(
         terms = {"seconds": 1, "then": then, "answer": {"approved": False, "amount": 1}}
         rows = Interrupt.objects.filter(pk=item.pk)
         rows.update(expires_at=timezone.now() + day, expiry=terms)
-        assert "expires" in text_of(reviewer.get(page_of(item)))
+        assert "<dt>Expires</dt>" in text_of(reviewer.get(page_of(item)))
         sheet = sheet_of(reviewer, item)
         rows.update(expires_at=timezone.now() - day)
         assert services.expire_due() == 1
@@ -510,11 +509,11 @@ def test_outcome_and_status_of_own_approval_whose_run_stopped_are_a_warning(
     item = asked()
     press(reviewer, item, "approve")
     page = text_of(reviewer.get(page_of(item)))
-    assert "hitl-notice hitl-info" in page
+    assert 'class="hitl-notice " aria-labelledby="became">' in page
     status = page_of(item).removesuffix("change/") + "status/"
     assert "problem" not in reviewer.get(status).json()
     Run.objects.update(state=state)
     page = text_of(reviewer.get(page_of(item)))
-    assert 'hitl-notice hitl-warning" aria-labelledby="became" role="alert"' in page
-    assert 'class="hitl-follow hitl-late"' in page
+    assert 'hitl-notice is-warn" aria-labelledby="became" role="alert"' in page
+    assert 'class="hitl-follow is-late"' in page
     assert reviewer.get(status).json()["problem"] is True

@@ -80,7 +80,7 @@ def root(admin_user: Any) -> Client:
 
 
 def links(html: str) -> set[str]:
-    main = html[html.index('id="content-main"') :]
+    main = html[html.index('<div id="hitl"' if '<div id="hitl"' in html else 'id="content-main"') :]
     return {url for url in re.findall(r'(?:href|action)="(/[^"]*)"', main) if url != "/"}
 
 

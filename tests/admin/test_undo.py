@@ -34,7 +34,7 @@ def undo_of(item: Interrupt) -> str:
 
 
 def decide(client: Client, item: Interrupt) -> Any:
-    form = text_of(client.get(page_of(item))).split("<article")[1].split("</article>")[0]
+    form = text_of(client.get(page_of(item))).split("data-hitl-sheet")[1].split("</form>")[0]
     return client.post(page_of(item), {**post_of(form), "decision": "approve"}, follow=True)
 
 
@@ -130,7 +130,7 @@ def test_undo_by_another_user_returns_403_or_404_and_keeps_the_decision(
 
 def test_decision_form_resubmitted_after_undo_returns_409(reviewer: Client, asked: Asked) -> None:
     item = asked("approval")
-    form = text_of(reviewer.get(page_of(item))).split("<article")[1].split("</article>")[0]
+    form = text_of(reviewer.get(page_of(item))).split("data-hitl-sheet")[1].split("</form>")[0]
     sent = {**post_of(form), "decision": "approve"}
     page = reviewer.post(page_of(item), sent, follow=True)
     reviewer.post(undo_of(item), undo_form(page))

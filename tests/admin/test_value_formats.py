@@ -43,7 +43,8 @@ def displayed(**display: str) -> Iterator[str]:
 def shown(client: Client, payload: Any, **display: str) -> str:
     with displayed(**display) as graph:
         page = text_of(client.get(page_of(make_interrupt(payload, graph=graph))))
-    return page[page.index("hitl-facts") : page.index('class="module hitl-option"')]
+    facts = page.partition('<dl class="hitl-facts">')[2]
+    return facts.partition('<details class="hitl-edit"')[0].partition("<aside")[0]
 
 
 def values(page: str) -> list[str]:

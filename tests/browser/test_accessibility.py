@@ -19,6 +19,7 @@ from hitl_django.models import Interrupt, Run
 
 from .conftest import PASSWORD, leads_on
 from .scenes import people, scenes
+from .test_reviewing import button, open_reason
 
 pytestmark = [
     pytest.mark.browser,
@@ -105,32 +106,29 @@ def test_every_response_to_a_request_form_has_no_axe_violations(
     look("several, decided")
     item = Interrupt.objects.get(run=start("approval", text="the weather"))
     page.goto(f"{base}/reviewitem/{item.pk}/change/")
-    page.fill("[name=reason]", "It will rain.")
+    open_reason(page).fill("It will rain.")
     services.decide(item.pk, "reject", reason="Not now.")
     with leads_on(page):
-        page.click(".hitl-bar .default")
+        button(page, "Approve").click()
     page.wait_for_selector("#kept")
     look("somebody was faster")
     held = Interrupt.objects.get(run=start("approval", text="the tide"))
     services.claim(held.pk, by=get_user_model().objects.create_superuser("ravi"))
     page.goto(f"{base}/reviewitem/{held.pk}/change/")
-    page.fill("[name=reason]", "It will ebb.")
+    open_reason(page).fill("It will ebb.")
     page.goto(f"{base}/reviewitem/{held.pk}/change/")
     look("unsent text")
     with leads_on(page):
-        page.click(".hitl-bar .default")
+        button(page, "Approve").click()
     look("somebody holds it")
     page.goto(f"{base}/reviewitem/{held.pk}/change/")
-    page.get_by_text("Edit and approve").click()
-    page.get_by_label("Text:").fill("the ebb")
-    with leads_on(page):
-        page.click("button:has-text('Preview')")
-    page.wait_for_selector(".hitl-preview")
-    look("preview")
+    page.locator(".hitl-edit > summary").click()
+    page.get_by_label("Text").fill("the ebb")
+    look("changed")
     page.goto(f"{base}/reviewitem/{held.pk}/change/")
     with mock.patch("hitl_django.services.decide", side_effect=OperationalError("gone")):
         with leads_on(page):
-            page.click(".hitl-bar .hitl-reject")
+            button(page, "Reject").click()
         page.wait_for_selector("text=Database unavailable")
     look("the database is away")
     page.goto(f"{base}/reviewitem/{held.pk}/change/")
@@ -138,7 +136,7 @@ def test_every_response_to_a_request_form_has_no_axe_violations(
         "document.querySelectorAll('[name=csrfmiddlewaretoken]').forEach(e => e.value = 'x')"
     )
     with leads_on(page):
-        page.click(".hitl-bar .default")
+        button(page, "Approve").click()
     assert "Your submission was rejected" in page.inner_text("h1")
     look("not from this site")
     settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 2

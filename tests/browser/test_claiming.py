@@ -12,7 +12,7 @@ from hitl_django.worker import runner
 
 from .conftest import leads_on
 from .test_item import open_interrupt
-from .test_reviewing import WITHOUT_JAVASCRIPT, button
+from .test_reviewing import WITHOUT_JAVASCRIPT, button, open_reason
 
 pytestmark = [
     pytest.mark.browser,
@@ -39,7 +39,7 @@ def test_two_reviewers_using_review_next_decide_different_requests(
         for page in (rita, ravi):
             with leads_on(page):
                 button(page, "Approve").click()
-            assert "Claimed by you" in page.inner_text(".hitl-handling")
+            assert "Claimed by you" in page.inner_text(".hitl-claim")
             assert rita.inner_text("h1") != ravi.inner_text("h1")
     assert (
         sorted(Decision.objects.values_list("by_label", flat=True)) == ["ravi"] * 2 + ["rita"] * 2
@@ -63,7 +63,7 @@ def test_reviewer_rejecting_a_decided_request_sees_the_decider_and_reviews_next(
     with leads_on(rita):
         button(rita, "Review next").click()
     assert (ravi.inner_text("h1"), rita.inner_text("h1")) == ("Refund Sam?", "Refund Kim?")
-    assert "Claimed by you" in rita.inner_text(".hitl-handling")
+    assert "Claimed by you" in rita.inner_text(".hitl-claim")
 
 
 def test_status_line_after_response_rejected_by_graph_links_to_the_pending_request(
@@ -74,13 +74,13 @@ def test_status_line_after_response_rejected_by_graph_links_to_the_pending_reque
     item = Interrupt.objects.filter(run=run).order_by("created_at", "index")[0]
     page = log_in()
     open_interrupt(page, item)
-    article = page.locator("article").first
-    article.get_by_label("Seats:").fill("3")
+    article = page.locator("form[data-hitl-stop]").first
+    article.get_by_label("Seats").fill("3")
     with leads_on(page):
         article.get_by_role("button", name="Send response", exact=True).click()
     runner.advance(str(run.pk))
     page.get_by_text("The graph rejected the response: ").wait_for()
-    assert "seats are sold in pairs" in page.inner_text(".messagelist")
+    assert "seats are sold in pairs" in page.inner_text(":is(.messagelist, .hitl-toast)")
     with leads_on(page):
         page.get_by_role("link", name="The request is pending again. Open it").click()
     assert str(item.pk) in page.url
@@ -94,8 +94,8 @@ def test_edit_in_old_tab_over_a_claim_of_another_reviewer_requires_confirmation(
     start("typed", customer="Dana", amount=120.0)
     rita, ravi = log_in("rita", **window), log_in("ravi", **window)
     open_interrupt(ravi)
-    ravi.get_by_label("Amount:").fill("99.5")
-    ravi.get_by_label("Reason:").fill("Not all of it.")
+    ravi.get_by_label("Amount").fill("99.5")
+    open_reason(ravi).fill("Not all of it.")
     open_interrupt(rita)
     with leads_on(rita):
         button(rita, "Claim").click()
@@ -104,7 +104,7 @@ def test_edit_in_old_tab_over_a_claim_of_another_reviewer_requires_confirmation(
     assert "Claimed by rita until" in ravi.locator(".hitl-bar").inner_text()
     assert "Decide anyway?" in ravi.locator(".hitl-bar").inner_text()
     assert not Decision.objects.exists()
-    assert ravi.get_by_label("Amount:").input_value() == "99.5"
+    assert ravi.get_by_label("Amount").input_value() == "99.5"
     with leads_on(ravi):
         button(ravi, "Approve").click()
     decision = Decision.objects.get()

@@ -36,12 +36,12 @@ def test_reviewer_switches_alternative_and_edits_table_rows_and_saves_the_edit(
 ) -> None:
     page = log_in(**window)
     page.goto(address)
-    phone = page.get_by_label("Number:")
-    assert page.get_by_label("Address:").input_value() == "dana@example.com"
+    phone = page.get_by_label("Number")
+    assert page.get_by_label("Address").input_value() == "dana@example.com"
     assert not phone.is_visible()
 
     page.get_by_role("radio", name="Phone").check()
-    assert not page.get_by_label("Address:").is_visible()
+    assert not page.get_by_label("Address").is_visible()
     phone.fill("0171 23")
     cell(page, "Count", 1).fill("5")
     cell(page, "Remove", 2).check()
@@ -54,7 +54,7 @@ def test_reviewer_switches_alternative_and_edits_table_rows_and_saves_the_edit(
 
     with leads_on(page):
         button(page, "Approve").click()
-    assert "with changes" in page.inner_text(".messagelist")
+    assert "with changes" in page.inner_text(":is(.messagelist, .hitl-toast)")
     value = Decision.objects.get().value
     assert value["contact"] == {"kind": "phone", "number": "0171 23"}
     assert value["lines"] == [
@@ -75,7 +75,7 @@ def test_request_form_with_three_invalid_fields_marks_three_errors_after_submiss
     page.locator("[name='answer/lines/0/price']").fill("twelve")
     with leads_on(page):
         page.locator("button[value=approve]").click()
-    page.locator(".errornote").wait_for()
+    page.locator(":is(.errornote, .hitl-notice.is-bad:not([hidden]))").wait_for()
     said = {
         "en": ["for example dana@example.com", "between 1 and 99", "for example 12.50"],
         "de": ["zum Beispiel dana@example.com", "zwischen 1 und 99", "zum Beispiel 12,50"],
@@ -94,9 +94,9 @@ def test_reviewer_approving_after_another_reviewer_sees_the_conflict_and_typed_v
         page.goto(address)
     with leads_on(ravi):
         button(ravi, "Approve").click()
-    ravi.locator(".messagelist").wait_for()
+    ravi.locator(":is(.messagelist, .hitl-toast)").wait_for()
     rita.get_by_role("radio", name="Phone").check()
-    rita.get_by_label("Number:").fill("0171 23")
+    rita.get_by_label("Number").fill("0171 23")
     cell(rita, "Sku", 1).fill("Z-9")
     with leads_on(rita):
         button(rita, "Approve").click()
@@ -112,29 +112,8 @@ def test_draft_of_chosen_alternative_is_restored_after_navigation(
     page = log_in()
     page.goto(address)
     page.get_by_role("radio", name="Phone").check()
-    page.get_by_label("Number:").fill("0171 23")
+    page.get_by_label("Number").fill("0171 23")
     page.goto("/admin/")
     page.goto(address)
     wait_until(page, "document.querySelector(\"[name='answer/contact?kind'][value='1']\").checked")
-    assert page.get_by_label("Number:").input_value() == "0171 23"
-
-
-@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
-def test_preview_shows_changes_and_keeps_typed_values_without_saving(
-    log_in: Callable[..., Any], address: str, window: dict[str, Any]
-) -> None:
-    page = log_in(**window)
-    page.goto(address)
-    cell(page, "Count", 1).fill("5")
-    page.get_by_label("Reason:").fill("They asked for more.")
-    with leads_on(page):
-        button(page, "Preview").click()
-    shown = page.locator(".hitl-preview")
-    assert "Lines ▸ 1 ▸ Count" in shown.inner_text()
-    assert shown.locator("ins").inner_text() == "5"
-    assert cell(page, "Count", 1).input_value() == "5"
-    assert page.get_by_label("Reason:").input_value() == "They asked for more."
-    assert not Decision.objects.exists()
-    with leads_on(page):
-        button(page, "Approve").click()
-    assert "with changes" in page.inner_text(".messagelist")
+    assert page.get_by_label("Number").input_value() == "0171 23"

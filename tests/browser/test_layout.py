@@ -17,7 +17,7 @@ from hitl_django.contrib.links.services import create_review_link
 from .conftest import PASSWORD, leads_on, wait_until
 from .scenes import ask, people, scenes
 from .screenshots import DIRECTORY
-from .test_reviewing import PHONE
+from .test_reviewing import PHONE, open_reason
 
 pytestmark = [
     pytest.mark.browser,
@@ -67,7 +67,9 @@ def test_every_page_fits_the_width_of_desktop_and_phone(
     wide = {}
     for name, url in shown:
         page.goto(url)
-        for summary in page.locator(":is(.hitl-option, .hitl-rows, .hitl-views) > summary").all():
+        for summary in page.locator(
+            ":is(.hitl-edit, .hitl-option, .hitl-rows, .hitl-views) > summary"
+        ).all():
             summary.click()
         page.evaluate("scrollTo(0, 0)")
         if folder := os.environ.get(DIRECTORY):
@@ -118,15 +120,13 @@ def test_decision_buttons_of_long_request_are_visible_without_scrolling(
     page.goto("/admin/hitl_django/reviewitem/")
     with leads_on(page):
         page.get_by_role("link", name="Read all of this?").click()
-    approve, reject = (
-        page.get_by_role("button", name=n, exact=True) for n in ("Approve", "Reject")
-    )
     assert page.evaluate("scrollY") == 0
-    assert is_in_sight(page, approve)
-    assert is_in_sight(page, reject)
-    reason = page.get_by_label("Reason:")
+    assert is_in_sight(page, page.get_by_role("button", name="Approve", exact=True))
+    assert is_in_sight(page, page.locator(".hitl-drawer > summary").first)
+    reason = open_reason(page)
     reason.focus()
     assert is_in_sight(page, reason), "the bar hides no field that is written in"
+    assert is_in_sight(page, page.get_by_role("button", name="Reject", exact=True))
 
 
 def test_queue_list_is_shown_beside_request_on_wide_screens_only(
@@ -144,7 +144,7 @@ def test_queue_list_is_shown_beside_request_on_wide_screens_only(
     wait_until(page, "document.querySelector('h1').innerText === 'Refund Sam?'")
     assert page.get_by_text("2 of 2").is_visible()
     with leads_on(page):
-        beside.get_by_role("button", name="Hide list").click()
+        page.get_by_role("button", name="Hide list").click()
     page.get_by_role("button", name="Show list").wait_for()
     assert not page.get_by_role("link", name="Refund Dana?").is_visible()
     assert page.get_by_role("link", name="Previous").is_visible()

@@ -11,7 +11,7 @@ from hitl_django import services
 from hitl_django.models import Interrupt, Run
 
 from .conftest import leads_on
-from .test_reviewing import WITHOUT_JAVASCRIPT, button
+from .test_reviewing import WITHOUT_JAVASCRIPT, button, open_reason
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -41,13 +41,13 @@ def test_request_page_announces_decision_of_another_user_and_keeps_typed_reason(
     start("typed", customer="Dana", amount=120.0)
     rita, ravi = log_in("rita"), log_in("ravi")
     open_interrupt(rita)
-    rita.get_by_label("Reason:").fill("I was about to say yes.")
+    open_reason(rita).fill("I was about to say yes.")
     open_interrupt(ravi)
     with leads_on(ravi):
         button(ravi, "Reject").click()
-    ravi.wait_for_selector(".messagelist")
+    ravi.wait_for_selector(":is(.messagelist, .hitl-toast)")
     rita.get_by_text("ravi rejected this").wait_for()
-    assert rita.get_by_label("Reason:").input_value() == "I was about to say yes."
+    assert rita.locator("[name=reason]").first.input_value() == "I was about to say yes."
     with leads_on(rita):
         rita.get_by_role("link", name="View the current version").click()
     rita.get_by_role("heading", name="ravi rejected this").wait_for()

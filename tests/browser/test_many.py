@@ -20,7 +20,7 @@ from .conftest import PASSWORD, leads_on
 from .scenes import ask, people
 from .test_accessibility import WAYS, faults
 from .test_item import open_interrupt
-from .test_reviewing import WITHOUT_JAVASCRIPT, button
+from .test_reviewing import WITHOUT_JAVASCRIPT, button, open_reason
 
 pytestmark = [
     pytest.mark.browser,
@@ -67,7 +67,7 @@ def test_bulk_claim_assign_and_snooze_change_selected_requests(
 
     select(page, "Dana", "Sam")
     press(page, "Claim")
-    assert "Requests claimed: 2" in page.inner_text(".messagelist")
+    assert "Requests claimed: 2" in page.inner_text(":is(.messagelist, .hitl-toast)")
     look()
     held = Interrupt.objects.filter(claimed_by_label="rita").values_list("title", flat=True)
     assert sorted(held) == ["Refund Dana?", "Refund Sam?"]
@@ -76,22 +76,22 @@ def test_bulk_claim_assign_and_snooze_change_selected_requests(
     press(page, "Assign…")
     assert page.locator(".hitl-chosen li").count() == 2
     look()
-    page.get_by_label("Username:").fill("nobody of this name")
+    page.get_by_label("Username").fill("nobody of this name")
     press(page, "Assign")
     assert "No user with this username." in page.inner_text(".errorlist")
     look()
-    page.get_by_label("Username:").fill("ravi")
-    page.get_by_label("Group:").select_option("Night shift")
+    page.get_by_label("Username").fill("ravi")
+    page.get_by_label("Group").select_option("Night shift")
     press(page, "Assign")
-    assert "Requests assigned: 2" in page.inner_text(".messagelist")
+    assert "Requests assigned: 2" in page.inner_text(":is(.messagelist, .hitl-toast)")
     assert Interrupt.objects.filter(assignee_label="ravi", group=group).count() == 2
 
     select(page, "Dana", "Kim")
     press(page, "Snooze…")
     look()
-    page.get_by_label("Snooze until:").select_option("week")
+    page.get_by_label("Snooze until").select_option("week")
     press(page, "Snooze")
-    assert "Requests snoozed: 2" in page.inner_text(".messagelist")
+    assert "Requests snoozed: 2" in page.inner_text(":is(.messagelist, .hitl-toast)")
     assert Interrupt.objects.filter(snoozed_until__isnull=False).count() == 2
     assert page.locator(".hitl-row").count() == 1
 
@@ -135,7 +135,7 @@ def test_people_are_suggested_for_mentions_and_assignment(rita: Callable[..., An
     page.goto(QUEUE)
     with leads_on(page):
         page.get_by_role("link", name="Refund Dana?").click()
-    comment = page.get_by_label("Comment:")
+    comment = page.get_by_label("Comment")
     comment.press_sequentially("Please look, @rav")
     page.get_by_role("option", name="ravi").wait_for()
     assert faults(page) == []
@@ -164,7 +164,7 @@ def test_bulk_approval_is_undone_for_all_requests_by_one_button(
     assert Interrupt.objects.filter(status="pending").count() == 1
     with leads_on(page):
         page.get_by_role("button", name="Undo").click()
-    assert "2 decisions undone." in page.inner_text(".messagelist")
+    assert "2 decisions undone." in page.inner_text(":is(.messagelist, .hitl-toast)")
     assert page.locator(".hitl-row").count() == 3
     assert not Decision.objects.filter(effective=True).exists()
 
@@ -190,20 +190,20 @@ def test_suggested_reason_reply_and_markdown_comment_are_saved(
     first, second = (Interrupt.objects.get(run=start(worded)) for _ in range(2))
     page = log_in(**window)
     open_interrupt(page, first)
-    page.get_by_label("Comment:").fill("It is **hers**, see <b>the</b> `invoice`.")
+    page.get_by_label("Comment").fill("It is **hers**, see <b>the</b> `invoice`.")
     press(page, "Add comment")
-    comment = page.locator(".hitl-comment")
+    comment = page.locator(".hitl-acts-list > li")
     assert comment.locator("strong").last.inner_text() == "hers"
     assert comment.locator("code").inner_text() == "invoice"
     assert "<b>the</b>" in comment.inner_text()
     assert Comment.objects.count() == 1
-    page.locator("[name$=usual_reason]").select_option("Too late")
-    page.locator("[name=reason]").fill("By a week.")
+    open_reason(page).fill("By a week.")
+    page.get_by_text("Too late", exact=True).click()
     press(page, "Reject")
     assert Decision.objects.get().reason == "Too late\nBy a week."
     open_interrupt(page, second)
-    page.get_by_text("Respond").click()
-    page.locator("[name$=usual_reply]").select_option("Ask the customer again.")
+    page.get_by_text("Reply instead").click()
+    page.get_by_text("Ask the customer again.", exact=True).click()
     press(page, "Send response")
     assert Decision.objects.get(interrupt=second).value == "Ask the customer again."
 
@@ -215,8 +215,9 @@ def test_insights_page_downloads_decisions_as_csv_with_escaped_formulas(
     services.decide(ask("approval", text="the news").pk, "reject", by=rita, reason="=1+1")
     page = log_in("rita")
     page.goto("/admin/hitl_insights/spotcheck/reports/")
+    page.locator("summary", has_text="CSV").click()
     with page.expect_download() as found:
-        page.get_by_role("link", name="Export decisions (CSV)").click()
+        page.get_by_role("link", name="Decisions", exact=True).locator("visible=true").last.click()
     assert found.value.suggested_filename.startswith("decisions-")
     with open(found.value.path(), encoding="utf-8-sig", newline="") as file:
         [row] = csv.DictReader(file)
@@ -261,7 +262,7 @@ def test_three_reviewers_using_review_next_decide_different_requests(
     assert len({page.inner_text("h1") for page in pages}) == 3
     for page in pages:
         press(page, "Approve")
-        assert "Claimed by you" in page.inner_text(".hitl-handling")
+        assert "Claimed by you" in page.inner_text(".hitl-claim")
         assert len({one.inner_text("h1") for one in pages}) == 3
     for page in pages:
         press(page, "Approve")

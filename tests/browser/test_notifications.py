@@ -80,7 +80,7 @@ def test_mentioned_user_receives_email_and_unsubscribes_without_login(
     rita.fill("[name=user]", "ravi")
     with leads_on(rita):
         rita.get_by_role("button", name="Assign", exact=True).click()
-    rita.wait_for_selector(".messagelist .success")
+    rita.wait_for_selector(":is(.messagelist .success, .hitl-toast.is-success)")
 
     send()
     mention, assignment = mails.next(), mails.next()
@@ -124,7 +124,7 @@ def test_notification_settings_form_saves_and_shows_the_choices(
         assert faults(page) == []
     with leads_on(page):
         page.click("button:has-text('Save')")
-    page.wait_for_selector(".messagelist .success")
+    page.wait_for_selector(":is(.messagelist .success, .hitl-toast.is-success)")
     assert page.get_by_label("I am mentioned in a comment").input_value() == "off"
     width = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert width <= 0

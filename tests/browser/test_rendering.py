@@ -149,8 +149,8 @@ def test_node_template_and_custom_form_are_shown_and_save_the_response(
     # Its output is escaped.
     assert "<script>alert(1)</script>" in page.locator("p.own").inner_text()
     assert page.get_by_text("At most what was paid.").is_visible()
-    page.get_by_label("Amount:").fill("0")
-    page.get_by_label("Seats:").fill("3")
+    page.get_by_label("Amount").fill("0")
+    page.get_by_label("Seats").fill("3")
     if window.get("java_script_enabled", True):
         assert faults(page) == []
     with leads_on(page):
@@ -159,8 +159,8 @@ def test_node_template_and_custom_form_are_shown_and_save_the_response(
     assert "Seats are sold in pairs." in said
     assert "Ensure this value is greater than or equal to 1." in said
     assert not Decision.objects.exists()
-    page.get_by_label("Amount:").fill("12.50")
-    page.get_by_label("Seats:").fill("4")
+    page.get_by_label("Amount").fill("12.50")
+    page.get_by_label("Seats").fill("4")
     if window.get("java_script_enabled", True):
         assert faults(page) == []
     with leads_on(page):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -23,7 +24,28 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobil
 
 
 def button(page: Any, name: str) -> Any:
+    """Return a button of the page; opens or closes the drawers of the bar like a user."""
+    if name == "Reject":
+        open_drawer(page, ".hitl-drawer:not(.hitl-reply)")
+    elif name.startswith("Approve"):
+        for summary in page.locator(".hitl-drawer[open] > summary").all():
+            summary.click()
+    if name == "Approve":
+        # The script adds "with changes" if a field has changed.
+        return page.get_by_role("button", name=re.compile(r"^Approve( with changes)?$"))
     return page.get_by_role("button", name=name, exact=True)
+
+
+def open_drawer(page: Any, drawer: str) -> None:
+    closed = page.locator(f"{drawer}:not([open]) > summary")
+    if closed.count():
+        closed.first.click()
+
+
+def open_reason(page: Any) -> Any:
+    """Return the reason's field, in its drawer if it has one."""
+    open_drawer(page, ".hitl-drawer:not(.hitl-reply)")
+    return page.locator("[name=reason]").first
 
 
 @pytest.mark.parametrize(
@@ -42,23 +64,23 @@ def test_reviewer_approves_edits_and_rejects_and_runs_succeed(
     with leads_on(page):
         page.get_by_role("link", name="Refund Dana?").click()
     assert page.inner_text("h1").strip() == "Refund Dana?"
-    assert page.get_by_label("Amount:").input_value() == "120.0"
+    assert page.get_by_label("Amount").input_value() == "120.0"
 
     with leads_on(page):
         button(page, "Approve").click()
-    assert "You approved “Refund Dana?”." in page.inner_text(".messagelist")
+    assert "You approved “Refund Dana?”." in page.inner_text(":is(.messagelist, .hitl-toast)")
 
     # The next question came up by itself.
     assert page.inner_text("h1").strip() == "Refund Sam?"
-    page.get_by_label("Amount:").fill("99.5")
+    page.get_by_label("Amount").fill("99.5")
     with leads_on(page):
         button(page, "Approve").click()
-    assert "with changes" in page.inner_text(".messagelist")
+    assert "with changes" in page.inner_text(":is(.messagelist, .hitl-toast)")
 
-    page.get_by_label("Reason:").fill("Not within 30 days.")
+    open_reason(page).fill("Not within 30 days.")
     with leads_on(page):
         button(page, "Reject").click()
-    assert "You rejected “Refund Kim?”" in page.inner_text(".messagelist")
+    assert "You rejected “Refund Kim?”" in page.inner_text(":is(.messagelist, .hitl-toast)")
     assert "No pending requests." in page.inner_text("#content")
 
     decided = {d.interrupt.run_id: d for d in Decision.objects.select_related("interrupt")}
@@ -85,14 +107,14 @@ def test_approval_with_unreadable_amount_shows_the_field_error_and_typed_values(
     page.goto("/admin/hitl_django/reviewitem/")
     with leads_on(page):
         page.get_by_role("link", name="Refund Dana?").click()
-    page.get_by_label("Amount:").fill("a lot")
-    page.get_by_label("Reason:").fill("They deserve it.")
+    page.get_by_label("Amount").fill("a lot")
+    open_reason(page).fill("They deserve it.")
     with leads_on(page):
         button(page, "Approve").click()
     assert "Not submitted." in page.get_by_role("alert").inner_text()
-    assert "Enter a number" in page.locator(".form-row.errors").inner_text()
-    assert page.get_by_label("Amount:").input_value() == "a lot"
-    assert page.get_by_label("Reason:").input_value() == "They deserve it."
+    assert "Enter a number" in page.locator(".hitl-field:has(.errorlist)").inner_text()
+    assert page.get_by_label("Amount").input_value() == "a lot"
+    assert page.locator("[name=reason]").first.input_value() == "They deserve it."
     assert not Decision.objects.exists()
 
 
@@ -107,8 +129,8 @@ def test_reviewer_approving_a_rejected_request_sees_the_conflict_and_typed_value
             page.get_by_role("link", name="Refund Dana?").click()
     with leads_on(ravi):
         button(ravi, "Reject").click()
-    rita.get_by_label("Amount:").fill("80")
-    rita.get_by_label("Reason:").fill("I would pay most of it.")
+    rita.get_by_label("Amount").fill("80")
+    open_reason(rita).fill("I would pay most of it.")
     with leads_on(rita):
         button(rita, "Approve").click()
     told = rita.inner_text("#content")
@@ -128,13 +150,13 @@ def test_enter_key_in_text_area_does_not_submit_the_request_form(
     with leads_on(page):
         page.get_by_role("link", name="Refund Dana?").click()
     page.evaluate("addEventListener('submit', () => document.title = 'sent', true)")
-    page.get_by_label("Amount:").press("Enter")
+    page.get_by_label("Amount").press("Enter")
     assert page.title() != "sent"
     assert page.inner_text("h1").strip() == "Refund Dana?"
     assert not Decision.objects.exists()
 
 
-def test_approve_of_edited_payload_asks_for_approve_with_changes_and_saves_the_edit(
+def test_approve_button_of_edited_payload_says_with_changes_and_saves_the_edit(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     run = start("approval", text="the first line\nand the second")
@@ -142,12 +164,8 @@ def test_approve_of_edited_payload_asks_for_approve_with_changes_and_saves_the_e
     page.goto("/admin/hitl_django/reviewitem/")
     with leads_on(page):
         page.locator(".hitl-row-title a").click()
-    page.get_by_text("Edit and approve").click()
-    page.get_by_label("Text:").fill("another text")
-    with leads_on(page):
-        button(page, "Approve").click()
-    assert "You made changes" in page.get_by_role("alert").inner_text()
-    assert not Decision.objects.exists()
+    page.locator(".hitl-edit > summary").click()
+    page.get_by_label("Text").fill("another text")
     with leads_on(page):
         button(page, "Approve with changes").click()
     assert Decision.objects.get().value["text"] == "another text"
@@ -165,7 +183,7 @@ def test_phone_controls_are_44_pixels_high_and_the_page_fits_390_pixels(
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     with leads_on(page):
         page.locator(".hitl-row-title a").tap()
-    page.wait_for_selector(".hitl-sheet")
+    page.wait_for_selector("[data-hitl-sheet]")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     for name in ("Approve", "Reject"):
         box = button(page, name).bounding_box()
@@ -204,7 +222,7 @@ def test_reviewer_rejects_next_request_and_then_the_remaining_in_bulk(
     with leads_on(page):
         button(page, "Reject…").click()
     assert "2 requests to decide" in page.inner_text("#content")
-    page.get_by_label("Reason:").fill("Not within 30 days.")
+    open_reason(page).fill("Not within 30 days.")
     with leads_on(page):
         button(page, "Reject 2").click()
     assert "2 decisions saved." in page.inner_text("#content")

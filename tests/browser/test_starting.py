@@ -83,7 +83,7 @@ def test_run_list_links_to_start_form_that_starts_a_run(
     press(page, "Start run")
     run = Run.objects.get()
     assert page.url.endswith(f"{RUNS}{run.pk}/change/")
-    assert "Run queued." in page.inner_text(".messagelist")
+    assert "Run queued." in page.inner_text(":is(.messagelist, .hitl-toast)")
     assert run.started_by_label == "otto"
 
 

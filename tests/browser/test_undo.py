@@ -11,7 +11,7 @@ from hitl_django.models import Decision, Interrupt, Run
 
 from .conftest import leads_on
 from .test_item import open_interrupt
-from .test_reviewing import WITHOUT_JAVASCRIPT, button
+from .test_reviewing import WITHOUT_JAVASCRIPT, button, open_reason
 
 pytestmark = [
     pytest.mark.browser,
@@ -32,7 +32,7 @@ def interrupt(start: Start, settings: Any) -> Interrupt:
 
 def approve(page: Any, interrupt: Interrupt, reason: str = "") -> None:
     open_interrupt(page, interrupt)
-    page.get_by_label("Reason:").fill(reason)
+    open_reason(page).fill(reason)
     with leads_on(page):
         button(page, "Approve").click()
 
@@ -51,7 +51,7 @@ def test_undo_button_reopens_the_request_claimed_for_another_decision(
     with leads_on(page):
         undo(page).click()
     assert str(interrupt.pk) in page.url
-    assert "is pending again" in page.locator(".messagelist").inner_text()
+    assert "is pending again" in page.locator(":is(.messagelist, .hitl-toast)").inner_text()
     assert "Claimed by you" in page.locator("#content").inner_text()
     with leads_on(page):
         button(page, "Reject").click()
@@ -65,13 +65,13 @@ def test_undo_shortcut_reopens_the_request_with_the_typed_reason(
     approve(page, interrupt, "Half a thought")
     with leads_on(page):
         page.keyboard.press("z")
-    assert page.get_by_label("Reason:").input_value() == "Half a thought"
-    assert "Unsaved text from" in page.locator(".hitl-bar").inner_text()
+    assert page.locator("[name=reason]").first.input_value() == "Half a thought"
+    assert "Unsaved text from" in page.locator("form[data-hitl-draft]").first.inner_text()
     approve(page, interrupt, "The whole of it")
     assert Decision.objects.get(effective=True).reason == "The whole of it"
     with leads_on(page):
         undo(page).click()
-    assert page.get_by_label("Reason:").input_value() == "The whole of it"
+    assert page.locator("[name=reason]").first.input_value() == "The whole of it"
 
 
 def test_undo_button_on_decided_request_page_reopens_the_request(

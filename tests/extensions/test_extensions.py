@@ -124,7 +124,7 @@ def test_extension_urls_are_included_only_with_the_extension_registered() -> Non
 
     without = load_urls()
     register(Extension(name="first", urls="hitl_django.contrib.notifications.urls"))
-    assert load_urls() - without == {"unsubscribe"}
+    assert load_urls() - without == {"email-decision", "slack-actions", "unsubscribe"}
 
 
 @pytest.mark.django_db

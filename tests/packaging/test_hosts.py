@@ -192,7 +192,7 @@ def test_host_project_settles_a_claim_after_a_killed_celery_worker(
     with leads_on(page):
         page.get_by_role("link", name="Settle Eva?").click()
     with leads_on(page):
-        page.locator(".hitl-sheet button[value=approve]:visible").first.click()
+        page.locator("[data-hitl-sheet] button[value=approve]:visible").first.click()
     assert "freigegeben" in page.inner_text("body")
     page.close()
     assert clerk.call(claim)["data"]["state"] == "open"

@@ -13,6 +13,7 @@ from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Comment
 from hitl_django.services.reviews.mentions import split_at_mentions
 
+from .letters import get_letters
 from .markdown import MENTION, render_markdown
 
 
@@ -23,6 +24,11 @@ class DisplayedComment:
     by_label: str
     created_at: datetime
     html: str
+
+    @property
+    def letters(self) -> str:
+        """The initials of the author."""
+        return get_letters(self.by_label)
 
 
 def display_comment(comment: Comment) -> DisplayedComment:

@@ -19,6 +19,7 @@ from hitl_django.graph_registry.display_hints import parse_way
 from hitl_django.models import Interrupt
 
 from .payload_display import (
+    SHORT,
     DisplayedValue,
     display_payload,
     display_selected,
@@ -30,8 +31,8 @@ from .value_formats import Presentation, read_hints
 STYLES = frozenset({"text", "number", "long"})
 #: Maximum number of characters of a stored payload that a list reads for each row.
 LARGEST = 8_000
-#: Number of facts in a row, and the maximum number of characters of each.
-MOST, SHORT = 3, 40
+#: Number of facts in a row.
+MOST = 3
 #: Number of characters before a match of a search, and of a snippet.
 BEFORE, SNIPPET = 30, 160
 
@@ -69,7 +70,7 @@ def list_key_facts(item: Any, search: str = "") -> KeyFacts:
     """
     payload = item.small_payload
     policy = registry.get_review_policy(item.graph)
-    presentation = Presentation(read_hints(item.graph, item.small_schema))
+    presentation = Presentation(read_hints(item.graph, item.small_schema), roots=(payload,))
     if policy.facts:
         ways = [parse_way(fact) for fact in policy.facts]
         values = display_selected(payload, ways, presentation)

@@ -27,6 +27,8 @@ JSON = Any
 
 #: Maximum number of characters shown of one value. The download contains the whole value.
 MAX_TEXT = 20_000
+#: Maximum number of characters of a short value.
+SHORT = 40
 #: Maximum number of characters shown of a payload, counted over all values.
 MAX_SHOWN = 60_000
 #: Maximum number of characters shown of a key.
@@ -56,6 +58,11 @@ class DisplayedValue:
     table: Sequence[Sequence[DisplayedValue]] = ()
     url: str = ""
     html: str = ""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the value fits into a cell next to other values."""
+        return self.style in ("text", "number", "none") and len(self.text) <= SHORT
 
 
 PLAIN = Presentation()

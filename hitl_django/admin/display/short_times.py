@@ -7,17 +7,20 @@ from typing import Any
 
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from hitl_django.forms.local_time import format_moment
 
 MINUTE = timedelta(minutes=1)
+#: A deadline within this time is marked.
+SOON = timedelta(hours=2)
 #: Units from the largest, each with the text for a number of them.
 UNITS = (
-    (timedelta(days=365), _("%(n)d y")),
-    (timedelta(days=1), _("%(n)d d")),
-    (timedelta(hours=1), _("%(n)d h")),
-    (MINUTE, _("%(n)d min")),
+    (timedelta(days=365), gettext_lazy("%(n)d y")),
+    (timedelta(days=1), gettext_lazy("%(n)d d")),
+    (timedelta(hours=1), gettext_lazy("%(n)d h")),
+    (MINUTE, gettext_lazy("%(n)d min")),
 )
 
 
@@ -47,3 +50,20 @@ def mark_time(moment: datetime, text: Any, css: str = "") -> str:
         css,
         text,
     )
+
+
+def format_due(item: Any) -> str:
+    """Return the next deadline of an interrupt, as HTML; empty if the interrupt has none."""
+    now = timezone.now()
+    if item.due_at is not None and item.due_at <= now:
+        text = _("Overdue %(time)s") % {"time": format_since(item.due_at)}
+        return mark_time(item.due_at, text, "is-late")
+    times = [(item.due_at, _("Due in %(time)s")), (item.expires_at, _("Expires in %(time)s"))]
+    known = [(moment, text) for moment, text in times if moment is not None]
+    if not known:
+        return ""
+    moment, text = min(known)
+    if moment <= now:
+        return mark_time(moment, _("Expired"), "is-late")
+    soon = "is-soon" if moment - now <= SOON else ""
+    return mark_time(moment, text % {"time": format_until(moment)}, soon)

@@ -26,6 +26,7 @@ from hitl_django.admin.display.list_filters import (
     parse_group,
 )
 from hitl_django.admin.display.live_updates import ShownPage, build_updates_url
+from hitl_django.admin.display.queue_rows import QueueRow, select_rows
 from hitl_django.admin.display.subject_links import SubjectLink, link_subjects
 from hitl_django.forms.local_time import format_moment
 from hitl_django.models import ReviewItem
@@ -34,7 +35,6 @@ from hitl_django.services.reviews import queue_filters
 from hitl_django.services.reviews.queue_stats import CAP
 
 from .batches import MAX_SELECTED
-from .queue_rows import QueueRow, select_rows
 
 #: Name of the column by which the list can be sorted.
 AGE = "waiting"

@@ -134,6 +134,22 @@ class InterruptForms:
         return bool(self.more) or not form.is_valid() or form.is_edited()
 
     @property
+    def can_change(self) -> bool:
+        """Whether an approval may contain changes."""
+        return EDIT in self.decisions and self.form is not None
+
+    @property
+    def opens_reason(self) -> bool:
+        """Whether the reason has an error and must therefore be visible."""
+        return bool({"reason", "usual_reason"}.intersection(self.decision_form.errors))
+
+    @property
+    def opens_reply(self) -> bool:
+        """Whether the reply has an error or text and must therefore be visible."""
+        form = self.decision_form
+        return bool("reply" in form.errors or (form.is_bound and form["reply"].data))
+
+    @property
     def takes_reply(self) -> bool:
         """Whether the response may be free text.
 
@@ -302,14 +318,11 @@ class InterruptForms:
         form = self.form
         if pressed == EDIT and form is not None:
             return (EDIT, self._edited(form.answer)) if form.is_valid() else None
-        if (
-            pressed == APPROVE
-            and form is not None
-            and not (form.is_valid() and not form.is_edited())
-        ):
-            # An approval sends no value, so it would discard the changes without notice.
-            self.errors.append(UNSENT % {"approve": self.label(APPROVE), "edit": self.label(EDIT)})
-            return None
+        if pressed == APPROVE and form is not None:
+            if not form.is_valid():
+                return None
+            if form.is_edited():
+                return EDIT, self._edited(form.answer)
         return pressed, UNSET
 
     def _read_reply(self) -> tuple[str, JSON] | None:

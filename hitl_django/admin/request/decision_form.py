@@ -23,7 +23,7 @@ USUAL = "usual_"
 class ReasonForm(forms.Form):
     """Form for the reason of a decision: suggested texts, free text or both."""
 
-    usual_reason = forms.ChoiceField(label=_("Reason"), required=False)
+    usual_reason = forms.ChoiceField(label=_("Reason"), required=False, widget=forms.RadioSelect)
     reason = forms.CharField(
         label=_("Reason"),
         help_text=_("Saved with your decision. Recommended when you reject."),
@@ -47,8 +47,8 @@ class ReasonForm(forms.Form):
             del self.fields[USUAL + name]
             return
         choice: Any = self.fields[USUAL + name]
-        choice.choices = [("", _("(none of these)")), *((str(one), str(one)) for one in words)]
-        self.fields[name].label = _("Other")
+        choice.choices = [*((str(one), str(one)) for one in words), ("", _("Other"))]
+        self.fields[name].label = _("Details")
 
     def clean(self) -> dict[str, Any]:
         """Insert the selected suggestions before the typed text."""
@@ -74,7 +74,9 @@ class DecisionForm(ReasonForm):
     digest = forms.CharField(widget=forms.HiddenInput, required=False)
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
     key = forms.CharField(widget=forms.HiddenInput, required=False, max_length=64)
-    usual_reply = forms.ChoiceField(label=_("Your response"), required=False)
+    usual_reply = forms.ChoiceField(
+        label=_("Your response"), required=False, widget=forms.RadioSelect
+    )
     reply = forms.CharField(
         label=_("Your response"),
         help_text=_("Sent to the graph instead of an approval or rejection."),

@@ -14,6 +14,7 @@ from hitl_django.dialects import DIALECTS, humanise_name, is_middleware_node
 from hitl_django.engine.constants import END
 from hitl_django.engine.errors import HitlError
 from hitl_django.engine.graph.subgraphs import split_path
+from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry, svg
 from hitl_django.models import Interrupt
@@ -70,4 +71,4 @@ def describe_next_nodes(item: Interrupt) -> str:
 
 def _node(ident: str) -> str:
     name = ident.rpartition(":")[2]
-    return str(_("end of the run")) if name == END else f"“{escape_hidden(name)}”"
+    return str(_("end of the run")) if name == END else escape_hidden(make_label(name))

@@ -93,6 +93,7 @@ class OutcomePage(ReadOnlyAdmin):
             notice=notice,
             kept=kept,
             newer=self._newer(request, item),
+            list_url=self.url("changelist", request),
             take_url=self.url("next", request),
             may_take=get_policy().may_decide(request.user, item),
             is_pending=item.status == Interrupt.Status.PENDING,

@@ -8,12 +8,12 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.formats import localize
 
-from hitl_django.admin.base import format_age
 from hitl_django.admin.display.list_filters import ListFilters, get_tab_condition, get_tab_parts
-from hitl_django.models import Interrupt
+from hitl_django.admin.display.queue_rows import QueueRow, select_rows
+from hitl_django.admin.display.subject_links import SubjectLink
+from hitl_django.models import Interrupt, ReviewItem
 from hitl_django.models.review import queue_order
 from hitl_django.services.reviews import queue_filters
 
@@ -24,20 +24,6 @@ BEFORE, BESIDE = 4, 24
 #: Cookie that stores whether the list is shown next to a request. The choice depends on the screen,
 #: so it isn't stored with the user.
 SPLIT_COOKIE = "hitl_split"
-
-COLUMNS = ("pk", "title", "graph", "created_at", "claimed_by_label", "claimed_until")
-
-
-@dataclass(frozen=True, slots=True)
-class AdjacentRow:
-    """A row of the list next to a request."""
-
-    title: str
-    graph: str
-    ago: str
-    claimed_by: str
-    url: str
-    is_current: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +37,7 @@ class QueuePosition:
     count: str
     previous_url: str
     next_url: str
-    neighbours: Sequence[AdjacentRow]
+    neighbours: Sequence[QueueRow]
 
 
 def read_place(
@@ -63,8 +49,7 @@ def read_place(
     next. ``url_of`` returns the URL of an interrupt's page from its id. Returns None if the list
     has no other interrupt.
     """
-    rows = list(_select_listed(request).values_list(*COLUMNS)[:MOST])
-    keys = [row[0] for row in rows]
+    keys = list(_select_listed(request).values_list("pk", flat=True)[:MOST])
     if not {*keys} - {*shown}:
         return None
     at = keys.index(item.pk) if item.pk in keys else -1
@@ -76,7 +61,7 @@ def read_place(
         count=localize(len(keys)) + ("+" if len(keys) == MOST else ""),
         previous_url=url_of(before[-1]) if before else "",
         next_url=url_of(after[0]) if after else "",
-        neighbours=[_read_neighbour(row, item, url_of) for row in rows[first : first + BESIDE]],
+        neighbours=_read_neighbours(request, keys[first : first + BESIDE], url_of),
     )
 
 
@@ -100,14 +85,14 @@ def _select_listed(request: HttpRequest) -> QuerySet[Any]:
     return queue_filters.read_first(rows, parts, MOST)
 
 
-def _read_neighbour(row: Any, item: Interrupt, url_of: Callable[[Any], str]) -> AdjacentRow:
-    pk, title, graph, created_at, claimed_by, until = row
-    is_claimed = until is not None and until > timezone.now()
-    return AdjacentRow(
-        title=title,
-        graph=graph,
-        ago=format_age(created_at),
-        claimed_by=claimed_by if is_claimed else "",
-        url=url_of(pk),
-        is_current=pk == item.pk,
-    )
+def _read_neighbours(
+    request: HttpRequest, keys: Sequence[Any], url_of: Callable[[Any], str]
+) -> list[QueueRow]:
+    if not shows_list(request):
+        return []
+    rows = {row.pk: row for row in select_rows(ReviewItem.objects.filter(pk__in=keys))}
+    return [
+        QueueRow.build(rows[key], request.user, url_of(key), SubjectLink(""), "")
+        for key in keys
+        if key in rows
+    ]

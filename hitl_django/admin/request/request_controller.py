@@ -101,9 +101,6 @@ class RequestController(RequestPage):
                 return self._stale(request, item, interrupt_forms)
             if more:
                 return self.show_interrupt(request, item, interrupt_forms)
-            if "preview" in request.POST and "decision" not in request.POST:
-                interrupt_forms.make_preview()
-                return self.show_interrupt(request, item, interrupt_forms)
         decision = interrupt_forms.read(request.POST.get("decision", ""))
         if item.status != Interrupt.Status.PENDING and decision is None:
             kept = interrupt_forms.typed_texts()

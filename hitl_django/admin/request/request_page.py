@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django import services
 from hitl_django.admin.base import View, can_view_runs
 from hitl_django.admin.display.bulk_buttons import list_bulk_buttons
+from hitl_django.admin.display.conversation import read_conversation
 from hitl_django.admin.display.history_display import list_steps
 from hitl_django.admin.display.live_updates import (
     ShownPage,
@@ -120,6 +121,8 @@ class RequestPage(OutcomePage):
                 partial(self.url, "change", request),
             ),
             shows_list=shows_list(request),
+            conversation=None if others else read_conversation(request.user, item),
+            list_url=self.url("changelist", request),
             split_url=self.url("split", request, item.pk),
             watch_url=build_updates_url(
                 self.url("watch", request, item.pk), [one.item for one in views]

@@ -16,8 +16,8 @@ from django.http import HttpRequest
 from django.template import TemplateDoesNotExist
 from django.template.loader import select_template
 from django.utils.functional import cached_property
+from django.utils.translation import gettext as _
 
-from hitl_django.admin.base import format_age
 from hitl_django.admin.display.comment_display import DisplayedComment, display_comment
 from hitl_django.admin.display.payload_display import (
     MAX_TEXT,
@@ -29,6 +29,7 @@ from hitl_django.admin.display.payload_display import (
     list_heading_keys,
     read_why,
 )
+from hitl_django.admin.display.short_times import format_due, format_since, mark_time
 from hitl_django.admin.display.value_formats import present
 from hitl_django.admin.panels import list_panels
 from hitl_django.dialects import DIALECTS
@@ -71,7 +72,8 @@ class InterruptView:
     why: str
     values: Sequence[DisplayedValue]
     raw: DisplayedValue
-    ago: str
+    age: str
+    due: str
     interrupt_status: InterruptStatus
     forms: ActionForms
     quorum_status: QuorumStatus
@@ -149,9 +151,16 @@ class InterruptViewFactory:
             url=self.url_of("change", item),
             actions_url=self.url_of("handling", item),
             why=display_why(item, interrupt_forms),
-            values=display_interrupt(item, interrupt_forms, self.url_of("file", item)),
+            # Short values first: they share a line.
+            values=sorted(
+                display_interrupt(item, interrupt_forms, self.url_of("file", item)),
+                key=lambda value: not value.is_short,
+            ),
             raw=display_raw(item.payload),
-            ago=format_age(item.created_at),
+            age=mark_time(
+                item.created_at, _("%(time)s ago") % {"time": format_since(item.created_at)}
+            ),
+            due=format_due(item),
             interrupt_status=interrupt_status,
             forms=forms,
             panels=self._render_panels(item, forms),

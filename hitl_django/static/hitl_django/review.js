@@ -65,8 +65,26 @@
     const sizeOf = (form, button) => String(new URLSearchParams(new FormData(form, button))).replace(/(%0D)?%0A/g, "%0D%0A").length;
 
     document.addEventListener("input", (event) => {
-        const was = event.target.closest(".form-row")?.querySelector("[data-hitl-was]");
+        const was = event.target.closest(".hitl-field, .form-row")?.querySelector("[data-hitl-was]");
         if (was) was.hidden = !isChanged(event.target);
+        event.target.classList?.toggle("is-changed", Boolean(was) && !was.hidden);
+        labelApproval(event.target.form);
+    });
+    // The button says "Approve with changes" as soon as a response field has changed.
+    const labelApproval = (form) => all("[data-hitl-label]", form ?? undefined).forEach((label) => {
+        label.dataset.hitlPlain ??= label.textContent;
+        const own = fields(label.closest("form")).filter((field) => field.name.startsWith("answer"));
+        label.textContent = own.some(isChanged) ? label.dataset.hitlLabel : label.dataset.hitlPlain;
+    });
+    all("[data-hitl-reset]").forEach((button) => {
+        const field = button.closest(".hitl-field").querySelector("input:not([type=hidden]), textarea, select");
+        button.hidden = isTick(field);
+        button.addEventListener("click", () => {
+            if (field.options) [...field.options].forEach((option) => (option.selected = option.defaultSelected));
+            else field.value = field.defaultValue;
+            tell(field);
+            field.focus();
+        });
     });
     all("[data-hitl-most]").forEach((large) => {
         const form = large.closest("form");
@@ -145,7 +163,7 @@
             shown.push(copyOf("unsent"));
             shown[0].querySelector("time").textContent = momentOf(at);
             shown[0].querySelector("button").addEventListener("click", discard);
-            (form.querySelector(".hitl-bar") ?? form).prepend(shown[0]);
+            (form.querySelector(".hitl-body") ?? form).prepend(shown[0]);
             if (!unplaced.length) return;
             shown.push(copyOf("unplaced"));
             for (const { label, state } of unplaced) {
@@ -354,7 +372,7 @@
         button.addEventListener("click", () => help.showModal());
     });
 
-    const stop = "[data-hitl-stop], .hitl-row, #result_list tbody tr";
+    const stop = "[data-hitl-stop], .hitl-row[data-hitl-row], #result_list tbody tr";
     const stops = () => all(stop).filter(seen);
     const within = () => document.activeElement.closest(stop);
     const current = () => within() ?? document.querySelector("[data-hitl-stop]");
@@ -369,8 +387,16 @@
         all(".hitl-armed").forEach((other) => other.classList.remove("hitl-armed"));
         button?.classList.add("hitl-armed");
     };
-    // The reason field focused by "r", whose button is Reject, even after switching windows.
-    let rejecting = null;
+    const opened = (field) => {
+        const details = field?.closest("details");
+        if (details) details.open = true;
+        return field;
+    };
+    const press = (selector) => {
+        const button = (current() ?? document).querySelector(selector);
+        button?.click();
+        return Boolean(button);
+    };
     const takeNext = () => {
         const form = document.querySelector("form[data-hitl-next]");
         if (form) form.requestSubmit();
@@ -380,14 +406,17 @@
         n: takeNext,
         j: () => move(1),
         k: () => move(-1),
-        a: () => focus(current()?.querySelector(".hitl-bar .default")),
-        r: () => focus(rejecting = current()?.querySelector("[name=reason]")),
+        a: () => {
+            all(".hitl-drawer[open]", current() ?? undefined).forEach((drawer) => (drawer.open = false));
+            return focus(current()?.querySelector(".hitl-bar > [data-hitl-default]"));
+        },
+        c: () => press("[data-hitl-claim]"),
+        m: () => focus(opened(current()?.querySelector("[data-hitl-part=comment] textarea"))),
+        r: () => focus(opened(current()?.querySelector("[name=reason]"))),
+        s: () => press("[data-hitl-skip]"),
         e: () => {
             const found = all(text, current() ?? undefined).filter((field) => !field.readOnly && field.closest("form[data-hitl-sheet]") && partOf(field) === "answer");
-            const first = found.find((field) => field.name !== "reason") ?? found[0];
-            const details = first?.closest("details");
-            if (details) details.open = true;
-            return focus(first);
+            return focus(opened(found.find((field) => field.name.startsWith("answer") || field.name.startsWith("action")) ?? found[0]));
         },
         x: () => {
             const tick = within()?.querySelector("input[name=item]");
@@ -403,14 +432,11 @@
         "?": () => !help.showModal(),
     };
 
-    // Ctrl+Enter presses the marked button: that of the form part with the focus, or Reject after
-    // "r". Elsewhere it does nothing.
+    // Ctrl+Enter presses the marked button: that of the open drawer or of the part with the focus.
     document.addEventListener("focusin", (event) => {
-        if (event.target !== rejecting) rejecting = null;
-        const part = event.target.closest("[data-hitl-part], details.hitl-option, form[data-hitl-sheet]");
-        if (rejecting) arm(part?.querySelector(".hitl-reject"));
-        else if (event.target.matches(text)) arm(part?.querySelector(":scope > .hitl-bar [data-hitl-default], :scope:is(details) [data-hitl-default]"));
-        else arm(null);
+        const part = event.target.closest("[data-hitl-part], .hitl-drawer, form[data-hitl-sheet]");
+        const bar = part?.matches("form") ? part.querySelector(".hitl-bar > [data-hitl-default]") : part?.querySelector("[data-hitl-default]");
+        arm(event.target.matches(text) ? bar : null);
     });
     document.addEventListener("focusout", () => arm(null));
     document.addEventListener("keydown", (event) => {

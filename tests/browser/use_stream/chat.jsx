@@ -77,7 +77,7 @@ function Chat() {
       {stream.error !== undefined && <p role="alert">{String(stream.error)}</p>}
       <p id="state">{stream.isLoading ? "at work" : "at rest"}</p>
       <button onClick={begin}>Begin</button>
-      <button onClick={resume}>Go on</button>
+      <button onClick={resume}>Continue</button>
     </main>
   );
 }

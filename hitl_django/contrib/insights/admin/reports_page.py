@@ -23,9 +23,9 @@ from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from hitl_django import services
 from hitl_django.admin.base import ReadOnlyAdmin, View, name_graph
+from hitl_django.admin.display.letters import get_letters
 from hitl_django.admin.display.list_filters import ReviewerFilter
 from hitl_django.admin.display.short_times import format_since
-from hitl_django.admin.queue.queue_rows import get_letters
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError

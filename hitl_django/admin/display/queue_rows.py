@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from django.db.models import Count, F, OuterRef, QuerySet, Subquery
@@ -13,21 +12,20 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from hitl_django.admin.base import ERASED, name_graph
-from hitl_django.admin.display.bulk_buttons import get_checkbox_value
-from hitl_django.admin.display.key_facts import KeyFacts, list_key_facts, with_payload
-from hitl_django.admin.display.letters import get_letters
-from hitl_django.admin.display.short_times import (
-    format_since,
-    format_until,
-    mark_time,
-)
-from hitl_django.admin.display.subject_links import SubjectLink
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Comment, Run
 from hitl_django.models.review import QUEUE_COLUMNS
 
-#: An interrupt due within this time is marked.
-SOON = timedelta(hours=2)
+from .bulk_buttons import get_checkbox_value
+from .key_facts import KeyFacts, list_key_facts, with_payload
+from .letters import get_letters
+from .short_times import (
+    format_due,
+    format_since,
+    format_until,
+    mark_time,
+)
+from .subject_links import SubjectLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ class QueueRow:
             facts=list_key_facts(item, search),
             subject=subject,
             responsible=_find_responsible(item, user),
-            due=_format_due(item),
+            due=format_due(item),
             age=mark_time(item.created_at, format_since(item.created_at), "hitl-age"),
         )
 
@@ -144,19 +142,3 @@ def _find_responsible(item: Any, user: Any) -> Responsible | None:
         return Responsible(_("You"), get_letters(names[0]), "is-me")
     style = "" if item.assignee_label else "is-group"
     return Responsible(", ".join(names), get_letters(names[0]), style)
-
-
-def _format_due(item: Any) -> str:
-    now = timezone.now()
-    if item.due_at is not None and item.due_at <= now:
-        text = _("Overdue %(time)s") % {"time": format_since(item.due_at)}
-        return mark_time(item.due_at, text, "is-late")
-    times = [(item.due_at, _("Due in %(time)s")), (item.expires_at, _("Expires in %(time)s"))]
-    known = [(moment, text) for moment, text in times if moment is not None]
-    if not known:
-        return ""
-    moment, text = min(known)
-    if moment <= now:
-        return mark_time(moment, _("Expired"), "is-late")
-    soon = "is-soon" if moment - now <= SOON else ""
-    return mark_time(moment, text % {"time": format_until(moment)}, soon)
