@@ -213,7 +213,7 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
                     "Proposes your response for approval. Earlier approvals don't count towards it."
                 ),
             ),
-            action_choice=_("Don't run it, send a response instead"),
+            action_choice=_("Don't run the action; send a response instead"),
             participle=_("responded"),
             done_by_you=_("You responded to this"),
             done_by_other=_("%(who)s responded to this"),

@@ -178,7 +178,10 @@ def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]
 
 
 def _with_lists(text: str, parts: Sequence[_Part], parameters: list[Any]) -> tuple[str, list[Any]]:
-    """Expand the lists, so that each list has one placeholder per member."""
+    """Replace the placeholder of each list parameter by one placeholder per member of the list.
+
+    Returns the SQL text, and the parameters with all members in one flat list.
+    """
     between = text.split("%s")
     text = between[0]
     flat: list[Any] = []

@@ -458,7 +458,11 @@ class AnswerForm(forms.Form):
         return True
 
     def _blank_rows(self, rows: Rows) -> int:
-        """Return the number of blank rows: the submitted number, and more if requested."""
+        """Return the number of blank rows to show in a list.
+
+        This is the submitted number. If the user pressed "Add rows" for this list, the number is
+        increased by MORE. The result has a minimum and a maximum.
+        """
         assert rows.shape.items is not None
         posted = str(self.data.get(rows.count, "")) if self.is_bound else ""
         wanted = int(posted) if posted.isascii() and posted.isdecimal() and len(posted) < 4 else 0

@@ -534,9 +534,9 @@ def _choice(options: list[JSON], known: SchemaNode) -> SchemaNode:
 
 
 def _find_decimal_spelling(schema: dict[str, JSON]) -> tuple[str, ...]:
-    """Return the JSON types of pydantic's schema of a Decimal: number and string.
+    """Return ("number", "string") for a schema that pydantic generates to validate a Decimal.
 
-    Return an empty tuple for any other schema.
+    Returns an empty tuple for any other schema.
     """
     parts = schema.get("anyOf")
     if not isinstance(parts, list) or len(parts) != 2:

@@ -69,7 +69,7 @@ def _describe_graph(picture: Picture, nodes: dict[str, Collection[str]]) -> str:
             sentence % {"nodes": _list_names([names[one] for one in names if one in nodes[state]])}
             for state, sentence in (
                 (VISITED, _("Visited: %(nodes)s.")),
-                (PAUSED, _("Waiting at: %(nodes)s.")),
+                (PAUSED, _("Waiting for review at: %(nodes)s.")),
                 (FAILED, _("Failed at: %(nodes)s.")),
                 (NEXT, _("Next: %(nodes)s.")),
             )
@@ -91,7 +91,7 @@ def _describe_node(node: PlacedNode, state: str) -> str:
         return _("Start") if node.kind == "start" else _("End")
     label = {
         VISITED: _("visited"),
-        PAUSED: _("waiting here"),
+        PAUSED: _("waiting for review"),
         FAILED: _("failed here"),
         NEXT: _("next"),
     }.get(state)

@@ -188,7 +188,11 @@ class _Attempts:
         return False
 
     def faults(self) -> Errors:
-        """Return the errors of the branch with the value's type, or one error for the union."""
+        """Return the errors of a value that matches no branch of a union.
+
+        If exactly one branch allows the value's type, these are the errors of this branch.
+        Otherwise, the result is a single error for the whole union.
+        """
         return self.kept or [ValidationError("matches none of the given schemas")]
 
 

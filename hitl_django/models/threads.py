@@ -95,9 +95,10 @@ class Thread(models.Model):
 
 
 class Run(models.Model):
-    """A run executes one input of a thread until it ends.
+    """A run is one execution of a thread's graph.
 
-    The queued runs are the work queue of the workers.
+    A run starts from an input or from a checkpoint. The rows of the queued runs are the work queue
+    of the workers.
     """
 
     class State(models.TextChoices):

@@ -39,7 +39,7 @@ def _column(model: type[models.Model], name: str) -> Any:
 
 
 class ClaimedThread(NamedTuple):
-    """The columns of a thread that a claim returns."""
+    """The columns of a thread that a worker reads when it takes the lease on the thread."""
 
     id: int
     thread_id: str
@@ -50,7 +50,7 @@ class ClaimedThread(NamedTuple):
 
 
 class ClaimedRun(NamedTuple):
-    """The columns of a run that a claim returns."""
+    """The columns of a run that a worker reads when it sets the run's state to running."""
 
     graph: str
     graph_version: str

@@ -48,10 +48,10 @@ class _Tasks:
 
 
 def begin_task() -> None:
-    """Report that this process is busy, without a time limit.
+    """Report to the supervisor that this process executes a task without a time limit.
 
-    The time slice limits a run but not a single node. The queues that use this function don't kill
-    long tasks.
+    A task may take longer than the time slice of a run, because a time slice doesn't limit a single
+    node. Use this function only for task queues that don't kill long tasks.
     """
     with _Tasks.lock:
         _Tasks.count += 1
@@ -59,7 +59,7 @@ def begin_task() -> None:
 
 
 def end_task() -> None:
-    """Report that this process is idle, unless another OS thread of the process is busy."""
+    """Report that this process is idle, unless another OS thread of the process runs a task."""
     with _Tasks.lock:
         _Tasks.count = max(0, _Tasks.count - 1)
         if not _Tasks.count:

@@ -160,7 +160,7 @@ class TestHumanInterrupt:
         assert press(reviewer, item, button, **typed).status_code == 302
         assert answer_of(item) == [answer]
 
-    def test_human_interrupt_accept_with_changed_fields_saves_an_edit(
+    def test_human_interrupt_approved_with_changed_fields_saves_an_edit_decision(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = ask(asked, [HUMAN])

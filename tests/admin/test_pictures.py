@@ -53,7 +53,7 @@ def test_diagram_nodes_visited_waiting_next_and_failed_have_distinct_class_mark_
     marks = set()
     for title, name in (
         ("a: visited", "visited"),
-        ("b: waiting here", "paused"),
+        ("b: waiting for review", "paused"),
         ("c: next", "next"),
         ("d: failed here", "failed"),
     ):
@@ -69,7 +69,7 @@ def test_diagram_nodes_visited_waiting_next_and_failed_have_distinct_class_mark_
 def test_diagram_node_both_visited_and_waiting_is_marked_waiting() -> None:
     nodes = nodes_of(drawn(graph_of("a", "b"), visited=["a", "b"], paused=["b"], next=["b"]))
 
-    assert "b: waiting here" in nodes
+    assert "b: waiting for review" in nodes
 
 
 def test_diagram_has_accessible_title_and_description_of_node_states() -> None:
@@ -82,7 +82,7 @@ def test_diagram_has_accessible_title_and_description_of_node_states() -> None:
     assert desc is not None
     assert [title.get("id"), desc.get("id")] == ids
     assert title.text == "Refunds"
-    assert desc.text == "Graph with 3 nodes. Visited: a. Waiting at: b. Next: c."
+    assert desc.text == "Graph with 3 nodes. Visited: a. Waiting for review at: b. Next: c."
 
 
 def test_diagram_description_names_at_most_thirty_visited_nodes() -> None:

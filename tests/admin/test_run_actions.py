@@ -339,7 +339,7 @@ def test_run_page_updates_itself_until_the_run_has_ended(
 
 def test_run_page_diagram_marks_the_waiting_node(browse: Browse, waiting: Run) -> None:
     page = browse("reader").get(page_of(waiting.pk, "run")).content.decode()
-    assert "Waiting at: ask." in page
+    assert "Waiting for review at: ask." in page
     assert "hitl_django/graph.css" in page
 
 

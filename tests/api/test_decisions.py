@@ -423,7 +423,7 @@ def test_head_of_interrupt_and_options_of_decisions_return_no_body(api: Any, ask
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1, 10**99])
-def test_integer_above_64_bits_is_returned_unchanged_or_rejected_with_422(
+def test_integer_above_64_bits_in_request_is_rejected_with_422_or_stored_without_rounding(
     api: Any, asked: Asked, number: int
 ) -> None:
     started = api.post("runs", body={"graph": "invoice", "input": {"amount": number}})

@@ -273,7 +273,7 @@ def test_request_with_two_actions_saves_a_decision_per_action(
     page = log_in(**window)
     open_interrupt(page)
     first, second = page.locator(".hitl-call").all()
-    first.get_by_label("Don't run it, send a response instead").check()
+    first.get_by_label("Don't run the action; send a response instead").check()
     second.get_by_label("Approve with the changes below").check()
     second.get_by_text("Edit arguments").click()
     second.get_by_label("Cents").fill("900")

@@ -320,8 +320,8 @@ def test_message_in_command_of_a_tool_gets_the_name_of_the_tool(way: str) -> Non
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_parent_commands_with_sends_of_parallel_tools_run_every_send(way: str) -> None:
-    """As agents do that hand over to several others at once."""
+def test_parallel_tools_that_return_parent_commands_with_sends_run_every_send(way: str) -> None:
+    """An agent hands over to several other agents simultaneously."""
 
     def result(engine: Engine) -> Any:
         @tool
@@ -341,8 +341,8 @@ def test_parent_commands_with_sends_of_parallel_tools_run_every_send(way: str) -
     assert result(OURS)["messages"][1:] == [("human", "a"), ("human", "b")]
 
 
-def test_parent_commands_with_updates_of_parallel_tools_apply_every_update() -> None:
-    """LangGraph drops them where it joins."""
+def test_parallel_tools_that_return_parent_commands_with_updates_apply_every_update() -> None:
+    """LangGraph drops the updates when it merges the commands."""
 
     @tool
     def hand_over(to: str) -> Any:

@@ -117,11 +117,11 @@ def constructor(layout: int, *path: str, **given: Any) -> tuple[str, bytes]:
     ],
     ids=str,
 )
-def test_closed_serializer_reads_values_stored_by_langgraph_unchanged(value: Any) -> None:
+def test_allowlist_serializer_reads_values_stored_by_langgraph_unchanged(value: Any) -> None:
     assert ClosedSerializer().loads_typed(JsonPlusSerializer().dumps_typed(value)) == value
 
 
-def test_closed_serializer_reads_numpy_array_stored_by_langgraph_unchanged() -> None:
+def test_allowlist_serializer_reads_numpy_array_stored_by_langgraph_unchanged() -> None:
     array = numpy.array([[1.5, 2.5], [3.5, 4.5]])
     stored = JsonPlusSerializer().dumps_typed({"array": array})
     assert (ClosedSerializer().loads_typed(stored)["array"] == array).all()
@@ -149,13 +149,13 @@ def test_closed_serializer_reads_numpy_array_stored_by_langgraph_unchanged() -> 
     ],
     ids=lambda value: None,
 )  # fmt: skip
-def test_closed_serializer_reads_values_stored_by_earlier_langgraph_releases(
+def test_allowlist_serializer_reads_values_stored_by_earlier_langgraph_releases(
     stored: Any, value: Any
 ) -> None:
     assert ClosedSerializer().loads_typed(stored) == value
 
 
-def test_closed_serializer_reads_stored_pydantic_model_without_validation() -> None:
+def test_allowlist_serializer_reads_stored_pydantic_model_without_validation() -> None:
     stored = pack(5, __name__, "Line", {"count": "many"}, "model_validate_json")
     assert ClosedSerializer().loads_typed(stored).count == "many"
 
@@ -209,7 +209,7 @@ class Touch:
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("form", list_hostile(Path()))
-def test_closed_serializer_with_unknown_stored_object_raises_unknown_tag_error_without_a_call(
+def test_allowlist_serializer_with_unknown_stored_object_raises_unknown_tag_error_without_a_call(
     form: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "called"
@@ -221,7 +221,7 @@ def test_closed_serializer_with_unknown_stored_object_raises_unknown_tag_error_w
     assert not path.exists()
 
 
-def test_closed_serializer_with_too_deeply_nested_objects_raises_unknown_tag_error() -> None:
+def test_allowlist_serializer_with_too_deeply_nested_objects_raises_unknown_tag_error() -> None:
     data = ormsgpack.packb(1)
     for _ in range(MAX_NESTED + 1):
         data = ormsgpack.packb(ormsgpack.Ext(7, data))

@@ -782,6 +782,6 @@ def test_run_page_of_imported_thread_shows_steps_and_waiting_node(
     url = reverse("admin:hitl_django_run_change", args=[run_of("below").pk])
     page = admin_client.get(url).content.decode()
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
-    assert "Visited: first, beside and below. Waiting at: below and ask_below." in text
+    assert "Visited: first, beside and below. Waiting for review at: below and ask_below." in text
     assert "Imported the thread from LangGraph" in text
     assert "Step 1 first" in text

@@ -104,7 +104,7 @@ def test_drawing_of_expanded_subgraph_with_two_entries_includes_its_start_node()
     assert ("sub:__end__", END, None, False) in edges
 
 
-def test_drawing_connects_channel_nodes_by_channels_written_and_read() -> None:
+def test_drawing_connects_pregel_nodes_by_the_channels_they_write_and_read() -> None:
     first = NodeBuilder().subscribe_only("a").do(lambda value: value).write_to("b")
     second = NodeBuilder().subscribe_only("b").do(lambda value: value).write_to("c")
     graph = Pregel(

@@ -231,7 +231,7 @@ def test_thread_picture_names_the_node_waiting_for_review(advance: Callable[[], 
     image = services.thread_picture(name)
 
     assert ">Approval</title>" in image
-    assert "Waiting at: ask." in image
+    assert "Waiting for review at: ask." in image
 
 
 def test_thread_picture_of_unregistered_graph_is_empty_string(

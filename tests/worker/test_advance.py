@@ -254,7 +254,7 @@ def test_run_succeeded_signal_is_sent_at_end_of_run_and_not_at_interrupt_or_requ
 
 
 @pytest.mark.parametrize("words", ["NUL \x00", "lone \ud800", "x" * 200_000])
-def test_node_error_message_with_nul_surrogate_or_huge_length_is_stored_truncated(
+def test_node_error_with_nul_or_surrogate_or_200000_characters_is_stored_with_at_most_10000(
     advance: Advance, made: Callable[..., None], words: str
 ) -> None:
     def fail(state: Any) -> Any:

@@ -79,7 +79,7 @@ def sizes_table(found: dict[str, list[float]], archived: list[float]) -> str:
 
 
 def costs_table(costs: dict[int, dict[str, float]]) -> str:
-    """Return the costs of a run at each size."""
+    """Return a table with the costs of a run at each number of finished threads."""
     heads = "".join(f"{count:>12,}" for count in costs)
     lines = [f"{'of a run':28}{heads}"]
     for name in costs[0]:

@@ -12,9 +12,9 @@ PAGE = 10
 
 
 class Talk(TypedDict):
-    """Messages.
+    """State of a graph that adds one message in each step.
 
-    Each step adds one message.
+    ``count`` is the number of steps.
     """
 
     messages: Annotated[list[dict[str, str]], operator.add]

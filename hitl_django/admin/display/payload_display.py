@@ -183,7 +183,11 @@ class _Layout:
         return [DisplayedValue(_("More"), text)] if count > 0 else []
 
     def decided(self, one: JSON) -> list[DisplayedValue]:
-        """Return the decision on one action for display, with its message or arguments."""
+        """Return the decision on one action of an interrupt, formatted for display.
+
+        The result contains the type of the decision. It also contains the message and the edited
+        arguments if the decision has them.
+        """
         type_ = DECISION_TYPES.get(one["type"])
         found = [DisplayedValue("", one["type"] if type_ is None else type_.participle)]
         if "message" in one:

@@ -1,4 +1,4 @@
-"""Tool calls, and their view of the running task."""
+"""Tool calls, and a wrapper of the running task's context for each tool call."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _parse_call(call: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 class ToolCallContext:
-    """View of the running task for one of its tool calls.
+    """Wrapper of the running task's context for one tool call of the task.
 
     Interrupts, once() results and subgraphs are identified by the call, so that they don't depend
     on the order of the calls. The task's lock protects changes of the task. ``perform`` calls the

@@ -215,10 +215,11 @@ class UncommittedChunks:
         return None
 
     def _add_cached(self, graph: _Graph, data: Any, kept: Chunk | None) -> str | None:
-        """Add the update of a task that doesn't run.
+        """Add the update of a task that doesn't run, because its result was stored or cached.
 
-        Returns the task's id, or None if the id is unknown, because the update contains only the
-        node's name.
+        Returns the id of the task. The update contains only the name of the node, so the result is
+        None if the node has several unfinished tasks. The result is also None if the task had
+        already finished when the graph resumed.
         """
         (name,) = data.keys() - {_CACHED}
         if graph.finished[name]:
@@ -270,7 +271,7 @@ class UncommittedChunks:
         return task.id
 
     def list_bases_above(self, ns: str) -> list[tuple[str, str]]:
-        """Return the namespace and the checkpoint of each parent graph of a namespace."""
+        """Return the namespace and the checkpoint of each graph above the graph in a namespace."""
         with self._lock:
             return [(graph.ns, graph.base) for graph, _ in self._list_above(ns)]
 
@@ -290,7 +291,10 @@ class UncommittedChunks:
             return task is not None and task.was_finished()
 
     def _list_above(self, ns: str) -> Iterator[tuple[_Graph, str]]:
-        """Yield parent graphs, innermost first, each with its task that contains the namespace."""
+        """Yield the parent graphs of the graph with this namespace, innermost first.
+
+        Each parent graph is yielded with the id of its task that runs the next inner graph.
+        """
         graph = self._graphs.get(ns)
         while graph is not None and graph.owner in self._tasks:
             owner = graph.owner

@@ -45,7 +45,7 @@ class ScheduleAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("state"), ordering="is_active")
     def state(self, row: Schedule) -> Any:
-        words = _("on") if row.is_active else _("paused")
+        words = _("active") if row.is_active else _("paused")
         return format_html(
             '{}<span class="hitl-sub">{}</span>', words, escape_hidden(row.last_error)
         )

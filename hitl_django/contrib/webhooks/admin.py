@@ -117,13 +117,13 @@ class EndpointAdmin(ReadOnlyAdmin):
         if row.stopped and not row.is_active:
             return escape_hidden(row.stopped)
         if not row.is_active:
-            return _("off")
+            return _("inactive")
         if row.failures:
             count = ngettext(
                 "%(n)d consecutive failure", "%(n)d consecutive failures", row.failures
             )
             return count % {"n": row.failures}
-        return _("on")
+        return _("active")
 
     @admin.action(description=_("Send a test event"), permissions=["change"])
     def try_them(self, request: HttpRequest, rows: QuerySet[Any]) -> None:

@@ -63,9 +63,10 @@ def deliver(endpoint_id: str) -> None:
 
 
 def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
-    """Send due deliveries.
+    """Send due deliveries, and release the lease on the endpoint.
 
-    Returns whether to check for due deliveries again after the lease is released.
+    Returns whether to check for due deliveries again. The check finds deliveries whose messages
+    arrived while this worker had the lease.
     """
     while (claim := claims.claim_next(endpoint)) is not None:
         answer = _attempt(claim, endpoint)

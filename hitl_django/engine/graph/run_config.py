@@ -48,7 +48,8 @@ def list_configs(
 ) -> list[RunnableConfig]:
     """Return one config per input, from one shared config or from a list of configs.
 
-    A run id identifies one run. If the config is shared, only the first input gets the run id.
+    A run id identifies one run. If the config is shared and contains ``run_id``, only the config of
+    the first input keeps this key.
     """
     if isinstance(config, Sequence):
         if len(config) != count:

@@ -20,7 +20,10 @@ _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 def holds_buffer(value: Any, dump: Dump) -> bool:
-    """Return whether a value contains a bytearray or memoryview, which was encoded as bytes."""
+    """Return whether a value contains a bytearray or memoryview.
+
+    ormsgpack encodes both types as bytes, so their types would be lost.
+    """
     try:
         orjson.dumps(value, partial(_open, dump=dump), _OPTIONS)
     except TypeError as error:

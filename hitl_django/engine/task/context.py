@@ -485,7 +485,10 @@ _PASSED_ON = (
 
 
 class _SaverCalls:
-    """The context manager returned by ``saver_calls``, shared because subgraphs use it often."""
+    """Context manager that raises a saver's error as SaverFailed.
+
+    ``saver_calls`` always returns the same instance, because the context manager has no state.
+    """
 
     __slots__ = ()
 
@@ -510,10 +513,10 @@ def saver_calls() -> AbstractContextManager[None]:
 
 
 def refuse_foreign_error(run: RunContext, error: BaseException) -> None:
-    """Raise SaverFailed if an error in the user's code is not a failure of that code.
+    """Raise SaverFailed if the cause of an error is unavailable storage or a requested stop.
 
-    Such an error occurs if the storage is unavailable or the task queue stops the task. The node's
-    retry policies and error handlers don't apply. The code runs again later, including all work
+    The error was raised in the user's code, but it is not a failure of the node. The node's retry
+    policies and error handlers therefore don't apply. The code runs again later, including all work
     that was not stored.
     """
     if run.is_foreign_error(error):

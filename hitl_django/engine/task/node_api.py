@@ -99,7 +99,11 @@ def ask(
     expires: Expiry | None = None,
     terms: Any = None,
 ) -> Any:
-    """Pause like ``interrupt()``; the saver receives ``terms`` with the interrupt."""
+    """Pause the task like ``interrupt()``.
+
+    The checkpoint saver receives ``terms`` with the interrupt. ``terms`` configures how reviewers
+    handle the interrupt.
+    """
     context = get_context()
     if context.run.saver is None and not context.run.config.get("configurable", {}).get(
         "allow_unsaved"

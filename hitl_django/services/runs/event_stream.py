@@ -177,9 +177,9 @@ class EventReader:
         return pauses[0] if pauses else 0
 
     def find_last(self, kind: str, before: int) -> EventInfo | None:
-        """Return the last event of a kind before a number, or None.
+        """Return the run's last event of this kind with a number less than ``before``, or None.
 
-        Only events of the run's own graph are considered.
+        Events of subgraphs are ignored.
         """
         rows = RunEvent.objects.using(self.using).filter(
             run=self.run_id, kind=kind, ns="", seq__lt=before
@@ -188,7 +188,7 @@ class EventReader:
         return found[0] if found else None
 
     def read(self, after: int, limit: int = PAGE) -> EventPage:
-        """Return the stored events after a number.
+        """Return up to ``limit`` stored events with numbers greater than ``after``.
 
         This takes two queries, or three if interrupts may be hidden.
         """

@@ -61,15 +61,22 @@ def fork(
 ) -> RunInfo:
     """Queue a run that continues from a checkpoint of a thread.
 
-    ``checkpoint_id=None`` selects the newest checkpoint. The steps after the checkpoint stay in the
-    history. The thread's newest run is cancelled if the run hasn't ended, and its pending
-    interrupts are superseded.
+    The steps after the checkpoint stay in the history. If the thread's newest run hasn't ended, it
+    is cancelled, and its pending interrupts are superseded.
 
-    ``values`` are first written to the state as the output of node ``as_node``, by default the node
-    that ran last. ``as_node`` without values skips that node. Without either argument, the steps
-    after the checkpoint run again. With ``as_node="__input__"``, the values are new input, or a
-    Command with an update or with nodes to go to. ``events`` and ``options`` default to those of
-    the previous run.
+    Args:
+        thread_id: the thread.
+        checkpoint_id: the checkpoint. None selects the newest checkpoint of the thread.
+        values: values to write to the state before the run continues, as the output of the node
+            ``as_node``. If ``as_node`` is ``"__input__"``, a new input, or a Command with an update
+            or with nodes to go to.
+        as_node: a node to skip. The run continues after this node. If only ``values`` are given,
+            this is the node that ran last. Without ``values`` and ``as_node``, the steps after the
+            checkpoint run again.
+        events: the kinds of events to store, instead of those of the thread's newest run.
+        options: options of the new run, instead of those of the thread's newest run. If omitted,
+            ``context`` and ``configurable`` are still copied from the newest run.
+        keep_queued: whether to raise RunStateError instead of cancelling a queued run.
 
     Raises:
         RunStateError: if a worker has the lease of the thread, other runs wait for the thread, or
