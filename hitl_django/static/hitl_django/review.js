@@ -213,7 +213,7 @@
             notice.remove();
             form.requestSubmit(submitter?.isConnected ? submitter : null);
         });
-        (submitter?.closest(".hitl-bar") ?? form).prepend(notice);
+        (submitter?.closest(".hitl-drawer-panel, .hitl-bar") ?? form).prepend(notice);
         focus(retry);
     });
 
@@ -346,7 +346,8 @@
     });
 
     const fold = (event) => all(":is(.hitl-filter, .hitl-menu)[open]").forEach((menu) => {
-        const inside = menu.contains(event.target);
+        // A suggestion that was clicked is no longer in the document.
+        const inside = menu.contains(event.target) || !event.target.isConnected;
         if (event.key === "Escape" && inside) menu.querySelector("summary").focus();
         if (event.key === "Escape" || !inside) menu.open = false;
     });
