@@ -144,7 +144,6 @@ def dispute(state: Payment) -> Payment:
 
 
 REVIEW = ReviewPolicy(
-    groups=[FINANCE],
     facts=["purchase_order", "account_changed", "invoice_date", "note"],
     reasons=["The amount differs from the order.", "The IBAN could not be confirmed."],
 )

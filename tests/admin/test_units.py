@@ -418,22 +418,22 @@ class TestPages:
     ) -> None:
         graph = StateGraph(Payment)
         graph.add_node("pay", lambda state: {}).add_edge(START, "pay")
-        register("payment")(lambda: graph)
+        register("typed_payment")(lambda: graph)
         try:
-            page = text_of(starter.get(form_of("payment")))
+            page = text_of(starter.get(form_of("typed_payment")))
             assert "In the currency of this form, for example 12.50." in page
-            sheet = opened(starter, "payment")
+            sheet = opened(starter, "typed_payment")
             for currency, amount in (("EUR", 1250), ("KWD", 12500)):
                 typed = {"input/amount": "12.50", "input/currency": currency, "key": currency}
-                starter.post(form_of("payment"), {**sheet, **typed})
+                starter.post(form_of("typed_payment"), {**sheet, **typed})
                 advance()
                 expected = {"amount": amount, "currency": currency}
                 assert stored(Run.objects.get(key=currency)) == expected
             typed = {"input/amount": "12.50", "input/currency": "", "key": "none"}
-            page = text_of(starter.post(form_of("payment"), {**sheet, **typed}))
+            page = text_of(starter.post(form_of("typed_payment"), {**sheet, **typed}))
             assert "Enter the currency of this amount, for example EUR." in page
         finally:
-            unregister("payment")
+            unregister("typed_payment")
 
 
 def test_review_policy_with_a_percentage_of_no_power_of_ten_raises_value_error() -> None:

@@ -784,4 +784,4 @@ def test_run_page_of_imported_thread_shows_steps_and_waiting_node(
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
     assert "Visited: first, beside and below. Waiting for review at: below and ask_below." in text
     assert "Imported the thread from LangGraph" in text
-    assert "Step 1 first" in text
+    assert "first Step 1" in text

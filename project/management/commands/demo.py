@@ -23,7 +23,7 @@ from hitl_django.worker.child_process import (
     StopSignals,
     run_programs,
 )
-from project import customers, history, people, settings
+from project import customers, people, settings
 
 HOST = "127.0.0.1"
 #: Maximum number of seconds until the web server responds.
@@ -79,6 +79,9 @@ class Command(BaseCommand):
         logger = logging.getLogger("hitl_django")
         level, logger.level = logger.level, logging.CRITICAL
         try:
+            # Imports models, which need the demo's apps. The helpers above are used without them.
+            from project import history
+
             made = history.create()
         finally:
             logger.level = level
