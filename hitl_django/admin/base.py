@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from functools import wraps
 from typing import Any
 
@@ -24,10 +23,8 @@ from django.http.response import HttpResponseBase
 from django.template.defaultfilters import filesizeformat
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
-from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.text import capfirst
-from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.dialects import is_middleware_node
@@ -42,7 +39,6 @@ from .outage_page import answer_outages
 
 View = Callable[..., HttpResponseBase]
 
-MINUTE = timedelta(minutes=1)
 #: Maximum length of a search text, the same as in the API.
 SEARCHED = 200
 #: Shown instead of the title of an interrupt whose thread was erased.
@@ -327,14 +323,6 @@ class GraphFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(graph=self.value()) if self.value() else queryset
-
-
-def format_age(moment: Any) -> str:
-    """Return the time elapsed since ``moment`` in its largest unit.
-
-    The text is empty during the first minute.
-    """
-    return timesince(moment, depth=1) if timezone.now() - moment >= MINUTE else ""
 
 
 def format_state(state: str) -> str:
