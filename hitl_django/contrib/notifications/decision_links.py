@@ -43,7 +43,7 @@ class DecisionLinkState(StrEnum):
     #: The link decided the request.
     USED = "used"
     #: The recipient has no permission any more, or another email address.
-    VOID = "void"
+    INVALID = "invalid"
     #: The request has changed since the email was sent.
     STALE = "stale"
     #: The request is closed.
@@ -93,11 +93,11 @@ def read_link(token: str) -> DecisionLink | None:
         return None
     key = "email:" + salted_hmac(SALT, token, algorithm="sha256").hexdigest()
     if user is None or not constant_time_compare(_mark_address(user), address):
-        return DecisionLink(DecisionLinkState.VOID, type_, key)
+        return DecisionLink(DecisionLinkState.INVALID, type_, key)
     rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
     item = select_visible(rows, user).filter(pk=interrupt_id).first()
     if item is None or not get_policy().may_decide(user, item):
-        return DecisionLink(DecisionLinkState.VOID, type_, key)
+        return DecisionLink(DecisionLinkState.INVALID, type_, key)
     decision = _find_decision(item, user, key)
     if decision is not None:
         return DecisionLink(DecisionLinkState.USED, type_, key, user, item, decision)

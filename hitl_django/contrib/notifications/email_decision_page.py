@@ -48,7 +48,7 @@ BY_STATE = {
     DecisionLinkState.EXPIRED: Notice(
         _("This link has expired"), (_("You can still decide on the page of the request."),)
     ),
-    DecisionLinkState.VOID: Notice(_("This link is no longer valid")),
+    DecisionLinkState.INVALID: Notice(_("This link is no longer valid")),
     DecisionLinkState.STALE: Notice(
         _("This request has changed"),
         (_("The email was about an earlier version of the request. Nothing was saved."),),
