@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.decorators import login_not_required
@@ -98,7 +99,8 @@ def _is_short(request: HttpRequest) -> bool:
 
 
 def _decide(click: dict[str, Any], type_: str, value: str) -> None:
-    interrupt_id, version, digest = value.split(":")
+    key, version, digest = value.split(":")
+    interrupt_id = UUID(key)
     slack_user = str(click["user"]["id"])
     user = _find_user(slack_user)
     if user is None:
@@ -148,10 +150,10 @@ def _tell(click: dict[str, Any], slack_user: str, words: Any) -> None:
         logger.warning("Slack user could not be notified (%s)", error.code)
 
 
-def _update_messages(interrupt_id: str) -> None:
+def _update_messages(interrupt_id: UUID) -> None:
     rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt_id)
     graph = rows.values_list("graph", flat=True).first()
     if graph is not None:
         batch = WriteBatch(write_alias())
-        queue_update(batch, graph, interrupt_id)
+        queue_update(batch, graph, str(interrupt_id))
         batch.run()

@@ -262,7 +262,13 @@ def test_refused_slack_click_tells_the_user_the_reason(
 
 
 @pytest.mark.parametrize(
-    "more", [{"actions": [{"action_id": "hitl_approve"}]}, {"actions": 5}, {"user": None}]
+    "more",
+    [
+        {"actions": [{"action_id": "hitl_approve"}]},
+        {"actions": [{"action_id": "hitl_approve", "value": "no-uuid:1:x"}]},
+        {"actions": 5},
+        {"user": None},
+    ],
 )
 def test_slack_click_with_malformed_payload_returns_400(ask: Ask, rita: Any, more: Any) -> None:
     assert click(ask(), **more).status_code == 400
