@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from hitl_django import services
 from hitl_django.decision_types import DECISION_TYPES
@@ -24,12 +25,36 @@ class BulkButton:
     items: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True)
+class ListedInterrupt:
+    """A selected interrupt, in the version that the list showed."""
+
+    pk: UUID
+    version: int
+    digest: str
+
+    @classmethod
+    def parse(cls, text: str) -> ListedInterrupt | None:
+        """Parse the value of a checkbox, or return None if the value is invalid."""
+        pk, _, rest = text.partition(".")
+        version, _, digest = rest.partition(".")
+        try:
+            return cls(UUID(pk), int(version), digest)
+        except ValueError:
+            return None
+
+    @property
+    def value(self) -> str:
+        """The value of the checkbox."""
+        return f"{self.pk}.{self.version}.{self.digest}"
+
+
 def get_checkbox_value(item: Interrupt) -> str:
     """Return the id, version and digest of a listed interrupt.
 
     A decision on the checkbox's interrupt is rejected if the interrupt has changed since.
     """
-    return f"{item.pk}.{item.version}.{item.payload_digest}"
+    return ListedInterrupt(item.pk, item.version, item.payload_digest).value
 
 
 def list_bulk_buttons(user: Any, items: Sequence[Interrupt]) -> list[BulkButton]:

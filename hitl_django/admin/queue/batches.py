@@ -10,10 +10,10 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from django.http import HttpRequest
 
+from hitl_django.admin.display.bulk_buttons import ListedInterrupt
 from hitl_django.admin.display.list_filters import ListFilters
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models.review import queue_order
@@ -29,30 +29,6 @@ MAX_FIELDS = 200
 #: Form fields: all matching rows instead of ticked rows, further rows separated by spaces, and the
 #: number and the results of rows that earlier batches have processed.
 ALL, REST, DONE, RESULTS = "all", "items", "done", "results"
-
-
-@dataclass(frozen=True, slots=True)
-class ListedInterrupt:
-    """A selected interrupt, in the version that the list showed."""
-
-    pk: UUID
-    version: int
-    digest: str
-
-    @classmethod
-    def parse(cls, text: str) -> ListedInterrupt | None:
-        """Parse the value of a checkbox, or return None if the value is invalid."""
-        pk, _, rest = text.partition(".")
-        version, _, digest = rest.partition(".")
-        try:
-            return cls(UUID(pk), int(version), digest)
-        except ValueError:
-            return None
-
-    @property
-    def value(self) -> str:
-        """The value of the checkbox."""
-        return f"{self.pk}.{self.version}.{self.digest}"
 
 
 def read_selection(request: HttpRequest) -> list[ListedInterrupt]:
