@@ -127,6 +127,25 @@ class TestKeys:
             page.keyboard.press("Control+Enter")
         assert Decision.objects.get().type == "reject"
 
+    def test_keyboard_shortcuts_claim_skip_and_focus_the_comment_without_a_decision(
+        self, log_in: Callable[..., Any], start: Start
+    ) -> None:
+        for name in ("Dana", "Sam"):
+            start("typed", customer=name, amount=120.0)
+        page = log_in()
+        open_interrupt(page, Interrupt.objects.order_by("created_at")[0])
+        page.keyboard.press("m")
+        assert focused(page) == "text"
+        page.keyboard.press("Escape")
+        with leads_on(page):
+            page.keyboard.press("c")
+        assert "Claimed by you" in page.inner_text(".hitl-claim")
+        first = page.inner_text("h1")
+        with leads_on(page):
+            page.keyboard.press("s")
+        assert page.inner_text("h1") != first
+        assert not Decision.objects.exists()
+
     def test_keyboard_input_other_than_shortcuts_saves_no_decision(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
