@@ -111,6 +111,18 @@ def is_in_sight(page: Any, element: Any) -> bool:
     )
 
 
+def test_request_with_facts_and_form_fits_1280_by_800_without_scrolling(
+    log_in: Callable[..., Any], start: Callable[..., Any]
+) -> None:
+    people(PASSWORD)
+    item = ask("typed", customer="Dana K.", amount=120.0)
+    page = log_in("rita", viewport={"width": 1280, "height": 800})
+    page.goto(f"/admin/hitl_django/reviewitem/{item.pk}/change/")
+    assert page.evaluate("document.documentElement.scrollHeight") <= 800
+    parts = page.locator(".hitl-main, .hitl-bar").all()
+    assert sum(len(part.inner_text().split()) for part in parts) <= 120
+
+
 def test_decision_buttons_of_long_request_are_visible_without_scrolling(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
