@@ -9,8 +9,7 @@ from operator import or_
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.auth import get_user_model
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext_lazy as _
@@ -21,6 +20,7 @@ from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import ReviewItem
 from hitl_django.permissions import select_visible
 from hitl_django.services.reviews import queue_filters
+from hitl_django.services.reviews.periods import NOBODY, match_reviewer
 
 #: Query parameter of the selected tab.
 TAB_PARAMETER = "show"
@@ -165,8 +165,6 @@ class ReviewerFilter(admin.SimpleListFilter):
 
     title = _("reviewer")
     parameter_name = "by"
-    #: Value that selects all decisions by people without an account.
-    NOBODY = "none"
     #: Column with the reviewer's id. A column next to it has the reviewer's name.
     person = "by"
 
@@ -176,7 +174,7 @@ class ReviewerFilter(admin.SimpleListFilter):
             return []
         if not services.may_view_reviewer_reports(request.user):
             raise PermissionDenied
-        if chosen == self.NOBODY:
+        if chosen == NOBODY:
             return [(chosen, str(_("(without an account)")))]
         seen = self.select(model_admin.get_queryset(request))
         label = seen.values_list(f"{self.person}_label", flat=True).order_by("-created_at").first()
@@ -186,12 +184,4 @@ class ReviewerFilter(admin.SimpleListFilter):
         return self.select(queryset) if self.value() else queryset
 
     def select(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() == self.NOBODY:
-            return rows.filter(**{f"{self.person}__isnull": True})
-        try:
-            # Look the user up first, because this query rejects invalid ids and a foreign key
-            # lookup doesn't.
-            users = get_user_model()._base_manager.filter(pk=self.value() or "")
-            return rows.filter(**{f"{self.person}__in": users})
-        except (TypeError, ValueError, ValidationError):  # The value is not a valid id.
-            return rows.none()
+        return rows.filter(match_reviewer(self.value(), self.person))

@@ -16,9 +16,12 @@ from django.db.models import F, Q
 
 from hitl_django.permissions import get_policy
 from hitl_django.services.reviews.audit_export import refuse_export_unless
-from hitl_django.services.reviews.periods import Period, may_view_reviewer_reports, select_decided
-
-from .reports import narrow_to_reviewer
+from hitl_django.services.reviews.periods import (
+    Period,
+    match_reviewer,
+    may_view_reviewer_reports,
+    select_decided,
+)
 
 #: Number of decisions that one query reads.
 PAGE = 1000
@@ -90,7 +93,7 @@ def _read_decisions(
     user: Any, period: Period, graph: str | None, reviewer: Any
 ) -> Iterator[ExportedDecision]:
     named = may_view_reviewer_reports(user)
-    made = narrow_to_reviewer(select_decided(user, period, graph=graph), reviewer)
+    made = select_decided(user, period, graph=graph).filter(match_reviewer(reviewer))
     rows = made.order_by("created_at", "id")
     outside = {f"out_{name}": column for name, column in _COLUMNS.items()}
     after = Q()

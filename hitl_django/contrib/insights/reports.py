@@ -15,8 +15,6 @@ from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from django.contrib.auth import get_user_model
-from django.core.exceptions import ValidationError
 from django.db import connections
 from django.db.models import (
     Aggregate,
@@ -38,7 +36,13 @@ from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.models import Decision, Interrupt
 from hitl_django.permissions import select_visible, select_visible_through
 from hitl_django.services.reviews import queue_filters
-from hitl_django.services.reviews.periods import Period, may_view_reviewer_reports, select_decided
+from hitl_django.services.reviews.periods import (
+    NOBODY,
+    Period,
+    match_reviewer,
+    may_view_reviewer_reports,
+    select_decided,
+)
 
 from .models import SpotCheck
 
@@ -57,8 +61,6 @@ AGES = (
 SHARES = {"median": 0.5, "p90": 0.9}
 #: Units into which a period is divided, each with the maximum number of days.
 UNITS = {"day": 31, "week": 182, "month": 366}
-#: Stands for all people without an account, as a reviewer.
-NOBODY = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +194,7 @@ def review_report(
     decision. Pending and overdue counts are current, independent of the period.
     """
     everyone = select_decided(user, period, graph=graph)
-    decided = narrow_to_reviewer(everyone, reviewer)
+    decided = everyone.filter(match_reviewer(reviewer))
     unit = choose_unit(period)
     asked, types = _count_asked(user, period, graph, unit), _count_types(decided, unit)
     times = _time(decided, unit)
@@ -234,19 +236,6 @@ def review_report(
         oldest=oldest,
         overdue=sum(waiting.filter(part).count() for part in queue_filters.OVERDUE_PARTS),
     )
-
-
-def narrow_to_reviewer(decided: QuerySet[Decision], reviewer: Any) -> QuerySet[Decision]:
-    """Narrow decisions to those of one user, or of all people without an account."""
-    if reviewer is None:
-        return decided
-    if reviewer == NOBODY:
-        return decided.filter(by__isnull=True)
-    try:
-        # Look the user up, because a lookup of a foreign key doesn't reject invalid keys.
-        return decided.filter(by__in=get_user_model()._base_manager.filter(pk=reviewer))
-    except (TypeError, ValueError, ValidationError):
-        return decided.none()
 
 
 def choose_unit(period: Period) -> str:

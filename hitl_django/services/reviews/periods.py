@@ -8,6 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
 from django.db.models import Exists, Q, QuerySet
 from django.utils import timezone
 
@@ -22,6 +23,8 @@ from hitl_django.permissions import get_policy, select_visible, select_visible_t
 MAX_DAYS = 366
 #: Outside of these years, converting between time zones can exceed the range of dates.
 YEARS = range(1900, 9000)
+#: As a reviewer, selects the decisions by people without an account.
+NOBODY = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,23 @@ def select_decided(user: Any, period: Period, *, graph: str | None = None) -> Qu
     made = Decision.objects.using(write_alias()).filter(period.match("created_at"), effective=True)
     made = select_visible_through(made.exclude(type=EXPIRE), "interrupt", user)
     return (made if graph is None else made.filter(interrupt__graph=graph)).order_by()
+
+
+def match_reviewer(reviewer: Any, column: str = "by") -> Q:
+    """Return a condition: the column refers to the user with the key ``reviewer``.
+
+    With NOBODY, the column is empty. With None, every row matches. A key that no user can have
+    matches no row.
+    """
+    if reviewer is None:
+        return Q()
+    if reviewer == NOBODY:
+        return Q(**{f"{column}__isnull": True})
+    try:
+        # Look the user up, because a lookup of a foreign key doesn't reject invalid keys.
+        return Q(**{f"{column}__in": get_user_model()._base_manager.filter(pk=reviewer)})
+    except (TypeError, ValueError, ValidationError):
+        return Q(pk__in=[])
 
 
 def may_view_reviewer_reports(user: Any) -> bool:

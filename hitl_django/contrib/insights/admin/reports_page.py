@@ -24,7 +24,6 @@ from django.utils.translation import gettext_lazy, ngettext, pgettext
 from hitl_django import services
 from hitl_django.admin.base import ReadOnlyAdmin, View, name_graph
 from hitl_django.admin.display.letters import get_letters
-from hitl_django.admin.display.list_filters import ReviewerFilter
 from hitl_django.admin.display.short_times import format_since
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.errors import InvalidInputError
@@ -34,7 +33,7 @@ from hitl_django.forms.local_time import to_local
 from hitl_django.models import Decision, Interrupt, ReviewItem
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy
-from hitl_django.services.reviews.periods import MAX_DAYS, Period, start_of_day
+from hitl_django.services.reviews.periods import MAX_DAYS, NOBODY, Period, start_of_day
 
 from ..exports import ExportedDecision, export_decisions
 from ..models import SpotCheck
@@ -360,7 +359,7 @@ def _make_menu(
 
 
 def _get_key(one: DecisionCounts) -> str:
-    return ReviewerFilter.NOBODY if one.key is None else str(one.key)
+    return NOBODY if one.key is None else str(one.key)
 
 
 def _name_reviewer(one: DecisionCounts) -> str:
