@@ -22,7 +22,7 @@ from django.utils.translation import ngettext
 
 from hitl_django import services
 from hitl_django.admin.base import View, describe_place
-from hitl_django.admin.display.bulk_buttons import BULK, get_checkbox_value
+from hitl_django.admin.display.bulk_buttons import BULK, ListedInterrupt, get_checkbox_value
 from hitl_django.admin.display.refusal_messages import CLOSED
 from hitl_django.admin.request.decision_form import ReasonForm
 from hitl_django.admin.request.quorum_display import SELF_APPROVAL
@@ -47,14 +47,7 @@ from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import select_visible
 
-from .batches import (
-    MAX_FIELDS,
-    RESULTS,
-    Batch,
-    ListedInterrupt,
-    read_selection,
-    select_later,
-)
+from .batches import MAX_FIELDS, RESULTS, Batch, read_selection, select_later
 
 #: Fields of the form that the next batch of decisions needs.
 SENT = ("decision", "key", "confirmed", "ignore_claim", "ignore_claims")
