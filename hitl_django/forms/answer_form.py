@@ -17,9 +17,9 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.graph_registry.display_hints import (
     Hint,
     Names,
-    Way,
+    Path,
     get_names,
-    place,
+    locate,
     to_currency,
 )
 from hitl_django.json_text.json_pointer import parse_pointer, read_index
@@ -153,7 +153,7 @@ class AnswerForm(forms.Form):
         self._hints = {**list_hints(shape), **(hints or {})}
         self._roots, self._shape = (original, payload), shape
         #: The leaves of each path; a union has several leaves with the same path.
-        self._leaves: dict[Way, list[Leaf]] = {}
+        self._leaves: dict[Path, list[Leaf]] = {}
         label = shape.title or str(_("Your response"))
         self.tree = self._grow(shape, original, name, label, (), wanted=True)
         if self.is_bound:
@@ -225,8 +225,8 @@ class AnswerForm(forms.Form):
     def list_shown_currencies(self) -> set[str]:
         """Return the members of the payload that are shown as units of the form's amounts."""
         hints = [
-            self._hints[get_names(way)]
-            for way, leaves in self._leaves.items()
+            self._hints[get_names(path)]
+            for path, leaves in self._leaves.items()
             if any(isinstance(leaf.field, UnitField) for leaf in leaves)
         ]
         return {hint.currency_names[0] for hint in hints if len(hint.currency_names) == 1}
@@ -313,27 +313,27 @@ class AnswerForm(forms.Form):
         return Row(rows=rows, absent=absent, is_new=not entry.removed)
 
     def _grow(
-        self, shape: SchemaNode, original: JSON, name: str, label: str, way: Way, *, wanted: bool
+        self, shape: SchemaNode, original: JSON, name: str, label: str, path: Path, *, wanted: bool
     ) -> Node:
         if shape.kind == "object" and _is_object(shape, original):
-            return self._grow_group(shape, original, name, label, way, wanted=wanted)
+            return self._grow_group(shape, original, name, label, path, wanted=wanted)
         if shape.kind == "rows" and self._has_room(shape, original):
-            return self._grow_rows(shape, original, name, label, way, wanted=wanted)
+            return self._grow_rows(shape, original, name, label, path, wanted=wanted)
         if shape.kind == "union" and (start := find_alternative(shape, original)) is not None:
-            return self._grow_one_of(shape, original, name, label, way, wanted=wanted, start=start)
-        made = self._make_field(shape, original, label, way, wanted=wanted)
+            return self._grow_one_of(shape, original, name, label, path, wanted=wanted, start=start)
+        made = self._make_field(shape, original, label, path, wanted=wanted)
         self.fields[name] = made
         leaf = Leaf(name, made)
-        self._leaves.setdefault(way, []).append(leaf)
+        self._leaves.setdefault(path, []).append(leaf)
         return leaf
 
     def _make_field(
-        self, shape: SchemaNode, original: JSON, label: str, way: Way, *, wanted: bool
+        self, shape: SchemaNode, original: JSON, label: str, path: Path, *, wanted: bool
     ) -> AnswerField:
-        hint = self._hints.get(get_names(way))
+        hint = self._hints.get(get_names(path))
         if hint is None or shape.secret:
             return make_field(shape, original, wanted=wanted, label=label)
-        unit = find_unit(hint, way, self._roots)
+        unit = find_unit(hint, path, self._roots)
         if unit is None and hint.currency_names and original in (MISSING, None):
             # The currency is typed in the same form.
             typed = _is_member(self._shape, hint.currency_names)
@@ -343,12 +343,12 @@ class AnswerForm(forms.Form):
 
     def _settle_units(self) -> None:
         """Set the units of amounts with a currency that is part of the submitted form."""
-        for way, leaves in self._leaves.items():
-            hint = self._hints.get(get_names(way))
+        for path, leaves in self._leaves.items():
+            hint = self._hints.get(get_names(path))
             if hint is None or not hint.currency_names:
                 continue
             units = [leaf.field for leaf in leaves if isinstance(leaf.field, UnitField)]
-            found = self._leaves.get(place(hint.currency_names, way), ())
+            found = self._leaves.get(locate(hint.currency_names, path), ())
             source = next((leaf for leaf in found if not leaf.field.left_out), None)
             if not units or source is None:
                 continue
@@ -363,7 +363,7 @@ class AnswerForm(forms.Form):
             return ""
 
     def _grow_group(
-        self, shape: SchemaNode, original: JSON, name: str, label: str, way: Way, *, wanted: bool
+        self, shape: SchemaNode, original: JSON, name: str, label: str, path: Path, *, wanted: bool
     ) -> Group:
         group = Group(name, label, shape, original, wanted)
         if isinstance(original, dict) and group.is_optional():
@@ -376,7 +376,7 @@ class AnswerForm(forms.Form):
                 values.get(prop.name, MISSING),
                 f"{name}/{quote(prop.name, safe='')}",
                 make_label(prop.name, prop.shape),
-                (*way, prop.name),
+                (*path, prop.name),
                 wanted=prop.required,
             )
         return group
@@ -387,7 +387,7 @@ class AnswerForm(forms.Form):
         original: JSON,
         name: str,
         label: str,
-        way: Way,
+        path: Path,
         *,
         wanted: bool,
         start: str,
@@ -400,7 +400,7 @@ class AnswerForm(forms.Form):
                     original if str(number) == start else MISSING,
                     f"{name}?{number}",
                     alternative.title or label,
-                    way,
+                    path,
                     wanted=True,
                 )
             )
@@ -418,26 +418,26 @@ class AnswerForm(forms.Form):
         return node
 
     def _grow_rows(
-        self, shape: SchemaNode, original: JSON, name: str, label: str, way: Way, *, wanted: bool
+        self, shape: SchemaNode, original: JSON, name: str, label: str, path: Path, *, wanted: bool
     ) -> Rows:
         assert shape.items is not None
         rows = Rows(name, label, shape, original, wanted, count=f"{name}?rows")
         for value in original or ():
             entry = Entry(
-                self._grow_entry(rows, value, way), removed=f"{name}/{len(rows.entries)}?absent"
+                self._grow_entry(rows, value, path), removed=f"{name}/{len(rows.entries)}?absent"
             )
             self.fields[entry.removed] = forms.BooleanField(required=False, label=_("Remove"))
             rows.entries.append(entry)
         rows.blank = self._blank_rows(rows)
         for _n in range(rows.blank):
-            rows.entries.append(Entry(self._grow_entry(rows, MISSING, way)))
+            rows.entries.append(Entry(self._grow_entry(rows, MISSING, path)))
         return rows
 
-    def _grow_entry(self, rows: Rows, value: JSON, way: Way) -> Node:
+    def _grow_entry(self, rows: Rows, value: JSON, path: Path) -> Node:
         assert rows.shape.items is not None
         position = len(rows.entries)
         name = f"{rows.name}/{position}"
-        return self._grow(rows.shape.items, value, name, "", (*way, position), wanted=True)
+        return self._grow(rows.shape.items, value, name, "", (*path, position), wanted=True)
 
     def _has_room(self, shape: SchemaNode, original: JSON) -> bool:
         """Reserve space for a list as rows of objects; return False if the form would be too large.

@@ -18,7 +18,7 @@ from django.utils.timesince import TIME_STRINGS
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.graph_registry.display_hints import Hint, Way, find_currency
+from hitl_django.graph_registry.display_hints import Hint, Path, find_currency
 from hitl_django.json_text.currencies import DIGITS
 from hitl_django.json_text.text_formats import is_duration
 
@@ -274,14 +274,14 @@ def make_unit(hint: Hint | None, currency: str = "") -> Unit | None:
     return None
 
 
-def find_unit(hint: Hint | None, way: Way, roots: tuple[JSON, ...]) -> Unit | None:
+def find_unit(hint: Hint | None, path: Path, roots: tuple[JSON, ...]) -> Unit | None:
     """Return the unit of the value at a path.
 
     None if the hint has no unit, or if no root contains the currency to which the hint refers.
     """
     if hint is None or not hint.currency_names:
         return make_unit(hint)
-    currency = find_currency(hint, way, roots)
+    currency = find_currency(hint, path, roots)
     return make_unit(hint, currency) if currency else None
 
 

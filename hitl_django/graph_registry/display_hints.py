@@ -29,7 +29,7 @@ FORMATS = {
 #: The names on the path to a value, without positions in lists.
 Names = tuple[str, ...]
 #: Names and positions in lists on the path to a value.
-Way = tuple[str | int, ...]
+Path = tuple[str | int, ...]
 _CURRENCY = re.compile("[A-Z]{3}", re.ASCII)
 _POWER_OF_TEN = re.compile(r"10{0,6}", re.ASCII)
 
@@ -70,25 +70,25 @@ class Hint:
 
 def parse_hints(display: Mapping[str, Any]) -> dict[Names, Hint]:
     """Parse display hints by member name, or by JSON pointer without positions in lists."""
-    return {parse_way(way): Hint.parse(text) for way, text in display.items()}
+    return {parse_names(path): Hint.parse(text) for path, text in display.items()}
 
 
-def parse_way(way: str) -> Names:
+def parse_names(path: str) -> Names:
     """Return the names in a JSON pointer; any other text is the name of a member."""
-    return tuple(parse_pointer(way)) if way.startswith("/") else (way,)
+    return tuple(parse_pointer(path)) if path.startswith("/") else (path,)
 
 
-def get_names(way: Iterable[str | int]) -> Names:
+def get_names(path: Iterable[str | int]) -> Names:
     """Return the names on the path to a value."""
-    return tuple(part for part in way if isinstance(part, str))
+    return tuple(part for part in path if isinstance(part, str))
 
 
-def find_currency(hint: Hint, way: Way, roots: Iterable[Any]) -> str:
+def find_currency(hint: Hint, path: Path, roots: Iterable[Any]) -> str:
     """Return the currency to which a hint refers, from the first root that contains a currency."""
     if not hint.currency_names:
         return ""
-    path = place(hint.currency_names, way)
-    return next(filter(None, (to_currency(follow(root, path)) for root in roots)), "")
+    place = locate(hint.currency_names, path)
+    return next(filter(None, (to_currency(follow(root, place)) for root in roots)), "")
 
 
 def to_currency(value: Any) -> str:
@@ -96,10 +96,10 @@ def to_currency(value: Any) -> str:
     return value if isinstance(value, str) and _CURRENCY.fullmatch(value) else ""
 
 
-def place(names: Names, way: Way) -> Way:
-    """Return a path of names with the positions in lists that it has in common with ``way``."""
+def locate(names: Names, near: Path) -> Path:
+    """Return the path of names, with the positions in lists that it shares with ``near``."""
     found: list[str | int] = []
-    rest = list(way)
+    rest = list(near)
     for name in names:
         while rest and isinstance(rest[0], int):
             found.append(rest.pop(0))
@@ -108,12 +108,25 @@ def place(names: Names, way: Way) -> Way:
     return tuple(found)
 
 
-def follow(value: Any, way: Way) -> Any:
+def follow(value: Any, path: Iterable[str | int]) -> Any:
     """Return the value at a path, or None if the path leads to no value."""
-    for part in way:
-        if isinstance(value, list):
-            key: Any = read_index(part) if isinstance(part, str) else part
-            value = value[key] if key is not None and key < len(value) else None
-        else:
-            value = value.get(part) if isinstance(value, dict) and isinstance(part, str) else None
-    return value
+    try:
+        return resolve(value, path)[0]
+    except LookupError:
+        return None
+
+
+def resolve(value: Any, path: Iterable[str | int]) -> tuple[Any, Path]:
+    """Return the value at a path, and the path with its positions in lists as numbers.
+
+    Raises:
+        LookupError: the path leads to no value.
+    """
+    found: list[str | int] = []
+    for part in path:
+        key = read_index(part) if isinstance(value, list) and isinstance(part, str) else part
+        if key is None or not isinstance(value, list | dict):
+            raise LookupError(part)
+        value = value[key]
+        found.append(key)
+    return value, tuple(found)

@@ -12,7 +12,7 @@ from hitl_django.decision_types import DECISION_TYPES, VALUE
 from hitl_django.engine.payload import check_json
 from hitl_django.review_options import check_dialect, check_quorum
 
-from .display_hints import parse_hints, parse_way
+from .display_hints import parse_hints, parse_names
 from .title_templates import check_title
 
 
@@ -76,7 +76,7 @@ class ReviewPolicy:
             raise ValueError(f"resume_on is 'each' or 'all', not {self.resume_on!r}.")
         parse_hints(self.display)
         for fact in self.facts:
-            parse_way(fact)
+            parse_names(fact)
         for form in self.forms.values():
             if not isinstance(form, str | type):
                 raise TypeError(f"A form must be a class or a dotted path, not {form!r}.")

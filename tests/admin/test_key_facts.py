@@ -68,6 +68,15 @@ def test_queue_row_with_facts_policy_shows_these_values_in_its_order(
     assert facts_of(reviewer) == ["Country PL Name Dana Cents 12.00\xa0EUR".replace("\xa0", " ")]
 
 
+def test_fact_in_a_list_has_the_format_of_its_display_hint(
+    reviewer: Client, orders: Register
+) -> None:
+    payload = {**PAYLOAD, "items": [{"sku": "B-2", "cents": 1200}]}
+    policy = {"facts": ["/items/0/sku", "/items/0/cents", "/items/1/sku", "/items/x/sku"]}
+    make_interrupt(payload, graph=orders(**policy, display={"/items/cents": "money EUR"}))
+    assert facts_of(reviewer) == ["Sku B-2 Cents 12.00\xa0EUR".replace("\xa0", " ")]
+
+
 @pytest.mark.parametrize(
     ("facts", "error"),
     [("order", TypeError), ([""], ValueError), ([1], TypeError)],

@@ -12,12 +12,13 @@ from hitl_django.answers import read_options
 from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.fields import LINE
 from hitl_django.forms.json_input import escape_hidden, format_number, is_number, to_json
+from hitl_django.graph_registry.display_hints import Path
 from hitl_django.json_text import json_patch
 from hitl_django.json_text.text_diff import FieldChange, Span, compare_fields, compare_words
 from hitl_django.models import Decision, Interrupt
 
 from .payload_display import MAX_TEXT, PLAIN, display_answer
-from .value_formats import PLAIN_FORMATS, Presentation, Way, present, render_value
+from .value_formats import PLAIN_FORMATS, Presentation, present, render_value
 
 JSON = Any
 
@@ -101,10 +102,10 @@ def _name(part: str | int) -> str:
     return make_label(part[:MAX_TEXT]) if isinstance(part, str) else str(part + 1)
 
 
-def _text(value: JSON, way: Way, presentation: Presentation) -> str:
-    hint = presentation.find_hint(way)
+def _text(value: JSON, path: Path, presentation: Presentation) -> str:
+    hint = presentation.find_hint(path)
     if hint is not None and hint.format in PLAIN_FORMATS:
-        shown = render_value(hint, value, way, presentation)
+        shown = render_value(hint, value, path, presentation)
         if shown is not None:
             return shown.text
     if isinstance(value, bool):

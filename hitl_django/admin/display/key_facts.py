@@ -15,7 +15,7 @@ from django.utils.text import Truncator
 from hitl_django.dialects import DIALECTS
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
-from hitl_django.graph_registry.display_hints import parse_way
+from hitl_django.graph_registry.display_hints import parse_names
 from hitl_django.models import Interrupt
 
 from .payload_display import (
@@ -72,8 +72,8 @@ def list_key_facts(item: Any, search: str = "") -> KeyFacts:
     policy = registry.get_review_policy(item.graph)
     presentation = Presentation(read_hints(item.graph, item.small_schema), roots=(payload,))
     if policy.facts:
-        ways = [parse_way(fact) for fact in policy.facts]
-        values = display_selected(payload, ways, presentation)
+        paths = [parse_names(fact) for fact in policy.facts]
+        values = display_selected(payload, paths, presentation)
     elif DIALECTS[item.dialect].requests_actions:
         actions = DIALECTS[item.dialect].actions(payload) if payload is not None else ()
         values = [

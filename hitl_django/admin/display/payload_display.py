@@ -18,10 +18,11 @@ from hitl_django.dialects import DIALECTS, humanise_name
 from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.fields import LINE
 from hitl_django.forms.json_input import escape_hidden, format_number, to_json
+from hitl_django.graph_registry.display_hints import Names, Path, resolve
 from hitl_django.json_text.sanitize import TITLE_KEYS, make_title
 from hitl_django.models import Interrupt
 
-from .value_formats import Presentation, Way, present, render_value
+from .value_formats import Presentation, present, render_value
 
 JSON = Any
 
@@ -37,8 +38,6 @@ MAX_VALUES = 200
 MAX_ACTIONS = 50
 MAX_DEPTH = 3
 MAX_COLUMNS, MAX_ROWS = 6, 50
-#: Result for a path that leads to no value.
-MISSING = object()
 
 
 @dataclass(frozen=True)
@@ -83,17 +82,17 @@ def display_payload(
 
 
 def display_selected(
-    payload: JSON, ways: Sequence[Sequence[str]], presentation: Presentation = PLAIN
+    payload: JSON, paths: Sequence[Names], presentation: Presentation = PLAIN
 ) -> list[DisplayedValue]:
     """Return the values at paths of member names; missing values are left out."""
     layout = _Layout(presentation.at(payload))
     found = []
-    for way in ways:
-        value = payload
-        for name in way:
-            value = value.get(name, MISSING) if isinstance(value, dict) else MISSING
-        if value is not MISSING:
-            found.append(layout.fact(make_label(way[-1][:MAX_NAME]), value, 0, way))
+    for names in paths:
+        try:
+            value, path = resolve(payload, names)
+        except LookupError:
+            continue
+        found.append(layout.fact(make_label(names[-1][:MAX_NAME]), value, 0, path))
     return found
 
 
@@ -171,10 +170,11 @@ class _Layout:
     def __init__(self, presentation: Presentation = PLAIN) -> None:
         self.room, self.presentation = MAX_SHOWN, presentation
 
-    def values(self, mapping: dict[str, JSON], depth: int, way: Way = ()) -> list[DisplayedValue]:
+    def values(self, mapping: dict[str, JSON], depth: int, path: Path = ()) -> list[DisplayedValue]:
         shown = list(mapping.items())[:MAX_VALUES]
         values = [
-            self.fact(make_label(key[:MAX_NAME]), value, depth, (*way, key)) for key, value in shown
+            self.fact(make_label(key[:MAX_NAME]), value, depth, (*path, key))
+            for key, value in shown
         ]
         return values + self.more(len(mapping) - len(shown))
 
@@ -196,28 +196,30 @@ class _Layout:
         self.presentation = self.presentation.at(args)
         return found + self.values(args, 1)
 
-    def fact(self, label: str, value: JSON, depth: int, way: Way = ()) -> DisplayedValue:
+    def fact(self, label: str, value: JSON, depth: int, path: Path = ()) -> DisplayedValue:
         if isinstance(value, dict) and value and depth < MAX_DEPTH:
-            return DisplayedValue(label, style="facts", values=self.values(value, depth + 1, way))
+            return DisplayedValue(label, style="facts", values=self.values(value, depth + 1, path))
         if isinstance(value, list) and value:
-            return self.list(label, value, way)
+            return self.list(label, value, path)
         if isinstance(value, dict | list):
             if not value:
                 return DisplayedValue(label, _("(empty)"), style="none")
             return self.text(label, to_json(value, indent=2), style="code")
-        return self.scalar(label, value, way)
+        return self.scalar(label, value, path)
 
-    def list(self, label: str, values: list[JSON], way: Way) -> DisplayedValue:
+    def list(self, label: str, values: list[JSON], path: Path) -> DisplayedValue:
         if all(not isinstance(value, dict | list) for value in values) and len(values) <= MAX_ROWS:
             return DisplayedValue(
                 label,
                 style="list",
-                values=[self.scalar("", value, (*way, at)) for at, value in enumerate(values)],
+                values=[self.scalar("", value, (*path, at)) for at, value in enumerate(values)],
             )
         if columns := _find_common_columns(values):
             table = [
                 [
-                    self.scalar("", row[key], (*way, at, key)) if key in row else DisplayedValue("")
+                    self.scalar("", row[key], (*path, at, key))
+                    if key in row
+                    else DisplayedValue("")
                     for key in columns
                 ]
                 for at, row in enumerate(values)
@@ -226,19 +228,19 @@ class _Layout:
             return DisplayedValue(label, style="table", columns=heads, table=table)
         return self.text(label, to_json(values, indent=2), style="code")
 
-    def scalar(self, label: str, value: JSON, way: Way = ()) -> DisplayedValue:
-        return self.hinted(label, value, way) or self.plain(label, value)
+    def scalar(self, label: str, value: JSON, path: Path = ()) -> DisplayedValue:
+        return self.hinted(label, value, path) or self.plain(label, value)
 
-    def hinted(self, label: str, value: JSON, way: Way) -> DisplayedValue | None:
+    def hinted(self, label: str, value: JSON, path: Path) -> DisplayedValue | None:
         """Return a value in the format of its display hint.
 
         Returns None without a hint, or if the value doesn't match the format.
         """
-        hint = self.presentation.find_hint(way)
+        hint = self.presentation.find_hint(path)
         if hint is None:
             return None
         shown = value[: min(MAX_TEXT, self.room)] if isinstance(value, str) else value
-        made = render_value(hint, shown, way, self.presentation)
+        made = render_value(hint, shown, path, self.presentation)
         if made is None:
             return None
         if isinstance(value, str) and len(shown) < len(value):

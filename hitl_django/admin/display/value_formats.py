@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import posixpath
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -27,12 +27,14 @@ from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.display_hints import (
     Hint,
     Names,
+    Path,
     follow,
     get_names,
     parse_hints,
+    resolve,
     to_currency,
 )
-from hitl_django.json_text.json_pointer import format_pointer, parse_pointer, read_index
+from hitl_django.json_text.json_pointer import format_pointer, parse_pointer
 from hitl_django.json_text.text_formats import is_uri
 from hitl_django.models import Interrupt
 
@@ -41,7 +43,6 @@ from .markdown import render_markdown
 logger = logging.getLogger("hitl_django")
 
 JSON = Any
-Way = Sequence[str | int]
 
 #: Image types that browsers display, except for types that may contain scripts.
 IMAGES = {
@@ -81,17 +82,17 @@ class Presentation:
         safe = {names: hint for names, hint in own.items() if hint.format in PLAIN_FORMATS}
         return replace(self, hints={**safe, **self.hints}).at(arguments)
 
-    def find_hint(self, way: Way) -> Hint | None:
+    def find_hint(self, path: Path) -> Hint | None:
         """Return the hint of the value at a path."""
-        hint = self.hints.get(get_names(way))
-        if hint is not None or self.arguments_member not in way:
+        hint = self.hints.get(get_names(path))
+        if hint is not None or self.arguments_member not in path:
             return hint
-        hint = self.hints.get(get_names(self._split(way)[1]))
+        hint = self.hints.get(get_names(self._split(path)[1]))
         return hint if hint is not None and hint.format in PLAIN_FORMATS else None
 
-    def find_unit(self, hint: Hint, way: Way) -> Unit | None:
+    def find_unit(self, hint: Hint, path: Path) -> Unit | None:
         """Return the unit of the value at a path, or None if its currency is unknown."""
-        start, below = self._split(way)
+        start, below = self._split(path)
         roots = tuple(follow(root, start) for root in self.roots) if start else ()
         return find_unit(hint, below, (*roots, *self.roots))
 
@@ -110,12 +111,12 @@ class Presentation:
             and Money().accepts(value.get(names[0]))
         }
 
-    def _split(self, way: Way) -> tuple[tuple[str | int, ...], tuple[str | int, ...]]:
+    def _split(self, path: Path) -> tuple[Path, Path]:
         """Return the path to an action's arguments, and the path in the arguments."""
-        way, at = tuple(way), 0
-        if self.arguments_member and self.arguments_member in way:
-            at = way.index(self.arguments_member) + 1
-        return way[:at], way[at:]
+        at = 0
+        if self.arguments_member and self.arguments_member in path:
+            at = path.index(self.arguments_member) + 1
+        return path[:at], path[at:]
 
 
 @dataclass(frozen=True)
@@ -141,13 +142,15 @@ def present(item: Interrupt, file_url: str = "") -> Presentation:
     return Presentation(hints, file_url, (item.payload,), member)
 
 
-def render_value(hint: Hint, value: JSON, way: Way, presentation: Presentation) -> Rendered | None:
+def render_value(
+    hint: Hint, value: JSON, path: Path, presentation: Presentation
+) -> Rendered | None:
     """Return a value in the format of its display hint, or None if the value doesn't match.
 
     Payloads are untrusted: if a renderer raises an error, the page shows the value as plain text.
     """
     try:
-        return _RENDERERS[hint.format](hint, value, way, presentation)
+        return _RENDERERS[hint.format](hint, value, path, presentation)
     except Exception as error:
         # Log only the error's type, because its text may quote the value.
         logger.warning("a value can't be shown as %s: %s", hint.format, type(error).__name__)
@@ -173,17 +176,11 @@ def find_file(item: Interrupt, pointer: str) -> tuple[str, bool]:
 
     The name is empty if no display hint allows serving the file.
     """
-    value, way = item.payload, []
-    for part in parse_pointer(pointer):
-        key = read_index(part) if isinstance(value, list) else part
-        if key is None:
-            return "", False
-        try:
-            value = value[key]
-        except (LookupError, TypeError):
-            return "", False
-        way.append(key)
-    hint = read_hints(item.graph, item.response_schema).get(get_names(way))
+    try:
+        value, path = resolve(item.payload, parse_pointer(pointer))
+    except LookupError:
+        return "", False
+    hint = read_hints(item.graph, item.response_schema).get(get_names(path))
     return ("", False) if hint is None else (find_file_name(hint, value), hint.format == "image")
 
 
@@ -192,11 +189,11 @@ def get_image_type(name: str) -> str:
     return IMAGES.get(posixpath.splitext(name)[1].lower(), "")
 
 
-def _render_code(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
+def _render_code(hint: Hint, value: JSON, path: Path, page: Presentation) -> Rendered | None:
     return Rendered("code", value) if isinstance(value, str) else None
 
 
-def _render_date(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
+def _render_date(hint: Hint, value: JSON, path: Path, page: Presentation) -> Rendered | None:
     if not isinstance(value, str):
         return None
     try:
@@ -211,20 +208,20 @@ def _render_date(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rende
     return Rendered("text", date_format(local, "DATETIME_FORMAT"))
 
 
-def _render_file(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
+def _render_file(hint: Hint, value: JSON, path: Path, page: Presentation) -> Rendered | None:
     name = find_file_name(hint, value)
     if not (name and page.file_url):
         return None
-    return Rendered("file", posixpath.basename(name), _file_url(page, way))
+    return Rendered("file", posixpath.basename(name), _file_url(page, path))
 
 
-def _render_image(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
+def _render_image(hint: Hint, value: JSON, path: Path, page: Presentation) -> Rendered | None:
     if not page.file_url or not isinstance(value, str):
         return None
     if _is_allowed_image(value):
         return Rendered("image", value, value)
     name = find_file_name(hint, value)
-    return Rendered("image", name, _file_url(page, way)) if get_image_type(name) else None
+    return Rendered("image", name, _file_url(page, path)) if get_image_type(name) else None
 
 
 def _is_allowed_image(address: str) -> bool:
@@ -240,7 +237,7 @@ def _is_allowed_image(address: str) -> bool:
     return found is not None and found.scheme == "https" and found.netloc in hitl.IMAGE_HOSTS
 
 
-def _render_link(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
+def _render_link(hint: Hint, value: JSON, path: Path, page: Presentation) -> Rendered | None:
     if not page.file_url or not isinstance(value, str) or not is_uri(value):
         return None
     found = urlsplit(value)
@@ -250,23 +247,23 @@ def _render_link(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rende
     return Rendered("link", value, value)
 
 
-def _render_markdown(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
+def _render_markdown(hint: Hint, value: JSON, path: Path, page: Presentation) -> Rendered | None:
     html = render_markdown(value, links=bool(page.file_url)) if isinstance(value, str) else None
     return None if html is None else Rendered("markdown", value, html=html)
 
 
-def _render_unit(hint: Hint, value: JSON, way: Way, page: Presentation) -> Rendered | None:
-    unit = page.find_unit(hint, way)
+def _render_unit(hint: Hint, value: JSON, path: Path, page: Presentation) -> Rendered | None:
+    unit = page.find_unit(hint, path)
     if unit is None or not unit.accepts(value):
         return None
     return Rendered("text" if hint.format == "duration" else "number", unit.show(value))
 
 
-def _file_url(page: Presentation, way: Way) -> str:
-    return f"{page.file_url}?{urlencode({'at': format_pointer(way)})}"
+def _file_url(page: Presentation, path: Path) -> str:
+    return f"{page.file_url}?{urlencode({'at': format_pointer(path)})}"
 
 
-_RENDERERS: dict[str, Callable[[Hint, JSON, Way, Presentation], Rendered | None]] = {
+_RENDERERS: dict[str, Callable[[Hint, JSON, Path, Presentation], Rendered | None]] = {
     "code": _render_code,
     "date": _render_date,
     "duration": _render_unit,
