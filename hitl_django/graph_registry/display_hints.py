@@ -124,7 +124,7 @@ def resolve(value: Any, path: Iterable[str | int]) -> tuple[Any, Path]:
     """
     found: list[str | int] = []
     for part in path:
-        key = read_index(part) if isinstance(value, list) and isinstance(part, str) else part
+        key: Any = read_index(part) if isinstance(value, list) and isinstance(part, str) else part
         if key is None or not isinstance(value, list | dict):
             raise LookupError(part)
         value = value[key]
