@@ -12,6 +12,7 @@ from django.utils import translation
 
 from hitl_django.contrib.insights import sampling, spot_check
 from hitl_django.contrib.webhooks import outbox
+from hitl_django.db.commit_threads import commit_threads
 from hitl_django.graph_registry import compatibility
 from tests import databases
 
@@ -33,6 +34,13 @@ def preparing() -> Iterator[None]:
     connection.close()
     options.clear()
     options.update(before)
+
+
+@pytest.fixture(autouse=True)
+def _no_commit_threads_of_another_test() -> Iterator[None]:
+    yield
+    # PostgreSQL drops no database in which another OS thread has a connection.
+    commit_threads.close()
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.test import override_settings
 from django.utils.module_loading import import_string
 
+from hitl_django.db.commit_threads import commit_threads
 from hitl_django.task_queue import dispatcher
 
 #: The ids of queued runs, in the order in which they were enqueued.
@@ -46,6 +47,8 @@ def inline() -> Iterator[Callable[[], int]]:
             yield _advance_all
         finally:
             run_ids[:] = earlier
+            # PostgreSQL drops no test database in which another OS thread has a connection.
+            commit_threads.close()
 
 
 def _advance_all() -> int:

@@ -52,7 +52,6 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
     monkeypatch.setattr(commit_threads, "submit", noted)
     yield made
-    commit_threads.close()
 
 
 def line(*nodes: Callable[[Any], Any]) -> Any:

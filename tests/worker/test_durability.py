@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -41,7 +42,6 @@ def start() -> Iterator[Callable[..., str]]:
     with testing.inline():
         yield begin
     registry.unregister(NAME)
-    commit_threads.close()
 
 
 def add(state: Any) -> Any:
@@ -229,6 +229,16 @@ def test_async_durability_run_stores_steps_over_a_second_database_connection(
     runner.advance(run)
     assert Run.objects.get().state == "succeeded"
     assert pids[-1] > 1
+
+
+@pytest.mark.database("postgresql")
+def test_inline_ends_os_threads_that_store_steps_of_async_durability_runs(
+    start: Callable[..., str],
+) -> None:
+    with testing.inline():
+        runner.advance(start("async", add, add, add))
+        assert "hitl-commit" in {thread.name for thread in threading.enumerate()}
+    assert "hitl-commit" not in {thread.name for thread in threading.enumerate()}
 
 
 @pytest.mark.promise("P10")
