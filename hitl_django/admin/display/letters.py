@@ -8,6 +8,8 @@ LETTERS = 2
 
 def get_letters(name: str) -> str:
     """Return the initials of a name; for a single word, its first letters."""
-    words = name.split()
-    letters = "".join(word[0] for word in words[:LETTERS]) if len(words) > 1 else name[:LETTERS]
-    return letters.upper()
+    # Invisible characters could change the direction of the text around the avatar.
+    visible = ("".join(filter(str.isprintable, word)) for word in name.split())
+    words = [word for word in visible if word]
+    letters = [word[0] for word in words[:LETTERS]] if len(words) > 1 else words
+    return "".join(letters)[:LETTERS].upper()

@@ -171,12 +171,12 @@ class _Layout:
         self.room, self.presentation = MAX_SHOWN, presentation
 
     def values(self, mapping: dict[str, JSON], depth: int, path: Path = ()) -> list[DisplayedValue]:
-        shown = list(mapping.items())[:MAX_VALUES]
-        values = [
-            self.fact(make_label(key[:MAX_NAME]), value, depth, (*path, key))
-            for key, value in shown
-        ]
-        return values + self.more(len(mapping) - len(shown))
+        values: list[DisplayedValue] = []
+        for key, value in list(mapping.items())[:MAX_VALUES]:
+            if not self.room:
+                break
+            values.append(self.fact(make_label(key[:MAX_NAME]), value, depth, (*path, key)))
+        return values + self.more(len(mapping) - len(values))
 
     def more(self, count: int) -> list[DisplayedValue]:
         text = _("%(n)d more values not shown.") % {"n": count}
