@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
@@ -41,7 +41,7 @@ def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The commits that another thread has stored."""
     made: list[Any] = []
     submit = commit_threads.submit
@@ -51,7 +51,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         return made[-1]
 
     monkeypatch.setattr(commit_threads, "submit", noted)
-    yield made
+    return made
 
 
 def line(*nodes: Callable[[Any], Any]) -> Any:
