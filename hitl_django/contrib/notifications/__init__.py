@@ -8,7 +8,8 @@ digests.py                  the daily digest
 slack_channel.py            the Slack channel
 slack_messages.py           an interrupt as Slack blocks
 slack_api.py                calls of Slack's Web API
-slack_actions.py            clicks on the buttons of Slack messages
+slack_actions.py            clicks on the buttons of Slack messages, and submitted modals
+slack_reject_modal.py       the modal for the reason of a rejection
 slack_signature.py          the signature of these requests
 scheduled_notifications.py  sweep steps: due reminders and digests
 preferences.py              notification settings, and unsubscribe links

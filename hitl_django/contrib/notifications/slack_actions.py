@@ -1,4 +1,6 @@
-"""The URL to which Slack sends clicks on the buttons of messages.
+"""The URL to which Slack sends clicks on the buttons of messages, and submitted modals.
+
+Approve decides at once. Reject opens a modal for the reason, and the submitted modal decides.
 
 The signature of a request proves that Slack sent it. The Slack user is mapped to the active user
 with the same confirmed email address, and this user's permissions apply. A repeated request has the
@@ -10,13 +12,16 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import RequestDataTooBig
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.utils import translation
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext_lazy as _
 from django.views import View
@@ -26,6 +31,7 @@ from hitl_django import services
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.decision_types import REJECT
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import (
     AlreadyDecidedError,
@@ -37,11 +43,12 @@ from hitl_django.errors import (
 from hitl_django.forms import submission
 from hitl_django.models import Interrupt
 
-from . import slack_api
+from . import slack_api, slack_reject_modal
 from .quick_decisions import TYPES
 from .slack_api import SlackError
 from .slack_channel import queue_update
 from .slack_messages import ACTION
+from .slack_reject_modal import REASON
 from .slack_signature import is_from_slack
 
 logger = logging.getLogger("hitl_django")
@@ -69,25 +76,124 @@ class SlackActionsView(View):
     http_method_names = ("post",)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        """Store the decision of a click, or tell the Slack user the reason of a refusal."""
+        """Store the decision of a click or a modal, or tell the Slack user why it isn't stored."""
         if not hitl.SLACK_SIGNING_SECRET:
             raise Http404
         if not _is_short(request) or not is_from_slack(request):
             return HttpResponse(status=403)
         submission.hide_from_reports(request)
         try:
-            click = json.loads(request.POST["payload"])
-            if click["type"] != "block_actions":
-                return HttpResponse()
-            for action in click["actions"]:
-                if action.get("action_id", "") in _ACTIONS:
-                    _decide(click, _ACTIONS[action["action_id"]], action["value"])
+            # Messages and modals are in the language of the site.
+            with translation.override(settings.LANGUAGE_CODE):
+                return _answer(json.loads(request.POST["payload"]))
         except (KeyError, TypeError, ValueError, AttributeError):
             return HttpResponse(status=400)
-        return HttpResponse()
 
 
 _ACTIONS = {f"{ACTION}{type_}": type_ for type_ in TYPES}
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The version of an interrupt that a message or a modal shows."""
+
+    pk: UUID
+    version: int
+    digest: str
+
+    @classmethod
+    def read(cls, value: str) -> _Target:
+        key, version, digest = value.split(":")
+        return cls(UUID(key), int(version), digest)
+
+
+def _answer(interaction: dict[str, Any]) -> HttpResponse:
+    if interaction["type"] == "view_submission":
+        return _submit(interaction, interaction["view"])
+    if interaction["type"] == "block_actions":
+        for action in interaction["actions"]:
+            type_ = _ACTIONS.get(action.get("action_id", ""))
+            if type_ is not None:
+                _click(interaction, type_, _Target.read(action["value"]))
+    return HttpResponse()
+
+
+def _click(click: dict[str, Any], type_: str, target: _Target) -> None:
+    slack_user = str(click["user"]["id"])
+    user = _find_user(slack_user)
+    if user is None:
+        _tell(click, slack_user, NO_USER)
+        return
+    try:
+        if type_ == REJECT:
+            _open_modal(click["trigger_id"], target, user)
+        else:
+            _decide(target, type_, user, key=f"slack:{type_}:{target.version}:{user.pk}")
+    except SlackError as error:
+        logger.warning("Slack modal could not be opened (%s)", error.code)
+        _tell(click, slack_user, FAILED)
+    except HitlError as error:
+        _tell(click, slack_user, _explain(error))
+        _update_messages(target.pk)
+
+
+def _open_modal(trigger: str, target: _Target, user: Any) -> None:
+    """Open the modal for the reason of a rejection.
+
+    Raises:
+        HitlError: if the user can't reject this version of the interrupt.
+        SlackError: if the call failed.
+    """
+    services.check_answer(target.pk, REJECT, by=user)
+    item = Interrupt.objects.using(write_alias()).get(pk=target.pk)
+    if (item.version, item.payload_digest) != (target.version, target.digest):
+        raise StaleInterruptError
+    values = {"trigger_id": trigger, "view": slack_reject_modal.build_modal(item)}
+    slack_api.call("views.open", values, SECONDS)
+
+
+def _submit(interaction: dict[str, Any], view: dict[str, Any]) -> HttpResponse:
+    """Store the rejection of a submitted modal, or show the errors in the modal."""
+    if view["callback_id"] != slack_reject_modal.CALLBACK:
+        return HttpResponse()
+    target = _Target.read(view["private_metadata"])
+    user = _find_user(str(interaction["user"]["id"]))
+    if user is None:
+        return _show_errors({REASON: str(NO_USER)})
+    graph = _find_graph(target.pk)
+    form = slack_reject_modal.read_reason(graph or "", view["state"]["values"])
+    if not form.is_valid():
+        return _show_errors(slack_reject_modal.find_errors(form))
+    try:
+        # The same user may open several modals about the same version.
+        key = f"slack:{REJECT}:{str(view['id'])[:40]}"
+        _decide(target, REJECT, user, key=key, reason=form.cleaned_data[REASON])
+    except HitlError as error:
+        _update_messages(target.pk)
+        return _show_errors({REASON: _explain(error)})
+    return HttpResponse()
+
+
+def _show_errors(errors: dict[str, str]) -> HttpResponse:
+    return JsonResponse({"response_action": "errors", "errors": errors})
+
+
+def _decide(target: _Target, type_: str, user: Any, *, key: str, reason: str = "") -> None:
+    services.decide(
+        target.pk,
+        type_,
+        by=user,
+        via=VIA,
+        reason=reason,
+        key=key,
+        digest=target.digest,
+        version=target.version,
+        ignore_claim=False,
+    )
+
+
+def _explain(error: HitlError) -> str:
+    return str(next((words for kind, words in REFUSALS if isinstance(error, kind)), FAILED))
 
 
 def _is_short(request: HttpRequest) -> bool:
@@ -96,31 +202,6 @@ def _is_short(request: HttpRequest) -> bool:
         return length <= MOST_BYTES and len(request.body) <= MOST_BYTES
     except (ValueError, RequestDataTooBig):
         return False
-
-
-def _decide(click: dict[str, Any], type_: str, value: str) -> None:
-    key, version, digest = value.split(":")
-    interrupt_id = UUID(key)
-    slack_user = str(click["user"]["id"])
-    user = _find_user(slack_user)
-    if user is None:
-        _tell(click, slack_user, NO_USER)
-        return
-    try:
-        services.decide(
-            interrupt_id,
-            type_,
-            by=user,
-            via=VIA,
-            key=f"slack:{type_}:{version}:{user.pk}",
-            digest=digest,
-            version=int(version),
-            ignore_claim=False,
-        )
-    except HitlError as error:
-        words = next((words for kind, words in REFUSALS if isinstance(error, kind)), FAILED)
-        _tell(click, slack_user, words)
-        _update_messages(interrupt_id)
 
 
 def _find_user(slack_user: str) -> Any:
@@ -151,9 +232,13 @@ def _tell(click: dict[str, Any], slack_user: str, words: Any) -> None:
 
 
 def _update_messages(interrupt_id: UUID) -> None:
-    rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt_id)
-    graph = rows.values_list("graph", flat=True).first()
+    graph = _find_graph(interrupt_id)
     if graph is not None:
         batch = WriteBatch(write_alias())
         queue_update(batch, graph, str(interrupt_id))
         batch.run()
+
+
+def _find_graph(interrupt_id: UUID) -> str | None:
+    rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt_id)
+    return rows.values_list("graph", flat=True).first()

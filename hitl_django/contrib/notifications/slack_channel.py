@@ -195,6 +195,8 @@ def _update(
     delivery: Delivery, endpoint: WebhookEndpoint, item: Interrupt, deadline: float
 ) -> AttemptResult:
     """Update the messages about an interrupt. Without messages, nothing is sent."""
+    # The index of the endpoint's deliveries limits the rows to those since the interrupt. Comparing
+    # their text is faster than parsing each of them, and the id is compared below.
     posted = Delivery.objects.using(write_alias()).filter(
         endpoint=endpoint.pk, event__in=EVENTS, created_at__gte=item.created_at - MARGIN
     )

@@ -68,8 +68,23 @@ def escape_text(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def make_plain(text: str) -> dict[str, Any]:
+    """Return a text that Slack doesn't format."""
+    return {"type": "plain_text", "text": text, "emoji": False}
+
+
+def make_title(item: Interrupt) -> str:
+    """Return the title of an interrupt as one line."""
+    return make_line(item.title) or gettext("(erased)")
+
+
+def write_value(item: Interrupt) -> str:
+    """Return the value of a button, which identifies the version of an interrupt."""
+    return f"{item.pk}:{item.version}:{item.payload_digest}"
+
+
 def _build(delivery: Delivery, item: Interrupt, buttons: Sequence[str] = ()) -> dict[str, Any]:
-    title = make_line(item.title) or gettext("(erased)")
+    title = make_title(item)
     headline = _headline(delivery, item)
     link = find_interrupt_url(item)
     about = [name_place(item)]
@@ -78,8 +93,8 @@ def _build(delivery: Delivery, item: Interrupt, buttons: Sequence[str] = ()) -> 
     if item.assignee_label:
         about.append(make_line(item.assignee_label))
     blocks: list[dict[str, Any]] = [
-        {"type": "section", "text": _plain(f"{headline}: {title}")},
-        {"type": "context", "elements": [_plain(line) for line in about]},
+        {"type": "section", "text": make_plain(f"{headline}: {title}")},
+        {"type": "context", "elements": [make_plain(line) for line in about]},
     ]
     if item.due_at is not None:
         moment = format_with_zone(item.due_at)
@@ -88,48 +103,53 @@ def _build(delivery: Delivery, item: Interrupt, buttons: Sequence[str] = ()) -> 
         words = gettext("Due: %(when)s") % {"when": due}
         blocks[-1]["elements"].append({"type": "mrkdwn", "text": words})
     if payload := read_payload("slack", item):
-        blocks.append({"type": "section", "text": _plain(payload[:TEXT_LENGTH])})
+        blocks.append({"type": "section", "text": make_plain(payload[:TEXT_LENGTH])})
     elements = [_make_button(item, type_) for type_ in buttons]
     if link:
-        elements.append({"type": "button", "text": _plain(gettext("Open request")), "url": link})
+        elements.append(
+            {"type": "button", "text": make_plain(gettext("Open request")), "url": link}
+        )
     if elements:
         blocks.append({"type": "actions", "elements": elements})
     return _wrap(f"{headline}: {title}", blocks)
 
 
 def _build_outcome(item: Interrupt) -> dict[str, Any]:
-    title = make_line(item.title) or gettext("(erased)")
+    title = make_title(item)
     decision = item.closing()
     outcome = str(item.get_status_display())
     if decision is not None:
         words = OUTCOMES.get(decision.type, _("Decided by %(who)s"))
         outcome = str(words) % {"who": make_line(decision.by_label)}
     blocks: list[dict[str, Any]] = [
-        {"type": "section", "text": _plain(title)},
-        {"type": "context", "elements": [_plain(outcome), _plain(name_place(item))]},
+        {"type": "section", "text": make_plain(title)},
+        {"type": "context", "elements": [make_plain(outcome), make_plain(name_place(item))]},
     ]
     if link := find_interrupt_url(item):
-        button = {"type": "button", "text": _plain(gettext("Open request")), "url": link}
+        button = {"type": "button", "text": make_plain(gettext("Open request")), "url": link}
         blocks.append({"type": "actions", "elements": [button]})
     return _wrap(f"{title}: {outcome}", blocks)
 
 
 def _make_button(item: Interrupt, type_: str) -> dict[str, Any]:
     label = str(get_button_label(item, type_))
-    title = make_line(item.title)[:TITLE_LENGTH] or gettext("(erased)")
-    return {
+    button = {
         "type": "button",
         "action_id": f"{ACTION}{type_}",
-        "text": _plain(label),
-        "style": "danger" if type_ == REJECT else "primary",
-        "value": f"{item.pk}:{item.version}:{item.payload_digest}",
-        "confirm": {
-            "title": _plain(label[:100]),
-            "text": _plain(title),
-            "confirm": _plain(label[:30]),
-            "deny": _plain(gettext("Cancel")),
-        },
+        "text": make_plain(label),
+        "style": "primary",
+        "value": write_value(item),
     }
+    if type_ == REJECT:
+        # A modal asks for the reason.
+        return {**button, "text": make_plain(f"{label}…"), "style": "danger"}
+    confirm = {
+        "title": make_plain(label[:100]),
+        "text": make_plain(make_title(item)[:TITLE_LENGTH]),
+        "confirm": make_plain(label[:30]),
+        "deny": make_plain(gettext("Cancel")),
+    }
+    return {**button, "confirm": confirm}
 
 
 def _wrap(text: str, blocks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -154,7 +174,3 @@ def _headline(delivery: Delivery, item: Interrupt) -> str:
     if event in (EventName.INTERRUPT_OVERDUE, EventName.INTERRUPT_EXPIRED):
         return gettext("Overdue")
     return gettext("Review requested")
-
-
-def _plain(text: str) -> dict[str, Any]:
-    return {"type": "plain_text", "text": text, "emoji": False}

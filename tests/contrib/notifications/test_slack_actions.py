@@ -18,6 +18,8 @@ from hitl_django.contrib.notifications.slack_signature import sign
 from hitl_django.contrib.webhooks import delivery
 from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.engine.errors import InvalidInputError
+from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.models import Decision, Interrupt
 from hitl_django.permissions import ModelPermissionPolicy
 
@@ -90,11 +92,16 @@ def click(
 ) -> Any:
     payload = {
         "type": "block_actions",
+        "trigger_id": "13345224609.738474920",
         "user": {"id": "U1", "team_id": "T1"},
         "channel": {"id": CHANNEL},
         "actions": [{"action_id": f"hitl_{type_}", "value": value_of(item)}],
         **more,
     }
+    return post(payload, secret=secret, age=age)
+
+
+def post(payload: dict[str, Any], *, secret: str = SECRET, age: int = 0) -> Any:
     body = urlencode({"payload": json.dumps(payload)})
     stamp = str(int(time.time()) - age)
     headers = {
@@ -103,6 +110,53 @@ def click(
     }
     form = "application/x-www-form-urlencoded"
     return Client(enforce_csrf_checks=True).post(URL, body, content_type=form, headers=headers)
+
+
+def opened(slack: SlackServer) -> dict[str, Any]:
+    [call] = slack.of("views.open")
+    assert call["trigger_id"] == "13345224609.738474920"
+    view: dict[str, Any] = json.loads(call["view"])
+    return view
+
+
+def submit(
+    view: dict[str, Any],
+    reason: str | None = None,
+    chosen: str = "",
+    *,
+    pk: str = "V1",
+    **more: Any,
+) -> Any:
+    """Submit a modal with a reason, and with the suggested reason of this text."""
+    values: dict[str, Any] = {"reason": {"reason": {"type": "plain_text_input", "value": reason}}}
+    for block in view["blocks"]:
+        if block.get("block_id") == "usual_reason":
+            options = {one["text"]["text"]: one for one in block["element"]["options"]}
+            selected = {"selected_option": options.get(chosen)}
+            values["usual_reason"] = {"usual_reason": {"type": "static_select", **selected}}
+    names = ("callback_id", "private_metadata")
+    shown = {"id": pk, **{name: view[name] for name in names}, "state": {"values": values}}
+    user = {"id": "U1", "team_id": "T1"}
+    payload = {"type": "view_submission", "user": user, "view": shown}
+    return post(payload, **more)
+
+
+def errors_in(response: Any) -> dict[str, str]:
+    answer = response.json()
+    assert answer["response_action"] == "errors"
+    errors: dict[str, str] = answer["errors"]
+    return errors
+
+
+@pytest.fixture
+def suggest(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that sets the suggested reasons of all graphs."""
+
+    def set_reasons(*reasons: str) -> None:
+        policy = ReviewPolicy(reasons=reasons)
+        monkeypatch.setattr(registry, "get_review_policy", lambda name: policy)
+
+    return set_reasons
 
 
 def test_slack_app_message_has_buttons_and_no_payload_by_default(
@@ -115,7 +169,8 @@ def test_slack_app_message_has_buttons_and_no_payload_by_default(
     found = buttons(message)
     assert set(found) == {"hitl_approve", "hitl_reject", "open"}
     assert found["hitl_approve"]["value"] == value_of(item)
-    assert "confirm" in found["hitl_reject"]
+    assert "confirm" in found["hitl_approve"]
+    assert found["hitl_reject"]["text"]["text"] == "Reject…"
     assert "amount" not in message["blocks"]
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.SendingPolicy"}
     ask(group="Night")
@@ -142,6 +197,9 @@ def test_slack_click_decides_as_the_mapped_user_and_updates_all_messages(
     deliver(channel)
     deliver(other)
     assert click(item, type_).status_code == 200
+    if type_ == "reject":
+        assert not Decision.objects.exists()
+        assert submit(opened(slack)).content == b""
     decision = Decision.objects.get()
     assert (decision.type, decision.by, decision.via) == (type_, rita, "slack")
     deliver(channel)
@@ -268,6 +326,8 @@ def test_refused_slack_click_tells_the_user_the_reason(
         {"actions": [{"action_id": "hitl_approve", "value": "no-uuid:1:x"}]},
         {"actions": 5},
         {"user": None},
+        {"type": "view_submission"},
+        {"type": "view_submission", "view": {"callback_id": "hitl_reject"}},
     ],
 )
 def test_slack_click_with_malformed_payload_returns_400(ask: Ask, rita: Any, more: Any) -> None:
@@ -276,7 +336,9 @@ def test_slack_click_with_malformed_payload_returns_400(ask: Ask, rita: Any, mor
 
 def test_slack_click_on_open_and_other_interactions_are_acknowledged(ask: Ask) -> None:
     assert click(ask(), actions=[{"action_id": "x"}]).status_code == 200
-    assert click(ask(), type="view_submission").status_code == 200
+    other = {"type": "view_submission", "view": {"callback_id": "x"}}
+    assert post({**other, "user": {"id": "U1"}}).status_code == 200
+    assert post({"type": "view_closed"}).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -298,3 +360,164 @@ def test_slack_channel_id_requires_bot_token(db: None, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "SLACK_BOT_TOKEN": ""}
     with pytest.raises(InvalidInputError, match="SLACK_BOT_TOKEN"):
         make_channel()
+
+
+def test_slack_reject_opens_modal_with_title_and_optional_reason(
+    slack: SlackServer, ask: Ask, rita: Any
+) -> None:
+    click(ask(), "reject")
+    view = opened(slack)
+    assert (view["type"], view["title"]["text"], view["submit"]["text"]) == (
+        "modal",
+        "Reject",
+        "Reject",
+    )
+    title, reason = view["blocks"]
+    assert title["text"] == {"type": "plain_text", "text": "Refund 120 EUR?", "emoji": False}
+    assert reason["optional"]
+    assert reason["element"]["max_length"] == 3000
+
+
+def test_slack_modal_saves_the_typed_reason_with_the_rejection(
+    slack: SlackServer, ask: Ask, rita: Any
+) -> None:
+    click(ask(), "reject")
+    assert submit(opened(slack), "Please send a photo.").content == b""
+    decision = Decision.objects.get()
+    assert (decision.type, decision.reason) == ("reject", "Please send a photo.")
+    assert (decision.by, decision.via) == (rita, "slack")
+
+
+def test_slack_modal_saves_the_suggested_reason_before_the_typed_reason(
+    slack: SlackServer, ask: Ask, rita: Any, suggest: Callable[..., None]
+) -> None:
+    long = "The customer has received a voucher for the same order " * 3
+    suggest("Proof missing", long.strip())
+    click(ask(), "reject")
+    view = opened(slack)
+    options = [one["text"]["text"] for one in view["blocks"][1]["element"]["options"]]
+    assert options[0] == "Proof missing"
+    assert len(options[1]) <= 75
+    submit(view, "Which shoe?", options[1])
+    assert Decision.objects.get().reason == f"{long.strip()}\nWhich shoe?"
+
+
+def test_slack_modal_with_removed_suggestion_shows_an_error_and_decides_nothing(
+    slack: SlackServer, ask: Ask, rita: Any, suggest: Callable[..., None]
+) -> None:
+    suggest("Proof missing")
+    click(ask(), "reject")
+    view = opened(slack)
+    suggest("Too late")
+    errors = errors_in(submit(view, "", "Proof missing"))
+    assert "Select a valid choice" in errors["usual_reason"]
+    assert not Decision.objects.exists()
+
+
+def test_slack_modal_with_too_long_reason_shows_an_error_and_decides_nothing(
+    slack: SlackServer, ask: Ask, rita: Any
+) -> None:
+    click(ask(), "reject")
+    errors = errors_in(submit(opened(slack), "x" * 10_001))
+    assert "10000" in errors["reason"]
+    assert not Decision.objects.exists()
+
+
+@pytest.mark.parametrize("reason", ["a\0b", "\ud800"], ids=["nul", "surrogate"])
+def test_slack_modal_with_unstorable_reason_shows_an_error_or_stores_it_escaped(
+    slack: SlackServer, ask: Ask, rita: Any, reason: str
+) -> None:
+    click(ask(), "reject")
+    response = submit(opened(slack), reason)
+    assert response.status_code == 200
+    saved = Decision.objects.values_list("reason", flat=True).first()
+    assert saved or errors_in(response)["reason"]
+    assert reason != saved
+
+
+@pytest.mark.parametrize(
+    ("spend", "words"),
+    [
+        (lambda item, user: user.user_permissions.clear(), "permission"),
+        (lambda item, user: services.decide(item.pk, "approve"), "closed"),
+        (lambda item, user: Interrupt.objects.update(version=2), "changed"),
+    ],
+    ids=["permission", "decided", "changed"],
+)
+def test_slack_modal_after_conflict_shows_the_reason_and_updates_the_message(
+    slack: SlackServer, channel: SlackChannel, ask: Ask, rita: Any,
+    spend: Callable[[Interrupt, Any], Any], words: str,
+) -> None:  # fmt: skip
+    item = ask(group="Night")
+    deliver(channel)
+    click(item, "reject")
+    spend(item, rita)
+    decided = Decision.objects.count()
+    assert words in errors_in(submit(opened(slack), "No."))["reason"]
+    assert Decision.objects.count() == decided
+    deliver(channel)
+    assert slack.of("chat.update")
+
+
+def test_slack_modal_of_claimed_request_shows_an_error(
+    slack: SlackServer, ask: Ask, rita: Any, person: Callable[..., Any]
+) -> None:
+    item = ask(group="Night")
+    click(item, "reject")
+    services.claim(item.pk, by=person("ravi", "Night"))
+    assert "Someone else" in errors_in(submit(opened(slack)))["reason"]
+
+
+def test_slack_modal_submitted_again_changes_nothing_and_second_modal_shows_closed(
+    slack: SlackServer, ask: Ask, rita: Any
+) -> None:
+    click(ask(), "reject")
+    view = opened(slack)
+    for _ in range(2):
+        assert submit(view, "No.").content == b""
+    assert "closed" in errors_in(submit(view, "No!", pk="V2"))["reason"]
+    assert Decision.objects.get().reason == "No."
+
+
+def test_slack_modal_of_unverified_user_shows_an_error_and_decides_nothing(
+    slack: SlackServer, ask: Ask, rita: Any
+) -> None:
+    click(ask(), "reject")
+    slack.know("U1", "rita@shop.example", is_email_confirmed=False)
+    assert "no matching user" in errors_in(submit(opened(slack)))["reason"]
+    assert not Decision.objects.exists()
+
+
+def test_slack_modal_with_invalid_signature_is_rejected(
+    slack: SlackServer, ask: Ask, rita: Any
+) -> None:
+    click(ask(), "reject")
+    assert submit(opened(slack), secret="wrong").status_code == 403
+    assert not Decision.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("spend", "words"),
+    [
+        (lambda item, user: user.user_permissions.clear(), "permission"),
+        (lambda item, user: services.decide(item.pk, "approve"), "closed"),
+        (lambda item, user: Interrupt.objects.update(version=2), "changed"),
+    ],
+    ids=["permission", "decided", "changed"],
+)
+def test_refused_slack_reject_opens_no_modal_and_tells_the_user_the_reason(
+    slack: SlackServer, ask: Ask, rita: Any, spend: Callable[[Interrupt, Any], Any], words: str
+) -> None:
+    item = ask()
+    spend(item, rita)
+    assert click(item, "reject").status_code == 200
+    assert slack.of("views.open") == []
+    assert words in slack.of("chat.postEphemeral")[0]["text"]
+
+
+def test_slack_reject_tells_the_user_if_slack_opens_no_modal(
+    slack: SlackServer, ask: Ask, rita: Any
+) -> None:
+    slack.answers["views.open"] = {"ok": False, "error": "expired_trigger_id"}
+    assert click(ask(), "reject").status_code == 200
+    assert "could not be saved" in slack.of("chat.postEphemeral")[0]["text"]
