@@ -225,10 +225,12 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         own = {"title": title, "empty_text": self.empty_text}
         response = super().changelist_view(request, {**own, **(extra_context or {})})
         if isinstance(response, TemplateResponse) and (found := response.context_data):
+            found["navigation"] = build_navigation(request, found["available_apps"])
+            if "cl" not in found:
+                return response  # The page that confirms an action.
             for spec in found["cl"].filter_specs:
                 # Use this template instead of the theme's.
                 spec.template = self.filter_template
-            found["navigation"] = build_navigation(request, found["available_apps"])
             found.update(self.list_context(found["cl"]))
         return response
 
@@ -344,8 +346,15 @@ TONES = {
 def format_pill(state: str) -> str:
     """Return the HTML of the pill with a run's state, for pages in the frame."""
     known = Run.State(state)
-    css = f"hitl-pill {TONES.get(known, '')}".rstrip()
-    return format_html('<span class="{}">{}</span>', css, capfirst(known.label))
+    return format_status(known.label, TONES.get(known, ""))
+
+
+def format_status(label: Any, tone: str = "") -> str:
+    """Return the HTML of a pill with any status.
+
+    ``tone`` is the CSS class of the status's meaning, for example ``"is-bad"``.
+    """
+    return format_html('<span class="{}">{}</span>', f"hitl-pill {tone}".rstrip(), capfirst(label))
 
 
 def format_tick(value: Any, title: Any) -> str:

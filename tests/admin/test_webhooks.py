@@ -80,6 +80,71 @@ def test_webhook_change_and_delete_forms_of_the_admin_update_and_delete_the_webh
     assert not WebhookEndpoint.objects.exists()
 
 
+def test_webhook_list_action_deletes_selected_webhooks_after_confirmation(
+    integrator: Client,
+) -> None:
+    kept, gone = made(description="kept"), made(description="gone")
+    action = {"action": "delete_selected", "_selected_action": [str(gone.pk)]}
+    page = integrator.post(list_of("webhookendpoint"), action)
+    assert page.status_code == 200
+    assert "gone" in page.content.decode()
+    assert WebhookEndpoint.objects.count() == 2
+    assert integrator.post(list_of("webhookendpoint"), {**action, "post": "yes"}).status_code == 302
+    assert WebhookEndpoint.objects.get() == kept
+
+
+@pytest.mark.parametrize(
+    ("values", "pill"),
+    [
+        ({}, '<span class="hitl-pill is-ok">Active</span>'),
+        ({"failures": 2}, '<span class="hitl-pill is-warn">2 consecutive failures</span>'),
+        ({"is_active": False}, '<span class="hitl-pill">Inactive</span>'),
+        (
+            {"is_active": False, "stopped": "It <b>failed</b>."},
+            '<span class="hitl-pill is-bad">Stopped</span>',
+        ),
+    ],
+)
+def test_webhook_list_and_page_show_the_state_as_a_pill(
+    integrator: Client, values: dict[str, Any], pill: str
+) -> None:
+    hook = made()
+    WebhookEndpoint.objects.update(**values)
+    for url in (list_of("webhookendpoint"), page_of(hook, "webhookendpoint")):
+        page = integrator.get(url).content.decode()
+        assert pill in page
+        assert ("It &lt;b&gt;failed&lt;/b&gt;." in page) == ("stopped" in values)
+
+
+@pytest.mark.parametrize(
+    ("state", "pill"),
+    [
+        ("pending", '<span class="hitl-pill">Pending</span>'),
+        ("delivered", '<span class="hitl-pill is-ok">Delivered</span>'),
+        ("dead", '<span class="hitl-pill is-bad">Failed</span>'),
+    ],
+)
+def test_delivery_list_and_page_show_the_state_as_a_pill(
+    integrator: Client, state: str, pill: str
+) -> None:
+    message = webhook_services.send_test_event(made().pk)
+    Delivery.objects.update(state=state)
+    for url in (list_of("delivery"), page_of(message.id, "delivery")):
+        assert pill in integrator.get(url).content.decode()
+
+
+def test_webhook_page_with_view_permission_only_shows_values_without_a_form_field(
+    browse: Callable[[str], Client], person: Callable[[str], Any]
+) -> None:
+    looker = person("nobody")
+    looker.user_permissions.add(Permission.objects.get(codename="view_webhookendpoint"))
+    page = browse("nobody").get(page_of(made(description="CRM"), "webhookendpoint"))
+    text = page.content.decode()
+    assert URL in text
+    for control in ('name="url"', 'name="_save"', "/delete/", "/secret/"):
+        assert control not in text
+
+
 def test_webhook_secret_is_rotated_by_post_only_and_shown_once(integrator: Client) -> None:
     hook = made()
     url = reverse("admin:hitl_webhooks_webhookendpoint_secret", args=[hook.pk])

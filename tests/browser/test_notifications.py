@@ -139,7 +139,7 @@ def test_slack_channel_pages_have_no_axe_violations(
     assert faults(page) == []
     with leads_on(page):
         page.click("button[name=_save]")
-    page.wait_for_selector(".errornote")
+    page.wait_for_selector(".hitl-notice.is-bad")
     assert faults(page) == []
     page.fill("[name=address]", "https://1.1.1.1/services/T0/B0/x")
     page.fill("[name=description]", "#night")

@@ -15,7 +15,7 @@ from hitl_django.admin.base import (
     NOTHING,
     ReadOnlyAdmin,
     format_entry,
-    format_state,
+    format_pill,
     name_graph,
 )
 from hitl_django.admin.display.payload_display import MAX_TEXT, DisplayedValue
@@ -65,7 +65,7 @@ class ArchivedThreadAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("state"))
     def state_badge(self, row: ArchivedThread) -> str:
-        return format_state(row.state) if row.state else NOTHING
+        return format_pill(row.state) if row.state else NOTHING
 
     def show(self, request: HttpRequest, row: ArchivedThread) -> HttpResponse:
         return self.page(
@@ -73,7 +73,8 @@ class ArchivedThreadAdmin(ReadOnlyAdmin):
             row,
             "archived_thread.html",
             title=_("Archived thread %(id)s") % {"id": row.thread_id},
-            state=format_state(row.state) if row.state else "",
+            list_url=self.url("changelist", request),
+            pill=format_pill(row.state) if row.state else "",
             tables=_display_tables(request, row),
         )
 

@@ -158,7 +158,7 @@ class SlackChannelAdmin(EndpointAdmin):
     form = SlackChannelForm
     list_display = ("channel_name", "state", "created_at")
     empty_text = _("No Slack channels yet.")
-    add_form_template = change_form_template = "hitl_django/admin/slack.html"
+    fields = SlackChannelForm.field_order
 
     has_view_permission = EndpointAdmin.has_add_permission
 

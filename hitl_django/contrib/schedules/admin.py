@@ -12,7 +12,14 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from hitl_django.admin import add_pages
-from hitl_django.admin.base import NOTHING, ReadOnlyAdmin, format_entry, name_graph
+from hitl_django.admin.base import (
+    NOTHING,
+    ReadOnlyAdmin,
+    format_entry,
+    format_pill,
+    format_status,
+    name_graph,
+)
 from hitl_django.admin.display.payload_display import display_raw
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
@@ -45,10 +52,8 @@ class ScheduleAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("state"), ordering="is_active")
     def state(self, row: Schedule) -> Any:
-        words = _("active") if row.is_active else _("paused")
-        return format_html(
-            '{}<span class="hitl-sub">{}</span>', words, escape_hidden(row.last_error)
-        )
+        error = escape_hidden(row.last_error)
+        return format_html('{}<span class="hitl-sub">{}</span>', _format_state(row), error)
 
     @admin.display(description=_("next run"), ordering="next_at")
     def next_due(self, row: Schedule) -> Any:
@@ -74,6 +79,7 @@ class ScheduleAdmin(ReadOnlyAdmin):
 
     def show(self, request: HttpRequest, row: Schedule) -> HttpResponse:
         runs = select_visible(Run.objects.filter(pk__in=[row.last_run_id]), request.user)
+        last_run = runs.first()
         return self.page(
             request,
             row,
@@ -81,9 +87,16 @@ class ScheduleAdmin(ReadOnlyAdmin):
             title=str(row),
             graph=name_graph(row.graph),
             raw=display_raw(registry.mask_values(row.graph, row.input)),
-            last_run=runs.first(),
+            list_url=self.url("changelist", request),
+            pill=_format_state(row),
+            last_run=last_run,
+            last_run_pill="" if last_run is None else format_pill(last_run.state),
             runs_key=f"schedule:{row.pk}:",
         )
+
+
+def _format_state(row: Schedule) -> str:
+    return format_status(_("active"), "is-ok") if row.is_active else format_status(_("paused"))
 
 
 add_pages({Schedule: ScheduleAdmin})

@@ -23,10 +23,12 @@ from hitl_django.admin.base import (
     ReadOnlyAdmin,
     View,
     format_entry,
+    format_status,
     name_graph,
 )
 from hitl_django.admin.display.payload_display import display_raw
 from hitl_django.admin.display.subject_links import SubjectLink, format_subject, link_subjects
+from hitl_django.admin.navigation import build_navigation
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
@@ -35,6 +37,9 @@ from . import services
 from .event_labels import list_labels
 from .messages import WEBHOOK, list_events
 from .models import Delivery, WebhookEndpoint
+
+#: Meaning of the states of deliveries, which gives the pill of a state its colour.
+TONES = {Delivery.State.DELIVERED: "is-ok", Delivery.State.DEAD: "is-bad"}
 
 
 def _list_choices() -> list[tuple[str, Any]]:
@@ -49,7 +54,7 @@ class EndpointForm(forms.ModelForm):
         label=_("Graphs"),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text=_("Leave empty for all events."),
+        help_text=_("Leave empty for all graphs."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -100,6 +105,7 @@ class EndpointAdmin(ReadOnlyAdmin):
     """Admin of the endpoints of one channel, for users with the permission to manage webhooks."""
 
     actions = ("try_them",)
+    add_form_template = change_form_template = "hitl_django/admin/endpoint.html"
     # Endpoints can be edited, so the page is Django's own form.
     change_view = admin.ModelAdmin.change_view
 
@@ -112,18 +118,27 @@ class EndpointAdmin(ReadOnlyAdmin):
 
     has_change_permission = has_delete_permission = has_add_permission
 
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any
+    ) -> HttpResponse:
+        row = context.get("original")
+        title = context["title"] if row is None else escape_hidden(str(row))
+        context |= {
+            "list_url": self.url("changelist", request),
+            "navigation": build_navigation(request, context["available_apps"]),
+            "pill": "" if row is None else format_endpoint_state(row),
+            "subtitle": None,
+            "title": title,
+        }
+        return super().render_change_form(request, context, *args, **options)
+
     @admin.display(description=_("state"), ordering="is_active")
-    def state(self, row: WebhookEndpoint) -> Any:
+    def state(self, row: WebhookEndpoint) -> str:
+        pill = format_endpoint_state(row)
         if row.stopped and not row.is_active:
-            return escape_hidden(row.stopped)
-        if not row.is_active:
-            return _("inactive")
-        if row.failures:
-            count = ngettext(
-                "%(n)d consecutive failure", "%(n)d consecutive failures", row.failures
-            )
-            return count % {"n": row.failures}
-        return _("active")
+            reason = escape_hidden(row.stopped)
+            return format_html('{}<span class="hitl-sub">{}</span>', pill, reason)
+        return pill
 
     @admin.action(description=_("Send a test event"), permissions=["change"])
     def try_them(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
@@ -176,13 +191,6 @@ class WebhookEndpointAdmin(EndpointAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         services.delete_webhook(obj.pk, by=request.user)
-
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any
-    ) -> HttpResponse:
-        # After creating a webhook, the secret is shown, so there is only one save button.
-        context |= {"show_save_and_add_another": False, "show_save_and_continue": False}
-        return super().render_change_form(request, context, *args, **options)
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
@@ -249,9 +257,8 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("state"), ordering="state")
     def outcome(self, row: Delivery) -> str:
-        return format_html(
-            '{}<span class="hitl-sub">{}</span>', row.get_state_display(), escape_hidden(row.fault)
-        )
+        pill = format_delivery_state(row)
+        return format_html('{}<span class="hitl-sub">{}</span>', pill, escape_hidden(row.fault))
 
     @admin.action(description=_("Redeliver"), permissions=["send"])
     def send_again(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
@@ -270,9 +277,28 @@ class DeliveryAdmin(ReadOnlyAdmin):
             row,
             "delivery.html",
             title=title,
+            list_url=self.url("changelist", request),
+            pill=format_delivery_state(row),
             raw=display_raw(row.data),
             recipient=link_recipients(request, [row]).get(row.pk),
         )
+
+
+def format_endpoint_state(row: WebhookEndpoint) -> str:
+    """Return the HTML of the pill with an endpoint's state."""
+    if row.stopped and not row.is_active:
+        return format_status(_("stopped"), "is-bad")
+    if not row.is_active:
+        return format_status(_("inactive"))
+    if row.failures:
+        count = ngettext("%(n)d consecutive failure", "%(n)d consecutive failures", row.failures)
+        return format_status(count % {"n": row.failures}, "is-warn")
+    return format_status(_("active"), "is-ok")
+
+
+def format_delivery_state(row: Delivery) -> str:
+    """Return the HTML of the pill with a delivery's state."""
+    return format_status(row.get_state_display(), TONES.get(Delivery.State(row.state), ""))
 
 
 def link_recipients(request: HttpRequest, rows: Iterable[Delivery]) -> dict[UUID, SubjectLink]:

@@ -65,7 +65,7 @@ def test_notification_settings_form_with_invalid_choice_saves_no_preferences(
 ) -> None:
     client = log_in(person("rita"))
     page = client.post(PAGE, {**dict.fromkeys(TOPICS, "now"), "requested": "hourly"})
-    assert b"errornote" in page.content
+    assert b'class="hitl-notice is-bad" role="alert"' in page.content
     assert not NotificationPreferences.objects.exists()
 
 

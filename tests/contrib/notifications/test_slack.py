@@ -300,7 +300,7 @@ def test_slack_channel_is_created_tested_changed_and_deleted_in_the_admin(
     url, receiver = "/admin/hitl_notifications/slackchannel/", receive()
     refused = client.post(f"{url}add/", {"address": "http://10.0.0.1/x"})
     assert refused.status_code == 200
-    assert b"errornote" in refused.content
+    assert b'class="hitl-notice is-bad" role="alert"' in refused.content
     address = receiver.url + "/T000/B000/one"
     given = {"address": address, "description": "#night", "group": "Night", "is_active": "on"}
     assert client.post(f"{url}add/", given).status_code == 302

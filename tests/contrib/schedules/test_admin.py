@@ -63,6 +63,22 @@ def test_schedule_page_shows_last_error_and_links_to_its_runs(
     assert Run.objects.count() == 2
 
 
+@pytest.mark.parametrize(
+    ("is_active", "pill"),
+    [
+        (True, '<span class="hitl-pill is-ok">Active</span>'),
+        (False, '<span class="hitl-pill">Paused</span>'),
+    ],
+)
+def test_schedule_list_and_page_show_the_state_as_a_pill(
+    admin_client: Client, schedule: Schedule, is_active: bool, pill: str
+) -> None:
+    Schedule.objects.update(is_active=is_active)
+    page = reverse("admin:hitl_schedules_schedule_change", args=[schedule.pk])
+    for url in (reverse(LIST), page):
+        assert pill in text_of(admin_client.get(url))
+
+
 def test_schedule_pause_in_admin_without_manage_permission_leaves_schedule_active(
     client: Client, schedule: Schedule
 ) -> None:
