@@ -28,7 +28,7 @@ from hitl_django.contrib.insights import spot_check
 from hitl_django.contrib.insights.exports import export_decisions
 from hitl_django.contrib.insights.models import SpotCheck
 from hitl_django.contrib.links.services import create_review_link
-from hitl_django.contrib.notifications import mails
+from hitl_django.contrib.notifications import sent_payload
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.webhooks import services as webhook_services
@@ -47,6 +47,7 @@ from hitl_django.models import (
     RunEvent,
 )
 from hitl_django.models.events import KINDS
+from hitl_django.permissions import ModelPermissionPolicy
 
 from .addresses import ADDRESSES, address_of
 from .browsing import sheet_of
@@ -311,7 +312,7 @@ def test_api_responses_contain_no_secret_response(planted: dict[str, Any], root:
 
 @pytest.mark.promise("P22")
 def test_webhooks_events_exports_and_commands_contain_no_secret_response(
-    planted: dict[str, Any], admin_user: Any
+    planted: dict[str, Any], admin_user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for delivery in Delivery.objects.all():
         assert_hidden(json.dumps(delivery.data, default=str), f"webhook {delivery.event}")
@@ -319,7 +320,9 @@ def test_webhooks_events_exports_and_commands_contain_no_secret_response(
         assert_hidden(json.dumps(event.data), f"event {event.kind}")
     for entry in AuditEntry.objects.all():
         assert_hidden(json.dumps(entry.detail), f"audit entry {entry.verb}")
-    assert_hidden(mails.read_payload("email", planted["reviewitem"]), "a mail")
+    monkeypatch.setattr(ModelPermissionPolicy, "may_send_payload", lambda *args: True)
+    assert sent_payload.read_payload("email", planted["reviewitem"]).facts
+    assert_hidden(str(sent_payload.read_payload("email", planted["reviewitem"])), "a mail")
     today = localdate()
     exported = list(export_decisions(admin_user, services.Period(today, today)))
     assert exported

@@ -4,6 +4,7 @@ topics.py                   topics, and the event of each
 recipients.py               recipients of an event
 mail_channel.py             the email channel: one delivery per event, then one per person
 mails.py                    subject, text and headers of an email
+sent_payload.py             the payload as labelled texts, if the policy allows sending it
 digests.py                  the daily digest
 slack_channel.py            the Slack channel
 slack_messages.py           an interrupt as Slack blocks

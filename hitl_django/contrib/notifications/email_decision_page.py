@@ -20,24 +20,22 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from hitl_django.admin.display.refusal_messages import Notice
 from hitl_django.admin.request.decision_form import get_button_label
-from hitl_django.admin.request.request_view import display_interrupt, display_why
+from hitl_django.admin.request.request_view import display_why
 from hitl_django.audit import label_user
 from hitl_django.decision_types import DECISION_TYPES, REJECT
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import ClaimedError
 from hitl_django.forms import submission
-from hitl_django.graph_registry import registry
-from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
 from hitl_django.public_pages.notices import TOO_OFTEN, UNKNOWN, UNREADABLE
 from hitl_django.public_pages.rate import is_too_often
 from hitl_django.public_pages.redaction import redact_token
 from hitl_django.public_pages.responses import protect_response, render_page
-from hitl_django.run_events.redaction import redact_value
 
 from . import decision_links
 from .decision_links import DecisionLink, DecisionLinkState
-from .mails import PAYLOAD_LENGTH, find_interrupt_url, list_moments, name_place
+from .mails import find_interrupt_url, list_moments, name_place
+from .sent_payload import copy_redacted, display_redacted
 
 MESSAGE = "hitl_django/notifications/decision_message.html"
 #: Limit of HTTP requests for each link, and for each IP address for invalid links.
@@ -138,8 +136,8 @@ class EmailDecisionView(View):
             "url": find_interrupt_url(item),
         }
         if get_policy().may_send_payload("email", item):
-            item.payload = _redact(item)
-            context |= {"why": display_why(item, None), "values": display_interrupt(item, None)}
+            redacted = copy_redacted(item)
+            context |= {"why": display_why(redacted, None), "values": display_redacted(redacted)}
         template = "hitl_django/notifications/decision.html"
         return render_page(request, template, status=status, **context)
 
@@ -155,8 +153,3 @@ class EmailDecisionView(View):
     ) -> HttpResponse:
         url = "" if link.item is None else find_interrupt_url(link.item)
         return render_page(request, MESSAGE, status=status, message=message, url=url)
-
-
-def _redact(item: Interrupt) -> Any:
-    hidden = registry.get_redacted_keys(item.graph)
-    return redact_value(item.payload, PAYLOAD_LENGTH, hidden)[0]

@@ -6,7 +6,6 @@ allows it, because mailboxes are outside of the site's control.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,20 +28,19 @@ from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import escape_invisible, shorten
 from hitl_django.models import Interrupt, ReviewItem
 from hitl_django.page_urls import build_url, find_admin_page
-from hitl_django.permissions import get_policy
 from hitl_django.public_pages.brand import read_brand
-from hitl_django.run_events.redaction import redact_value
 
 from .decision_links import list_decision_urls
 from .digests import Digest
 from .models import NotificationPreferences
 from .preferences import DIGEST, make_stop_url
+from .sent_payload import Fact, SentPayload, read_payload
 from .topics import NotificationTopic, is_escalation
 
 SUBJECT_LENGTH = 200
 Entry = tuple[str, str, list[str]]
-#: Maximum number of characters of the payload in a notification.
-PAYLOAD_LENGTH = 8000
+#: Number of short facts in a row.
+COLUMNS = 3
 
 
 def build_mail(
@@ -56,20 +54,24 @@ def build_mail(
             if is_escalation(delivery, item)
             else _headline(topic, _name(delivery.data.get("by")))
         )
+        sent = read_payload("email", item)
         context: dict[str, Any] = {
             "headline": headline,
             "title": title,
             "place": name_place(item),
             "moments": list_moments(item),
             "link": find_interrupt_url(item),
-            "payload": read_payload("email", item),
+            "why": sent.why,
+            "rows": list_rows(sent),
         }
         # A mention asks for an opinion, not for a decision.
         urls = {} if topic == NotificationTopic.MENTIONED else list_decision_urls(item, user)
         context["buttons"] = [(type_, get_button_label(item, type_), urls[type_]) for type_ in urls]
         text = [f"{headline}:", title, "", context["place"], *list_moments(item)]
-        text += ["", context["payload"]] if context["payload"] else []
-        text += ["", *(f"{label}: {url}" for _type, label, url in context["buttons"])]
+        text += ["", sent.why] if sent.why else []
+        text += ["", *(fact.line for fact in sent.facts)] if sent.facts else []
+        links = [f"{label}: {url}" for _type, label, url in context["buttons"]]
+        text += ["", *links] if links else []
         text += ["", context["link"]]
         return _build(delivery, user, f"{headline}: {title}", "request", text, context, topic)
 
@@ -103,13 +105,11 @@ def find_interrupt_url(item: Interrupt) -> str:
     return _find_url(ReviewItem, "change", item.pk)
 
 
-def read_payload(channel: str, item: Interrupt) -> str:
-    """Return the payload as text, or "" if the policy doesn't allow sending it."""
-    if not get_policy().may_send_payload(channel, item):
-        return ""
-    hidden = registry.get_redacted_keys(item.graph)
-    value, _ = redact_value(item.payload, PAYLOAD_LENGTH, hidden)
-    return json.dumps(value, ensure_ascii=False, indent=2)
+def list_rows(sent: SentPayload) -> list[Sequence[Fact]]:
+    """Return the rows of the table of facts: first short facts, then one long fact per row."""
+    short = sent.short
+    rows: list[Sequence[Fact]] = [short[at : at + COLUMNS] for at in range(0, len(short), COLUMNS)]
+    return [*rows, *([fact] for fact in sent.long)]
 
 
 def name_place(item: Interrupt) -> str:
@@ -152,7 +152,7 @@ def _build(
         "\n".join([*text, "", "-- ", *foot, ""]),
         to=[getattr(user, user.get_email_field_name())],
     )
-    html = render_to_string(f"hitl_django/notifications/{name}.html", context)
+    html = render_to_string(f"hitl_django/notifications/mails/{name}.html", context)
     mail.attach_alternative(html, "text/html")
     mail.extra_headers = {
         "Message-ID": f"<{delivery.pk}@{_domain()}>",

@@ -22,8 +22,9 @@ from hitl_django.events import EventName
 from hitl_django.forms.local_time import format_with_zone
 from hitl_django.models import Interrupt
 
-from .mails import find_interrupt_url, make_line, name_place, read_payload
+from .mails import find_interrupt_url, make_line, name_place
 from .quick_decisions import list_quick_decisions
+from .sent_payload import Fact, SentPayload, read_payload
 from .topics import DUE_SOON, is_escalation
 
 #: Start of the ids of buttons that decide.
@@ -37,6 +38,8 @@ OUTCOMES: dict[str, Any] = {
 }
 #: Slack's limit for the length of a text in a block.
 TEXT_LENGTH = 2900
+#: Slack's limits for the number of fields in a block, and for the length of a field.
+FIELDS, FIELD_LENGTH = 10, 2000
 
 
 def build_body(delivery: Delivery, item: Interrupt) -> bytes:
@@ -102,8 +105,7 @@ def _build(delivery: Delivery, item: Interrupt, buttons: Sequence[str] = ()) -> 
         due = f"<!date^{seconds}^{{date_short_pretty}} {{time}}|{moment}>"
         words = gettext("Due: %(when)s") % {"when": due}
         blocks[-1]["elements"].append({"type": "mrkdwn", "text": words})
-    if payload := read_payload("slack", item):
-        blocks.append({"type": "section", "text": make_plain(payload[:TEXT_LENGTH])})
+    blocks += _list_payload_blocks(read_payload("slack", item))
     elements = [_make_button(item, type_) for type_ in buttons]
     if link:
         elements.append(
@@ -112,6 +114,25 @@ def _build(delivery: Delivery, item: Interrupt, buttons: Sequence[str] = ()) -> 
     if elements:
         blocks.append({"type": "actions", "elements": elements})
     return _wrap(f"{headline}: {title}", blocks)
+
+
+def _list_payload_blocks(sent: SentPayload) -> list[dict[str, Any]]:
+    """Return the reason, then up to ten short facts in two columns, then the other facts."""
+    blocks: list[dict[str, Any]] = []
+    if sent.why:
+        blocks.append({"type": "section", "text": make_plain(sent.why[:TEXT_LENGTH])})
+    short = sent.short[:FIELDS]
+    if short:
+        blocks.append({"type": "section", "fields": [make_plain(_stack(fact)) for fact in short]})
+    lines = [fact.line for fact in (*sent.short[FIELDS:], *sent.long)]
+    if lines:
+        text = "\n".join(lines)[:TEXT_LENGTH]
+        blocks.append({"type": "section", "text": make_plain(text)})
+    return blocks
+
+
+def _stack(fact: Fact) -> str:
+    return "\n".join(part for part in (fact.label, fact.text or "–") if part)[:FIELD_LENGTH]
 
 
 def _build_outcome(item: Interrupt) -> dict[str, Any]:

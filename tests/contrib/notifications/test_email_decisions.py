@@ -220,3 +220,17 @@ def test_email_decision_page_limits_requests_and_logs_no_token(
     assert response["Referrer-Policy"] == "no-referrer"
     assert "no-store" in response["Cache-Control"]
     assert path.rstrip("/").rpartition("/")[2] not in caplog.text
+
+
+def test_email_decision_page_of_large_tool_call_shows_its_payload(
+    rita: Any, ask: Ask, visitor: Client, settings: Any
+) -> None:
+    call = {"name": "pay", "args": {"order": "A-7", "notes": ["word " * 50] * 50}}
+    config = {"action_name": "pay", "allowed_decisions": ["approve", "reject"]}
+    payload = {"action_requests": [call], "review_configs": [config]}
+    item = ask(group="Night")
+    Interrupt.objects.filter(pk=item.pk).update(payload=payload, dialect="hitl_request")
+    settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.SendingPolicy"}
+    response = visitor.get(path_of(Interrupt.objects.get(), rita))
+    assert response.status_code == 200
+    assert "A-7" in response.content.decode()

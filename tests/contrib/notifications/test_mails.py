@@ -21,6 +21,8 @@ from hitl_django.contrib.notifications.preferences import save_preferences
 from hitl_django.contrib.webhooks import messages, outbox
 from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
+from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.models import Interrupt
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.worker.sweeper import sweep
@@ -129,6 +131,11 @@ def test_request_email_contains_the_graph_title(
     assert all("Essay ▸ ask" in body for body in bodies)
 
 
+def bodies(mail: Any) -> tuple[str, str]:
+    text, html = (mail.get_body((kind,)).get_content() for kind in ("plain", "html"))
+    return text.replace("\r\n", "\n"), html
+
+
 class Open(ModelPermissionPolicy):
     """A policy that allows the payload in email."""
 
@@ -143,7 +150,67 @@ def test_request_email_contains_the_payload_if_policy_allows(
     ask(group="Night")
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.Open"}
     send()
-    assert '"amount": 120' in mails.next().get_body(("plain",)).get_content()
+    mail = mails.next()
+    text, html = bodies(mail)
+    assert "\nAmount: 120\n" in text
+    assert re.search(r"<td[^>]*><span[^>]*>Amount</span><strong[^>]*>120</strong></td>", html)
+
+
+LETTER = "Dear Dana,\n\nyour parcel left our warehouse two days late."
+FACTS = {
+    "title": "Refund 120 EUR?",
+    "customer": "Dana <b>K.</b>",
+    "letter": LETTER,
+    "lines": [{"sku": "A-1", "count": 2}, {"sku": "B-7", "count": 1}],
+    "tags": ["new", "abroad"],
+    "address": {"city": "Graz", "password": "s3cret"},
+    "cents": 12000,
+    "note": "",
+}
+
+
+def test_request_email_shows_facts_of_policy_first_in_text_and_html(
+    mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    policy = ReviewPolicy(
+        facts=["cents", "/address/city", "why", "/lines/0/sku", "absent"],
+        display={"cents": "money EUR"},
+    )
+    monkeypatch.setattr(registry, "get_review_policy", lambda name: policy)
+    person("rita", "Night")
+    item = ask(group="Night")
+    Interrupt.objects.filter(pk=item.pk).update(payload=FACTS, why="She called twice.")
+    settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.Open"}
+    send()
+    mail = mails.next()
+    text, html = bodies(mail)
+    assert text.index("She called twice.") < text.index("Cents: ")
+    assert "Cents: 120.00\N{NO-BREAK SPACE}EUR\n" in text
+    assert text.index("Cents: ") < text.index("City: Graz") < text.index("Customer: ")
+    assert f"Letter:\n{LETTER}\n" in text
+    assert "Sku | Count\nA-1 | 2\nB-7 | 1" in text
+    assert "Tags: new, abroad" in text
+    assert "Title:" not in text
+    for part in (text, html):
+        assert "s3cret" not in part
+        assert part.count("Graz") == 1
+    assert "Dana &lt;b&gt;K.&lt;/b&gt;" in html
+    assert html.index(">Customer<") < html.index(">Letter<"), "long texts have their own rows"
+
+
+def test_request_email_with_shortened_tool_call_contains_its_payload(
+    mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any
+) -> None:
+    person("rita", "Night")
+    call = {"name": "pay", "args": {"order": "A-7", "notes": ["word " * 50] * 50}}
+    config = {"action_name": "pay", "allowed_decisions": ["approve", "reject"]}
+    payload = {"action_requests": [call], "review_configs": [config]}
+    item = ask(group="Night")
+    Interrupt.objects.filter(pk=item.pk).update(payload=payload, dialect="hitl_request")
+    settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.Open"}
+    send()
+    assert "A-7" in mails.next().get_body(("plain",)).get_content()
 
 
 HOSTILE = "Pay\r\nBcc: all@shop.example\r\n\r\n<b onclick=x>now</b> \u202egnp"

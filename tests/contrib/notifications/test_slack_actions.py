@@ -171,11 +171,31 @@ def test_slack_app_message_has_buttons_and_no_payload_by_default(
     assert found["hitl_approve"]["value"] == value_of(item)
     assert "confirm" in found["hitl_approve"]
     assert found["hitl_reject"]["text"]["text"] == "Reject…"
-    assert "amount" not in message["blocks"]
+    assert "amount" not in message["blocks"].lower()
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.SendingPolicy"}
     ask(group="Night")
     deliver(channel)
-    assert "amount" in slack.of("chat.postMessage")[-1]["blocks"]
+    blocks = json.loads(slack.of("chat.postMessage")[-1]["blocks"])
+    [fields] = [block["fields"] for block in blocks if "fields" in block]
+    assert fields == [{"type": "plain_text", "text": "Amount\n120", "emoji": False}]
+
+
+def test_slack_message_with_large_payload_is_within_the_limits_of_slack(
+    slack: SlackServer, channel: SlackChannel, ask: Ask, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.SendingPolicy"}
+    payload = {f"key {at}": at for at in range(30)} | {"text": "word " * 2000, "empty": ""}
+    item = ask(group="Night")
+    Interrupt.objects.filter(pk=item.pk).update(payload=payload)
+    deliver(channel)
+    blocks = json.loads(slack.of("chat.postMessage")[-1]["blocks"])
+    [fields] = [block["fields"] for block in blocks if "fields" in block]
+    assert len(fields) == 10
+    texts = [
+        block["text"]["text"] for block in blocks if block["type"] == "section" and "text" in block
+    ]
+    assert all(0 < len(text) <= 3000 for text in texts)
+    assert any("Key 29: 29" in text for text in texts)
 
 
 def test_slack_message_of_request_with_required_claim_has_only_open(
