@@ -57,7 +57,7 @@ def _filter(
 def _after(
     rows: QuerySet[models.Checkpoint, Any], last: CheckpointRow
 ) -> QuerySet[models.Checkpoint, Any]:
-    """Return the rows that follow the row ``last`` in the listing order.
+    """Return the rows that follow the row ``last`` in the order of the list.
 
     Copies of a thread have the same checkpoint ids, so the id alone doesn't identify a row.
     """

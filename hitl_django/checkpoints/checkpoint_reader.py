@@ -21,7 +21,7 @@ from .write_cache import CachedNamespace
 def decode_checkpoint(
     rows: Sequence[CheckpointRow], using: str, cached: CachedNamespace, *, has_newest: bool
 ) -> CheckpointTuple | None:
-    """Decode a checkpoint that was read with the writes based on it; return None without rows."""
+    """Decode a checkpoint that was read together with its writes. Return None without rows."""
     one = [row for row in rows if row.task_id is None]
     written = [
         WriteRow(
@@ -45,7 +45,7 @@ def decode_checkpoints(
 ) -> Iterator[CheckpointTuple]:
     """Decode the rows whose metadata contains ``wanted``, with few queries per namespace.
 
-    ``cached`` receives the values that later commits can continue. ``has_newest`` is true if the
+    ``cached`` receives values to which later commits can add entries. ``has_newest`` is true if the
     newest checkpoint of each namespace is among the rows. ``written`` are the writes based on the
     checkpoints of the rows, if the writes have been read.
     """
@@ -96,7 +96,7 @@ def read_newest(using: str, threads: Sequence[int]) -> dict[str, CheckpointTuple
 def _filter_undamaged(
     opened: Mapping[int, _Decoded], step: Callable[[_Decoded], None]
 ) -> dict[int, _Decoded]:
-    """Call ``step`` for each checkpoint, and return the checkpoints that are not damaged."""
+    """Call ``step`` for each checkpoint. Return the checkpoints for which it found no damage."""
     undamaged = {}
     for thread, one in opened.items():
         with suppress(PayloadError):
@@ -127,7 +127,7 @@ def _add_stored(one: _Decoded, rows: value_deltas.Rows) -> None:
 def _read_of_threads(
     using: str, wanted: Mapping[int, Sequence[version_deltas.RowKey]]
 ) -> dict[int, value_deltas.Rows]:
-    """Read the wanted channel versions of the threads' root graphs, by thread."""
+    """Read the channel versions in ``wanted`` of the threads' root graphs, by thread."""
     found: dict[int, dict[version_deltas.RowKey, value_deltas.Stored]] = {}
     for thread, row in queries.read_blobs_of_threads(using, wanted):
         with suppress(PayloadError):  # A missing row is detected later.
@@ -136,7 +136,7 @@ def _read_of_threads(
 
 
 def _add_parts(using: str, stored: dict[int, value_deltas.Rows]) -> None:
-    """Add the rows of the parts of values that are stored as deltas."""
+    """Read the parts of values that are stored as deltas, and add their rows to ``stored``."""
     grown = {}
     for thread, rows in stored.items():
         deltas = {key: value_deltas.read_delta(data) for key, (data, _) in rows.items()}
@@ -157,7 +157,7 @@ def _add_parts(using: str, stored: dict[int, value_deltas.Rows]) -> None:
 
 
 class _Decoded:
-    """A checkpoint with decoded metadata, while its other data is collected."""
+    """A checkpoint whose metadata is decoded. The other data is added in later steps."""
 
     __slots__ = (
         "apart", "checkpoint_id", "ended", "head", "is_whole", "led_here", "metadata", "ns",
@@ -183,12 +183,12 @@ class _Decoded:
         self.writes: list[PendingWrite] = []
 
     def decode(self) -> None:
-        """Decode the record and the inline values, which aren't needed to filter by metadata."""
+        """Decode the remaining columns, which are not needed to filter checkpoints by metadata."""
         self.record = codec.decode(self.payloads.data)
         self.values, self.is_whole = inline_values.unpack(self.payloads.scalars)
 
     def list_apart(self) -> Sequence[version_deltas.RowKey]:
-        """Return the channel and version of each value that may have a separate row."""
+        """Return the channel and version of each value that has a separate row."""
         if self.is_whole:
             return ()
         versions = self.head["channel_versions"].items()
@@ -219,7 +219,7 @@ class _Decoded:
 
 
 def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespace | None) -> None:
-    """Restore the channel versions of checkpoints in one namespace from their bases."""
+    """Restore the channel versions of one namespace's checkpoints from their shared bases."""
     named = {key for one in group if (key := version_deltas.base_key(one.record)) is not None}
     bases = read_bases(using, group[0].thread, group[0].ns, named)
     for one in group:
@@ -233,7 +233,7 @@ def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespac
 def read_bases(
     using: str, thread: int, ns: str, named: set[version_deltas.RowKey]
 ) -> dict[version_deltas.RowKey, version_deltas.VersionBase]:
-    """Read the bases with the given keys; make no query if no keys are given."""
+    """Read the version bases with the given keys. Make no query if no keys are given."""
     rows = _read_named(using, thread, ns, named) if named else {}
     return {key: version_deltas.decode_base(key, *row) for key, row in rows.items()}
 
@@ -250,7 +250,7 @@ def _fill_values(group: Sequence[_Decoded], using: str, cached: CachedNamespace 
 
 
 def _read_values(one: _Decoded, using: str, wanted: set[tuple[str, int]]) -> value_deltas.Rows:
-    """Read the wanted channel versions, with the parts of values that are stored as deltas."""
+    """Read the channel versions in ``wanted``, with all parts of values stored as deltas."""
     rows = _read_named(using, one.thread, one.ns, wanted)
     deltas = {key: value_deltas.read_delta(data) for key, (data, _) in rows.items()}
     parts = {key: part for key, part in deltas.items() if part is not None}

@@ -34,7 +34,10 @@ def pack_channel(channel: str, value: Any, shared: SharedValues | None = None) -
 
 
 def pack_writes(writes: Sequence[tuple[str, Any]], shared: SharedValues | None = None) -> bytes:
-    """Return the encoded bytes of (channel, value) pairs; an error names the channel."""
+    """Return encoded (channel, value) pairs.
+
+    If a value can't be encoded, the error names its channel.
+    """
     pairs = [[channel, value] for channel, value in writes]
     try:
         return codec.encode(pairs) if shared is None else b"".join(shared.encode_writes(pairs))
@@ -45,7 +48,7 @@ def pack_writes(writes: Sequence[tuple[str, Any]], shared: SharedValues | None =
 
 
 def verify(data: Any, stored: str, what: str) -> bytes:
-    """Return the decrypted bytes of a row.
+    """Decrypt the bytes of a row, verify their digest, and return the bytes.
 
     Raises:
         CorruptPayloadError: the digest ``stored`` doesn't match.
@@ -66,12 +69,12 @@ def unpack(data: Any, stored: str, what: str) -> Any:
 
 
 def pack_text(value: Any) -> str:
-    """Return the encoded bytes of a value as base64, for a text column."""
+    """Return the encoded bytes of a value in base64, for storage in a text column."""
     return base64.b64encode(codec.encode(value)).decode()
 
 
 def unpack_text(text: str, stored: str, what: str) -> Any:
-    """Return the value encoded by ``pack_text``; ``stored`` is its digest.
+    """Return the value encoded by ``pack_text``. ``stored`` is the digest of its bytes.
 
     Raises:
         CorruptPayloadError: the text is damaged.

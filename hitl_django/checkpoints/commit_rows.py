@@ -33,10 +33,10 @@ Row = tuple[Any, ...]  # The column values of a row, without the thread.
 
 
 class CommitRows:
-    """The rows of one commit based on a checkpoint; at most four statements write them.
+    """The rows of one commit, which are written with at most four statements.
 
     Values are encoded when they are added. A value that can't be stored is therefore rejected
-    before a transaction locks the thread, and slow encoding doesn't extend the lock.
+    before a transaction locks the thread, and the lock isn't extended by slow encoding.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class CommitRows:
 
         With ``answers_stand``, the task's resume values don't replace stored resume values. A
         worker repeats the resume values with which its task started, while a reviewer may have
-        added another one. Resume values that only the run sets are always replaced. With
+        added another one. Resume values that only the run itself provides are always replaced. With
         ``ends_step``, the writes are stored in the row of the next checkpoint.
         """
         for slot, writes in _group_by_slot(task.writes).items():
@@ -107,8 +107,8 @@ class CommitRows:
     ) -> None:
         """Add a checkpoint as the child of the addressed checkpoint, with new channel values.
 
-        ``added`` contains the added entries of lists and dicts that have only grown. It is None
-        outside of a run. ``is_last`` is true for the last commit of the run.
+        ``added`` contains the entries added to lists and dicts of which no other entry changed. It
+        is None outside of a run. ``is_last`` is true for the last commit of the run.
         """
         self._is_last = is_last
         head: dict[str, Any] = dict(checkpoint)
@@ -150,7 +150,7 @@ class CommitRows:
         )
 
     def _pack_ended_tasks(self) -> bytes:
-        """Pack the writes that led to the checkpoint; large writes are added as separate rows."""
+        """Encode the writes that led to the checkpoint. Large writes are added as separate rows."""
         if sum(len(task.data) for task in self._ended) > inline_writes.MAX_BYTES:
             self._kept += [self._write(inline_writes.UNIT, *ended) for ended in self._ended]
             return b""
@@ -159,7 +159,7 @@ class CommitRows:
     def _add_scalar_rows(
         self, head: version_deltas.Head, values: dict[str, Any], new_versions: dict[str, Version]
     ) -> None:
-        """Add separate rows for the scalars that the parent may store in its own row."""
+        """Add separate rows for small values that the parent may store in its own row."""
         self.without_inline = head["id"]
         parent = self.ref.checkpoint_id
         if self.cached is not None and parent is not None and self.cached.without_inline == parent:
@@ -178,7 +178,7 @@ class CommitRows:
         return codec.encode_record(record)
 
     def add_grown(self, channel: str, grown: AppendedValue) -> None:
-        """Add the final value of a channel, unless it equals the value restored from its deltas."""
+        """Add a channel's final value, unless it equals the value restored from deltas."""
         tip = None if self.cached is None else self.cached.tips.get(channel)
         if tip is None or tip.version != grown.version or not _equals_stored(grown.value, tip):
             data = pack_channel(channel, grown.value)
@@ -219,7 +219,7 @@ class CommitRows:
     ) -> Row | None:
         """Return the row with the added entries, or None if the whole value must be compared.
 
-        At the last commit of a run, the result is compared with the whole value.
+        In the last commit of a run, the extended value is also compared with the whole value.
         """
         if tip.open is None or tip.version != added.version or self._shared is None:
             return None
@@ -253,7 +253,7 @@ class CommitRows:
 
 
 def _equals_stored(value: Any, tip: value_deltas.ValueTip) -> bool:
-    """Return whether a value equals the value restored from its deltas."""
+    """Return whether a value equals the value restored from the stored deltas."""
     try:
         return tip.matches(codec.encode_entries(value, tip.size))
     except PayloadError:

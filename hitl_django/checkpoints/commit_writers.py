@@ -1,4 +1,4 @@
-"""Writers for the rows of commits: with a fence, in a batch, or directly."""
+"""Classes that write the rows of commits: with a worker's lease, in a batch, or directly."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ MAX_THREADS = 1000  # The maximum number of cached thread keys.
 
 
 class Fence(Protocol):
-    """A fence binds a worker's commits to its lease, and adds the outcome to the last commit."""
+    """The interface of a fence, which binds a worker's commits to its lease on the thread."""
 
     def guard(self, batch: WriteBatch, outcome: Outcome | None) -> None:
-        """Require that the lease isn't lost; with an outcome, release the lease."""
+        """Make the batch fail if the lease is lost. With an outcome, also release the lease."""
 
     def flag_changed(self, batch: WriteBatch, interrupts: Sequence[str]) -> None:
-        """Mark the interrupts that changed after their decision."""
+        """Mark interrupts that are different from the ones already decided."""
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
-        """Add the run's outcome and interrupts; ``step`` is the step of the new checkpoint."""
+        """Add the run's outcome and interrupts. ``step`` is the step of the new checkpoint."""
 
 
 class CommitWriter(ABC):
-    """A writer for the rows of a thread's commits."""
+    """Base class of writers, which write the rows of a thread's commits."""
 
     #: ``keeps_answers``: stored resume values are kept. ``is_new_thread``: the thread has no stored
     #: data.
@@ -51,11 +51,11 @@ class CommitWriter(ABC):
         self._using = using
 
     def may_defer(self, lease: LocalThreadLease | None) -> bool:
-        """Return whether a commit may be written over another connection during the run."""
+        """Return whether another connection may write a commit while the run continues."""
         return False
 
     def may_continue(self) -> bool:
-        """Return whether later commits may continue values that are read or written now."""
+        """Return whether later commits may add entries to values that are read or written now."""
         return not connections[self._using].in_atomic_block
 
     @abstractmethod
@@ -83,7 +83,7 @@ class _BoundWriter(CommitWriter):
 
 
 class FencedWriter(_BoundWriter):
-    """A writer for the commits of a worker's run, in separate transactions with its fence."""
+    """A writer for the commits of a worker's run. Each commit is a transaction with the fence."""
 
     keeps_answers = True
 
@@ -193,7 +193,7 @@ def _add_rows(rows: Sequence[CommitRows], pk: int, batch: WriteBatch) -> None:
 
 
 def _find_outcome(rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Outcome | None:
-    """Return the outcome of the run, or None for a subgraph's commits."""
+    """Return the outcome of the run, or None if the commits belong to a subgraph."""
     return None if rows[0].ref.ns else commits[-1].outcome
 
 

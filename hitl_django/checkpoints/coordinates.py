@@ -9,7 +9,7 @@ from hitl_django.engine.types import RunnableConfig
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRef:
-    """A checkpoint addressed by a config; without an id, the newest of the namespace."""
+    """The address of a checkpoint. Without an id, it is the newest checkpoint of the namespace."""
 
     thread_id: str
     ns: str = ""

@@ -103,7 +103,7 @@ class DjangoSaver(BaseCheckpointSaver):
     def together(
         self, act: Callable[[], Any], commit_of: Callable[[Any], Commit]
     ) -> tuple[Any, BaseException | None]:
-        """Call ``act`` and commit its result in one transaction.
+        """Call ``act`` and store the commit made from its result, in one transaction.
 
         Return the result and None. If ``act`` raises an error, nothing is written, and None and the
         error are returned. After a database conflict, ``act`` is called again.
@@ -125,7 +125,7 @@ class DjangoSaver(BaseCheckpointSaver):
     # Writing.
 
     def lease_thread(self, thread_id: str, stream: Stream) -> DirectCallLease | None:
-        """Take the lease for a run; return None if its worker or service already has the lease."""
+        """Take the thread's lease for a run. Return None if its worker or service has the lease."""
         if self.thread is not None and self.thread.thread_id == thread_id:
             return None
         return take_thread(self.using, thread_id, stream)
@@ -152,7 +152,7 @@ class DjangoSaver(BaseCheckpointSaver):
         self._cache_rows(rows)
 
     def begin_commit(self, commit: Commit) -> Future[None] | None:
-        """Start to store a commit over another connection, on an OS thread.
+        """Start to store a commit over another connection, on another OS thread.
 
         Return None on SQLite, which has only one writer. Also return None if this OS thread has
         uncommitted changes, which other connections don't see.
@@ -236,10 +236,10 @@ class DjangoSaver(BaseCheckpointSaver):
         """Add a resume value to the interrupt's task, which receives the value when it runs again.
 
         The rows are added to the caller's ``batch``. Concurrent resume values of one task must not
-        overwrite each other. The caller has therefore locked the thread. Alternatively, the caller
-        has read the existing values with the interrupt (``so_far``, from
-        ``queries.answer_columns``), and the rows are written only if the values have not changed
-        since.
+        overwrite each other. The caller therefore locks the thread, or reads the existing values
+        with the interrupt and passes them as ``so_far`` (the columns of
+        ``queries.answer_columns``). With ``so_far``, the rows are written only if the values have
+        not changed since they were read.
         """
         assert self.thread is not None
         ref = CheckpointRef(self.thread.thread_id, interrupt.checkpoint_ns, interrupt.checkpoint_id)
@@ -255,10 +255,10 @@ class DjangoSaver(BaseCheckpointSaver):
         self._write_controls(ref, task, batch)
 
     def drop_answer(self, interrupt: models.Interrupt) -> Any:
-        """Remove a resume value that its task has rejected, and the resume values after it.
+        """Remove a resume value that its task has rejected, and all later resume values.
 
-        Return the removed value, or None. The changes are part of the caller's transaction, which
-        must have locked the thread.
+        Return the removed value, or None if the task has no such value. The changes are part of the
+        caller's transaction, which must have locked the thread.
         """
         assert self.thread is not None
         ref = CheckpointRef(self.thread.thread_id, interrupt.checkpoint_ns, interrupt.checkpoint_id)
@@ -277,7 +277,7 @@ class DjangoSaver(BaseCheckpointSaver):
         return dropped
 
     def withdraw_answer(self, interrupt: models.Interrupt) -> None:
-        """Remove a resume value that its task has not received yet; other resume values remain.
+        """Remove a resume value that its task has not received yet, but no other resume value.
 
         The changes are part of the caller's transaction, which must have locked the thread.
         """
@@ -344,10 +344,11 @@ class DjangoSaver(BaseCheckpointSaver):
         self._cache.clear()
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
-        """Delete history of threads: all but the latest checkpoints, or everything with "delete".
+        """Delete the history of threads, except the newest checkpoints.
 
-        Each thread is pruned in one transaction that locks the thread. A checkpoint remains if
-        values of the newest checkpoint's LangGraph DeltaChannels depend on it.
+        With the strategy "delete", all checkpoints are deleted. Each thread is pruned in one
+        transaction that locks the thread. Older checkpoints remain if the newest checkpoint's
+        LangGraph DeltaChannels depend on their values.
 
         Raises:
             RunStateError: a thread has an active run and the strategy is "delete".
@@ -410,7 +411,7 @@ class DjangoSaver(BaseCheckpointSaver):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Yield checkpoints, newest first, with one query per page."""
+        """Yield checkpoints, newest first. Each page of rows needs one query."""
         left, last = limit, None
         while left is None or left > 0:
             size = PAGE_SIZE if filter or left is None else min(PAGE_SIZE, left)
@@ -475,7 +476,7 @@ class DjangoSaver(BaseCheckpointSaver):
 
 
 class _ActError(BaseException):
-    """A wrapper for an error of a node's code, to distinguish it from errors of the saver."""
+    """A wrapper for an error raised by a node's code, which tells it apart from saver errors."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error

@@ -3,8 +3,8 @@
 The values of channels and the writes of tasks are encrypted. Data for finding and linking rows is
 not encrypted: ids, names of channels and nodes, versions, metadata, and the head of a list's delta.
 An encrypted row contains 0xC1 and "E" after the unencrypted head. No msgpack value begins with
-0xC1. The stored digest is the digest of the encrypted bytes. The digest of the value is encrypted
-together with the value, because it would allow guessing the value.
+0xC1. The stored digest is the digest of the encrypted bytes. The digest of the original value would
+help to guess the value, so it is encrypted together with the value.
 """
 
 from __future__ import annotations
@@ -23,22 +23,25 @@ def is_encrypted(data: bytes) -> bool:
 
 
 def is_under_first_key(data: bytes, ring: KeyRing) -> bool:
-    """Return whether the first key encrypted the bytes; the first few bytes are sufficient."""
+    """Return whether the first key encrypted the bytes. A prefix of the bytes is sufficient."""
     return ring.is_first_key(data[len(_MARK) :])
 
 
 def encrypt_column(data: bytes, ring: KeyRing) -> bytes:
-    """Return the stored form of a column's bytes; empty bytes are not encrypted."""
+    """Return the encrypted bytes of a column. Empty bytes are not encrypted."""
     return _MARK + ring.encrypt_bytes(data) if data else data
 
 
 def decrypt_column(data: bytes) -> bytes:
-    """Return the decrypted bytes of a column; unencrypted bytes are returned unchanged."""
+    """Return the decrypted bytes of a column. Unencrypted bytes are returned unchanged."""
     return _decrypt(data, b"") if is_encrypted(data) else data
 
 
 def encrypt_row(data: bytes, its_digest: str, head: int, ring: KeyRing) -> tuple[bytes, str]:
-    """Return the stored bytes and digest of a row; the first ``head`` bytes are not encrypted."""
+    """Encrypt a row, except its first ``head`` bytes.
+
+    Return the bytes to store and their digest.
+    """
     clear = data[:head]
     encrypted = clear + _MARK + ring.encrypt_bytes(bytes.fromhex(its_digest) + data[head:], clear)
     return encrypted, digest(encrypted)

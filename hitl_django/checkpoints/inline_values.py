@@ -1,9 +1,10 @@
-"""Channel values that are small enough to be stored in every checkpoint's row.
+"""Channel values that are stored in the row of each checkpoint because they are small.
 
 For a counter, a flag, a name or the marker of an edge, a separate row with its index entries would
 be many times larger than the value. If a state has at most ``MAX_SCALARS`` small values, each
-checkpoint contains all of them, so each super-step stores a limited amount of data. If a state has
-more small values, they have rows by version like other values, and only changes are stored.
+checkpoint's row contains all of them. Each super-step therefore stores a limited amount of data. If
+a state has more small values, they have separate rows by version like larger values, and only
+changes are stored.
 
 A short input is also stored in the checkpoint's row. The input isn't repeated in later rows,
 because the first super-step consumes it.
@@ -29,7 +30,6 @@ _NUMBERS = frozenset({type(None), bool, float})
 
 
 def is_scalar(value: Any) -> bool:
-    """Return whether a value is a number, a short text or None."""
     cls = type(value)
     if cls is int:
         return -(1 << 63) <= value < 1 << 64
@@ -44,7 +44,7 @@ def is_short(channel: str, value: Any) -> bool:
 
 
 def select_scalars(values: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the small values of a state, or None if the state has too many small values."""
+    """Return the small values of a state, or None if there are more than the maximum number."""
     if len(values) > 4 * MAX_SCALARS:
         return None  # The state has too many values to check.
     found = {channel: value for channel, value in values.items() if is_short(channel, value)}
@@ -52,10 +52,10 @@ def select_scalars(values: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def pack(few: dict[str, Any], *, is_whole: bool) -> bytes:
-    """Return a checkpoint's scalars as a column; ``is_whole`` if the state has no other values.
+    """Return a checkpoint's small values as the bytes of a column.
 
-    If the state has no other values, no further rows are read, although a channel without a value
-    also has a version.
+    ``is_whole`` is true if the state has no other values. The reader then reads no further rows,
+    although channels without a value also have versions.
     """
     if is_whole:
         return codec.encode([few])
@@ -63,7 +63,7 @@ def pack(few: dict[str, Any], *, is_whole: bool) -> bytes:
 
 
 def unpack(held: bytes) -> tuple[dict[str, Any], bool]:
-    """Return a checkpoint's scalars, and whether the state has no other values."""
+    """Return a checkpoint's small values, and whether the state has no other values."""
     found = codec.decode(held) if held else {}
     is_whole = type(found) is list and len(found) == 1
     values = found[0] if is_whole else found

@@ -1,8 +1,8 @@
-"""Writes of tasks that ended with a super-step, stored with the next checkpoint.
+"""Writes of tasks that ended with a super-step, stored in the row of the next checkpoint.
 
-Unless the writes are large, they are stored in the row of the checkpoint to which they led. They
-are read as writes based on the parent of that checkpoint. A checkpoint's child is nearly always the
-checkpoint stored next. In a thread with forks, the child may be any later checkpoint.
+Only large writes have separate rows. The writes are read as writes based on the parent of that
+checkpoint. A checkpoint's child is nearly always the checkpoint stored next. In a thread with
+forks, the child may be any later checkpoint.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class WriteKey(NamedTuple):
 
 
 class CheckpointStep(Protocol):
-    """A checkpoint with two groups of writes.
+    """The interface of a checkpoint with two groups of writes.
 
     ``led_here`` are the writes in the checkpoint's own row. ``ended`` are the writes based on the
     checkpoint.
@@ -59,7 +59,7 @@ def pack_tasks(ended: Sequence[EndedTask]) -> bytes:
 
 
 def verify_payloads(row: Any, checkpoint_id: str) -> queries.Payloads:
-    """Return the decrypted binary columns of a row, which must have all PAYLOAD_COLUMNS.
+    """Return the decrypted binary columns of a row, which must include all PAYLOAD_COLUMNS.
 
     Raises:
         CorruptPayloadError: the digest doesn't match.
@@ -75,10 +75,10 @@ def verify_payloads(row: Any, checkpoint_id: str) -> queries.Payloads:
 
 
 def fill_ended(group: Sequence[CheckpointStep], using: str, *, has_newest: bool) -> None:
-    """Set ``ended`` of checkpoints in one namespace, sorted newest first.
+    """Set ``ended`` of the checkpoints of one namespace, which are sorted newest first.
 
-    No query is needed if each checkpoint is the parent of the preceding checkpoint, and the first
-    is the namespace's newest. Otherwise, one query finds the child of the first checkpoint, and
+    No query is needed if each checkpoint is the parent of the preceding one and the first is the
+    newest of the namespace. Otherwise, one query finds the child of the first checkpoint, and
     another query finds the children of forks.
     """
     unmatched: list[CheckpointStep] = []
@@ -118,7 +118,7 @@ def unpack_tasks(led_here: Any) -> Sequence[EndedTask]:
 
 
 def decode_writes(checkpoint_id: str, ended: bytes) -> dict[WriteKey, list[tuple[str, Any]]]:
-    """Return the writes of ended tasks under the same keys as rows of unfinished tasks."""
+    """Return the writes of ended tasks by key. Rows of unfinished tasks have the same keys."""
     return {
         WriteKey(checkpoint_id, task.path, task.task_id, UNIT): codec.decode(task.data)
         for task in unpack_tasks(ended)

@@ -1,7 +1,7 @@
 """Copying, pruning and deleting of stored history.
 
-Each operation processes a thread in one transaction that locks the thread's row. Every commit to
-the thread also needs this lock, so a commit never sees a partial deletion.
+Each operation processes one thread at a time, in a transaction that locks the thread's row. Every
+commit to the thread also needs this lock, so a commit never sees a partial deletion.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def copy_history(using: str, source: str, target: str) -> None:
 
 
 def prune_to_latest(using: str, thread_ids: Sequence[str]) -> None:
-    """Prune threads one after the other, keeping the data that their newest checkpoints need."""
+    """Prune threads one after the other. The data that their newest checkpoints need remains."""
     for thread_id in thread_ids:
         _delete_superseded(using, thread_id)
 
@@ -99,7 +99,7 @@ def refuse_live_thread(using: str, thread_id: str) -> None:
 
 
 def refuse_live(using: str, **which: Any) -> None:
-    """Raise RunStateError if a selected run is active, because the run needs its history."""
+    """Raise RunStateError if one of the selected runs is active, because it needs its history."""
     live = Run.objects.using(using).filter(state__in=Run.NOT_ENDED, **which)
     found = live.values_list("pk", "state", named=True).first()
     if found is not None:
@@ -135,7 +135,7 @@ class _History:
         return keep_latest(metadata, roots) | (set(pending_keys) & self.checkpoints.keys())
 
     def keep_only(self, kept: set[CheckpointKey]) -> None:
-        """Delete all data except the given checkpoints, their values, and data they depend on."""
+        """Delete all data except the checkpoints in ``kept`` and the data that they need."""
         kept = self._add_ancestors(kept)
         checkpoints = [pk for key, pk in self.checkpoints.items() if key not in kept]
         named, orphans = set(), []
@@ -157,7 +157,7 @@ class _History:
                 self._rows(model).filter(pk__in=part).delete()
 
     def _add_ancestors(self, kept: set[CheckpointKey]) -> set[CheckpointKey]:
-        """Return the checkpoints, and the ancestors that their DeltaChannels depend on."""
+        """Return the checkpoints in ``kept``, and the ancestors needed by their DeltaChannels."""
         columns = ("ns", "checkpoint_id", "parent_id", "metadata")
         parents: dict[CheckpointKey, str | None] = {}
         missing: dict[CheckpointKey, set[str]] = {}
@@ -175,7 +175,7 @@ class _History:
         return add_ancestors(kept, parents, missing)
 
     def _chains(self, kept: set[CheckpointKey]) -> Iterator[tuple[Any, set[Any]]]:
-        """Yield the rows of the checkpoints, each with the keys of its values."""
+        """Yield the row of each checkpoint in ``kept``, with the keys of its values."""
         columns = ("pk", "ns", "checkpoint_id", "parent_id", *queries.PAYLOAD_COLUMNS)
         for part in _batches(kept):
             records: list[tuple[Any, ...]] = []
@@ -220,7 +220,7 @@ class _History:
 
 
 class _Position(models.Func):
-    """The position of bytes in a binary column, starting at 1; 0 if the bytes are not found."""
+    """The position of bytes in a binary column, starting at 1, or 0 if the bytes are not found."""
 
     function, arity = "INSTR", 2
     output_field = models.IntegerField()
@@ -263,7 +263,7 @@ def _lock(using: str, **which: Any) -> dict[str, int]:
 
 
 def _copy_rows(using: str, model: type[models.Model], source: int, target: int) -> None:
-    """Insert copies of a thread's rows for another thread.
+    """Insert copies of a thread's rows for the thread ``target``.
 
     The statement is written in SQL, because the ORM has no INSERT … SELECT.
     """

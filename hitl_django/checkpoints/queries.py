@@ -1,4 +1,4 @@
-"""Prepared SQL of the saver, compiled once from the models.
+"""Prepared SQL of the saver, compiled once per process from the models.
 
 Building and compiling a query with the ORM takes several times longer than running it, and every
 super-step runs these queries. SQLite and PostgreSQL use the same statements. The statements use
@@ -71,7 +71,7 @@ _THREAD, _NS = Parameter("thread", _BIG), Parameter("ns", _TEXT)
 
 
 class Payloads(NamedTuple):
-    """The binary columns of a checkpoint; the digest covers the columns in this order."""
+    """The binary columns of a checkpoint, in the order in which the digest covers them."""
 
     data: bytes
     metadata: bytes
@@ -86,8 +86,8 @@ PAYLOAD_COLUMNS = (*Payloads._fields, "digest")
 class CheckpointRow(NamedTuple):
     """A row of ``checkpoints`` or ``newest_rows``.
 
-    In ``newest_rows``, a row with a task id is a write, whose ``parent_id`` is the path of its
-    task.
+    In ``newest_rows``, a row with a task id is a write instead of a checkpoint. Its ``parent_id``
+    is the path of its task.
     """
 
     thread: int
@@ -105,7 +105,7 @@ class CheckpointRow(NamedTuple):
 
 
 class ChildRow(NamedTuple):
-    """A checkpoint that is read for the writes that led to it."""
+    """A checkpoint that is read for the writes in its row, which belong to its parent."""
 
     parent_id: str
     data: bytes
@@ -116,7 +116,7 @@ class ChildRow(NamedTuple):
 
 
 class BlobRow(NamedTuple):
-    """The value of a channel."""
+    """The stored value of a channel at one version."""
 
     channel: str
     version: int
@@ -125,7 +125,7 @@ class BlobRow(NamedTuple):
 
 
 class WriteRow(NamedTuple):
-    """The writes of a task."""
+    """The stored writes of a task."""
 
     checkpoint_id: str
     task_path: str
@@ -136,7 +136,7 @@ class WriteRow(NamedTuple):
 
 
 class AnswersRow(NamedTuple):
-    """The resume values of a task; the columns are None if the task has no resume values."""
+    """The resume values of a task. The columns are None if the task has no resume values."""
 
     data: bytes | None
     digest: str
@@ -150,7 +150,7 @@ def checkpoints() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
 
 
 def thread_key(thread_id: Any) -> models.Subquery:
-    """Return a thread's key by its thread id, as a subquery.
+    """Return a subquery for the primary key of the thread with the id ``thread_id``.
 
     A join would be slower. PostgreSQL doesn't know that the join finds a single thread, and would
     sort all of its checkpoints to find the newest.
@@ -161,11 +161,11 @@ def thread_key(thread_id: Any) -> models.Subquery:
 def _with_writes(
     thread: Any, checkpoint_id: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
 ) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return a checkpoint of a namespace, and a row for each write based on the checkpoint.
+    """Return a query for a checkpoint and a row for each write based on the checkpoint.
 
     The row of a write has its path, data and digest in the columns for parent, data and digest. Two
     additional columns contain the task and slot. They are empty for a checkpoint. ``others`` are
-    rows with the same columns.
+    queries for more rows with the same columns.
     """
     here = {"thread": thread, "ns": _NS, "checkpoint_id": checkpoint_id}
     one = checkpoints().order_by().filter(**here).annotate(task=_NO_TEXT, at=_NO_SLOT)
@@ -184,13 +184,13 @@ _NO_SLOT = models.Value(None, output_field=models.SmallIntegerField())
 def newest_rows(
     thread: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
 ) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return the newest checkpoint of a namespace, and a row for each write based on it."""
+    """Return a query for a namespace's newest checkpoint and a row for each of its writes."""
     rows = Checkpoint.objects.filter(thread=thread, ns=_NS).order_by("-checkpoint_id")
     return _with_writes(thread, models.Subquery(rows.values("checkpoint_id")[:1]), *others)
 
 
 def empty_rows(rows: models.QuerySet[Any, Any]) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return rows in which only the thread is set, with the columns of ``newest_rows``."""
+    """Return a query with the columns of ``newest_rows`` in which only the thread has a value."""
     return rows.values_list(
         "thread", _NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_TEXT,
         _NO_BYTES, _NO_BYTES, _NO_BYTES, _NO_BYTES, _NO_TEXT, _NO_TEXT, _NO_SLOT,
@@ -228,7 +228,10 @@ CHILDREN = PreparedSelect(
 
 @cache
 def page_query(size: int, bounded: bool) -> PreparedSelect:
-    """Return a query for a namespace's newest checkpoints; if ``bounded``, those before an id."""
+    """Return a query for the newest checkpoints of a namespace.
+
+    If ``bounded``, the query selects only checkpoints before a given id.
+    """
 
     def rows() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
         found = checkpoints().filter(thread=thread_key(_THREAD_ID), ns=_NS)
@@ -293,7 +296,7 @@ CONTROL = PreparedSelect(
 
 
 def answer_columns() -> tuple[models.Subquery, models.Subquery]:
-    """Return the data and digest of a task's resume values, as columns of a query of interrupts."""
+    """Return columns for a query of interrupts: data and digest of the task's resume values."""
     slot = models.Case(
         models.When(IsNull(models.OuterRef("key"), True), then=CONTROL_SLOTS[RESUME]),
         default=CONTROL_SLOTS[KEYED],
@@ -355,7 +358,7 @@ def read_blobs_of_threads(
 def read_parts_of_threads(
     using: str, grown: Mapping[int, tuple[Sequence[str], int, int]]
 ) -> Iterator[tuple[int, BlobRow]]:
-    """Read the channel versions of the threads between a first and a last version."""
+    """Read the values of channels from a first to a last version, for several threads."""
     chosen = models.Q()
     for thread, (channels, first, last) in grown.items():
         chosen |= models.Q(

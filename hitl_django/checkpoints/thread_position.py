@@ -1,6 +1,7 @@
 """The position of a thread: its newest checkpoint, and the nodes that have run or failed.
 
-Reading the position takes few queries for threads of any size, and reads no values of the state.
+Reading the position takes a few queries, regardless of the size of the thread, and reads no values
+of the state.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ PULL_PREFIX = f"~{PULL}, "
 
 @dataclass(frozen=True, slots=True)
 class ThreadHead:
-    """The newest checkpoint of a root graph, with its ancestors up to a limit.
+    """The newest checkpoint of a root graph, with its ancestors up to a maximum number.
 
     Attributes:
         line: the ids of the checkpoint and its ancestors.
-        ran_on: the ids in ``line`` whose tasks led to the next checkpoint of the line. If a
+        ran_on: the ids in ``line`` whose tasks led to the next checkpoint in ``line``. If a
             checkpoint was updated later, its tasks belong to another branch.
         oldest: the id of the oldest checkpoint that was read.
         versions: the versions of the channels.
-        seen: the versions that each node has read, without nodes that ran long ago. Nodes that
-            ran for a Send are always included.
+        seen: the versions that each node has read, without nodes that ran long ago. Nodes that ran
+            for a Send are always included.
         scalars: the channels whose values are in the checkpoint's row.
     """
 
@@ -53,7 +54,7 @@ class ThreadHead:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The ancestors of a thread's newest checkpoint, up to a limit."""
+    """The ancestors of a thread's newest checkpoint, up to a maximum number."""
 
     checkpoints: frozenset[str]
     oldest: str
@@ -64,7 +65,7 @@ class Line:
 
 
 def read_line(using: str, thread: int) -> Line:
-    """Read the ancestors of a thread's newest checkpoint, up to the limit."""
+    """Read the ancestors of a thread's newest checkpoint, up to the maximum number."""
     parents = _read_parents(using, thread)
     if not parents:
         return Line(frozenset(), "")
@@ -72,7 +73,7 @@ def read_line(using: str, thread: int) -> Line:
 
 
 def _read_parents(using: str, thread: int) -> dict[str, Any]:
-    """Read the parent and source of the newest checkpoints, by checkpoint id."""
+    """Read the parent and source of a thread's newest checkpoints, by checkpoint id."""
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
     found = rows.values_list("checkpoint_id", "parent_id", "source", named=True)[:MAX_STEPS]
     return {row.checkpoint_id: row for row in found}
@@ -112,7 +113,7 @@ def _trace_line(newest: str, parents: dict[str, Any]) -> tuple[str, ...]:
 
 
 def read_finished_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
-    """Return the nodes of the root graph that have run before a thread's newest checkpoint."""
+    """Return the nodes of the root graph that finished before the thread's newest checkpoint."""
     rows = _writes_of_nodes(using, thread).filter(ns="", checkpoint_id__in=head.ran_on)
     found = set(rows.values_list("task_path", flat=True).distinct())
     steps = _rows_with_writes(using, thread).filter(ns="", checkpoint_id__in=head.line)
@@ -122,7 +123,7 @@ def read_finished_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
 
 
 def read_finished_in_subgraphs(using: str, thread: int, head: ThreadHead) -> set[tuple[str, str]]:
-    """Return the nodes that have run in subgraphs, as pairs of namespace and name."""
+    """Return the nodes that have finished in subgraphs, as pairs of namespace and node name."""
     rows = _writes_of_nodes(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
     found = set(rows.values_list("ns", "task_path").distinct()[:MAX_SUBGRAPH_NODES])
     steps = _rows_with_writes(using, thread).filter(checkpoint_id__gte=head.oldest).exclude(ns="")
@@ -136,7 +137,7 @@ def read_finished_in_subgraphs(using: str, thread: int, head: ThreadHead) -> set
 
 
 def read_failed_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
-    """Return the nodes whose tasks based on a thread's newest checkpoint have failed."""
+    """Return the nodes that have failed after the thread's newest checkpoint."""
     rows = PendingWrite.objects.using(using).filter(
         thread=thread, ns="", checkpoint_id=head.checkpoint_id, slot=CONTROL_SLOTS[ERROR]
     )
@@ -146,7 +147,7 @@ def read_failed_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
 def read_stored_channels(
     using: str, thread: int, head: ThreadHead, names: Iterable[str]
 ) -> set[str]:
-    """Return the channels that have a value at a checkpoint, without reading the values."""
+    """Return those of the channels ``names`` that have a value, without reading the values."""
     names = set(names)
     held = names & head.scalars
     wanted = {(name, head.versions[name]) for name in names - held if name in head.versions}

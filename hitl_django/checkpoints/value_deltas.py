@@ -1,12 +1,13 @@
 """Deltas of growing lists and dicts.
 
 A thread's messages grow with each super-step. If the list were stored completely in each
-super-step, n super-steps would store n² / 2 messages. Above ``MIN_BYTES``, a version whose bytes
-begin with the bytes of the previous version is stored as a delta: the added entries, and the
-version that the delta continues. Every ``SEAL_INTERVAL`` th part is a seal. A seal contains all
-entries added since the previous seal, and lists all earlier seals. Each entry is therefore stored
-twice at most, and a value with n parts is read from at most ``SEAL_INTERVAL + n / SEAL_INTERVAL``
-rows.
+super-step, n super-steps would store n² / 2 messages. A version that only adds entries to the
+previous version is therefore stored as a delta, if its size is more than ``MIN_BYTES``. The delta
+contains the added entries, and the version to which they are added.
+
+Every ``SEAL_INTERVAL`` th part is a seal. A seal contains all entries added since the previous
+seal, and lists all earlier seals. Each entry is therefore stored twice at most, and a value with n
+parts is read from at most ``SEAL_INTERVAL + n / SEAL_INTERVAL`` rows.
 
 Growth is detected by comparing encoded bytes, unless the run has tracked the added entries. The
 digest of a part covers the whole value, so a damaged value is rejected when it is restored.
@@ -58,7 +59,7 @@ Rows = Mapping[tuple[str, int], Stored]  # Stored rows by channel and version.
 
 
 class OpenValue(NamedTuple):
-    """The status of a value to which a run is adding entries."""
+    """The state of a stored value to which a run is adding entries."""
 
     extent: Extent
     hash: Any  # The xxh3_128 hash of all entries.
@@ -66,7 +67,7 @@ class OpenValue(NamedTuple):
 
 
 class ValueTip(NamedTuple):
-    """A stored version of a value, which the next version may continue."""
+    """The newest stored version of a value. The next version may be stored as a delta of it."""
 
     version: int
     is_dict: bool
@@ -83,12 +84,12 @@ class ValueTip(NamedTuple):
         return digest_parts(entries) == self.digest
 
     def close(self) -> ValueTip:
-        """Return the data to keep in memory after the run."""
+        """Return the data of this version that remains in memory after the run."""
         return self._replace(open=None)
 
 
 class ValueDelta(NamedTuple):
-    """The head of a delta, i.e. the fields before its entries."""
+    """The head of a delta: the fields before its entries."""
 
     kind: int
     seal: int
@@ -106,7 +107,7 @@ class ValueDelta(NamedTuple):
         return self.kind in (_SEAL, _SEAL + _DICTS)
 
     def restore_head(self) -> bytes:
-        """Return the msgpack header of the whole value."""
+        """Return the msgpack header of the complete list or dict."""
         return Extent(self.kind > _DICTS, self.length, 0, 0).head
 
 
@@ -138,7 +139,7 @@ def encode_version(
 def encode_added(
     tip: ValueTip, version: int, entries: bytes, extent: Extent
 ) -> tuple[Stored, ValueTip]:
-    """Return the row for a value of a run after ``entries`` were added."""
+    """Return the row for a list or dict to which a run has added ``entries``."""
     assert tip.open is not None
     entries_hash = tip.open.hash.copy()
     entries_hash.update(entries)
@@ -172,13 +173,13 @@ def read_delta(data: bytes) -> ValueDelta | None:
 
 
 def head_size(data: bytes) -> int:
-    """Return the number of bytes before a delta's entries, or 0 for a whole value."""
+    """Return the number of bytes before a delta's entries, or 0 for a value stored as a whole."""
     part = read_delta(data)
     return 0 if part is None else part.size
 
 
 def find_seals(rows: Rows) -> set[tuple[str, int]]:
-    """Return the channel and version of each seal that is listed by a seal in the rows."""
+    """Return the channel and version of each seal that the seals in ``rows`` list."""
     named = set()
     for (channel, _), (data, _) in rows.items():
         part = read_delta(data)
@@ -214,14 +215,14 @@ def restore_value(channel: str, version: int, rows: Rows) -> tuple[bytes, ValueT
 
 
 def _matches_seals(part: ValueDelta, data: bytes, seals: tuple[int, ...]) -> bool:
-    """Return whether the restored parts include exactly the seals that the delta lists."""
+    """Return whether the restored parts are exactly the seals that the delta lists."""
     if part.is_seal:
         return _read_seals(part, data) == seals[:-1]
     return part.seal == seals[-1]
 
 
 def _trace(channel: str, version: int, rows: Rows) -> list[tuple[int, Any, bytes]]:
-    """Return the version, head and data of a value's parts; the last part is a whole value."""
+    """Return the version, head and data of each part of a value. The last part is a whole value."""
     path: list[tuple[int, Any, bytes]] = []
     while (row := rows.get((channel, version))) is not None:
         part = read_delta(row[0])
@@ -241,12 +242,12 @@ def _read_seals(part: ValueDelta, data: bytes) -> tuple[int, ...]:
 
 
 def is_delta(data: bytes) -> bool:
-    """Return whether a row contains a delta."""
+    """Return whether the bytes of a row are a delta."""
     return data[:1] == _MARKED
 
 
 def may_grow(data: bytes) -> bool:
-    """Return whether the bytes encode a list or dict that a delta may continue."""
+    """Return whether the bytes encode a list or dict that is large enough for a delta."""
     return len(data) >= MIN_BYTES and has_entries(data)
 
 

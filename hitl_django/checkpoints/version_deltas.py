@@ -1,7 +1,7 @@
-"""Deltas of channel versions in wide states, relative to a base shared by many checkpoints.
+"""Deltas of channel versions in states with many channels, relative to a shared base.
 
-A checkpoint contains the version of every channel, and for every node the versions that it has
-seen. With hundreds of channels, these versions are many times larger than the changes of a
+A checkpoint contains the version of every channel, and for every node the versions that the node
+has seen. With hundreds of channels, these versions are many times larger than the changes of a
 super-step. If there are more than ``MIN_ENTRIES`` entries, a checkpoint's row contains the
 differences from a base, and the key of the base. The base is stored in a row like a channel's
 value, under a name derived from its digest. A base never changes, and any checkpoint of the
@@ -50,7 +50,7 @@ def is_wide(head: Head) -> bool:
 def encode_head(
     head: Head, base: VersionBase | None
 ) -> tuple[list[Any], VersionBase, bytes | None]:
-    """Encode a checkpoint relative to a base.
+    """Encode a checkpoint's versions relative to a base.
 
     Return the record, the base, and the row of the base if the base is new.
     """
@@ -73,7 +73,7 @@ def encode_head(
 
 
 def _changes(versions: Versions, seen: Versions, base: VersionBase) -> list[Any] | None:
-    """Return the set and removed entries of both dicts, or None if a new base is smaller."""
+    """Return the changed and removed entries of both dicts, or None if a new base is smaller."""
     found: list[Any] = []
     for now, then in ((versions, base.versions), (seen, base.seen)):
         found.append({name: one for name, one in now.items() if then.get(name, _NONE) != one})
@@ -107,7 +107,7 @@ def decode_base(key: RowKey, data: bytes, stored: str) -> VersionBase:
 
 
 def restore_head(record: Any, bases: Mapping[RowKey, VersionBase]) -> Head:
-    """Return a checkpoint from its record.
+    """Return the versions of a checkpoint from its record and its base.
 
     Raises:
         CorruptPayloadError: the record is damaged, or its base is missing.

@@ -1,4 +1,4 @@
-"""Cache of stored values, which allows the next commit to write only differences."""
+"""A cache of stored values, so that the next commit only needs to write differences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_BASES = 100  # The maximum number of namespaces with a base in the cache.
 class CachedNamespace:
     """Committed data of one namespace: values that may grow, and the base of its versions.
 
-    ``without_inline`` is the id of a checkpoint without values in its own row, or None.
+    ``without_inline`` is the id of a checkpoint that has no values in its own row, or None.
     """
 
     tips: dict[str, ValueTip] = field(default_factory=dict)
@@ -27,7 +27,7 @@ UNKNOWN = CachedNamespace()
 
 
 class WriteCache:
-    """Cached data of at most ``most`` namespaces, of which at most ``wide`` have a base."""
+    """A cache for the data of at most ``most`` namespaces. At most ``wide`` of them have a base."""
 
     def __init__(self, most: int, wide: int = MAX_BASES) -> None:
         self.most, self.wide = most, wide
@@ -46,7 +46,7 @@ class WriteCache:
         base: VersionBase | None,
         without_inline: str | None = None,
     ) -> None:
-        """Add committed data of a namespace."""
+        """Add the data of a committed checkpoint to a namespace."""
         if not tips and base is None and without_inline is None:
             return
         known = self.get(thread_id, ns)
@@ -63,12 +63,12 @@ class WriteCache:
         known.without_inline = known.without_inline if without_inline is None else without_inline
 
     def replace(self, thread_id: str, ns: str, found: CachedNamespace) -> None:
-        """Replace the cached data of a namespace with data that was read."""
+        """Replace the cached data of a namespace with data read from the database."""
         self._drop((thread_id, ns))
         self.add(thread_id, ns, found.tips, found.base, found.without_inline)
 
     def forget_thread(self, thread_id: str) -> None:
-        """Remove a thread whose rows may have been deleted."""
+        """Remove the data of a thread, because its rows may have been deleted."""
         for key in [key for key in self._namespaces if key[0] == thread_id]:
             self._drop(key)
 

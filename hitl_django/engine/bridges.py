@@ -61,7 +61,7 @@ def is_of_langchain(value: Any) -> bool:
 
 
 def find_ambient_variable() -> ContextVar[Any] | None:
-    """Return langchain's context variable for its current config, or None without langchain."""
+    """Return LangChain's context variable for its current config, or None without LangChain."""
     module = sys.modules.get("langchain_core.runnables.config")
     # The module may be partially imported.
     return getattr(module, "var_child_runnable_config", None)

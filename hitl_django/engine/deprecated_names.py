@@ -1,4 +1,7 @@
-"""Support for renamed parameters: a call with an old name works and emits a warning."""
+"""Support for renamed parameters.
+
+A call with an old parameter name works and emits a deprecation warning.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ R = TypeVar("R")
 
 
 def takes_old_names(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that maps old parameter names to new names, given as ``old="new"``.
+    """Return a decorator that accepts old parameter names, given as ``old="new"``.
 
     The decorated function raises TypeError if a call passes both the old and the new name.
     """

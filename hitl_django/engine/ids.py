@@ -41,7 +41,7 @@ def new_uuid6() -> str:
 
 
 def new_id() -> UUID:
-    """Return the id of a new row; ids of one process sort by creation."""
+    """Return an id for a new row. The ids created by one process sort in order of creation."""
     return UUID(new_uuid6())
 
 
@@ -73,7 +73,7 @@ def make_task_id(checkpoint: bytes, *parts: str) -> str:
 
 
 def make_interrupt_id(ns: str, index: int) -> str:
-    """Return the id of the interrupt that a task creates after ``index`` resume values."""
+    """Return the id of a task's next interrupt after ``index`` resume values."""
     return xxh3_128_hexdigest((f"{ns}{NS_SEP}{index}" if index else ns).encode())
 
 
@@ -88,17 +88,17 @@ def hash_json(value: Any) -> str:
 
 
 def make_triggered_path_key(name: str) -> str:
-    """Return the path key of the task of a node triggered by its channels."""
+    """Return the path key of a task that runs the node ``name`` because of channel writes."""
     return f"~{PULL}, {name}"
 
 
 def make_sent_path_key(index: int) -> str:
-    """Return the path key of the task created by the Send number ``index`` of a super-step."""
+    """Return the path key of the task for the Send number ``index`` of a super-step."""
     return f"~{PUSH}, {index:010d}, False"
 
 
 def make_path_key(path: str | int | tuple[Any, ...]) -> str:
-    """Return a task's path as text; texts sort in the same order as the paths."""
+    """Return a task's path as a text key. The keys sort in the same order as the paths."""
     if isinstance(path, tuple):
         return f"~{', '.join([p if type(p) is str else make_path_key(p) for p in path])}"
     return f"{path:010d}" if isinstance(path, int) else str(path)

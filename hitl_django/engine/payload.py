@@ -24,14 +24,14 @@ _CALLS = frozenset({"action_request", "action_requests", "tool_call", "tool_call
 
 
 def check_payload(value: Any) -> Any:
-    """Validate an interrupt's payload as plain JSON and return it.
+    """Validate an interrupt's payload as plain JSON and return the payload.
 
-    In a payload about tool calls, characters that can't be stored are escaped for the reviewer. The
-    tool call itself keeps the characters, because an approval doesn't send the arguments back.
+    If the payload describes tool calls, characters that can't be stored are escaped in the payload.
+    The tool calls themselves are not changed, because an approval executes the original arguments.
 
     Raises:
-        UnserializableError: the payload isn't plain JSON, or it contains characters that can't
-            be stored and isn't about a tool call.
+        UnserializableError: the payload isn't plain JSON, or it contains characters that can't be
+            stored and doesn't describe tool calls.
     """
     try:
         check_json(value, WHAT)
@@ -57,7 +57,10 @@ def _escape_text(value: Any, depth: int = 0) -> Any:
 
 
 def check_json(value: Any, what: str, path: str = "$", depth: int = 0) -> None:
-    """Raise UnserializableError, which names the path, unless ``value`` is plain JSON."""
+    """Raise UnserializableError, unless ``value`` is plain JSON.
+
+    The error has the path of the invalid part.
+    """
     kind = type(value)
     if kind is str:
         if _BAD_TEXT.search(value):

@@ -171,7 +171,7 @@ def _seconds(name: str, given: float | timedelta | None) -> float | None:
 
 
 class Send:
-    """A call of ``node`` in the next super-step, with ``arg`` as its unchanged input.
+    """A call of ``node`` in the next super-step, with ``arg`` as the node's input.
 
     ``timeout`` overrides the node's own timeout for this call.
     """
@@ -228,9 +228,10 @@ class Overwrite:
 
 @dataclass(frozen=True, slots=True)
 class MissingResume:
-    """A placeholder for a missing resume value that precedes an available resume value.
+    """A placeholder in a task's list of resume values for an interrupt without a response.
 
-    A task may have several pending interrupts, which can be resolved in any order.
+    A task may have several pending interrupts, which can be resolved in any order. If a later
+    interrupt is resolved first, a placeholder takes the position of each missing resume value.
     """
 
 
@@ -339,7 +340,7 @@ class GraphOutput(Generic[OutputT]):
 
 
 class ErrorCode(Enum):
-    """The ``code`` attribute of an error, which distinguishes causes that share an error class."""
+    """Values of an error's attribute ``code``, which distinguishes causes of one error class."""
 
     GRAPH_RECURSION_LIMIT = "GRAPH_RECURSION_LIMIT"
     INVALID_CONCURRENT_GRAPH_UPDATE = "INVALID_CONCURRENT_GRAPH_UPDATE"

@@ -1,9 +1,9 @@
 """Leases on threads: taken, fenced, renewed and released by workers and direct calls.
 
-Taking a lease increments the thread's epoch, and every later write checks that epoch in its own
-transaction. The epoch prevents writes of a process that has lost the lease. The lease only limits
-when another process may take the thread. Leases use the database's clock, which all processes
-share.
+Taking a lease increments the thread's epoch. Every later write checks the epoch in its own
+transaction, so a process that has lost its lease can't write any more. The expiry of a lease only
+determines when another process may take the thread. Leases use the database's clock, which all
+processes share.
 """
 
 from __future__ import annotations

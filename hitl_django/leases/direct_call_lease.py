@@ -30,9 +30,10 @@ AddRows = Callable[[int, WriteBatch], None]
 
 
 class DirectCallLease(LocalThreadLease):
-    """A lease on a thread in this process and in the database ``using``.
+    """A lease on a thread, valid in this process and in the database ``using``.
 
-    ``epoch`` is the epoch of the lease. ``in_force`` is true after the lease has been taken.
+    ``epoch`` is the epoch of the lease. ``in_force`` is true after the lease has been taken in the
+    database.
     """
 
     __slots__ = (
@@ -56,13 +57,13 @@ class DirectCallLease(LocalThreadLease):
         self.epoch, self.in_force = 1, False
 
     def take_over(self, left: DirectCallLease) -> None:
-        """Take over the lease of a run that ended without a last commit."""
+        """Take over the lease of an abandoned run, which ended without a last commit."""
         super().take_over(left)
         left.stop_renewal()
         self._left_owner = left._owner
 
     def check(self) -> None:
-        """Find the thread's row.
+        """Find the thread's row and check that no other process has a lease on it.
 
         Raises:
             LeaseHeldError: another process has the lease.
@@ -84,7 +85,7 @@ class DirectCallLease(LocalThreadLease):
         self.write(_add_nothing, ends=False)
 
     def write(self, add_rows: AddRows, *, ends: bool) -> None:
-        """Write rows of the run; with ``ends``, the rows end the run and release the lease.
+        """Write rows of the run. With ``ends``, also release the lease because the run has ended.
 
         Raises:
             LeaseHeldError: another run has taken the lease first.
@@ -145,7 +146,7 @@ class DirectCallLease(LocalThreadLease):
                 renewals.add(self._renewal)
 
     def release(self) -> None:
-        """Release the thread in this process, and the lease if no commit has released it."""
+        """Release the lease in this process, and in the database unless the last commit did so."""
         if self.in_force and self._thread is not None and not self.is_lost:
             self.in_force = False
             self.stop_renewal()
@@ -177,10 +178,10 @@ _LEASES: dict[str, LocalThreadLeases[DirectCallLease]] = {}
 
 
 def take_thread(using: str, thread_id: str, stream: Stream) -> DirectCallLease:
-    """Take a thread for a run in this process.
+    """Take the lease on a thread for a run in this process, without access to the database.
 
     Raises:
-        LeaseHeldError: another run in this process has the thread.
+        LeaseHeldError: another run in this process has the lease.
     """
     leases = _LEASES.get(using)
     if leases is None:

@@ -1,6 +1,6 @@
 """Prepared SQL for the leases of workers and direct calls on threads.
 
-The caller documents the meaning of an UPDATE of zero rows.
+Each caller documents the meaning of an UPDATE that changes no row.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Renewal of this process's leases during their runs.
 
-A single OS thread renews all leases. The thread starts with the first lease and ends after some
-time without leases, so a run doesn't need a separate thread. A forked process starts without the
-thread.
+A single OS thread renews all leases. It starts with the first lease and ends after some time
+without leases, so a run doesn't need a separate OS thread. A forked process starts without the
+renewing OS thread.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger("hitl_django")
 
 
 class LeaseRenewal:
-    """The renewal of one lease, every HEARTBEAT_SECONDS after it is added to ``renewals``."""
+    """The regular renewal of one lease, every HEARTBEAT_SECONDS while it is in ``renewals``."""
 
     def __init__(self, lease: ThreadLease, log_fields: Mapping[str, str] = {}) -> None:
         self.lease, self.log_fields = lease, log_fields
@@ -52,17 +52,17 @@ class LeaseRenewal:
             logger.exception("thread %s: could not renew lease", thread, extra=fields)
 
     def note_lost(self) -> None:
-        """Handle a released or lost lease; the run's next commit will be rejected."""
+        """React to the loss or release of the lease. The run's next commit will be rejected."""
 
 
 class LeaseRenewer:
-    """The renewing OS thread and its leases."""
+    """The OS thread that renews leases, and the leases to renew."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Remove all leases and the OS thread, because a forked process has neither."""
+        """Remove all leases and the OS thread in a forked process, which has neither of them."""
         self._changed = threading.Condition(threading.Lock())
         self._leases: set[LeaseRenewal] = set()
         self._thread: threading.Thread | None = None
@@ -100,7 +100,10 @@ class LeaseRenewer:
                 logger.exception("leases: could not close a connection")
 
     def _await_due(self) -> list[LeaseRenewal] | None:
-        """Wait for due leases, or return None after some time without leases."""
+        """Wait until leases are due, and return them.
+
+        Return None after some time without leases.
+        """
         with self._changed:
             while True:
                 now = monotonic()

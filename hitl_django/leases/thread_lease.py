@@ -25,7 +25,7 @@ def lease_duration() -> timedelta:
 
 @dataclass(frozen=True, slots=True)
 class ThreadKey:
-    """The thread to which a saver writes: key of its row, thread id, and epoch."""
+    """The identity of a thread to which a saver writes: key of its row, thread id, and epoch."""
 
     pk: int
     thread_id: str
@@ -34,10 +34,11 @@ class ThreadKey:
 
 @dataclass(frozen=True, slots=True)
 class ThreadLease(ThreadKey):
-    """The exclusive right to run a thread for a limited time, in the epoch of this lease.
+    """The exclusive right to run a thread for a limited time.
 
-    Workers and direct calls use this lease. Every statement checks the epoch, so a process that was
-    suspended or disconnected can't change anything after another process has taken the thread.
+    Workers and direct calls use this lease. Each lease has its own epoch, and every statement
+    checks the epoch. A process that was suspended or disconnected can therefore not change anything
+    after another process has taken the thread.
     """
 
     _: KW_ONLY
@@ -45,7 +46,7 @@ class ThreadLease(ThreadKey):
     duration: timedelta = field(default_factory=lease_duration)
 
     def fence(self, batch: WriteBatch) -> None:
-        """Require in ``batch`` that the lease is not lost.
+        """Make ``batch`` fail if the lease is lost.
 
         The thread's row is locked without an update. An expired lease is extended, so that a direct
         call that has read the thread can't take the lease.
@@ -58,19 +59,19 @@ class ThreadLease(ThreadKey):
         statement: PreparedUpdate,
         receive: Callable[[Row], object] | None = None,
     ) -> None:
-        """Add an UPDATE of the thread to ``batch`` that requires the lease's epoch."""
+        """Add an UPDATE of the thread to ``batch``. The batch fails if the lease is lost."""
         batch.guard(statement, self.values(), LeaseLostError, receive)
 
     def renew(self) -> bool:
-        """Extend the lease; return False if it was released or lost."""
+        """Extend the lease. Return False if it was released or lost."""
         return bool(queries.RENEW.run(self.using, **self.values()))
 
     def release(self) -> bool:
-        """Release the lease without progress; return False if it was lost."""
+        """Release the lease of a run that made no progress. Return False if the lease was lost."""
         return bool(queries.RELEASE.run(self.using, **self.values()))
 
     def values(self) -> dict[str, Any]:
-        """Return the parameters of a statement that finds the thread in the lease's epoch."""
+        """Return the parameters with which a statement finds the thread and checks the epoch."""
         return {"thread": self.pk, "epoch": self.epoch, "duration": self.duration}
 
 

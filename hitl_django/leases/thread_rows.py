@@ -22,7 +22,7 @@ from . import queries
 
 
 class ThreadRow(NamedTuple):
-    """The columns of a thread that are read before a direct call."""
+    """The columns of a thread that are read before a direct graph call."""
 
     pk: int
     epoch: int
@@ -66,7 +66,7 @@ def begin_thread(
     add_rows: Callable[[int, WriteBatch], None],
     leased_for: timedelta | None = None,
 ) -> int:
-    """Write a thread's row with the rows that ``add_rows`` adds, and return the thread's key.
+    """Write a thread's row and the rows that ``add_rows`` adds. Return the thread's key.
 
     Raises:
         IntegrityError: another process has created the thread.

@@ -1,4 +1,4 @@
-"""Leases of runs: claims by workers, fencing of commits, and state transitions at the end."""
+"""Leases of runs: taking the lease, fencing of commits, and state transitions of runs."""
 
 from __future__ import annotations
 

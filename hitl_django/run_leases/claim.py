@@ -1,4 +1,4 @@
-"""Claims of runs by workers."""
+"""The start of a run's execution by a worker, which takes the lease on the run's thread."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ logger = logging.getLogger("hitl_django")
 def claim(run_id: UUID) -> RunLease | None:
     """Take the lease on the run's thread for this worker.
 
-    Return None if the run isn't due, if another worker has the lease, or if the run was parked
-    because of too many attempts without progress. A repeated message for a run therefore has no
-    effect.
+    Return None if the run isn't due or another worker has the lease. Also return None if the run is
+    parked instead, i.e. stopped until an operator acts, because too many attempts made no progress.
+    A repeated message for a run therefore has no effect.
     """
     using = write_alias()
     claiming = WriteBatch(using)

@@ -1,6 +1,7 @@
 """Fencing of a worker's commits by the epoch of its lease.
 
-A commit fails if another process has taken the lease in the meantime.
+Each lease on a thread has a higher epoch than the previous lease. A commit fails if another process
+has taken the lease in the meantime.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ from .lease import RunLease
 
 
 class RunFence:
-    """A fence that binds a worker's commits to its epoch.
+    """A fence that binds a worker's commits to the epoch of the worker's lease.
 
-    The last commit ends, pauses or requeues the run.
+    The last commit also ends, pauses or requeues the run.
     """
 
     def __init__(self, lease: RunLease) -> None:
         self.lease = lease
 
     def guard(self, batch: WriteBatch, outcome: Outcome | None) -> None:
-        """Require that the lease isn't lost; extend it, or release it with an outcome."""
+        """Make the batch fail if the lease is lost.
+
+        Extend the lease, or release it with an outcome.
+        """
         # LeaseLostError: another worker has the lease, and this worker's state is outdated. A
         # commit is progress, so the count of attempts is reset. On the first attempt, the row is
         # locked without an update.
@@ -54,7 +58,7 @@ class RunFence:
             batch.commit()
 
     def flag_changed(self, batch: WriteBatch, interrupt_ids: Sequence[str]) -> None:
-        """Mark the interrupts that changed after their decision."""
+        """Mark the interrupts that are different from the ones already decided."""
         batch.before_commit(
             partial(interrupts.flag_changed_interrupts, self.lease, interrupt_ids, batch.using)
         )

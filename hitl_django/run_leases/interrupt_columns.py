@@ -1,7 +1,8 @@
 """Columns of an interrupt that depend on its review options and its graph's policy.
 
-The columns are the dialect, the decision types, the rules for approvals, and the assignment. Users
-and groups are looked up when the row is written, because the engine doesn't use Django.
+The columns are the dialect (the format of the payload), the decision types, the rules for
+approvals, and the assignment. Users and groups are looked up when the row is written, because the
+engine doesn't use Django.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ REVIEW_COLUMNS = (
 
 
 def build_review_columns(pending: PendingInterrupt, graph: str) -> dict[str, Any]:
-    """Return the REVIEW_COLUMNS of an interrupt; the graph's policy provides the defaults."""
+    """Return the REVIEW_COLUMNS of an interrupt. The graph's policy provides the default values."""
     raised, terms = pending.interrupt, pending.terms or _NONE
     policy = registry.get_review_policy(graph)
     if pending.kind != "interrupt":

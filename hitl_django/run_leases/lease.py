@@ -1,4 +1,4 @@
-"""The lease of a run: the lease on its thread, with the data that its worker needs."""
+"""The lease of a run: the lease on its thread, and the run's data for its worker."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from hitl_django.run_events import EventLog
 
 
 class StoredRun:
-    """The checkpoint of a claimed run, read in the transaction of the claim.
+    """The checkpoint of a run that a worker starts, read when the lease is taken.
 
     ``newest`` are the rows of the thread's newest checkpoint. ``has_waiting`` is true if the run
-    has pending interrupts. Only the process with the lease adds checkpoints and interrupts.
+    has pending interrupts. The data remains valid during the lease, because only the process with
+    the lease adds checkpoints and interrupts.
     """
 
     __slots__ = ("has_waiting", "newest")
@@ -28,21 +29,21 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class RunLease:
-    """A worker's lease on a thread for one of its runs.
+    """A worker's lease on a thread for one of the thread's runs.
 
     Attributes:
-        attempt: the number of claims without progress.
+        attempt: the number of times that a worker has started the run without progress.
         log: adds the events of the run.
         has_interrupts: whether the thread has ever had an interrupt. Only the process with the
             lease adds interrupts, so False remains valid.
         graph_version: the version of the graph with which the run started.
-        fingerprint: the fingerprint of the graph structure with which the run's checkpoints
-            were stored.
-        stored: the data read with the claim, or None.
-        names: the run's idempotency key and the id of the thread's related object, for the
-            search text of its interrupts.
+        fingerprint: the fingerprint of the graph structure with which the run's checkpoints were
+            stored.
+        stored: the data that was read when the lease was taken, or None.
+        names: the run's idempotency key and the id of the thread's related object, for the search
+            text of its interrupts.
         options: the run's options.
-        last_error: the error that ended the previous claim, or an empty string.
+        last_error: the error that ended the previous attempt, or an empty string.
     """
 
     run_id: UUID

@@ -1,6 +1,6 @@
-"""Prepared SQL for the leases of runs: UPDATEs for each claim, super-step and outcome.
+"""Prepared SQL for the leases of runs, used for each start, super-step and outcome of a run.
 
-The caller documents the meaning of an UPDATE of zero rows.
+Each caller documents the meaning of an UPDATE that changes no row.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ClaimedRun(NamedTuple):
 
     @classmethod
     def read(cls, row: Sequence[Any]) -> ClaimedRun:
-        """Return the columns of a row, converted from their stored form."""
+        """Return a ClaimedRun from a database row, with values converted from their stored form."""
         found = cls._make(row)
         return found._replace(
             error=_column(Run, "error").from_db_value(found.error, None, None),

@@ -14,7 +14,7 @@ from .lease import RunLease
 
 @contextmanager
 def keep_renewed(lease: RunLease, control: RunControl, slice_: float | None) -> Iterator[None]:
-    """Renew the lease during the block, and request a drain after ``slice_`` seconds."""
+    """Renew the lease inside the block. After ``slice_`` seconds, request that the run stops."""
     run = RunRenewal(lease, control, slice_)
     try:
         renewals.add(run)
@@ -24,7 +24,7 @@ def keep_renewed(lease: RunLease, control: RunControl, slice_: float | None) -> 
 
 
 class RunRenewal(LeaseRenewal):
-    """A running run with the times of its next renewal and of the end of its time slice."""
+    """A run in execution, with the times of its next renewal and of the end of its time slice."""
 
     def __init__(self, lease: RunLease, control: RunControl, slice_: float | None) -> None:
         super().__init__(lease.thread, lease.log_fields())

@@ -42,7 +42,7 @@ _END_STATES = {
 
 
 def finish(lease: RunLease, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
-    """Add the outcome of a run to the run's last commit."""
+    """Add the outcome of a run and the resulting state to the run's last commit."""
     using = batch.using
     if outcome.status == "interrupted" and lease.has_interrupts:
         # Earlier interrupts may have been decided in the meantime, which can only be checked with
@@ -70,7 +70,7 @@ def ends_run(outcome: Outcome) -> bool:
 
 
 def _state_after(outcome: Outcome) -> str:
-    """Return the state of a run after an outcome without interrupts."""
+    """Return the new state of a run after an outcome without interrupts."""
     if isinstance(outcome.error, InterruptChangedError):
         # The response belongs to another interrupt. The stored state is intact, and a graph version
         # with the original interrupt can continue from it.
@@ -102,7 +102,7 @@ def _pause_with_lock(lease: RunLease, outcome: Outcome, using: str, last_event: 
 
 
 def park(lease: RunLease, error: str) -> None:
-    """Park a run; the stored state is kept, and an operator can retry the run."""
+    """Park a run. Its stored state remains, and an operator can retry the run."""
     batch = WriteBatch(write_alias())
     # Zero rows: the lease has expired, and another worker will park the run.
     batch.guard(lease_queries.RELEASE_AFTER_PROGRESS, lease.thread.values())
@@ -112,7 +112,7 @@ def park(lease: RunLease, error: str) -> None:
 
 
 def note_error(lease: RunLease, error: str) -> None:
-    """Store the error before a run is released; an expired lease is extended.
+    """Store the error before a run's lease is released. An expired lease is extended.
 
     Raises:
         LeaseLostError: another worker has the lease. Nothing is written.
@@ -128,9 +128,9 @@ def release(
 ) -> None:
     """Release the lease after an error outside of the graph's code.
 
-    The run becomes QUEUED and is processed by the sweep, or it is parked if a retry can't succeed.
-    The count of attempts isn't reset, so a permanent error eventually parks the run. ``described``
-    replaces the error's own message.
+    The run becomes queued, and the sweep (a periodic job) sends a new message for it. If a retry
+    can't succeed, the run is parked instead. The count of attempts isn't reset, so a permanent
+    error eventually parks the run. ``described`` replaces the error's own message.
     """
     batch = WriteBatch(write_alias())
     # The error may have occurred in a commit, so it is unknown which events are stored.

@@ -1,4 +1,4 @@
-"""Runs that wait for earlier runs of their thread, and the message that starts the next run."""
+"""Runs that wait for earlier runs of their thread, and messages that start the next run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hitl_django.task_queue import dispatcher
 
 
 def select_waiting(using: str, thread: int) -> QuerySet[Run]:
-    """Return the waiting runs of a thread, in the order in which they start."""
+    """Return a thread's runs that wait for earlier runs, in the order in which they start."""
     waiting = Run.objects.using(using).filter(thread=thread, state=Run.State.WAITING)
     return waiting.order_by("number", "pk")
 
 
 def enqueue_next(batch: WriteBatch, thread: int) -> None:
-    """Add a message for the next waiting run of a thread, if a run is waiting."""
+    """Add a message for a thread's next waiting run, if there is a waiting run."""
     found: UUID | None = select_waiting(batch.using, thread).values_list("pk", flat=True).first()
     if found is not None:
         dispatcher.enqueue(found, batch)

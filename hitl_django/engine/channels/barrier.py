@@ -11,7 +11,10 @@ from .channel import MISSING, SAME, BaseChannel
 
 
 class NamedBarrierValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """A channel that is set after each node of ``names`` has written to it; its value is None."""
+    """A channel that becomes readable after each node in ``names`` has written to the channel.
+
+    The value of the channel is always None.
+    """
 
     expires = False
     consumable = True
@@ -49,7 +52,7 @@ class NamedBarrierValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class NamedBarrierValueAfterFinish(NamedBarrierValue[ValueT, UpdateT, CheckpointT]):
-    """A NamedBarrierValue that becomes readable only when no other node is left to run."""
+    """A NamedBarrierValue that becomes readable only after all other nodes have finished."""
 
     finishes = True
 

@@ -19,7 +19,7 @@ from ..types import CheckpointT, UpdateT, ValueT
 
 
 class MissingValue:
-    """The type of MISSING."""
+    """The type of the constant MISSING, which means "no value"."""
 
     __slots__ = ()
 
@@ -109,18 +109,18 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return kept.checkpoint() if kept.update(writes) else SAME
 
     def expire(self, held: Any) -> Any:
-        """Return the new value after a super-step without a write, or SAME if it is unchanged."""
+        """Return the value after a super-step without a write, or SAME if it doesn't change."""
         return self.fold(held, ())
 
     def consume_value(self, held: Any) -> Any:
-        """Return the new value after a node triggered by the channel, or SAME if unchanged."""
+        """Return the value after the channel has triggered a node, or SAME if it doesn't change."""
         if not self.consumable:
             return SAME
         kept = self.from_checkpoint(held)
         return kept.checkpoint() if kept.consume() else SAME
 
     def finish_value(self, held: Any) -> Any:
-        """Return the new value when no other node is left to run, or SAME if it is unchanged."""
+        """Return the value after all nodes have finished, or SAME if it doesn't change."""
         if not self.finishes:
             return SAME
         kept = self.from_checkpoint(held)
@@ -138,7 +138,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
             return MISSING
 
     def initial(self) -> Any:
-        """Return the stored value before the first write."""
+        """Return the channel's stored value before the first write."""
         return MISSING
 
     def bound(self, key: str, typ: Any = None) -> BaseChannel[ValueT, UpdateT, CheckpointT]:
@@ -150,13 +150,16 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
     # LangGraph's interface: a channel object that stores its value.
 
     def copy(self) -> Self:
-        """Return a channel object with the same value."""
+        """Return a new channel object with the same stored value."""
         twin = self.__class__.__new__(self.__class__)
         twin.__dict__.update(self.__dict__)
         return twin
 
     def from_checkpoint(self, checkpoint: Any) -> Self:
-        """Return a channel object with the stored value; MISSING means that no value is stored."""
+        """Return a channel object with the stored value ``checkpoint``.
+
+        MISSING creates an empty channel.
+        """
         kept = self.copy()
         kept.value = SAME if checkpoint is MISSING else checkpoint
         kept._get_value()
@@ -199,12 +202,15 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
             return MISSING
 
     def consume(self) -> bool:
-        """Update the value after a node triggered by the channel; return whether it changed."""
+        """Reset the value after the channel has triggered a node.
+
+        Return whether the value changed.
+        """
         rule = self._rule
         return rule is not None and self._keep(rule.consume_value(self, self._get_value()))
 
     def finish(self) -> bool:
-        """Update the value when no other node is left to run; return whether the value changed."""
+        """Update the value after all nodes have finished, and return whether the value changed."""
         rule = self._rule
         return rule is not None and self._keep(rule.finish_value(self, self._get_value()))
 

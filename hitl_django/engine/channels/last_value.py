@@ -32,7 +32,7 @@ class LastValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class LastValueAfterFinish(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """The last value written, readable only when no other node is left to run."""
+    """The last value written, which becomes readable only after all other nodes have finished."""
 
     expires = False
     consumable = True
@@ -102,7 +102,7 @@ class EphemeralValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class UntrackedValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """The last value written, kept in memory and never stored."""
+    """The last value written, which is never stored in a checkpoint."""
 
     expires = False
     durable = False

@@ -41,13 +41,13 @@ def get_overwrite(write: Any) -> tuple[bool, Any]:
 
 
 def find_concrete(typ: Any) -> Any:
-    """Return the class to call for the empty value of an annotated type."""
+    """Return the class to instantiate for an annotated type, such as ``list`` for ``Sequence``."""
     origin = get_origin(typ) or typ
     return _CONCRETE.get(origin, origin)
 
 
 def is_same_operator(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Return whether two reducers are the same; a lambda is treated as equal to any reducer."""
+    """Return whether two reducers are the same function, or at least one is a lambda."""
     names = (getattr(one, "__name__", ""), getattr(other, "__name__", ""))
     return "<lambda>" in names or one is other
 

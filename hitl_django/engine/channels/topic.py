@@ -12,8 +12,8 @@ from .channel import MISSING, SAME, BaseChannel
 class Topic(BaseChannel[ValueT, UpdateT, CheckpointT]):
     """A list of the values written in the last super-step.
 
-    With ``accumulate``, the list contains the values written in all super-steps. If a written value
-    is a list, its items are added individually.
+    With ``accumulate``, the list contains the values written in all super-steps. A write that is
+    itself a list adds each of its items.
     """
 
     def __init__(self, typ: Any = Any, accumulate: bool = False, key: str = "") -> None:

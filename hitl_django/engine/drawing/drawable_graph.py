@@ -43,7 +43,7 @@ class Drawing:
         return _sole(self, {edge.source for edge in self.edges})
 
     def trim_first_node(self) -> None:
-        """Remove the first node if its only successor can become the first node."""
+        """Remove the first node if it has one edge, whose target can become the first node."""
         first = self.first_node()
         if first is not None and len(self._list_edges(first, "source")) == 1:
             others = {edge.target for edge in self.edges if edge.source != first.id}
@@ -51,7 +51,7 @@ class Drawing:
                 self._remove(first)
 
     def trim_last_node(self) -> None:
-        """Remove the last node if its only predecessor can become the last node."""
+        """Remove the last node if it has one edge, whose source can become the last node."""
         last = self.last_node()
         if last is not None and len(self._list_edges(last, "target")) == 1:
             others = {edge.source for edge in self.edges if edge.target != last.id}

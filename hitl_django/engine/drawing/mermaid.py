@@ -49,7 +49,10 @@ def write_flowchart(
 
 
 def _boxes(nodes: Iterable[DrawnNode], ids: dict[str, str], with_styles: bool) -> Iterator[str]:
-    """Yield a line for each node; nested nodes are enclosed in a box named after their parent."""
+    """Yield the Mermaid line of each node.
+
+    Nodes of a subgraph are enclosed in a box named after the calling node.
+    """
     numbers = count(1)
     open_: list[str] = []
     for node in nodes:

@@ -1,8 +1,8 @@
 """The outline of a graph: its nodes, its edges, and its subgraphs.
 
 The outline is derived from the compiled graph without running the graph. If a conditional edge has
-no declared targets, its node is marked (``chooses``). The targets are then assumed to be the nodes
-without other incoming edges.
+no declared targets, its source node is marked with ``chooses``. The targets are then assumed to be
+all nodes without other incoming edges.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def build_outline(
 ) -> Outline:
     """Return the outline of a compiled graph and its subgraphs up to ``depth`` levels.
 
-    A graph that calls itself is included once. ``depth`` is True for all levels.
+    ``depth`` is a number, or True for all levels. A graph that calls itself appears only once in
+    the outline.
     """
     above = (*_above, id(graph))
     listeners = _map_triggers_to_nodes(graph)
@@ -143,7 +144,6 @@ def _list_edges(
 
 
 def _list_static_writes(writer: Any) -> Sequence[tuple[str, Any]]:
-    """Return the writes that a writer makes on every call."""
     return getattr(writer, "static", None) or getattr(writer, "writes", None) or ()
 
 
@@ -154,7 +154,10 @@ def _command_ends(graph: CompiledGraph, name: str) -> Mapping[str, str | None]:
 
 
 def _find_end_edge(name: str, leads: Mapping[OutlineEdge, None]) -> dict[OutlineEdge, None]:
-    """Return the edge to END, or no edge if the node has edges to other nodes."""
+    """Return a node's edge to END as a dict.
+
+    The dict is empty if the node has an edge to another node.
+    """
     ways = [edge.target for edge in leads if edge.leads != "on_error"]
     if any(target != name for target in ways):
         return {}

@@ -1,7 +1,7 @@
 """A graph with a layout: nodes with position and size, and edges with their points.
 
-A subgraph is drawn inside the box of its node. All lengths are in units of a font size of 13.
-Positions depend only on the graph's names and structure.
+A subgraph is drawn inside the box of the node that calls the subgraph. All lengths are in units of
+a font size of 13. Positions depend only on the graph's names and structure.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PlacedEdge:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The elements of a picture; a box precedes the nodes that it contains."""
+    """The elements of a picture, ordered so that each box precedes the nodes inside the box."""
 
     width: float
     height: float

@@ -116,7 +116,7 @@ def _draw_name(node: PlacedNode, say: Say) -> str:
 
 
 def _draw_mark(node: PlacedNode, state: str) -> str:
-    """Draw the mark of the node's state, so that the state is visible without color."""
+    """Draw a shape that identifies the node's state without color."""
     if not state or node.kind != "node":
         return ""
     x, y = node.x + node.width - 14, node.y + 12

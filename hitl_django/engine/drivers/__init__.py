@@ -1,9 +1,9 @@
-"""The two drivers of the loop: one for OS threads and one for asyncio.
+"""The two drivers of the engine's loop: one for OS threads and one for asyncio.
 
-A driver performs the effects requested by the loop. Only the driver's own OS thread or event loop
-changes the loop's state and calls the saver. Tasks on other OS threads report their outcome to the
-driver. The driver also makes the saver calls of subgraphs that run on such OS threads. If a step
-has a single task, the task runs without a separate OS thread.
+A driver performs the effects that the loop yields. All changes of the loop's state and all saver
+calls happen on the driver's own OS thread or event loop. A task on another OS thread reports its
+outcome to the driver. A subgraph on another OS thread sends its saver calls to the driver. If a
+step has a single task, the task runs without a separate OS thread.
 """
 
 from __future__ import annotations

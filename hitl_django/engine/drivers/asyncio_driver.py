@@ -272,7 +272,10 @@ class AsyncDriver:
             await self._ask_saver_shielded(CallStorage(self.state.run.lease.release))  # type: ignore[union-attr]
 
     def spawns(self) -> bool:
-        """Return True, because sync code never runs on the event loop's OS thread and may wait."""
+        """Return True.
+
+        Sync code runs outside the event loop's OS thread, so that thread may block.
+        """
         return True
 
     def spawn(self, work: Callable[[], None]) -> None:
@@ -312,7 +315,7 @@ class AsyncDriver:
     async def _start(
         self, contexts: Sequence[TaskContext], has_running: bool = False
     ) -> Sequence[Task]:
-        """Start tasks and return the tasks that have already ended."""
+        """Start tasks and return the tasks that have ended during the start."""
         timeout = self.state.graph.step_timeout
         for context in contexts:
             context.perform = self.perform_here
@@ -332,7 +335,7 @@ class AsyncDriver:
         return ()
 
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a saver call for a sync node, which runs outside the event loop's OS thread."""
+        """Make a saver call on the event loop for a sync node, which runs on another OS thread."""
         assert self.home is not None
         if self.state.run.calls_home:
             return self.state.run.perform(function, *args)
@@ -356,7 +359,7 @@ def _emits_while_running(context: TaskContext) -> bool:
 
 
 async def _shielded(saving: Any) -> Any:
-    """Wait until a commit is complete, even if the run is cancelled."""
+    """Wait until a commit is complete, even if the run is cancelled during the wait."""
     task = asyncio.ensure_future(saving)
     try:
         return await asyncio.shield(task)

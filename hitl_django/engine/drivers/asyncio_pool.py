@@ -164,7 +164,7 @@ class AsyncTasks:
 
 
 class _Rest:
-    """An awaitable that continues a coroutine started in a separate context."""
+    """An awaitable for the rest of a coroutine that was started in another context."""
 
     __slots__ = ("_awaited", "_running", "_variables")
 

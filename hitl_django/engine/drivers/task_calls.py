@@ -143,7 +143,7 @@ class TaskCalls:
         return state
 
     def _may_await(self) -> bool:
-        """Return whether sync code of the calling task may wait for an event loop."""
+        """Return whether the driver lets sync code of the calling task wait for a coroutine."""
         spawner = self.context.run.spawner
         return spawner is not None and spawner.home is not None
 
@@ -220,7 +220,7 @@ class TaskCalls:
             raise
 
     def _effects(self, context: TaskContext) -> Generator[_Effect, Any, None]:
-        """Read the result of a task from the cache, or run the task and store its result."""
+        """Yield effects that read a task's cached result, or run the task and store its result."""
         state, task = self._state, context.task
         policy = task.node.cache
         key: Any = None
@@ -253,7 +253,7 @@ class TaskCalls:
             return None
 
     def _store_result(self, context: TaskContext) -> Generator[_Effect, Any, None]:
-        """Store a task's result; a result that can't be stored counts as a failure of the task."""
+        """Store a task's result. If the result can't be stored, the task fails."""
         state, task = self._state, context.task
         # Interrupts are stored with the calling task, so that each interrupt appears once.
         writes = task.memory if task.pending_interrupts else list_stored_writes(task)
@@ -276,7 +276,7 @@ class TaskCalls:
             yield state.save(Commit(config, [TaskWrites(task.id, task.path_key, failure)]))
 
     def _get_result(self, context: TaskContext) -> Any:
-        """Emit the stream chunks of an ended task, and return its result or raise its error."""
+        """Emit the stream chunks of an ended task. Return the task's result or raise its error."""
         task = context.task
         assert isinstance(task, CalledTask)
         self.context.progress()
@@ -296,7 +296,7 @@ class TaskCalls:
         return chunks.build_task_chunks(self._state, context.task)
 
     def _build_stored_chunks(self, context: TaskContext) -> list[Any]:
-        """Return the chunks to store with a task's result, including the start and end."""
+        """Return the stream chunks of a task to store with its result, including start and end."""
         state, task = self._state, context.task
         if state.saver is None or task.pending_interrupts:
             state.run.chunk_buffer.move_chunks(task.id, self.context.task.id)  # type: ignore[union-attr]
@@ -308,7 +308,7 @@ class TaskCalls:
             self.context.run.emit(chunk)
 
     def settle(self) -> None:
-        """Wait for the called tasks, then raise their interrupts in the calling task."""
+        """Wait until the called tasks have ended, then add their interrupts to the calling task."""
         for _, future in list(self._known.values()):
             if isinstance(future, Future) and not future.cancelled():
                 future.exception()
@@ -331,7 +331,7 @@ class TaskCalls:
                 future.exception()  # This marks the exception as retrieved.
 
     def drop(self) -> None:
-        """Cancel the unfinished called tasks of the event loop."""
+        """Cancel the called tasks that are still running on the event loop."""
         for _, future in self._known.values():
             if isinstance(future, asyncio.Future):
                 future.cancel()

@@ -49,7 +49,7 @@ def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
 
 
 def _run_on_loop(context: TaskContext, running: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine like asyncio.run, and let a request from outside stop the run."""
+    """Run a coroutine like asyncio.run, and cancel it if the run's control requests a stop."""
     control = context.run.control
     if control is None:
         return asyncio.run(running)

@@ -163,7 +163,7 @@ class SyncDriver:
             return run.perform(perform_saver_call, effect, run.saver)
 
     def _start(self, contexts: Sequence[TaskContext], has_running: bool = False) -> Sequence[Task]:
-        """Start tasks and return the tasks that have already ended."""
+        """Start tasks and return the tasks that have ended during the start."""
         timeout = self.state.graph.step_timeout
         if (
             timeout is None
@@ -195,7 +195,7 @@ class SyncDriver:
         return ()
 
     def _may_join(self, contexts: Sequence[TaskContext]) -> bool:
-        """Return whether the driver's OS thread may run tasks of a step that has several tasks."""
+        """Return whether the driver's OS thread may run tasks of a step with several tasks."""
         run = self.state.run
         if run.live or run.modes or self.limit < 2 or self.state.graph.step_timeout is not None:
             return False
@@ -306,7 +306,7 @@ class SyncDriver:
     def spawns(self) -> bool:
         """Return whether the calling OS thread may wait for another OS thread.
 
-        The driver's OS thread must not wait.
+        The result is false on the driver's own OS thread, which must not block.
         """
         return threading.get_ident() != self.thread
 

@@ -80,13 +80,13 @@ class TaskThreads:
         self._start_threads(1)
 
     def join(self) -> None:
-        """Make the calling OS thread the first one that takes queued tasks."""
+        """Add the calling OS thread to the pool as the first OS thread that runs queued tasks."""
         self._clocks = []
         self._note_clock()
         self._restart_waiting_time()
 
     def are_blocked(self) -> bool:
-        """Return whether the busy OS threads make no progress after PATIENCE seconds."""
+        """Return whether the busy OS threads have made no progress for PATIENCE seconds."""
         if time.monotonic() < self._start_more_at:
             return False
         if self._are_busy():
@@ -130,10 +130,10 @@ class TaskThreads:
         self._used, self._left = self._get_cpu_seconds(), len(self.waiting)
 
     def _are_busy(self) -> bool:
-        """Return whether the busy OS threads have taken tasks and computed since the last check.
+        """Return whether the pool's OS threads have taken tasks and used the CPU recently.
 
-        Both are required, because a single task that computes for a long time, or waits for another
-        task, must not block the queued tasks.
+        Both conditions apply to the time since the last check. Both are required: a single task
+        that computes for a long time, or waits for another task, must not block the queued tasks.
         """
         since = time.monotonic() - self._start_more_at + PATIENCE
         return len(self.waiting) < self._left and self._get_cpu_seconds() - self._used > since / 2
@@ -169,8 +169,8 @@ class TaskThreads:
     def _is_polling(self) -> bool:
         """Return whether the driver polls for ended tasks.
 
-        The driver polls while it starts OS threads. If each of many short tasks woke the driver,
-        the driver would interrupt the tasks each time. With polling, an ended task is processed up
+        The driver polls while it starts OS threads. Otherwise, each ended task would wake the
+        driver, which would slow down many short tasks. With polling, an ended task is processed up
         to a millisecond later.
         """
         return bool(self.waiting) and self._started < self.limit
@@ -221,7 +221,6 @@ class TaskThreads:
         return None
 
     def drop(self) -> int:
-        """Remove the queued tasks and return their number."""
         dropped = 0
         while True:
             try:
@@ -231,7 +230,7 @@ class TaskThreads:
             dropped += 1
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a call on the driver's OS thread, for a task on another OS thread."""
+        """Make a call on the driver's OS thread for a task on another OS thread."""
         answer: Future[Any] = Future()
 
         def make() -> None:

@@ -113,7 +113,10 @@ class AttemptTimer:
         )
 
     async def _wait(self, running: asyncio.Task[Any]) -> str | None:
-        """Wait for the call to end; return the kind of the exceeded limit, or None in time."""
+        """Wait for the call to end.
+
+        Return the kind of the exceeded limit, or None if the call ended in time.
+        """
         while not running.done():
             moment, kind = self.due()
             left = moment - time.monotonic()
@@ -136,7 +139,7 @@ def _retrieve_exception(running: asyncio.Task[Any]) -> None:
 class TimedContext(TaskContext):
     """A task's context for one attempt with a timeout.
 
-    ``watch`` is None after the time limit.
+    ``watch`` is the timer of the attempt, or None after the time limit.
     """
 
     __slots__ = ("progress_callbacks", "task_context", "watch")
@@ -158,7 +161,7 @@ class TimedContext(TaskContext):
         return view
 
     def base_config(self) -> RunnableConfig:
-        """Return the run's config with the callbacks that report progress."""
+        """Return the run's config, with callbacks that report langchain events as progress."""
         config = super().base_config()
         if self.progress_callbacks is None:
             return config
@@ -175,7 +178,7 @@ class TimedContext(TaskContext):
         super().progress()
 
     def heartbeat(self) -> None:
-        """Report progress signalled by the node, to this attempt and to the calling nodes."""
+        """Report a ``heartbeat()`` call as progress of this attempt and of the calling nodes."""
         if self.watch is not None:
             self.watch.touch()
         self.run.runtime.heartbeat()
@@ -211,24 +214,27 @@ class TimedContext(TaskContext):
 
     @property
     def once_guard(self) -> OnceGuard:
-        """The once() guard of the task, which all attempts share."""
+        """The guard against concurrent once() calls with one key.
+
+        All attempts of the task share it.
+        """
         return self.task_context.once_guard
 
     def remember(self, key: str, result: Any) -> None:
-        """Keep a result of once() within the time limit, and report it as progress."""
+        """Save a result of once() within the time limit, and report the result as progress."""
         self.progress()
         super().remember(key, result)
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Keep a stored result of once() for the next attempt, even after the time limit."""
+        """Save a stored result of once() for the next attempt, even after the time limit."""
         self.task_context.remember(key, result)
 
     def child_ns(self) -> str:
-        """Return the next namespace of a called graph.
+        """Return the namespace for the next graph called by the node.
 
         Raises:
-            AttemptTimedOutError: the time limit has passed, so the next namespace belongs to
-                the next attempt.
+            AttemptTimedOutError: the attempt has exceeded its time limit. The namespace is reserved
+                for the next attempt.
         """
         self.check_in_time()
         return super().child_ns()

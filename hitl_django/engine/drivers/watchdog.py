@@ -1,8 +1,8 @@
-"""The watchdog of OS threads that run their caller's tasks and may be blocked by a task.
+"""A watchdog that detects a driver's OS thread blocked by a task.
 
-One OS thread per process checks all monitored OS threads, and runs only while there are any.
-Starting or waking a watchdog for each step would take longer than most steps. A forked process
-starts without the watchdog.
+One OS thread per process checks all monitored OS threads. This OS thread runs only while there are
+monitored OS threads, because starting or waking it for each step would take longer than most steps.
+A forked process starts without the watchdog.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ _LOOKS, _REST = 50, 0.5
 
 
 class MonitoredThread(Protocol):
-    """A worker that the watchdog checks."""
+    """The interface of a driver that the watchdog monitors."""
 
     def monitor(self) -> None:
-        """Handle a blocked worker; the watchdog's OS thread calls this method regularly."""
+        """Check this driver for a blocking task.
+
+        The watchdog's OS thread calls the method regularly.
+        """
 
 
 class Watchdog:
-    """The checking OS thread and its workers."""
+    """The OS thread that checks drivers, and the set of monitored drivers."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.Lock())
@@ -38,13 +41,13 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def add(self, worker: MonitoredThread) -> None:
-        """Add a worker; no lock is taken while the watchdog is awake."""
+        """Start to monitor a driver. No lock is taken while the watchdog is awake."""
         self._workers.add(worker)
         if self._asleep:
             self._wake()
 
     def remove(self, worker: MonitoredThread) -> None:
-        """Remove a worker, which may be checked once more afterwards."""
+        """Stop monitoring a driver, which the watchdog may check one more time afterwards."""
         self._workers.discard(worker)
 
     def _wake(self) -> None:
@@ -77,7 +80,10 @@ class Watchdog:
                     self.remove(worker)
 
     def _wait_for_worker(self) -> bool:
-        """Wait until a worker is added; return False if none is added within the maximum time."""
+        """Wait until a driver is added.
+
+        Return False if no driver is added within the maximum time.
+        """
         with self._changed:
             self._asleep = True
             # A worker added before the previous line did not wake the OS thread, because the thread

@@ -41,9 +41,9 @@ def run_jobs(run: Run, jobs: Jobs, *, keeps_errors: bool, on_threads: bool) -> I
 
 
 async def arun_jobs(run: ARun, jobs: Jobs, *, keeps_errors: bool) -> AsyncIterator[Ended]:
-    """Run each job on the event loop; async variant of run_jobs.
+    """Run each job on the event loop. This is the async variant of run_jobs.
 
-    After the first exception, the running jobs are also cancelled.
+    After the first exception, the jobs that are still running are cancelled.
     """
     limit = jobs[0][1].get("max_concurrency") if jobs else None
     gate = asyncio.Semaphore(limit or len(jobs) or 1)

@@ -23,7 +23,7 @@ from .policies import apply_defaults
 
 
 def find_faults(graph: GraphDefinition, interrupt: Sequence[str]) -> Iterator[str]:
-    """Yield a message for each reason why a graph can't be compiled."""
+    """Yield a message for each fault of a graph definition that prevents its compilation."""
     known = {*graph.nodes, START}
     starts = {start for start, _ in graph.edges} | set(graph.branches)
     starts.update(start for several, _ in graph.waiting_edges for start in several)

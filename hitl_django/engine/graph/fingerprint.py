@@ -102,12 +102,13 @@ def list_changes(
     new_input: bool = False,
     migrates: bool = False,
 ) -> list[str]:
-    """Return why threads stored under the structure ``before`` can't resume in ``graph``.
+    """Return the changes to the graph that prevent its stored threads from resuming.
 
-    The list is empty if the threads can resume. Only parts that stored state depends on are
-    compared. Nodes and edges without pending tasks, empty channels and the code of nodes may
-    change. With ``new_input``, pending tasks are ignored, because new input discards them. With
-    ``migrates``, the values of this graph's state channels are ignored.
+    ``before`` is the graph structure under which the threads were stored. The list is empty if the
+    threads can resume. Only parts that stored state depends on are compared. Nodes and edges
+    without pending tasks, empty channels and the code of nodes may change. With ``new_input``,
+    pending tasks are ignored, because new input discards them. With ``migrates``, the values of
+    this graph's state channels are ignored.
     """
     saved = rename_checkpoint(graph.spec, load(ns))
     if saved is None:
@@ -174,7 +175,7 @@ def _rename_shape(shape: GraphStructure, renames: Renames) -> GraphStructure:
 def _list_next_tasks(
     before: GraphStructure, saved: CheckpointTuple, ns: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the node and the namespace of each task that is due under the old structure."""
+    """Yield the node name and the namespace of each pending task under the old structure."""
     checkpoint, step = saved.checkpoint, saved.metadata.get("step", -1) + 1
     stored_values, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
     origin = ids.encode_checkpoint_id(checkpoint["id"])
@@ -205,7 +206,7 @@ def _list_next_tasks(
 
 
 def _is_triggering(channel: GraphStructure, stored_value: Any) -> bool:
-    """Return whether a channel with the stored value triggers its subscribed nodes."""
+    """Return whether a channel with the value ``stored_value`` triggers its subscribed nodes."""
     kind = channel.get("kind", "")
     if stored_value is MISSING:
         return False
@@ -307,7 +308,10 @@ def _barrier_change(
 
 
 def list_misfits(graph: CompiledGraph, values: Mapping[str, Any]) -> list[str]:
-    """Return why ``values`` isn't a valid state of the graph; the list is empty if it is valid."""
+    """Return the faults of ``values`` as a state of the graph.
+
+    The list is empty for a valid state.
+    """
     keys = [name for name in graph.channels if _is_state(name)]
     found = [f"'{name}' is not a key of the state" for name in values if name not in keys]
     for name in keys:

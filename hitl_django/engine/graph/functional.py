@@ -33,7 +33,7 @@ Timeout = float | timedelta | TimeoutPolicy | None
 
 
 class TaskFunction(Generic[P]):
-    """A function whose calls within a run are separate tasks.
+    """A function decorated with @task. Each of its calls within a run is a separate task.
 
     A call returns a future. Sync code calls the future's ``result()``; async code awaits the
     future.
@@ -67,7 +67,7 @@ class TaskFunction(Generic[P]):
         register_schema_types(_hints(function).get("return"))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> AnyFuture:
-        """Start a task, or return the stored result of the same call if the caller runs again."""
+        """Start a task, or return the result that an identical earlier call has stored."""
         context = get_context()
         calls = TaskCalls.open(context.full_context)
         return calls.make(context, self._node, self.name, (args, kwargs), self._is_async)
@@ -110,15 +110,15 @@ def task(
     cache_policy: CachePolicy | None = None,
     timeout: Timeout = None,
 ) -> Any:
-    """Turn a function into a task, whose result is stored so that the task doesn't run again.
+    """Turn a function into a task with a stored result.
 
     The function must be called within an @entrypoint or a node of a graph. A call starts the task
     and returns a future. Tasks started before the first ``result()`` call run in parallel.
 
     A result is stored before the caller receives it. When the caller runs again after a pause, a
-    failure or a crash, its n-th call returns the stored result of the n-th call. The caller must
-    therefore make the same calls in the same order each time. A failed task runs again. A task may
-    call interrupt() and other tasks.
+    failure or a crash, its n-th call returns the stored result of the earlier n-th call, and the
+    task doesn't run again. The caller must therefore make the same calls in the same order each
+    time. A failed task runs again. A task may call interrupt() and other tasks.
 
     The result must be serializable like state. ``retry_policy`` defaults to the policy of the
     entrypoint. With a ``cache_policy`` and a graph with a cache, results are reused for the same
@@ -140,7 +140,7 @@ class Final(Generic[R, S]):
 
 
 class entrypoint(Generic[ContextT]):
-    """A decorator that turns a function into a graph, whose input and output are the function's.
+    """A decorator that turns a function into a graph with the function's input and output.
 
     With a checkpointer, the function can pause for a response. When the run resumes, the function
     starts again from its first line, and the stored results of @task functions are reused.
@@ -233,7 +233,7 @@ def _find_returned(annotation: Any) -> Any:
 
 
 def _positions(function: Any, names: Sequence[str]) -> dict[str, int]:
-    """Return the position of each named parameter, or sys.maxsize if it is keyword-only."""
+    """Return the position of each named parameter, or sys.maxsize for a keyword-only parameter."""
     if not names:
         return {}
     return {

@@ -13,7 +13,7 @@ from ..types import CachePolicy, RetryPolicy, Timeout, TimeoutPolicy
 
 
 class NodeBuilder:
-    """Builder of one Pregel node: its subscriptions, its functions and its writes."""
+    """A builder of one Pregel node: its channel subscriptions, functions and channel writes."""
 
     def __init__(self) -> None:
         self._channels: str | list[str] = []
@@ -56,15 +56,15 @@ class NodeBuilder:
         return self
 
     def do(self, node: Any) -> NodeBuilder:
-        """Add a function, which receives the result of the previous function."""
+        """Add a function to the node. It receives the result of the function added before."""
         self._actions.append(build_action(node))
         return self
 
     def write_to(self, *channels: str, **values: Any) -> NodeBuilder:
         """Write the node's result to channels.
 
-        A keyword argument sets a channel to a fixed value, or to the return value of a function of
-        the result.
+        A keyword argument names a channel. Its value is written to the channel. If the value is a
+        function, the function receives the node's result and its return value is written.
         """
         self._writes += [(channel, _itself) for channel in channels]
         self._writes += [
@@ -80,7 +80,7 @@ class NodeBuilder:
         return self
 
     def add_retry_policies(self, *policies: RetryPolicy) -> NodeBuilder:
-        """Add retry policies; the first policy that matches an error applies."""
+        """Add retry policies. The first policy that matches an error applies."""
         self._retry.extend(policies)
         return self
 
@@ -90,7 +90,7 @@ class NodeBuilder:
         return self
 
     def set_timeout(self, timeout: Timeout | None) -> NodeBuilder:
-        """Limit the duration of each attempt; the node must be async."""
+        """Limit the duration of each attempt at the node, which must be async."""
         self._timeout = TimeoutPolicy.coerce(timeout)
         return self
 
@@ -153,7 +153,10 @@ def build_node_map(
     retry: tuple[RetryPolicy, ...] = (),
     cache: CachePolicy | None = None,
 ) -> dict[str, Node]:
-    """Return validated nodes; ``retry`` and ``cache`` apply to nodes without these policies."""
+    """Build and validate the nodes of a graph.
+
+    ``retry`` and ``cache`` apply to nodes without a retry or cache policy.
+    """
     made = {}
     for name, node in nodes.items():
         if isinstance(node, NodeBuilder):
@@ -176,7 +179,7 @@ def check_graph(
     output_channels: Iterable[str],
     breakpoints: Iterable[str],
 ) -> None:
-    """Raise ValueError if a referenced channel or node doesn't exist."""
+    """Raise ValueError if a referenced channel or node doesn't exist, or a name is reserved."""
     shown = repr(sorted(channels))[:100]
     for name in channels:
         if name in RESERVED_KEYS and name not in (TASKS, START):

@@ -1,4 +1,4 @@
-"""Retry, cache and timeout policies and error handlers, for one node or as defaults."""
+"""Retry, cache and timeout policies and error handlers, for one node or as default values."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..types import CachePolicy, RetryPolicy, TimeoutPolicy
 
 @dataclass(slots=True)
 class Policies:
-    """The policies of one node, or the defaults of all nodes.
+    """The policies of one node, or the default policies of all nodes.
 
-    ``handler`` names the node that handles failures. ``handles`` is true if the node is itself such
-    a handler.
+    ``handler`` is the name of the error handler node for failures. ``handles`` is true if the node
+    is itself an error handler.
     """
 
     retry: tuple[RetryPolicy, ...] = ()
@@ -40,10 +40,10 @@ class Policies:
         return cls(retries, cache, TimeoutPolicy.coerce(timeout))
 
     def over(self, default: Policies) -> Policies:
-        """Return a copy in which policies that aren't set have the values of ``default``.
+        """Return a copy of these policies in which unset policies are taken from ``default``.
 
-        A handler node gets no default handler. A handler node's results aren't cached, because they
-        depend on a failure.
+        An error handler gets no default handler. The results of an error handler aren't cached,
+        because they depend on a failure.
         """
         return Policies(
             self.retry or default.retry,
@@ -64,7 +64,7 @@ class NodeDefaults:
         self.handler: Any = None
 
     def update(self, policies: Policies, handler: Any) -> None:
-        """Update the defaults with the policies of another call of set_node_defaults."""
+        """Add the policies of another set_node_defaults call to the defaults."""
         if handler is not None:
             self.handler = handler
             policies.handler = DEFAULT_HANDLER
@@ -72,7 +72,7 @@ class NodeDefaults:
 
 
 def apply_defaults(name: str, action: Action, own: Policies, defaults: NodeDefaults) -> Policies:
-    """Return the policies of a compiled node: the node's policies, completed with the defaults.
+    """Return the policies of a compiled node: its own policies, completed with the defaults.
 
     Raises:
         ValueError: a timeout is set for a sync node, which can't be stopped.
@@ -84,7 +84,7 @@ def apply_defaults(name: str, action: Action, own: Policies, defaults: NodeDefau
 
 
 def check_free(name: str, taken: bool) -> None:
-    """Raise GraphDefinitionError if the name of an error handler is already used by a node."""
+    """Raise GraphDefinitionError if the name of an error handler is already in use."""
     if taken:
         raise GraphDefinitionError(
             f"The error handler needs the node name `{name}`, which is already in use."

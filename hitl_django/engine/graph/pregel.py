@@ -475,8 +475,8 @@ class Pregel(
     def subgraph_of(self, name: str) -> Pregel | None:
         """Return the subgraph called by a node, or None if no call can be detected.
 
-        A function that refers to the graph it belongs to isn't treated as a caller, because the
-        function may only read the graph's state.
+        The result is also None if a node's function refers to the graph that contains the node.
+        Such a function may only read the graph's state instead of calling the graph.
         """
         called = cast("Pregel | None", find_called_graph(self.nodes[name].action))
         if called is None or called.checkpointer is False or called.nodes is self.nodes:
@@ -510,9 +510,9 @@ class Pregel(
         return twin
 
     def with_migrated(self, values: Mapping[str, Any]) -> Self:
-        """Return a copy of the graph that replaces the stored state with ``values``.
+        """Return a copy of the graph that replaces a thread's stored state with ``values``.
 
-        The values are stored with the next checkpoint.
+        ``values`` is the state after a migration. The next checkpoint stores it.
         """
         twin = copy.copy(self)
         twin.migrated = values
@@ -593,8 +593,8 @@ def _several(names: Sequence[str] | str) -> tuple[str, ...]:
 def _choose_emit(state: LoopState, driver: SyncDriver | AsyncDriver) -> Callable[[Chunk], None]:
     """Return the function that receives the chunks of running nodes.
 
-    If the run is inside a node of LangGraph, chunks without another receiver are sent directly to
-    LangGraph's stream.
+    If the run is inside a node of LangGraph and the caller requests no chunks, the chunks are sent
+    directly to LangGraph's stream.
     """
     if state.run.host is None or state.forward is None or state.wanted or state.printed:
         return driver.emit
@@ -602,6 +602,6 @@ def _choose_emit(state: LoopState, driver: SyncDriver | AsyncDriver) -> Callable
 
 
 def _release_driver(run: RunContext) -> None:
-    """Remove the references from a run to its driver, to avoid a reference cycle."""
+    """Break the reference cycle between a run and its driver."""
     run.emit, run.spawner = run_options.drop_chunk, None
     del run.loop_state

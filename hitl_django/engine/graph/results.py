@@ -1,4 +1,4 @@
-"""Conversion of a run's outcome for the caller: the state, the chunks, or an exception."""
+"""Conversion of a run's outcome to the caller's result: the state, the chunks, or an exception."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ def build_result(state: LoopState, version: str) -> Any:
 
 
 def raise_outcome(state: LoopState) -> None:
-    """Raise the error of a run; for a run called by a task, also raise the pause."""
+    """Raise the error of a run.
+
+    If a task called the run as a subgraph, also raise the run's pause.
+    """
     failure = find_failure(state)
     if failure is not None:
         raise failure
 
 
 def find_failure(state: LoopState) -> BaseException | None:
-    """Return the exception to raise for the outcome, or None for a success or a pause."""
+    """Return the exception to raise for a run's outcome, or None for a success or a pause."""
     failure = _find_own_failure(state)
     if failure is None or state.run.host is None:
         return failure
@@ -97,7 +100,7 @@ def _build_part(graph: CompiledGraph, ns: Any, mode: str, data: Any) -> dict[str
 def _coerce_checkpoint(graph: CompiledGraph, checkpoint: dict[str, Any]) -> dict[str, Any]:
     """Return a checkpoint chunk with its state as an instance of the state schema.
 
-    Before the input is applied, the state doesn't fit the schema and is returned unchanged.
+    The state before the graph's first input doesn't fit the schema and is returned unchanged.
     """
     if START in checkpoint["next"]:
         return checkpoint

@@ -1,4 +1,4 @@
-"""Merging of configs: of a graph with a call, and for batches of inputs."""
+"""Merging of a graph's config with a call's config, and configs for batches of inputs."""
 
 from __future__ import annotations
 

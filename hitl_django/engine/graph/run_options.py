@@ -1,4 +1,4 @@
-"""The options of a call, and the initial state of the call's root run or nested run."""
+"""The options of a call, and the initial state of the run that the call starts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Options:
 def open_run_state(
     graph: CompiledGraph, input: Any, config: RunnableConfig | None, options: Options
 ) -> LoopState:
-    """Return the state of a call's run before its first step.
+    """Return the state of the run started by a call, before the run's first step.
 
     Raises:
         ValueError: the config is invalid.
@@ -128,8 +128,8 @@ def _merge_ambient_config(
 ) -> RunnableConfig:
     """Return a call's config merged with the config of the surrounding langchain chain.
 
-    Inside a node of this engine, only the callbacks are merged. If the call belongs to the node's
-    run, all other values come from the node's run.
+    For a call inside a node of this engine, only langchain's callbacks are merged. If the call is
+    part of the node's run, all other values come from the node's run.
     """
     if caller is None:
         configurable = config.get("configurable") or {}
@@ -176,7 +176,7 @@ def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> No
 
 
 def _make_emit(run: RunContext) -> Callable[[Chunk], None]:
-    """Return a function that looks up ``run.emit`` at each call, because it may change."""
+    """Return a function that calls the current ``run.emit``, because the run may replace it."""
     return lambda chunk: run.emit(chunk)
 
 
@@ -188,10 +188,10 @@ def _add_handler(run: RunContext, langchain: Any, handler: Any) -> None:
 def _find_parent_task(
     caller: TaskContext | None, configurable: Mapping[str, Any]
 ) -> TaskContext | None:
-    """Return the calling task, or None if the config makes the call a separate run.
+    """Return the task that makes the call, or None if the config makes the call a separate run.
 
-    A node that passes its config to the call names the coordinates of the node's own task. Such a
-    call is not a separate run.
+    A node may pass its own config to the call. The config then contains the coordinates of the
+    node's task, and the call is not a separate run.
     """
     if caller is None or not configurable or not any(configurable.get(key) for key in COORDINATES):
         return caller
@@ -315,7 +315,7 @@ def _make_nested_run(
 
 
 def _nest_config(above: RunnableConfig, config: RunnableConfig) -> RunnableConfig:
-    """Return a config merged with the caller's config, without the caller's run id and name."""
+    """Return the caller's config, without run id and name, merged with the config of the call."""
     inherited = above
     if "run_id" in above or "run_name" in above:
         inherited = {key: above[key] for key in above if key not in ("run_id", "run_name")}
@@ -342,7 +342,7 @@ def _list_former_ns(graph: CompiledGraph, parent: TaskContext | None) -> tuple[s
 
 
 def list_former_ns(ns: str, node: str, renames: Renames) -> tuple[str, ...]:
-    """Return the possible namespaces of a graph from before its calling node was renamed."""
+    """Return the former namespaces of a subgraph, from before its calling node was renamed."""
     above = ns.rpartition(NS_SEP)[0]
     names = [*renames.list_former_names(node), node] if renames else []
     places = [f"{above}{NS_SEP}{name}" if above else name for name in names]
@@ -350,7 +350,10 @@ def list_former_ns(ns: str, node: str, renames: Renames) -> tuple[str, ...]:
 
 
 def strip_task_ids(ns: str) -> str:
-    """Return a namespace without task ids, which is shared by all tasks that call the graph."""
+    """Return a namespace without task ids.
+
+    All tasks that call the same subgraph share the result.
+    """
     return NS_SEP.join(part.partition(NS_END)[0] for part in ns.split(NS_SEP))
 
 
@@ -363,7 +366,7 @@ def _coerced(schema: Any, context: Any) -> Any:
 
 
 def drop_chunk(chunk: Chunk) -> None:
-    """Ignore a chunk without a receiver."""
+    """Discard a chunk, for a run without a receiver of chunks."""
 
 
 def _perform(function: Any, *args: Any) -> Any:

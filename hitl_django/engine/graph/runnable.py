@@ -58,7 +58,7 @@ class RunnableMethods:
         return f"{own}{suffix.title()}" if own[:1].isupper() else f"{own}_{suffix.lower()}"
 
     def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> Self:
-        """Return a copy whose config is merged with the config of each run, as by merge_configs."""
+        """Return a copy of the graph with ``config`` merged into the config of each run."""
         twin = copy.copy(self)
         twin.config = merge_configs(self.config, config, kwargs)
         return twin
@@ -188,7 +188,7 @@ class RunnableMethods:
     def transform(
         self, input: Iterator[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[Any]:
-        """Stream the output for an input that arrives in chunks, as in a langchain chain."""
+        """Yield the output for an input that arrives in chunks, as in a langchain chain."""
         return self._runnable("transform()").transform(input, config, **kwargs)  # type: ignore[no-any-return]
 
     def atransform(

@@ -148,7 +148,7 @@ def _set_stored_writes(
 ) -> list[Task]:
     """Set the stored writes of finished tasks, and return the finished tasks.
 
-    A task without writes counts as finished if its failure was handled.
+    A failed task also counts as finished if an error handler has handled the failure.
     """
     done = [t for t in (*tasks, *handlers) if t.id in statuses and statuses[t.id].finished]
     for task in done:
@@ -172,9 +172,9 @@ def _add_checkpoint_map(config: RunnableConfig, saved: CheckpointTuple) -> Runna
 def _read_subgraph(
     graph: ReadableGraph, saved: CheckpointTuple, task: Task, recurse: bool, has_run: bool
 ) -> Generator[Any, Any, Any]:
-    """Return the config of the subgraph called by a task.
+    """Return the config of the subgraph called by a task, or None if no subgraph is found.
 
-    With ``recurse``, return the subgraph's state. Return None if no subgraph is found.
+    With ``recurse``, return the subgraph's state instead of its config.
     """
     called = graph.subgraph_of(task.name)
     thread_id = saved.config["configurable"]["thread_id"]
@@ -197,8 +197,8 @@ def _apply_finished(
 ) -> ChannelState | None:
     """Return the state with the writes of finished tasks, or None if the writes can't be applied.
 
-    Writes that can't be applied have failed the run. The snapshot must still show the state before
-    these writes.
+    Writes that can't be applied made the run fail. The snapshot must still show the state before
+    the writes.
     """
     after = current.copy()
     try:

@@ -222,7 +222,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         path: Callable[..., Any],
         path_map: Mapping[Hashable, str] | Sequence[str] | None = None,
     ) -> StateGraph:
-        """Let ``path(state)`` choose the nodes that run after ``source``.
+        """Let the function ``path`` choose the nodes that run after ``source``.
 
         ``path`` returns a node name, END, a Send, or a list of these. ``path`` receives the state
         including the writes of ``source`` and runs in the same task as ``source``. ``path_map``
@@ -249,7 +249,10 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         return self
 
     def add_sequence(self, nodes: Sequence[Any]) -> StateGraph:
-        """Add nodes that run in sequence; each is a function or a pair ``(name, function)``."""
+        """Add nodes that run one after the other.
+
+        Each is a function or a pair ``(name, function)``.
+        """
         if not nodes:
             raise ValueError("Sequence requires at least one node.")
         previous: str | None = None
@@ -273,15 +276,15 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     def set_conditional_entry_point(
         self, path: Callable[..., Any], path_map: Any = None
     ) -> StateGraph:
-        """Let ``path(state)`` choose the first nodes."""
+        """Let the function ``path`` choose the first nodes from the input."""
         return self.add_conditional_edges(START, path, path_map)
 
     def set_finish_point(self, key: str) -> StateGraph:
-        """End the graph after this node."""
+        """End the graph after the node ``key``."""
         return self.add_edge(key, END)
 
     def validate(self, interrupt: Sequence[str] = ()) -> StateGraph:
-        """Raise GraphDefinitionError, which lists all faults, if the definition has faults."""
+        """Raise GraphDefinitionError with all faults if the graph definition has faults."""
         found = list(find_faults(self, interrupt))
         if found:
             raise GraphDefinitionError("\n".join(dict.fromkeys(found)))

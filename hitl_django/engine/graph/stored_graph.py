@@ -1,4 +1,4 @@
-"""A substitute for an unknown graph, derived from a checkpoint in order to read its state."""
+"""A substitute for an unavailable graph, derived from a checkpoint in order to read its state."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class ReadableGraph(Protocol):
 
 
 class StoredGraph:
-    """The structure of a graph, reconstructed from the channels of its checkpoint.
+    """The structure of a graph, reconstructed from the channels in one of the graph's checkpoints.
 
-    A node may call a subgraph in a way that can't be detected without running the node. The
-    subgraph's checkpoints contain the names of its channels. The names of channels that trigger
-    nodes contain the node names.
+    A node may call a subgraph in a way that can't be detected without running the node. The graph
+    object of the subgraph is then unknown. The subgraph's checkpoints contain the names of all
+    channels, and the names of triggering channels contain the node names.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:

@@ -20,11 +20,12 @@ _READS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 
 def find_called_graph(action: Action | None) -> CompiledGraph | None:
-    """Return the graph that is the node's action, or the first graph that its function refers to.
+    """Return the graph that a node calls, or None if no call can be detected.
 
-    The detection covers variables of the function's closure, its globals, and attributes read from
-    these variables. A graph called in another way also runs, but its state can't be updated through
-    the parent graph.
+    The graph is the node's action itself, or the first graph to which the node's function refers.
+    The detection covers the function's closure, its globals, and attributes read from these
+    variables. A graph called in another way also runs, but its state can't be updated through the
+    parent graph.
     """
     if action is None:
         return None
@@ -36,7 +37,7 @@ def find_called_graph(action: Action | None) -> CompiledGraph | None:
 
 
 def _iterate_read(source: Any) -> Iterator[Any]:
-    """Yield a node's source and the values to which the node's functions refer."""
+    """Yield a node's action and the values to which the action's functions refer."""
     if is_own_graph(source):
         yield source
     elif is_of_langchain(source):
@@ -49,7 +50,7 @@ def _iterate_read(source: Any) -> Iterator[Any]:
 
 
 def _iterate_values(function: Any) -> Iterator[Any]:
-    """Yield the closure variables and globals that a function reads, including their attributes."""
+    """Yield the closure variables and globals that a function reads, and their attributes."""
     function = getattr(function, "__func__", function)
     if isinstance(function, FunctionType):
         function = inspect.unwrap(function)
@@ -83,7 +84,7 @@ def _follow(variables: Mapping[str, Any], chain: _Chain) -> Iterator[Any]:
 
 @lru_cache(maxsize=1024)
 def _list_chains(code: CodeType) -> tuple[tuple[_Chain, ...], tuple[_Chain, ...]]:
-    """Return the closure variables and globals read by a function and its inner functions."""
+    """Return the closure variables and globals that a function and its inner functions read."""
     of_closure: dict[_Chain, None] = {}
     of_globals: dict[_Chain, None] = {}
     codes = [code]

@@ -1,4 +1,4 @@
-"""Reading and updating the state of a graph's threads between two runs."""
+"""Reading and updating of a thread's state outside of runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .run_config import merge_configs
 class ThreadStates:
     """Methods that read, list and update the state of a compiled graph's threads.
 
-    An update runs the branches of a node, but not the node itself.
+    An update on behalf of a node runs the node's conditional edges, but not the node itself.
     """
 
     checkpointer: BaseCheckpointSaver | bool | None
@@ -26,7 +26,11 @@ class ThreadStates:
 
     @property
     def saver(self) -> BaseCheckpointSaver | None:
-        """The saver of a root run, or None if the graph has no saver."""
+        """The saver of a root run, or None if the graph has no saver.
+
+        Raises:
+            RuntimeError: the graph has ``checkpointer=True``, which is valid for subgraphs only.
+        """
         if self.checkpointer is True:
             raise RuntimeError("checkpointer=True cannot be used for root graphs.")
         return self.checkpointer if isinstance(self.checkpointer, BaseCheckpointSaver) else None
@@ -133,7 +137,7 @@ class ThreadStates:
     ) -> tuple[CompiledGraph | None, BaseCheckpointSaver, RunnableConfig]:
         """Return the graph of a config's namespace, the saver, and the completed config.
 
-        The graph is None if the call of the subgraph can't be detected.
+        The graph is None if the namespace belongs to a subgraph whose call can't be detected.
         """
         if self.saver is None:
             raise NoSaverError("No checkpointer set")
@@ -149,5 +153,5 @@ class ThreadStates:
         return None, self.saver, config
 
     def nested_ns(self, ns: str) -> str:
-        """Return the namespace of this graph when a task with namespace ``ns`` calls it."""
+        """Return the namespace of this graph if a task with the namespace ``ns`` calls it."""
         return run_options.strip_task_ids(ns) if self.checkpointer is True else ns

@@ -23,7 +23,7 @@ NextVersion = Callable[[Version | None, None], Version]
 
 
 class Writer(Protocol):
-    """A source of writes: a task, or the input of the run, which has no triggers."""
+    """The interface of a source of writes: a task, or the run's input, which has no triggers."""
 
     @property
     def name(self) -> str: ...
@@ -36,7 +36,7 @@ class Writer(Protocol):
 
 
 class InputWrites:
-    """The writes of a caller, applied like the writes of a task but without a super-step."""
+    """Writes given by a caller instead of a task, for example the run's input."""
 
     __slots__ = ("name", "path", "triggers", "writes")
 
@@ -93,9 +93,9 @@ def apply_writes(
 
 
 def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
-    """Return whether all writers are tasks of the step's Sends and are already sorted.
+    """Return whether all writers are tasks created by Sends and are already sorted.
 
-    The steps with the most tasks consist of Sends, so this check avoids sorting many tasks.
+    Steps with many tasks usually consist of Sends, so this check avoids sorting many tasks.
     """
     for index, writer in enumerate(writers):
         path = writer.path
@@ -105,7 +105,7 @@ def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
 
 
 def _forget_passed(state: ChannelState) -> None:
-    """Remove the entries of nodes that ran in the step before the newest step."""
+    """Delete the seen versions of the nodes in ``state.passed``."""
     for name in state.passed:
         state.seen.pop(name, None)
 
@@ -167,7 +167,6 @@ def _fold(
 def _set_value(
     spec: GraphSpec, state: ChannelState, name: str, new_value: Any, version: Version
 ) -> bool:
-    """Store the new value of a channel, and return whether the channel has a readable value."""
     state.versions[name] = state.clock = version
     state.touched.add(name)
     if new_value is MISSING:
@@ -192,7 +191,7 @@ def _consume(
 
 
 def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
-    """Expire the channels that received no write in this super-step."""
+    """Expire the channels that received no write in this super-step, if their class requires it."""
     values = state.values
     for name in state.live - updated:
         if name in spec.spent:
@@ -209,7 +208,7 @@ def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set
 
 
 def _finish(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
-    """Set the channels that become readable when no other node is left to run."""
+    """Make the channels readable that wait until all other nodes have finished."""
     for name in spec.finishing:
         new_value = spec.channels[name].finish_value(state.values.get(name, MISSING))
         if new_value is not SAME and _set_value(spec, state, name, new_value, version):

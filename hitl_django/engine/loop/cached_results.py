@@ -17,7 +17,7 @@ logger = logging.getLogger("hitl_django")
 
 
 def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, Any, list[Task]]:
-    """Set the cached writes of tasks, and return the tasks without a cached result."""
+    """Set the writes of tasks with a cached result, and return the other tasks."""
     keys: dict[str, FullKey] = {}
     state.cache_keys = keys
     for task in tasks:
@@ -63,7 +63,7 @@ def keep_results(keys: dict[str, FullKey], ended: Sequence[Task]) -> Effects:
 def depends_on_people(state: LoopState, task: Task) -> bool:
     """Return whether a task has received or may receive a resume value.
 
-    A person's decision applies to one task only, so the result of the task must not be cached.
+    The result of such a task must not be cached, because a decision applies to one task only.
     """
     status = state.statuses.get(task.id)
     if state.run.wildcard:

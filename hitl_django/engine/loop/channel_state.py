@@ -18,10 +18,13 @@ from .checkpoint_upgrade import LAYOUT, upgrade_checkpoint
 class ChannelState:
     """The state of one graph between two super-steps, as plain values.
 
-    ``values`` contains the stored value of each channel (see channels.channel). ``versions``
-    contains the version of each channel's last change. ``seen`` contains, for each node, the newest
-    channel versions with which the node has run. ``clock`` is the newest version. The dicts inside
-    ``seen`` are replaced and never changed, so a copy of the outer dict is a snapshot.
+    - ``values``: the stored value of each channel (see channels.channel)
+    - ``versions``: the version of each channel's last change
+    - ``seen``: for each node, the channel versions with which the node last ran
+    - ``clock``: the newest version
+
+    The dicts inside ``seen`` are replaced and never changed, so a copy of the outer dict is a
+    snapshot.
     """
 
     __slots__ = (
@@ -65,7 +68,7 @@ class ChannelState:
     def note_growth(self, name: str, old_value: Any, writes: Sequence[Any], grown: Any) -> None:
         """Track the items that a reducer added to a channel's list or dict.
 
-        A channel that changed in another way since the last checkpoint is not tracked.
+        Tracking stops until the next checkpoint if the value changes in any other way.
         """
         before = self.added.get(name)
         if before is None and (name in self.touched or name not in self.versions):
@@ -156,7 +159,7 @@ def list_durable_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
 
 
 def strip_send(sent: Any, undurable: frozenset[str]) -> Any:
-    """Return a Send without the values of channels that are never stored."""
+    """Return a Send whose input contains no values of channels that are never stored."""
     if not isinstance(sent, Send) or type(sent.arg) is not dict or undurable.isdisjoint(sent.arg):
         return sent
     stripped = {key: value for key, value in sent.arg.items() if key not in undurable}

@@ -27,7 +27,7 @@ def emit_writes(state: LoopState, task_id: str | None, chunks: Sequence[Chunk]) 
 
 
 def emit_withheld(state: LoopState) -> Effects:
-    """Emit the chunks that were delayed until their writes were stored."""
+    """Emit the chunks that were withheld until their writes were stored."""
     waiting, state.withheld = state.withheld, []
     for _, chunks in waiting or ():
         yield Emit(chunks)
@@ -36,9 +36,10 @@ def emit_withheld(state: LoopState) -> Effects:
 def emit_values(
     state: LoopState, tasks: Sequence[Task] | None, *, is_stored: bool = True
 ) -> Effects:
-    """Emit the output if writes of ``tasks`` changed it, or always if ``tasks`` is None.
+    """Emit the graph's output if the writes of ``tasks`` changed it.
 
-    Output that isn't stored yet is emitted after it is stored.
+    If ``tasks`` is None, always emit the output. Output that isn't stored yet is emitted after it
+    is stored.
     """
     if tasks is not None and not is_output_changed(state, tasks):
         return
@@ -91,14 +92,14 @@ def build_step_chunks(state: LoopState) -> list[Chunk]:
 
 
 def build_breakpoint_chunks(state: LoopState) -> list[Chunk]:
-    """Return the chunk for a breakpoint, which only the root graph emits."""
+    """Return the chunks for a pause at a breakpoint. Only the root graph emits these chunks."""
     if state.job.nested or "updates" not in state.run.modes:
         return []
     return [(state.ns, "updates", {INTERRUPT: ()})]
 
 
 def build_call_chunks(state: LoopState, task: Task) -> list[Chunk]:
-    """Return the chunks of a task called by a running task."""
+    """Return the chunks for the start of a task called by a running task."""
     chunks: list[Chunk] = []
     about = (state.user_metadata, state.run.config.get("tags") or ())
     _add(state, chunks, "tasks", stream_modes.describe_start, task, *about)
@@ -106,7 +107,7 @@ def build_call_chunks(state: LoopState, task: Task) -> list[Chunk]:
 
 
 def build_cached_chunks(state: LoopState, task: Task) -> list[Chunk]:
-    """Return the chunks of a task with a cached result."""
+    """Return the chunks of a task that isn't run because its result is cached."""
     if "updates" not in state.run.modes:
         return []
     update = stream_modes.build_update(task, task.writes or (), state.output_keys, cached=True)
@@ -114,7 +115,7 @@ def build_cached_chunks(state: LoopState, task: Task) -> list[Chunk]:
 
 
 def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
-    """Return the chunks of an ended task, after the chunks that the task has buffered."""
+    """Return the chunks of an ended task: first the chunks emitted by the task, then its result."""
     chunks = [] if state.run.chunk_buffer is None else state.run.chunk_buffer.take(task.id)
     if state.run.chunk_buffer is not None and isinstance(task.error, DrainSignal):
         return []  # The task runs again and then emits its chunks.
@@ -160,9 +161,10 @@ def _add(state: LoopState, chunks: list[Chunk], mode: str, make: Any, *args: Any
 
 
 def make_nested_sink(state: LoopState, parent: TaskContext) -> Callable[[Chunk], None]:
-    """Return the function that passes chunks of a graph to the calling task.
+    """Return the function that passes the chunks of a subgraph to the calling task.
 
-    If chunks are stored and the graph makes commits, the chunks become part of the graph's commits.
+    If the run's chunks are stored and the subgraph makes commits, the chunks become part of the
+    subgraph's commits instead.
     """
     buffer = parent.run.chunk_buffer
     if buffer is None:

@@ -1,4 +1,4 @@
-"""The end of a super-step: apply writes, plan the next step, store the checkpoint."""
+"""The end of a super-step: applying writes, planning the next step, storing the checkpoint."""
 
 from __future__ import annotations
 
@@ -135,8 +135,8 @@ def store(
 def _release_ended(state: LoopState, commit: Commit) -> None:
     """Release the lease on the thread after the commit that ends the run.
 
-    The caller may start another run as soon as it knows the outcome, even if it has not closed the
-    stream.
+    The lease is released before the stream is closed, because the caller may start another run as
+    soon as the outcome is known.
     """
     if commit.outcome is not None and state.run.lease is not None and not state.job.nested:
         state.run.lease.release()
@@ -170,7 +170,7 @@ def _store_rest(
 
 
 def stop_run(state: LoopState) -> Effects:
-    """Store the remaining writes and the outcome when the run stops."""
+    """Store the unstored writes and the outcome when the run stops."""
     if state.broken is not None:
         state.outcome = state.broken
     if state.saver is None:
@@ -211,9 +211,9 @@ def _store_overdue(state: LoopState) -> Effects:
 
 
 def _is_kept_above(state: LoopState) -> bool:
-    """Return whether a finished nested run leaves all of its results to its caller.
+    """Return whether a finished subgraph run leaves storing its result to the calling task.
 
-    A subgraph leaves its results to its caller if its next call starts from the beginning.
+    This applies to subgraphs that start from the beginning on each call.
     """
     outcome = state.outcome
     if outcome is None or outcome.status != "finished" or outcome.error is not None:
@@ -222,7 +222,7 @@ def _is_kept_above(state: LoopState) -> bool:
 
 
 def _pass_chunks_on(state: LoopState) -> None:
-    """Pass the chunks of a nested run to the calling task, which stores them with its result."""
+    """Pass the chunks of a subgraph run to the calling task, which stores them with its result."""
     if state.pass_on is not None:
         for chunk in state.commits.take_chunks():
             state.pass_on(chunk)

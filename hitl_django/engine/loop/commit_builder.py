@@ -38,7 +38,7 @@ LONGEST_ERROR = 20_000
 
 
 class CommitBuilder:
-    """The newest stored checkpoint, its parent, and the unstored writes for the next commit."""
+    """A builder of commits, which collects a run's unstored writes between two commits."""
 
     __slots__ = ("chunks", "grown", "ns", "parent_id", "saved_id", "spec", "thread_id", "unsaved")
 
@@ -87,13 +87,16 @@ class CommitBuilder:
         return commit
 
     def take_writes(self) -> list[TaskWrites]:
-        """Remove and return the unstored writes; other OS threads may add writes meanwhile."""
+        """Remove and return the unstored writes.
+
+        Other OS threads may add writes at the same time.
+        """
         writes = self.unsaved.copy()
         del self.unsaved[: len(writes)]
         return writes
 
     def take_chunks(self) -> list[Chunk]:
-        """Remove and return the unstored chunks; nodes may emit chunks meanwhile."""
+        """Remove and return the unstored chunks. Nodes may emit chunks at the same time."""
         chunks = self.chunks.copy()
         del self.chunks[: len(chunks)]
         return chunks
@@ -116,7 +119,10 @@ class CommitBuilder:
         return commit
 
     def list_grown(self, state: ChannelState) -> dict[str, AppendedValue]:
-        """Return the channel values to compare with the stored values when the run ends."""
+        """Return the lists and dicts of which only additions have been stored.
+
+        The last commit of a run compares them with the stored values.
+        """
         return {
             name: AppendedValue(state.versions[name], state.values[name])
             for name in self.grown
@@ -150,7 +156,7 @@ def build_checkpoint(spec: GraphSpec, state: ChannelState, checkpoint_id: str) -
 
 
 def list_stored_writes(task: Task) -> Sequence[Write]:
-    """Return the writes to store for an ended task: its result, its error or its memory."""
+    """Return the writes to store for an ended task: its result, its error or its once() results."""
     if task.writes is not None:
         # A finished task without writes must also be stored as finished.
         return task.writes or [(NO_WRITES, None)]
@@ -172,7 +178,7 @@ def list_stored_writes(task: Task) -> Sequence[Write]:
 def describe_error(error: BaseException | None) -> str:
     """Return an error's repr for storage, shortened to the maximum length.
 
-    The repr of a custom class may fail; another text is then returned.
+    If the repr of a custom error class fails, a substitute text is returned.
     """
     try:
         text = repr(error)
@@ -195,7 +201,7 @@ def _storable(text: str) -> str:
 
 
 def blame_node(error: PayloadError, name: str, writes: Sequence[Write]) -> PayloadError:
-    """Return an error that names the node and the key of writes that can't be stored."""
+    """Return an error that names the node and the key of the writes that can't be stored."""
     if isinstance(error, PayloadLimitError):
         return PayloadLimitError(
             f"Node '{name}' returned a value that can't be stored: {error}",

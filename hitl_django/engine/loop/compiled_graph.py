@@ -52,4 +52,4 @@ class CompiledGraph(Protocol):
         """Return the subgraph called by a node, or None if no call can be detected."""
 
     def nested_ns(self, ns: str) -> str:
-        """Return the namespace of this graph when a task with namespace ``ns`` calls the graph."""
+        """Return the namespace of this graph if a task with the namespace ``ns`` calls it."""

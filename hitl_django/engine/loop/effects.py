@@ -37,7 +37,7 @@ class List:
 
 
 class CallStorage:
-    """A request to call a function on the OS thread of the saver calls, such as a lease check."""
+    """A request to call a function, such as a lease check, on the OS thread of the saver calls."""
 
     __slots__ = ("call",)
 
@@ -57,7 +57,7 @@ class Save:
 class SaveAsync:
     """A request to store a commit while the loop continues.
 
-    If the commit fails, the error is raised before the next commit.
+    If storing the commit fails, the error is raised before the next commit.
     """
 
     __slots__ = ("commit",)
@@ -91,7 +91,7 @@ class StartTasks(RunTasks):
 
 
 class Await:
-    """A request to wait for running tasks; the reply is a list of at least one ended task."""
+    """A request to wait for running tasks. The reply is a list of at least one ended task."""
 
     __slots__ = ()
 
@@ -121,7 +121,7 @@ class CacheWrite:
 
 
 class Notify:
-    """A request to call the caller's callback handlers for a pause or a resume."""
+    """A request to call the caller's callback handlers when a run pauses or resumes."""
 
     __slots__ = ("event",)
 
@@ -130,7 +130,7 @@ class Notify:
 
 
 class Emit:
-    """A request to pass chunks to the caller."""
+    """A request to pass stream chunks to the caller."""
 
     __slots__ = ("chunks",)
 

@@ -94,7 +94,7 @@ def start_handler(spec: GraphSpec, failed: Task) -> HandlerTask:
 def restore_handlers(
     spec: GraphSpec, tasks: Sequence[Task], statuses: Mapping[str, TaskStatus]
 ) -> list[HandlerTask]:
-    """Return the error handlers of stored failures that have not finished."""
+    """Return the tasks of error handlers for stored failures that are not completely handled."""
     found = []
     for task in tasks:
         status = statuses.get(task.id)

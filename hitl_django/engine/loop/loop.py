@@ -43,7 +43,11 @@ def run_loop(state: LoopState) -> Effects:
 
 
 def _get_lone_task(state: LoopState) -> Task | None:
-    """Return the step's only task, or None if the step needs the general procedure."""
+    """Return the step's only task, or None if the step needs the general procedure.
+
+    The general procedure is required for several tasks, for a task that has already ended, and in
+    graphs with error handlers or a cache.
+    """
     tasks = state.tasks
     if len(tasks) != 1 or state.careful:
         return None

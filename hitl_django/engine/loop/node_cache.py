@@ -61,7 +61,10 @@ class BaseCache(Generic[ValueT]):
 
 
 class InMemoryCache(BaseCache[ValueT]):
-    """A cache in this process; values are stored encoded, so each read returns a new copy."""
+    """A cache in this process's memory.
+
+    Values are stored encoded, so each read returns a new copy.
+    """
 
     def __init__(self, *, serde: Codec | None = None) -> None:
         super().__init__(serde=serde)
@@ -114,7 +117,7 @@ def build_cache_namespace(name: str, node: Node) -> Namespace:
 def list_cache_namespaces(
     nodes: Mapping[str, Node], names: Iterable[str] | None
 ) -> list[Namespace]:
-    """Return the namespaces of the named nodes, or of all nodes."""
+    """Return the cache namespaces of the nodes ``names``, or of all nodes if ``names`` is None."""
     wanted = nodes if names is None else [name for name in names if name in nodes]
     return [build_cache_namespace(name, nodes[name]) for name in wanted]
 

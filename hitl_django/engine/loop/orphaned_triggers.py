@@ -22,7 +22,7 @@ def find_orphaned_triggers(spec: GraphSpec, state: ChannelState) -> dict[str, st
 
 
 def drop_orphaned_triggers(spec: GraphSpec, state: ChannelState) -> None:
-    """Remove orphaned triggers, as a super-step removes unused triggers."""
+    """Remove orphaned triggers from the channel values."""
     for name in find_orphaned_triggers(spec, state):
         del state.values[name]
         state.versions.pop(name, None)

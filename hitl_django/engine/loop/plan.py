@@ -90,7 +90,7 @@ def _is_triggered(spec: GraphSpec, state: ChannelState, name: str, node: Node) -
 
 
 def read_input(spec: GraphSpec, state: ChannelState, node: Node, origin: StepOrigin) -> Any:
-    """Return a node's input, or MISSING if the node's only channel is empty."""
+    """Return a node's input, or MISSING if the node reads only one channel, which is empty."""
     if isinstance(node.keys, str):
         stored_value = state.values.get(node.keys, MISSING)
         value = (

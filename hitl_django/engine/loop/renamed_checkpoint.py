@@ -48,7 +48,10 @@ def rename_checkpoint(spec: GraphSpec, saved: CheckpointTuple | None) -> Checkpo
 
 
 def _rename_keys(stored: Mapping[str, Any], rename: Any) -> dict[str, Any]:
-    """Return a mapping with renamed keys; a value under the new key takes precedence."""
+    """Return a mapping with renamed keys.
+
+    If the new key also exists, its value takes precedence.
+    """
     found = {rename(name): value for name, value in stored.items()}
     for name in found.keys() & stored.keys():
         found[name] = stored[name]
@@ -88,10 +91,11 @@ def _rename_write(spec: GraphSpec, write: PendingWrite) -> PendingWrite:
 
 
 def _find_former_names(renames: Renames, checkpoint: Checkpoint) -> FormerNames | None:
-    """Return the names in a checkpoint's task ids, or None if they equal the current names.
+    """Return the node and channel names used in a checkpoint's task ids.
 
-    A checkpoint lists the renames known when it was stored. For a checkpoint without this list, the
-    names are derived from the names that it contains.
+    Return None if the names equal the current names. A checkpoint lists the renames known when it
+    was stored. For a checkpoint without this list, the names are derived from the names that it
+    contains.
     """
     noted = set(checkpoint.get("renamed") or ())
     nodes = {old: new for old, new in renames.nodes.items() if old not in noted}
@@ -102,7 +106,7 @@ def _find_former_names(renames: Renames, checkpoint: Checkpoint) -> FormerNames 
 
 
 def _choose_former(renamed: Mapping[str, str], mentioned: set[str]) -> dict[str, str]:
-    """Return former names by current name, for the names under which the checkpoint was stored."""
+    """Return the former names that apply to a checkpoint, as a dict by current name."""
     found: dict[str, str] = {}
     is_newer = not mentioned.isdisjoint(renamed.values()) and mentioned.isdisjoint(renamed)
     for old, new in renamed.items():

@@ -49,9 +49,10 @@ def take_command(
     superseded: bool,
     below: Sequence[str] | None,
 ) -> list[Write]:
-    """Set the resume values, and return the writes of the null task with the stored writes first.
+    """Store the resume values in the run, and return the writes to apply before the first step.
 
-    With ``below``, the resume values can only resolve the interrupts with these ids.
+    These are the stored writes of the null task, followed by the writes of the Command. With
+    ``below``, the resume values can only resolve the interrupts with these ids.
     """
     if command.resume is not None:
         _take_answers(state, command.resume, superseded, below)

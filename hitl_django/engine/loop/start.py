@@ -37,7 +37,7 @@ from .stop import find_outcome
 
 
 def open_run(state: LoopState) -> Iterable[Effect]:
-    """Prepare the state with the first tasks to run."""
+    """Prepare the run: read the stored checkpoint, apply the input, and plan the first tasks."""
     return _begin(state) if state.saver is None else _start_from_saver(state)
 
 
@@ -51,7 +51,7 @@ def _begin(state: LoopState) -> Iterable[Effect]:
 
 
 def _start_from_saver(state: LoopState) -> Effects:
-    """Start a run that may have stored data."""
+    """Start a run of a graph with a saver, from a stored checkpoint or from new input."""
     if not state.job.nested:
         yield from _lease_thread(state)
     saved, superseded = yield from _load(state)
@@ -125,7 +125,7 @@ def _lease_thread(state: LoopState) -> Effects:
 
 
 def _is_answered_by(state: LoopState, command: Command[Any] | None) -> bool:
-    """Return whether the caller gave resume values for this graph or another one of the run."""
+    """Return whether the caller gave resume values for this graph or another graph of the run."""
     if state.job.nested:
         return bool(state.run.answers or state.run.wildcard)
     return command is not None and command.resume is not None
@@ -181,7 +181,8 @@ def _list_ids_below(state: LoopState) -> Generator[Any, Any, Sequence[str] | Non
 def _replay_bound(saved: CheckpointTuple) -> str:
     """Return the newest checkpoint id for which a replay reads the stored states of subgraphs.
 
-    An update or a fork was created after the subgraphs ran, so the parent checkpoint is used.
+    If the checkpoint is an update or a fork, it was created after the subgraphs ran. The id of its
+    parent checkpoint is then returned.
     """
     if saved.metadata.get("source") in ("update", "fork") and saved.parent_config is not None:
         bound: str = saved.parent_config["configurable"]["checkpoint_id"]
@@ -282,10 +283,10 @@ def _commit_input(
 
 
 def _apply_input(state: LoopState) -> Effects:
-    """Apply the input to the state in the same call if the first step only passes on the input.
+    """Apply the input immediately if the first step only passes the input on to channels.
 
-    The next nodes of a graph with a conditional entry point depend on running the entry point.
-    Errors are ignored here, because the run raises them again and can report them.
+    This saves a step. The input is not applied if a conditional entry point must run first. Errors
+    are ignored here, because the first step raises them again.
     """
     tasks, before = state.tasks, state.channel_state
     if len(tasks) != 1 or tasks[0].name != START or not pass_input_on(tasks[0]):
@@ -306,7 +307,7 @@ def _apply_input(state: LoopState) -> Effects:
 
 
 def _make_finished_start_task(state: LoopState, writes: Sequence[Write]) -> Task | None:
-    """Return the hidden first task as finished, or None if the task has to run."""
+    """Return the hidden start task as finished, or None if the start task has to run."""
     node = state.graph.nodes.get(START)
     if node is None or len(writes) != 1 or writes[0][0] != START:
         return None
@@ -346,11 +347,11 @@ def _restore_finished_writes(state: LoopState) -> None:
 
 
 def _keep_answered(state: LoopState) -> None:
-    """Keep the results of other resolved interrupts when a superseded checkpoint runs again.
+    """Set the stored results of resolved interrupts when a superseded checkpoint runs again.
 
-    The other interrupts were resolved on the superseded branch. If they became pending again, the
-    run would pause at a checkpoint that isn't the thread's newest one, and the pause would not be
-    visible.
+    A task keeps its result unless the caller gives a new resume value for the task. If the task's
+    interrupt became pending again, the run would pause at a checkpoint that isn't the thread's
+    newest one, and the pause would not be visible.
     """
     for task in state.tasks:
         status = state.statuses.get(task.id)
@@ -361,7 +362,7 @@ def _keep_answered(state: LoopState) -> None:
 
 
 def _keep_pending(state: LoopState) -> None:
-    """Don't run tasks without a resume value, as they would create the same interrupts."""
+    """Set the stored interrupts of tasks without a new resume value, which don't run again."""
     for task in state.tasks:
         status = state.statuses.get(task.id)
         if status is None or status.finished or not status.interrupts:
@@ -410,7 +411,7 @@ def _restore(state: LoopState, saved: CheckpointTuple | None) -> None:
 
 
 def _decide_opening(state: LoopState) -> Effects:
-    """Set the outcome of a run that ends at its stored checkpoint without running a task."""
+    """Determine the outcome before the first step, for a run that has no task to run."""
     state.outcome = find_outcome(state, ())
     if state.outcome is not None and state.saver is not None:
         yield from stop_run(state)

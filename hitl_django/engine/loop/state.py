@@ -47,19 +47,19 @@ class RunRequest:
 
 
 class LoopState:
-    """One run of one graph, between two effects of its loop.
+    """One run of one graph. The loop keeps all of its state in this object.
 
-    These attributes are fixed: ``graph`` and its ``spec``, the ``job``, the context ``run`` shared
-    by the run's tasks, and the caller's stream modes ``wanted`` and ``printed``. The loop changes
-    these attributes:
+    These attributes don't change during the run: ``graph`` and its ``spec``, the ``job``, the
+    context ``run`` shared by the run's tasks, and the caller's stream modes ``wanted`` and
+    ``printed``. The loop changes these attributes:
 
     - ``channel_state``, ``origin`` and ``tasks`` are the newest checkpoint and its next tasks.
       ``ran`` are the tasks of the current step.
     - ``statuses`` are the stored writes of the step's tasks, by task id.
     - ``checkpoint_id`` and ``metadata`` belong to the newest checkpoint.
     - ``commits`` is the builder of commits.
-    - ``running`` is the number of started tasks that are not processed. ``broken`` is a failure
-      that occurred while other tasks were running.
+    - ``running`` is the number of started tasks that the loop has not processed. ``broken`` is a
+      failure that occurred while other tasks were running.
     - ``outcome`` is the result of the run, or None while the run is active.
     """
 
@@ -167,7 +167,7 @@ class LoopState:
 
     @property
     def leaves_unstored(self) -> bool:
-        """Whether the run was abandoned before its end and has unstored steps."""
+        """Whether a run with durability "exit" was abandoned before its steps were stored."""
         if not self.exits or self.outcome is not None or not self.tasks:
             return False
         return self.run.lease is None or not self.run.lease.is_lost
@@ -178,7 +178,7 @@ class LoopState:
         return Save(commit)
 
     def save_beside(self, commit: Commit) -> SaveAsync:
-        """Return the effect that stores a commit while the next step runs."""
+        """Return the effect that stores a commit in parallel with the next step."""
         self._bind(commit)
         return SaveAsync(commit)
 
@@ -195,11 +195,11 @@ class LoopState:
 
     @property
     def has_unsaved_commits(self) -> bool:
-        """Whether storing the current checkpoint is delayed until the run stops."""
+        """Whether durability "exit" has delayed storing the current checkpoint."""
         return self.exits and self.origin.checkpoint_id not in (None, self.commits.saved_id)
 
     def build_state_commit(self, outcome: Outcome | None) -> Commit:
-        """Return a commit of the unstored writes, with the state as the next checkpoint."""
+        """Return a commit that stores the unstored writes and the state as the next checkpoint."""
         full_metadata = {**self.user_metadata, **self.metadata}
         channels = self.channel_state
         commit = self.commits.build_with_state(
@@ -212,7 +212,7 @@ class LoopState:
         return commit
 
     def build_overdue(self, outcome: Outcome | None) -> list[Commit]:
-        """Return the delayed commits: the checkpoint, then the writes based on the checkpoint."""
+        """Return the commits that durability "exit" has delayed: a checkpoint, then its writes."""
         writes = self.commits.take_writes()
         if not writes:
             return [self.build_state_commit(outcome)]
@@ -221,7 +221,7 @@ class LoopState:
         return [checkpoint_commit, Commit(write_config, writes, outcome=outcome)]
 
     def store_overdue(self) -> None:
-        """Store all delayed steps that have ended; the saver calls run on the calling OS thread."""
+        """Store all finished steps that durability "exit" has delayed, from this OS thread."""
         if self.has_unsaved_commits:
             commits = self.save_all(self.build_overdue(None)).commits
             self.run.saver.commit_all(commits)  # type: ignore[union-attr]
@@ -238,7 +238,7 @@ class LoopState:
         return lease is not None and not lease.is_over and not self.job.nested
 
     def list_due(self) -> tuple[str, ...]:
-        """Return the names of the step's nodes whose tasks are unfinished."""
+        """Return the node names of the step's unfinished tasks."""
         return tuple(t.name for t in self.tasks if not t.writes and get_handled_failure(t) is None)
 
     def read_output(self) -> Any:

@@ -40,7 +40,7 @@ def run_step(state: LoopState) -> Effects:
 
 
 def end_step(state: LoopState) -> Iterable[Effect]:
-    """Return the effects of a step whose tasks have all ended."""
+    """Return the effects that end a step after all of its tasks have ended."""
     if state.broken is not None:
         return stop_run(state)
     if failed := _list_failed(state.ran):
@@ -61,8 +61,8 @@ def _run_tasks(state: LoopState, tasks: Sequence[Task]) -> Effects:
 def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
     """Process ended tasks while other tasks may be running.
 
-    While these effects wait for tasks, a driver may perform the effects of another call of this
-    function.
+    The function may be called again before its effects are complete, because some effects wait for
+    tasks.
     """
     while ended:
         state.running -= len(ended)
@@ -100,7 +100,7 @@ def _start_handlers(state: LoopState, ended: Sequence[Task]) -> Sequence[Task]:
 
 
 def build_context(state: LoopState, task: Task) -> TaskContext:
-    """Return the context in which a task runs, with the task's memory of earlier attempts."""
+    """Return the context in which a task runs, with the once() results of earlier attempts."""
     status = state.statuses.get(task.id) if state.statuses else None
     if status is None and not state.run.answers:
         return TaskContext(task, state.run, NO_MEMORY)
@@ -120,9 +120,9 @@ def settle_task(state: LoopState, task: Task) -> Sequence[Chunk]:
 
 
 def leave_run(state: LoopState, ended: Sequence[Task]) -> Effects:
-    """Store the finished tasks of a run that is abandoned before its end.
+    """Store the results of finished tasks when the caller abandons the run before its end.
 
-    ``ended`` are ended tasks that the loop has not processed.
+    ``ended`` are finished tasks that the loop has not processed.
     """
     for task in ended:
         state.commits.add_task(task)

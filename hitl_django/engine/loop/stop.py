@@ -17,7 +17,7 @@ from .state import LoopState
 
 
 def find_outcome(state: LoopState, ran: Sequence[Task]) -> Outcome | None:
-    """Return the outcome if the run stops before the planned tasks, or None if it continues.
+    """Return the run's outcome if the run stops before its next tasks, or None if it continues.
 
     ``ran`` are the tasks of the previous step.
     """
@@ -48,10 +48,10 @@ def _out_of_steps(state: LoopState) -> Outcome:
 
 
 def _is_draining(state: LoopState, control: RunControl) -> bool:
-    """Return whether a drain request stops the run now.
+    """Return whether a requested drain stops the run before the next step.
 
-    Resume values given with the call are stored with the step that uses them, so this step runs
-    before the run stops.
+    If the call has given resume values, the next step runs first, because the resume values are
+    stored together with it.
     """
     return control.drain_requested and not state.run.answers
 

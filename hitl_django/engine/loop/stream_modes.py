@@ -72,7 +72,10 @@ def describe_end(task: Task, keys: Sequence[str] | str) -> dict[str, Any]:
 
 
 def group_writes(writes: Iterable[Write]) -> dict[str, Any]:
-    """Return writes by channel; several writes to a channel become ``{"$writes": [...]}``."""
+    """Return writes as a dict by channel.
+
+    Several writes to a channel become ``{"$writes": [...]}``.
+    """
     result: dict[str, Any] = {}
     counts: dict[str, int] = {}
     for name, value in writes:

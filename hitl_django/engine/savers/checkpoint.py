@@ -88,7 +88,7 @@ COORDINATES = frozenset(
 
 
 def select_metadata(config: RunnableConfig) -> dict[str, Any]:
-    """Return the part of a config that is stored with a checkpoint: metadata and plain keys."""
+    """Return the part of a config to store with a checkpoint: metadata and plain keys."""
     own = config.get("configurable") or {}
     kept = {name: without_nul(value) for name, value in (config.get("metadata") or {}).items()}
     for name, value in own.items():
@@ -100,7 +100,7 @@ def select_metadata(config: RunnableConfig) -> dict[str, Any]:
 
 
 def without_nul(value: Any) -> Any:
-    """Return a metadata value; NUL is removed from text because databases can't store it."""
+    """Return a metadata value without NUL characters, which databases can't store in text."""
     return value.replace("\0", "") if isinstance(value, str) else value
 
 
@@ -109,7 +109,8 @@ class TaskWrites:
     """The channel writes and control writes of one task.
 
     Resume values in ``writes`` are the values with which the task started. ``answered_by_run`` is
-    true if the run itself gave all resume values of the task, so that the saver adds no others.
+    true if all resume values of the task were given in the call that started the run. The saver
+    then adds no other stored resume values.
     """
 
     task_id: str
@@ -146,7 +147,7 @@ class PendingInterrupt:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a run when the run left the loop.
+    """The result of a run at its end or pause.
 
     ``pending_interrupts`` are sorted by task path (status ``interrupted``). ``error`` is the
     exception (status ``failed`` or ``out_of_steps``). ``next`` names the nodes that would run next.
@@ -159,14 +160,17 @@ class Outcome:
 
 
 class AddedEntries(NamedTuple):
-    """The entries added to a list or dict since a channel version, if the value has only grown."""
+    """The entries added to a list or dict since an earlier channel version.
+
+    This is used only if no earlier entry changed.
+    """
 
     version: Version
     entries: list[Any] | dict[Any, Any]
 
 
 class AppendedValue(NamedTuple):
-    """The newest version and current value of a channel of which only additions were stored."""
+    """The newest version and value of a channel whose stored value consists of additions only."""
 
     version: Version
     value: list[Any] | dict[Any, Any]
@@ -208,7 +212,7 @@ _BRANCH_BITS = 32
 
 
 def make_version(count: int, branch: int) -> Version:
-    """Return the channel version after ``count`` super-steps of a branch."""
+    """Return the channel version after ``count`` super-steps, made distinct by ``branch``."""
     return count << _BRANCH_BITS | branch
 
 
@@ -263,9 +267,9 @@ class BaseCheckpointSaver(Generic[VersionT]):
         return lease
 
     def serves_threads(self) -> bool:
-        """Return whether other OS threads can run graphs with the data stored so far.
+        """Return whether other OS threads can read the data that this OS thread has stored.
 
-        Other OS threads can't read the data if the current OS thread has an open transaction.
+        The result is false if this OS thread has an open transaction.
         """
         return True
 
@@ -376,13 +380,13 @@ class BaseCheckpointSaver(Generic[VersionT]):
 
     @property
     def answers_at_once(self) -> bool:
-        """Whether the async methods used by runs only call sync methods and never wait."""
+        """Whether the saver's async methods only call sync methods, so that they never wait."""
         return _has_sync_forms_only(type(self))  # type: ignore[arg-type]
 
     async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function of this saver, for async methods and inside an async run.
+        """Call a function of this saver from an async method or an async run.
 
-        A saver whose connections belong to an OS thread calls the function on that thread.
+        If the saver's connections belong to an OS thread, the function is called on that OS thread.
         """
         return function(*args)
 
@@ -470,14 +474,14 @@ class BaseCheckpointSaver(Generic[VersionT]):
 
 @cache
 def _has_sync_forms_only(kind: type[BaseCheckpointSaver[Any]]) -> bool:
-    """Return whether a saver's class overrides none of the async methods used by runs."""
+    """Return whether a saver class overrides none of the async methods that runs use."""
     forms = ("acall", "aget_tuple", "alist", "acommit", "acommit_all", "aput", "aput_writes")
     return all(getattr(kind, form) is getattr(BaseCheckpointSaver, form) for form in forms)
 
 
 @cache
 def _takes_path(put_writes: Callable[..., Any]) -> bool:
-    """Return whether ``put_writes`` accepts a ``task_path``, which older savers don't."""
+    """Return whether ``put_writes`` has the parameter ``task_path``, which older savers lack."""
     parameters = signature(put_writes).parameters.values()
     return any(one.name == "task_path" or one.kind == one.VAR_POSITIONAL for one in parameters)
 

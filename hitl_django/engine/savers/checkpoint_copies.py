@@ -80,7 +80,7 @@ def create_checkpoint(
 
 
 def get_checkpoint_id(config: RunnableConfig) -> str | None:
-    """Return the checkpoint id in a config, or None if the config addresses the newest one."""
+    """Return the checkpoint id in a config, or None if the config contains no checkpoint id."""
     found: str | None = config["configurable"].get("checkpoint_id")
     return found
 

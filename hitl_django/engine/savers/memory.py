@@ -52,7 +52,7 @@ MIN_BYTES = 2048
 
 
 class _GrownValue:
-    """The encoded value of a growing list or dict, as pieces shared between its versions."""
+    """The encoded value of a growing list or dict. Its versions share the encoded pieces."""
 
     __slots__ = ("count", "extent", "pieces")
 
@@ -68,7 +68,7 @@ class _GrownValue:
         return _GrownValue(pieces, len(pieces), extent)
 
     def matches(self, entries: Iterable[memoryview]) -> bool:
-        """Return whether ``entries`` equal the stored bytes of all entries."""
+        """Return whether ``entries`` are equal to all stored entries, compared as bytes."""
         return digest_parts(self.pieces[: self.count]) == digest_parts(entries)
 
     def join(self) -> bytes:
@@ -89,7 +89,7 @@ _records = Codec()
 
 
 class _Stored:
-    """A stored checkpoint, encoded so that the garbage collector has nothing to traverse.
+    """A stored checkpoint as bytes. The garbage collector doesn't traverse bytes.
 
     ``record`` is the encoded checkpoint without the channel values.
     """
@@ -107,7 +107,7 @@ class _Stored:
 
 
 class _Namespace:
-    """The checkpoints of one graph of a thread in the order stored, and the channel values."""
+    """The checkpoints of one graph of a thread, in order of storage, and the channel values."""
 
     __slots__ = ("blobs", "checkpoints")
 
@@ -146,11 +146,11 @@ register_type(
 
 
 class InMemorySaver(BaseCheckpointSaver[VersionT]):
-    """A saver that stores encoded checkpoints in this process.
+    """A saver that stores encoded checkpoints in the memory of this process.
 
     ``serde`` replaces the default codec. ``factory`` creates the dict that contains the threads. If
-    ``factory`` is PersistentDict, threads are loaded from a file. They are written to the file when
-    the saver exits as a context manager.
+    ``factory`` is PersistentDict, the saver loads the threads from a file. When the saver exits as
+    a context manager, it writes the threads to the file.
     """
 
     thread_bound = False
@@ -227,7 +227,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     def _select_checkpoints(
         self, config: RunnableConfig | None, before: RunnableConfig | None
     ) -> Sequence[tuple[str, str, dict[_BlobKey, _Blob], _Stored]]:
-        """Return the addressed checkpoints, newest first, with the current values."""
+        """Return the addressed checkpoints, newest first, with their channel values."""
         ref = (config or {}).get("configurable", {})
         bound = (before or {}).get("configurable", {}).get("checkpoint_id")
         with self._lock:
@@ -349,7 +349,10 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     def _encode_channel(
         self, name: str, value: Any, encode: Callable[[Any], bytes] | None = None
     ) -> bytes:
-        """Return the encoded bytes of a channel's value; an error names the channel."""
+        """Return the encoded value of a channel.
+
+        If the encoding fails, the error names the channel.
+        """
         try:
             return (encode or self._codec.encode)(value)
         except PayloadError:
@@ -365,9 +368,9 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         *,
         is_last: bool,
     ) -> _GrownValue | None:
-        """Return the stored value extended by the added entries, or None to store a whole value.
+        """Return the stored value extended by the added entries, or None to store the whole value.
 
-        At the last commit of a run, the result is compared with the whole value.
+        In the last commit of a run, the extended value is also compared with the whole value.
         """
         if isinstance(blob, bytes) and len(blob) >= MIN_BYTES and has_entries(blob):
             blob = _GrownValue([blob[head_length(blob) :]], 1, find_extent(blob))
@@ -381,7 +384,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         return None if is_last and not self._equals_stored(value, grown) else grown
 
     def _equals_stored(self, value: Any, stored: _GrownValue) -> bool:
-        """Return whether a value stored in pieces equals the current value."""
+        """Return whether the current value equals the value stored in pieces."""
         assert isinstance(self._codec, Codec)
         try:
             return stored.matches(self._codec.encode_entries(value, stored.extent.size))
@@ -389,7 +392,10 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             return False
 
     def _add_rows(self, rows: _Rows, task: TaskWrites, shared: SharedValues) -> None:
-        """Encode a task's writes: the channel writes as one unit, each control write separately."""
+        """Encode a task's writes.
+
+        All channel writes form one unit; each control write is separate.
+        """
         regular = []
         for name, value in task.writes:
             # Lists are encoded natively, while each tuple would be an extension.
@@ -450,7 +456,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 self._keep_only(thread_id, kept)
 
     def _keep_only(self, thread_id: str, kept: set[tuple[str, str]]) -> None:
-        """Delete all checkpoints except ``kept``, and the values and entries that become unused."""
+        """Delete all checkpoints of a thread except ``kept``, and the values that become unused."""
         spaces = self._threads.get(thread_id, {})
         kept = self._add_ancestors(spaces, kept)
         for ns, space in list(spaces.items()):

@@ -22,7 +22,7 @@ class PersistentDict(defaultdict[Any, Any]):
         self._codec = Codec()
 
     def load(self) -> None:
-        """Load the content of the file, if it exists."""
+        """Load the content of the file, if the file exists."""
         try:
             with open(self._path, "rb") as file:
                 data = file.read()

@@ -29,7 +29,7 @@ def check_prune(thread_ids: Sequence[str], strategy: str) -> list[str]:
 
 
 def find_latest(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the newest checkpoint id of each namespace in (namespace, checkpoint id) pairs."""
+    """Return the newest checkpoint id of each namespace, given (namespace, checkpoint id) pairs."""
     latest: dict[str, str] = {}
     for ns, checkpoint_id in pairs:
         if checkpoint_id > latest.get(ns, ""):
@@ -40,13 +40,13 @@ def find_latest(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 def keep_latest(
     heads: Mapping[str, tuple[str, CheckpointMetadata]], roots: Collection[str]
 ) -> set[tuple[str, str]]:
-    """Return the (namespace, checkpoint id) pairs of the checkpoints to keep.
+    """Return the (namespace, checkpoint id) pairs of the checkpoints that pruning must not delete.
 
     ``heads`` maps each namespace to its newest checkpoint and the checkpoint's metadata. ``roots``
-    are the stored checkpoints of the root graph. A subgraph that stores no history per thread has a
-    namespace with a task id. Its checkpoints are deleted with the root checkpoint from which the
-    subgraph was called, because no task reads them again. A subgraph with one history per thread
-    keeps its newest checkpoint.
+    are the stored checkpoints of the root graph. The namespace of a subgraph that starts from the
+    beginning on each call contains a task id. The subgraph's checkpoints are deleted with the root
+    checkpoint from which the subgraph was called, because no task reads them again. A subgraph with
+    one history per thread keeps its newest checkpoint.
     """
     newest_root = heads[""][0] if "" in heads else None
     kept = set()
@@ -62,7 +62,7 @@ def add_ancestors(
     parents: Mapping[CheckpointKey, str | None],
     missing: Mapping[CheckpointKey, Collection[str]],
 ) -> set[CheckpointKey]:
-    """Return the checkpoints to keep, including the ancestors on which their values depend.
+    """Return ``kept`` and the ancestors on which the values of these checkpoints depend.
 
     The value of a LangGraph DeltaChannel is the value in the newest ancestor that has one, plus all
     later writes. ``missing`` lists the channels without a value by checkpoint. ``parents`` maps

@@ -24,7 +24,7 @@ _PAIR = _SHORT[2]
 
 
 class SharedValues:
-    """The encoded bytes of values that a commit encodes once and stores twice."""
+    """The encoded bytes of values that occur twice in a commit and are encoded once."""
 
     __slots__ = ("_codec", "_parts")
 
@@ -59,7 +59,7 @@ class SharedValues:
         self._parts[id(value)] = split_entries(data, _AROUND) if splits else (data[_AROUND:],)
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of a channel's value."""
+        """Return the encoded bytes of a channel's value."""
         if self._parts:
             parts = self._parts.get(id(value))
             if parts is not None:
@@ -70,10 +70,10 @@ class SharedValues:
         return self._codec.encode(value)
 
     def encode_writes(self, writes: Sequence[Sequence[Any]]) -> Sequence[bytes]:
-        """Return the encoded channel writes in parts; each write is a list of channel and value.
+        """Encode channel writes, each a list of channel and value, and return the bytes in parts.
 
-        A value shared with a channel is a separate part, which is the same bytes object that the
-        channel stores.
+        If a channel stores the same value, the value is a separate part. The part and the channel
+        then share one bytes object.
         """
         if not self._parts:
             return (self._codec.encode(writes),)
@@ -92,7 +92,7 @@ class SharedValues:
         return self._check_limits(parts)
 
     def _encode_around(self, value: Any) -> bytes:
-        """Encode a value at the depth of a write, including the surrounding lists."""
+        """Encode a value with the two enclosing lists that it has in a task's writes."""
         return self._codec.encode([[value]])
 
     def _encode_send(self, sent: Any) -> bytes:
@@ -103,7 +103,7 @@ class SharedValues:
         return split_entries(self._codec.encode(values))[1]
 
     def _check_limits(self, parts: Sequence[bytes]) -> Sequence[bytes]:
-        """Return the parts of a value, or raise an error if their total exceeds the limits."""
+        """Return the parts of an encoded value, or raise an error if they exceed a size limit."""
         assert isinstance(self._codec, Codec)
         self._codec.check_together(parts)
         return parts
@@ -111,7 +111,7 @@ class SharedValues:
     def encode_added(
         self, extent: Extent, added: AddedEntries, length: int
     ) -> tuple[bytes, Extent] | None:
-        """Return the bytes of added entries, and the extent of the resulting value.
+        """Encode entries added to a list or dict; return the bytes and the extent of the new value.
 
         Return None if the whole value must be encoded: the value doesn't have the expected
         ``length``, exceeds a limit, or contains a part that can't be stored.

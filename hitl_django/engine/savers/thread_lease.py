@@ -25,8 +25,12 @@ class LocalThreadLease:
     """The lease of one run on its thread, in this process.
 
     A saver with shared storage uses a subclass that also takes the lease in the storage. The engine
-    calls ``check`` before it reads the thread. If the lease isn't ``in_force``, the engine calls
-    ``enforce`` before the run's first tasks. The engine calls ``release`` at the end of the run.
+    makes these calls:
+
+    - ``check`` before it reads the thread
+    - ``enforce`` before the run's first tasks, unless the lease is already ``in_force``
+    - ``release`` at the end of the run
+
     The run's commits contain the lease.
     """
 
@@ -43,7 +47,7 @@ class LocalThreadLease:
         self.is_lost = self.is_over = False
 
     def check(self) -> None:
-        """Check the stored thread for a lease of another run.
+        """Check that no other run has a lease on the stored thread.
 
         Raises:
             LeaseHeldError: another run has the lease.
@@ -57,7 +61,7 @@ class LocalThreadLease:
         """
 
     def take_over(self, left: Any) -> None:
-        """Take over the thread from an abandoned run, whose lease becomes lost."""
+        """Take over the thread from an abandoned run, which loses its lease."""
         left.is_lost = True
 
     def release(self) -> None:
@@ -72,8 +76,8 @@ class LocalThreadLease:
     def is_left(self) -> bool:
         """Return whether the caller has abandoned the stream of the run.
 
-        A stream counts as abandoned if it is suspended and the OS thread or asyncio task that
-        started the run now starts another run of the thread.
+        A suspended stream counts as abandoned if the OS thread or asyncio task that started the run
+        now starts another run of the same thread.
         """
         stream = self._stream()
         if stream is None or self._process != os.getpid():
@@ -102,7 +106,7 @@ class LocalThreadLeases(Generic[LeaseT]):
         self._taken: dict[str, LeaseT] = {}
 
     def take(self, thread_id: str, stream: Stream) -> LeaseT:
-        """Lease a thread for a run executed by ``stream``.
+        """Lease a thread of the storage for a run executed by ``stream``.
 
         Raises:
             LeaseHeldError: another run has the lease.
@@ -122,14 +126,14 @@ class LocalThreadLeases(Generic[LeaseT]):
         return lease
 
     def drop(self, lease: LocalThreadLease) -> None:
-        """Remove a lease, unless another run has taken over the thread."""
+        """Remove a lease from the list, unless another run has taken over the thread."""
         with self._lock:
             if self._taken.get(lease.thread_id) is lease:
                 del self._taken[lease.thread_id]
 
 
 def _get_caller() -> Any:
-    """Return the running asyncio task, or the current OS thread if no task is running."""
+    """Return the current asyncio task, or the current OS thread outside of asyncio."""
     try:
         return asyncio.current_task() or threading.current_thread()
     except RuntimeError:

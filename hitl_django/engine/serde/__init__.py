@@ -86,7 +86,7 @@ def digest(data: bytes) -> str:
 
 
 def digest_parts(parts: Iterable[bytes | memoryview]) -> bytes:
-    """Return the digest of the joined parts, as bytes."""
+    """Return the digest of the joined parts as raw bytes."""
     whole = xxhash.xxh3_128()
     for part in parts:
         whole.update(part)

@@ -1,4 +1,4 @@
-"""The codec: the fast path, the hooks for extensions, and the limits."""
+"""The codec with its fast path, its support for extensions, and its limits."""
 
 from __future__ import annotations
 
@@ -133,11 +133,11 @@ class Codec:
         return data
 
     def encode_record(self, value: Any) -> bytes:
-        """Encode an internal record, whose texts are ids, versions and channel names.
+        """Encode an internal record that contains no bytearray or memoryview.
 
-        The record must not contain a bytearray or memoryview. Unlike ``encode``, this method
-        doesn't check for these types. Random numbers in records usually contain a byte that would
-        start the check.
+        The texts of a record are ids, versions and channel names. Unlike ``encode``, this method
+        doesn't check for the two types. Random numbers in records usually contain a byte that would
+        make ``encode`` run the slow check.
         """
         try:
             data = packb(value, self._pack_hook, _OPTIONS)
@@ -164,7 +164,7 @@ class Codec:
     def is_within_limits(self, extent: Extent) -> bool:
         """Return whether a list or dict with this extent is certainly within the limits.
 
-        All entries must have been encoded before as part of another value.
+        All entries must have been encoded earlier as parts of another value.
         """
         return (
             extent.size + LONGEST_HEAD <= self.max_bytes
@@ -263,7 +263,7 @@ class Codec:
         return hook
 
     def _tag(self, value: Any) -> Any:
-        """Return a tagged value, or the plain value if it is stored without a tag."""
+        """Return a value wrapped in its tag, or the plain value if it is stored without a tag."""
         if type(value) is Tagged:
             return value
         dumped = self._dump_object(value)

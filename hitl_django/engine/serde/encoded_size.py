@@ -45,10 +45,11 @@ def count_possible_containers(data: bytes) -> int:
 
 
 class Extent(NamedTuple):
-    """The extent of an encoded list or dict: entries, bytes, and an upper limit of containers.
+    """The size of an encoded list or dict: entries, bytes, and an upper limit of containers.
 
-    An entry is an item of a list, or a key and value of a dict. The entries follow a header with
-    their number, so a longer value is created by appending bytes.
+    An entry is an item of a list, or a key and value of a dict. The encoded bytes consist of a
+    header with the number of entries, then the entries. A longer value is created by appending
+    entries and replacing the header.
     """
 
     is_dict: bool
@@ -101,7 +102,10 @@ def split_entries(data: bytes, start: int = 0) -> tuple[bytes, bytes]:
 
 
 def find_extent(data: bytes, entries: bytes = b"") -> Extent:
-    """Return the extent of an encoded list or dict, whose ``entries`` may be given separately."""
+    """Return the extent of an encoded list or dict.
+
+    ``entries`` are the encoded entries if they are not part of ``data``.
+    """
     begin = head_length(data)
     length = int.from_bytes(data[1:begin], "big") if begin > 1 else data[0] & 0x0F
     size = len(data) - begin + len(entries)
@@ -152,9 +156,10 @@ def measure(data: bytes, most: int | None = None) -> EncodedSize:
 
 
 def _step(data: bytes, at: int, head: int) -> tuple[int, int | None]:
-    """Return the position after a header of several bytes, and the number of contained values.
+    """Return the position after a multi-byte header, and the number of contained values.
 
-    The number is None if the header is followed by a body without values.
+    The number is None if the header is followed by bytes that contain no further values, such as a
+    text.
     """
     at += 1
     if head in _SIZED:

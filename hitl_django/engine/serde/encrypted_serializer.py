@@ -17,8 +17,9 @@ _NONCE_SIZE = _TAG_SIZE = 16
 class EncryptedSerializer(SerializerProtocol):
     """A serializer that encrypts the bytes of ``serde`` with ``cipher``.
 
-    The kind contains the cipher's name and is not encrypted. If the kind contains no cipher's name,
-    the bytes were stored unencrypted and are read unchanged.
+    The kind returned with the bytes contains the cipher's name and is not encrypted. When bytes are
+    read whose kind contains no cipher's name, they are returned unchanged, because they were stored
+    before encryption was enabled.
     """
 
     def __init__(self, cipher: CipherProtocol, serde: SerializerProtocol | None = None) -> None:
@@ -32,7 +33,7 @@ class EncryptedSerializer(SerializerProtocol):
         return f"{kind}+{name}", encrypted
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value whose kind and encrypted bytes dumps_typed returned."""
+        """Return the value from which dumps_typed created the kind and the encrypted bytes."""
         kind, stored = data
         kind, plus, name = kind.partition("+")
         if plus:

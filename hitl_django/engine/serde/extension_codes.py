@@ -1,4 +1,4 @@
-"""The closed table of extension codes, which must never change because stored bytes use them."""
+"""The complete table of extension codes. Stored bytes use the codes, so they must never change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ M = TypeVar("M", datetime, time)
 
 
 class Tagged:
-    """A value to encode as an extension, with its code and content."""
+    """A value to encode as a msgpack extension, with the extension's code and content."""
 
     __slots__ = ("body", "code")
 
@@ -42,7 +42,7 @@ class Tagged:
 
 
 class RefusedPart(TypeError):
-    """An error for a part that can't be stored although its type is supported."""
+    """An error for a value that can't be stored although values of its type usually can."""
 
 
 @cache
@@ -53,7 +53,7 @@ def _zone_keys() -> frozenset[str]:
 
 
 def _is_plain(moment: datetime | time) -> bool:
-    """Return whether the ISO text is lossless: no fold, at most an unnamed offset."""
+    """Return whether a datetime or time can be stored as ISO text without loss."""
     zone = moment.tzinfo
     if zone is None:
         return not moment.fold
@@ -72,7 +72,7 @@ def _has_stored_form(zone: Any) -> bool:
 
 
 def dump_zone(zone: Any) -> Any:
-    """Return the stored form of a time zone: the key, or the offset and name."""
+    """Return the stored form of a time zone: its name in the database, or its offset and name."""
     if zone is None:
         return None
     if not _has_stored_form(zone):
@@ -84,7 +84,7 @@ def dump_zone(zone: Any) -> Any:
 
 
 def load_zone(stored: Any) -> Any:
-    """Return the time zone of a stored form.
+    """Return the time zone for a stored form made by dump_zone.
 
     Raises:
         ValueError: the time zone is not in the local database.
@@ -100,7 +100,7 @@ def load_zone(stored: Any) -> Any:
 
 
 def _with_offset(moment: datetime | time) -> datetime | time:
-    """Return the time with its UTC offset as time zone, replacing another library's time zone."""
+    """Return a time with a fixed UTC offset in place of another library's time zone object."""
     offset = moment.utcoffset()
     if offset is None:
         zone = type(moment.tzinfo).__qualname__

@@ -1,4 +1,4 @@
-"""Unregistered classes that are storable because a graph's code defines or names them.
+"""Unregistered classes that are storable because a graph's code defines or mentions them.
 
 All processes that build the graph run the same code and therefore find the same classes. Names in
 stored bytes are looked up among loaded modules and never imported.
@@ -23,11 +23,11 @@ _FOREIGN = frozenset(
 
 
 def add_code_of(source: Any) -> None:
-    """Make the classes defined near a graph's function or class storable.
+    """Make classes storable that the code of a graph's function or class defines or mentions.
 
-    Storable are dataclasses, pydantic models, enums and named tuples at module level in the package
-    of ``source``. Classes of other packages are storable if the module of ``source`` names them at
-    module level.
+    These are the dataclasses, pydantic models, enums and named tuples at module level in the
+    package of ``source``. Classes of other packages are storable if the module of ``source``
+    mentions them at module level.
     """
     while isinstance(source, partial):
         source = source.func
@@ -41,19 +41,19 @@ def add_code_of(source: Any) -> None:
 
 
 def is_graph_class(cls: type) -> bool:
-    """Return whether a graph's code defines or names the class, so that the class can be found."""
+    """Return whether a class can be found by name because a graph's code mentions it."""
     return find_graph_class(name_class(cls)) is cls
 
 
 def find_graph_class(tag: str) -> type | None:
-    """Return the class with the dotted name in the code of this process's graphs, or None."""
+    """Return the class with a dotted name that the code of a graph defines or mentions, or None."""
     if tag.partition(".")[0] in PACKAGES:
         return _look_up(tag)
     return next((cls for cls in _list_named() if name_class(cls) == tag), None)
 
 
 def find_application_class(module: str, name: str) -> type | None:
-    """Return a registered class, or a class defined or named by a graph's code.
+    """Return a registered class, or a class that a graph's code defines or mentions.
 
     Return None if no such class exists. Nothing is imported. A class that was moved is found by its
     registered old name.

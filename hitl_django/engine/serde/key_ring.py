@@ -44,7 +44,7 @@ class KeyRing(CipherProtocol):
         self._first = next(iter(self._keys))
 
     def encrypt_bytes(self, data: bytes, beside: bytes = b"") -> bytes:
-        """Return the encrypted bytes, authenticated together with ``beside``."""
+        """Return the encrypted bytes. ``beside`` is authenticated with them but not included."""
         nonce = os.urandom(_NONCE_SIZE)
         encrypted: bytes = self._keys[self._first].encrypt(nonce, data, beside)
         return self._first + nonce + encrypted
@@ -52,7 +52,7 @@ class KeyRing(CipherProtocol):
     def decrypt_bytes(self, encrypted: bytes, beside: bytes = b"") -> bytes:
         """Return the decrypted bytes.
 
-        ``beside`` must be the same as for the encryption.
+        ``beside`` must be the same bytes as in the call of encrypt_bytes.
 
         Raises:
             CorruptPayloadError: the key is unknown, or the bytes were changed after encryption.
@@ -70,7 +70,10 @@ class KeyRing(CipherProtocol):
         return data
 
     def is_first_key(self, encrypted: bytes) -> bool:
-        """Return whether the first key encrypted the bytes; the first bytes are sufficient."""
+        """Return whether the bytes were encrypted with the first key.
+
+        A prefix of the bytes is sufficient.
+        """
         return encrypted[:_ID_SIZE] == self._first
 
     # The methods below implement the interface of a cipher for EncryptedSerializer.

@@ -1,7 +1,8 @@
-"""Detection of values whose type was lost by encoding.
+"""Detection of values that ormsgpack encodes as another type.
 
-ormsgpack encodes bytearray and memoryview as bytes. orjson calls a hook for both types and is as
-fast as ormsgpack for JSON types. If orjson doesn't support the value, the value is traversed.
+ormsgpack encodes bytearray and memoryview as bytes. To find these types, a value is passed to
+orjson. orjson is as fast as ormsgpack for JSON types and calls a hook for all other types. A value
+that orjson doesn't support is traversed in Python.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ def holds_buffer(value: Any, dump: Dump) -> bool:
 
 
 def are_numbers(value: Any) -> bool:
-    """Return whether a value encoded without a hook is a list of numbers only.
+    """Return whether a value that orjson encodes without a hook consists of numbers only.
 
-    In such a value, only numbers support sum(), which is faster than encoding the numbers.
+    The check uses sum(), which only numbers support. It is faster than encoding the numbers.
     Enclosing lists of one item, as in a task's writes, are ignored.
     """
     while type(value) is list and len(value) == 1:
@@ -51,7 +52,9 @@ def are_numbers(value: Any) -> bool:
 
 
 def _open(item: Any, dump: Dump) -> Any:
-    """Return the content of an object that JSON doesn't support.
+    """Return the values nested in an object that orjson doesn't support, as orjson's hook.
+
+    Return None for an object without nested values.
 
     Raises:
         TypeError: the object is a bytearray or memoryview.

@@ -1,4 +1,4 @@
-"""Values of subclasses, which are stored as their plain base type."""
+"""Conversion of values of subclasses to their plain base type before they are stored."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ _BASES: dict[type, Callable[[Any], Any]] = {
 
 
 def as_plain(value: Any) -> Any:
-    """Return the plain value for an instance of an unregistered class, or NOT_PLAIN.
+    """Return the plain value to store for an instance of an unregistered class, or NOT_PLAIN.
 
-    A value of a subclass of str, list or another supported type becomes a value of the base type.
-    An enum member that is a str or number also becomes its base type. An exception becomes its
-    repr. NOT_PLAIN is returned for named tuples, and for objects with additional attributes, which
-    would be lost.
+    An instance of a subclass of str, list or another supported type becomes a value of the base
+    type. An enum member that is a str or number also becomes its base type. An exception becomes
+    its repr. NOT_PLAIN is returned for named tuples and for objects with additional attributes,
+    because their additional data would be lost.
     """
     cls = type(value)
     for base, convert in _BASES.items():

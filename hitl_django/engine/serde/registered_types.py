@@ -33,7 +33,7 @@ class TypeCodec:
 
 
 class TypeTable:
-    """Type codecs by class and by tag; each class and each tag is unique."""
+    """Type codecs by class and by tag. The table has one codec per class and one per tag."""
 
     def __init__(self) -> None:
         self.by_class: dict[type, TypeCodec] = {}
@@ -63,7 +63,7 @@ class TypeTable:
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
 
     def adopt(self, entry: TypeCodec) -> None:
-        """Add a type codec with an automatic tag, replacing an older class with the same tag."""
+        """Add a type codec with a generated tag. A class with the same tag is replaced."""
         replaced = self.by_tag.get(entry.tag)
         # The entry must exist at all times, because another thread may look up the class.
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
@@ -104,7 +104,7 @@ def adopt_model(cls: type) -> None:
 
 
 def make_type_codec(cls: type, tag: str) -> TypeCodec:
-    """Return the codec of a dataclass, model, enum or named tuple."""
+    """Return a type codec that stores a dataclass, model, enum or named tuple under ``tag``."""
     dump, load = _recipe(cls)
     return TypeCodec(tag, cls, dump, load)
 
@@ -115,7 +115,7 @@ def name_class(cls: type) -> str:
 
 
 def has_recipe(cls: type) -> bool:
-    """Return whether instances of a class can be stored without custom functions."""
+    """Return whether instances of a class can be stored without custom dump and load functions."""
     return (
         issubclass(cls, Enum)
         or dataclasses.is_dataclass(cls)

@@ -42,7 +42,9 @@ class SerializerCodec:
 
 
 def find_codec(serde: Any) -> Codec | SerializerCodec:
-    """Return the codec for a serializer, which is the serializer itself if it is a codec."""
+    """Return the serializer itself if it is a codec, otherwise an adapter to the codec
+    interface.
+    """
     cls = type(serde)
     if isinstance(serde, Codec) and (
         not isinstance(serde, JsonPlusSerializer)

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 
 class UntypedSerializerProtocol(Protocol):
-    """A serializer whose bytes include the type, such as pickle and json."""
+    """A serializer whose bytes identify the type of the value, such as pickle and json."""
 
     def dumps(self, obj: Any) -> bytes:
         """Return the bytes of a value."""
@@ -27,7 +27,7 @@ class SerializerProtocol(Protocol):
 
 
 class CipherProtocol(Protocol):
-    """A cipher that encrypts bytes, and decrypts bytes given the name of their cipher."""
+    """The interface of a cipher, which returns its name together with the encrypted bytes."""
 
     def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
         """Return the cipher's name and the encrypted bytes."""
@@ -37,7 +37,10 @@ class CipherProtocol(Protocol):
 
 
 class SerializerCompat(SerializerProtocol):
-    """An adapter for an untyped serializer; the kind is the name of the value's class."""
+    """An adapter that makes an untyped serializer typed.
+
+    The kind is the name of the value's class.
+    """
 
     def __init__(self, serde: UntypedSerializerProtocol) -> None:
         self.serde = serde
@@ -47,12 +50,12 @@ class SerializerCompat(SerializerProtocol):
         return type(obj).__name__, self.serde.dumps(obj)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value given to dumps_typed."""
+        """Return the value from which dumps_typed created the bytes."""
         return self.serde.loads(data[1])
 
 
 def maybe_add_typed_methods(
     serde: SerializerProtocol | UntypedSerializerProtocol,
 ) -> SerializerProtocol:
-    """Return ``serde`` if it is a typed serializer, or an adapter for it."""
+    """Return ``serde`` if it is a typed serializer, otherwise an adapter that makes it typed."""
     return serde if isinstance(serde, SerializerProtocol) else SerializerCompat(serde)

@@ -36,7 +36,7 @@ _FACTORIES: dict[str, Callable[[], Any]] = {
 
 
 def find_by_class(cls: type) -> TypeCodec | None:
-    """Return the codec of a class of the standard library, pydantic or numpy, or None."""
+    """Return the codec for a class of the standard library, pydantic or numpy, or None."""
     package = cls.__module__.partition(".")[0]
     table = _TABLES.get(package)
     if table is not None:
@@ -141,7 +141,7 @@ def _dump_array(value: Any) -> list[Any]:
 
 
 def load_array(stored: list[Any]) -> Any:
-    """Return the numpy array of a stored dtype, order, shape and bytes."""
+    """Return the numpy array with the stored dtype, order, shape and bytes."""
     dtype, order, shape, data = stored
     numpy = import_module("numpy")
     return numpy.frombuffer(data, numpy.dtype(dtype)).reshape(shape, order=order).copy(order)

@@ -1,4 +1,7 @@
-"""Encoding of a value by traversal, used if the fast path failed or may be lossy."""
+"""Encoding of a value by a traversal in Python.
+
+The traversal is used if the fast path failed or could lose the type of a value.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z_]\w{0,59}\Z")
 
 
 class _Frame:
-    """A container on the path from the root, used for error paths and to detect cycles."""
+    """A container on the path to a value, used for error paths and the detection of cycles."""
 
     __slots__ = ("depth", "owner", "parent", "step")
 
@@ -36,14 +39,14 @@ class _Frame:
 
 
 class _Key:
-    """A step of a path to a dict's key instead of its value."""
+    """A step of an error path that refers to a dict's key instead of the key's value."""
 
     def __init__(self, key: Any) -> None:
         self.key = key
 
 
 def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
-    """Return an equal tree that can be encoded without loss.
+    """Return an equal value that ormsgpack can encode without loss.
 
     The traversal is iterative, so deeply nested values don't raise a RecursionError.
 
@@ -81,9 +84,9 @@ def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
 def _open(
     item: Any, here: _Frame, dump: Dump
 ) -> tuple[Any, list[tuple[Any, Any, Any, Any]] | None]:
-    """Return the container to fill, and the list of items with which to fill it.
+    """Return an empty container for an item, and the list of entries to fill in.
 
-    If the list is None, the first result is a plain value to traverse in place of the item.
+    If the list is None, the first result is a plain value, which is traversed instead of the item.
     """
     cls = type(item)
     if cls is list:

@@ -1,4 +1,4 @@
-"""The codec with the interface of LangGraph's serializers, which return a kind and bytes."""
+"""A codec with the interface of LangGraph's serializers, which return a kind and bytes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Allowed = Iterable[type | tuple[str, ...]] | Literal[True] | None
 
 
 class JsonPlusSerializer(Codec):
-    """A Codec with dumps_typed and loads_typed, which can be used as a codec or a serializer.
+    """A Codec with the methods dumps_typed and loads_typed of LangGraph's serializers.
 
     Values are stored as the codec's msgpack. ``allowed_msgpack_modules`` and
     ``allowed_json_modules`` list classes, or pairs of module and name, that may be stored in
-    addition to the classes known to all codecs. True adds no class, because names in stored bytes
-    are never trusted. Pickle is not supported: ``pickle_fallback`` only logs a warning, and
-    unsupported values raise an error.
+    addition to the registered classes. True adds no class, because names in stored bytes are never
+    trusted. Pickle is not supported. ``pickle_fallback`` only logs a warning, and values of
+    unsupported types raise an error.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class JsonPlusSerializer(Codec):
     def with_msgpack_allowlist(
         self, extra_allowlist: Iterable[type | tuple[str, ...]]
     ) -> JsonPlusSerializer:
-        """Return a serializer that also allows the given classes."""
+        """Return a copy of the serializer that may also store the given classes."""
         allowed = [*self._allowed.values(), *extra_allowlist]
         return JsonPlusSerializer(allowed_msgpack_modules=allowed)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the value's kind and its bytes; None and bytes are stored without encoding."""
+        """Return the value's kind and bytes. None and bytes are stored without encoding."""
         if obj is None:
             return "null", b""
         if type(obj) is bytes or type(obj) is bytearray:
@@ -61,7 +61,7 @@ class JsonPlusSerializer(Codec):
         return "msgpack", self.encode(obj)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value whose kind and bytes dumps_typed returned."""
+        """Return the value from which dumps_typed created the kind and the bytes."""
         kind, stored = data
         if kind == "null":
             return None

@@ -66,7 +66,7 @@ class _Count:
         self._known: dict[tuple[int, int], int] = {}
 
     def calls(self, schema: Any, value: Any) -> int:
-        """Return the number of calls for a part of the value, including its nested parts."""
+        """Return the number of validator calls for ``value``, including its nested parts."""
         # Ids identify the objects reliably, because the containers keep both objects alive.
         key = id(schema), id(value)
         if key not in self._known:

@@ -20,5 +20,5 @@ class _Generator(GenerateJsonSchema):
 
 
 def describe_type(adapter: TypeAdapter[Any]) -> dict[str, Any]:
-    """Return the JSON schema of the type for which a pydantic TypeAdapter was created."""
+    """Return the JSON schema of the type that a pydantic TypeAdapter validates."""
     return dict(adapter.json_schema(schema_generator=_Generator))

@@ -93,7 +93,7 @@ def add_message_ids(
 
 
 def _assign_ids(value: Any) -> Any:
-    """Return a message or list of messages with ids; unchanged if no id was missing."""
+    """Return a message or a list of messages in which every message has an id."""
     if _is_single_message(value):
         return _ensure_id(value)
     return value if None not in map(_id_of, value) else [_ensure_id(message) for message in value]
@@ -137,7 +137,7 @@ def _is_removal(message: Any) -> bool:
 
 
 def _list_messages(value: Any) -> tuple[list[Any], list[str | None]]:
-    """Return messages with ids, and their ids.
+    """Return a list of messages with ids, and the list of their ids.
 
     If LangChain is installed, the messages are converted to LangChain's messages.
     """
@@ -159,7 +159,7 @@ def _list_messages(value: Any) -> tuple[list[Any], list[str | None]]:
 
 
 def _list_ids(found: list[Any]) -> list[str | None] | None:
-    """Return the messages' ids, or None if any message needs a conversion.
+    """Return the messages' ids, or None if a message must first be converted or needs an id.
 
     This function is a fast path, because adding a message checks all messages of a conversation.
     """
@@ -201,10 +201,10 @@ def _merge_lists(left: Any, right: Any) -> list[Any]:
 
 
 def _have_other_ids(messages: list[Any], names: Iterable[str | None]) -> bool:
-    """Return whether no message needs a conversion and no message has an id in ``names``.
+    """Return whether all messages are already converted and none of their ids is in ``names``.
 
-    The function runs for every added message, so it avoids a Python-level step per existing
-    message.
+    The function runs for every added message. It avoids a Python-level loop over the existing
+    messages.
     """
     kinds = set(map(type, messages))
     are_dicts = {dict}.issuperset(kinds)
@@ -218,7 +218,7 @@ def _have_other_ids(messages: list[Any], names: Iterable[str | None]) -> bool:
 
 @lru_cache
 def _is_object(kind: type) -> bool:
-    """Return whether messages of a type are complete objects, which need no conversion."""
+    """Return whether ``kind`` is a message class that needs no conversion."""
     return kind not in _WRITTEN and not kind.__name__.endswith("Chunk")
 
 

@@ -1,4 +1,4 @@
-"""Registration of the storable types that a graph's schemas mention.
+"""Registration of the serializable types in the annotations of a graph's schemas.
 
 Type names in stored bytes are looked up among registered types and never imported. The classes must
 therefore be registered before a value is read.
@@ -26,7 +26,7 @@ register_type(
 
 
 def register_schema_types(schema: Any) -> None:
-    """Register the dataclasses, models, enums and named tuples that a schema mentions.
+    """Register the dataclasses, models, enums and named tuples in a schema's annotations.
 
     LangChain's messages are also registered if the schema merges messages or LangChain is loaded,
     because annotations of message lists rarely name the message class.

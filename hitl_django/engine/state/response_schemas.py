@@ -142,7 +142,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class _Check:
-    """One traversal of a schema and of all schemas to which it refers."""
+    """A traversal of a schema and all referenced schemas, in search of unsupported parts."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self.root = root

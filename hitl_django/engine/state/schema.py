@@ -40,7 +40,10 @@ MAX_FAULTS = 50
 
 
 class ManagedValue:
-    """A value that the loop computes from (step, stop) and that nodes read like state."""
+    """A value that the loop computes from the current step number and the last allowed step.
+
+    Nodes read it like state.
+    """
 
     def __init__(self, compute: Callable[[int, int], Any], name: str) -> None:
         self.compute, self.name = compute, name
@@ -54,7 +57,10 @@ RemainingSteps = Annotated[int, ManagedValue(lambda step, stop: stop - step, "Re
 
 
 def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Cache results by annotation; results for unhashable annotations aren't cached."""
+    """Cache a function's results by annotation.
+
+    Results for unhashable annotations aren't cached.
+    """
     known = lru_cache(maxsize=256)(make)
 
     def find(annotation: Any) -> T:
@@ -144,9 +150,10 @@ def _check_reducer(reducer: Callable[..., Any]) -> None:
 
 
 def get_coercion(schema: Any) -> Callable[[dict[str, Any]], Any] | None:
-    """Return a function that converts a state dict to a state object, or None for a dict schema.
+    """Return a function that converts a state dict to a state object.
 
-    A missing field of a dataclass becomes None if the field's type allows None.
+    Return None if the schema is a dict type. The function sets a missing field of a dataclass to
+    None if the field's type allows None.
     """
     if not (is_model(schema) or dataclasses.is_dataclass(schema)):
         return None
@@ -327,7 +334,9 @@ def check_input(fields: Mapping[str, Any] | None, schema: Any, value: Any) -> No
 
 
 def convert_to_json(value: Any) -> Any:
-    """Return a value, such as a dataclass or a model, as JSON with secrets in plain text.
+    """Convert a value, such as a dataclass or a model, to plain JSON.
+
+    Secret values, such as pydantic's SecretStr, are included in plain text.
 
     Raises:
         TypeError: a part of the value has no JSON form.
@@ -356,7 +365,7 @@ def _reveal(value: Any) -> Any:
 
 
 def list_context_faults(schema: Any, value: Any) -> list[tuple[str, str]]:
-    """Return the faults of a context as (path, reason) pairs."""
+    """Return the faults of a run's context under the context schema, as (path, reason) pairs."""
     fields = get_hints(schema)
     if isinstance(value, Mapping) and fields is not None:
         unknown = [(f"$.{name}", "unknown field") for name in value if name not in fields]

@@ -71,9 +71,10 @@ class AsyncBatchedBaseStore(BaseStore):
 
 
 def merge_ops(ops: Sequence[Op]) -> tuple[list[Op], list[int]]:
-    """Return the distinct operations, and for each given operation the index of its result.
+    """Return the distinct operations, and the index of the result for each given operation.
 
-    Equal reads are combined. Of several puts with the same key, only the last is performed.
+    Several equal reads become one operation. Of several puts with the same key, only the last is
+    performed.
     """
     merged: list[Op] = []
     places: list[int] = []

@@ -79,7 +79,7 @@ class EmbeddingsLambda(Embeddings):
 def ensure_embeddings(
     embed: Embeddings | EmbeddingsFunc | AEmbeddingsFunc | str | Any | None,
 ) -> Embeddings:
-    """Return embeddings for an embeddings object, a function, or a model name.
+    """Return an Embeddings object for an embeddings object, a function, or a model name.
 
     A model name (``"openai:text-embedding-3-small"``) requires LangChain.
 

@@ -14,7 +14,10 @@ from .ttl import TTLConfig
 
 
 class IndexedStore(BaseStore):
-    """A store that embeds the texts of a batch; subclasses implement ``perform``."""
+    """A base class of stores that embeds the texts of a batch before the batch is performed.
+
+    Subclasses implement ``perform`` and ``aperform``.
+    """
 
     supports_ttl = True
 
@@ -30,7 +33,10 @@ class IndexedStore(BaseStore):
 
     @abstractmethod
     def perform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
-        """Perform a batch of operations with the vectors of its texts."""
+        """Perform a batch of operations.
+
+        ``embedded`` contains the vectors of the texts in the batch.
+        """
 
     @abstractmethod
     async def aperform(self, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:

@@ -1,4 +1,4 @@
-"""Items that a store returns."""
+"""Items, the objects that the methods of a store return."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class Item:
 
 
 class SearchItem(Item):
-    """An item found by a search; ``score`` is None if the search doesn't rank by meaning."""
+    """An item found by a search.
+
+    ``score`` is its similarity to the query, or None without a query.
+    """
 
     __slots__ = ("score",)
 

@@ -42,7 +42,7 @@ def check_labels(namespace: Any) -> Namespace:
 
 
 def check_namespace(namespace: Any) -> Namespace:
-    """Return the namespace of an item to store.
+    """Return the namespace of an item to store as a tuple of labels.
 
     Raises:
         InvalidNamespaceError: the labels are invalid, the namespace is empty, or its root is
@@ -68,7 +68,7 @@ def validate_op_namespace(op: Op) -> None:
 
 
 def list_matching(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list[Namespace]:
-    """Return the namespaces selected by a list operation."""
+    """Return the namespaces that match the conditions of a list operation, as one page."""
     conditions = op.match_conditions or ()
     names = {
         namespace[: op.max_depth]

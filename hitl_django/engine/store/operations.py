@@ -1,4 +1,4 @@
-"""Operations of a store, as plain values that can be batched."""
+"""Operations of a store, as plain values that can be combined into a batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Index = Literal[False] | list[str] | None
 
 
 class GetOp(NamedTuple):
-    """A read of one item; the result is the item, or None if it doesn't exist."""
+    """A read of one item. The result is the item, or None if the item doesn't exist."""
 
     namespace: Namespace
     key: str
@@ -34,10 +34,10 @@ class SearchOp(NamedTuple):
 
 
 class PutOp(NamedTuple):
-    """A write of one item, or a deletion if ``value`` is None; ``ttl`` is in minutes.
+    """A write of one item, or a deletion if ``value`` is None.
 
-    ``index`` names the fields to embed. None selects the fields configured for the store, and False
-    selects no fields.
+    ``ttl`` is the time to live in minutes. ``index`` names the fields to embed. None selects the
+    fields configured for the store, and False selects no fields.
     """
 
     namespace: Namespace
@@ -73,7 +73,10 @@ ItemKey = tuple[Namespace, str]
 
 
 def select_puts(ops: Iterable[Op]) -> dict[ItemKey, PutOp]:
-    """Return the last put of each key in a batch, ordered by the first occurrence of the key."""
+    """Return the last put of each key in a batch.
+
+    The keys are in order of their first occurrence.
+    """
     return {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
 
 

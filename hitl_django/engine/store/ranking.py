@@ -1,7 +1,7 @@
 """Vectors and their cosine similarity to a query.
 
-A vector is normalized and stored in 32-bit floats, so the similarity is a sum of products. If numpy
-is installed, numpy computes the same results faster.
+A vector is scaled to length 1 and stored in 32-bit floats. The similarity of two vectors is
+therefore the sum of their products. If numpy is installed, numpy computes the same results faster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def make_vector(numbers: Iterable[Any]) -> Vector:
-    """Return numbers as a normalized vector; if all numbers are zero, return zeros.
+    """Return a vector scaled to length 1. A vector of zeros is returned unchanged.
 
     Raises:
         ValueError: the sequence is empty, or a number isn't finite.

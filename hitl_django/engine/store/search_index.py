@@ -1,4 +1,4 @@
-"""The index of a store with semantic search: the fields to embed, and the embeddings."""
+"""The search index of a store: the configuration of the embedded fields, and the embeddings."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class IndexConfig(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedTexts:
-    """The vectors of a batch, by text: vectors of texts to store and of search queries."""
+    """The vectors of the texts in a batch: texts of stored items and search queries."""
 
     documents: Mapping[str, Vector] = field(default_factory=dict)
     queries: Mapping[str, Vector] = field(default_factory=dict)
 
     def find_query(self, op: SearchOp) -> Vector | None:
-        """Return the vector of a search's query, or None if the search doesn't rank by meaning."""
+        """Return the vector of a search's query, or None if the search doesn't compare vectors."""
         return self.queries.get(op.query) if op.query else None
 
 
@@ -43,14 +43,14 @@ NOTHING_EMBEDDED = EmbeddedTexts()
 
 
 class SearchIndex:
-    """An index that finds and embeds the texts in a batch of operations."""
+    """A search index, which finds and embeds the texts in a batch of operations."""
 
     def __init__(self, config: IndexConfig) -> None:
         self.embeddings = ensure_embeddings(config.get("embed"))
         self._fields = [_tokenize(path) for path in config.get("fields") or ["$"]]
 
     def list_texts(self, op: PutOp) -> list[str]:
-        """Return the distinct texts of an item that are embedded."""
+        """Return the distinct texts to embed for an item."""
         if op.value is None or op.index is False:
             return []
         fields = self._fields if op.index is None else map(_tokenize, op.index)
@@ -58,7 +58,7 @@ class SearchIndex:
         return list(dict.fromkeys(texts))
 
     def embed(self, ops: Sequence[Op]) -> EmbeddedTexts:
-        """Embed the distinct texts of a batch."""
+        """Return the vectors of the distinct texts of a batch."""
         texts, queries = self._list_all_texts(ops), _list_queries(ops)
         documents = self.embeddings.embed_documents(texts) if texts else []
         wanted = [self.embeddings.embed_query(query) for query in queries]

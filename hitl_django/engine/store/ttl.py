@@ -1,4 +1,4 @@
-"""The time to live of a store's items: defaults and arguments."""
+"""The time to live of a store's items: the store's default and the arguments of calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TTLConfig(TypedDict, total=False):
 
 
 class NotProvided:
-    """The type of ``NOT_PROVIDED``, which selects the store's default."""
+    """The type of ``NOT_PROVIDED``, a marker for an argument that uses the store's default."""
 
     def __bool__(self) -> Literal[False]:
         return False

@@ -1,4 +1,4 @@
-"""The config of the running node call, which langchain reads from a context variable."""
+"""The config of the running node call, for langchain calls made without a config."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ _EMPTY: Mapping[str, Any] = {}
 
 
 class AmbientConfig(Mapping[str, Any]):
-    """A mapping of the running node call's config, which is built when it is read.
+    """A mapping that builds the config of the running node call when it is read.
 
-    Langchain reads a context variable if it is called without a config. All node calls share one
-    mapping, because building a config for each call would slow down nodes that don't use langchain.
+    Langchain reads a context variable if it is called without a config. The variable contains this
+    mapping, which is the same object for all node calls. Building a config for each call would slow
+    down nodes that don't use langchain.
     """
 
     __slots__ = ()
@@ -29,7 +30,10 @@ class AmbientConfig(Mapping[str, Any]):
         return len(self._read())
 
     def items(self) -> Any:
-        """Return the items of one config, so that the items are consistent with each other."""
+        """Return the items of the config.
+
+        All items are read from one config, so they are consistent.
+        """
         return self._read().items()
 
     def _read(self) -> Mapping[str, Any]:

@@ -32,7 +32,7 @@ class GraphInterruptEvent:
 
 @dataclass(frozen=True, slots=True)
 class GraphResumeEvent:
-    """The event of a graph that resumes from a stored checkpoint."""
+    """The event of a graph that resumes from a stored checkpoint, with the checkpoint's id."""
 
     run_id: Any
     status: GraphLifecycleStatus

@@ -12,8 +12,8 @@ class ChunkBuffer:
     """The chunks of running tasks, by task id.
 
     A buffer belongs to one attempt to execute the run. If the attempt fails before the chunks are
-    stored, the chunks are lost. Nodes may write from several OS threads. ``keep`` copies written
-    data, because the node may change the data later.
+    stored, the chunks are lost. Nodes may write from several OS threads. Written data is copied
+    with ``keep``, because the node may change the data later.
     """
 
     __slots__ = ("_chunks", "_keep")
@@ -31,7 +31,7 @@ class ChunkBuffer:
         self._chunks.setdefault(task_id, []).append(chunk)
 
     def forward(self, task_id: str, chunk: Chunk) -> None:
-        """Add a chunk of a subgraph as a copy, because the subgraph may change the data later."""
+        """Add a copy of a subgraph's chunk, because the subgraph may change the data later."""
         ns, mode, data = chunk
         if mode != "custom" and self._keep is not None:
             data = self._keep(data)

@@ -56,7 +56,7 @@ class CalledTasks(Protocol):
         """Start a call, or return the future of the same call made by an earlier attempt."""
 
     def settle(self) -> None:
-        """Wait for the called tasks, then raise their interrupts in the calling task."""
+        """Wait until the called tasks have ended, then add their interrupts to the calling task."""
 
     async def asettle(self) -> None:
         """Async variant of settle."""
@@ -65,11 +65,11 @@ class CalledTasks(Protocol):
         """Wait for the called tasks on this event loop."""
 
     def drop(self) -> None:
-        """Cancel the unfinished called tasks of the event loop."""
+        """Cancel the called tasks that are still running on the event loop."""
 
 
 class TaskContext:
-    """One node call: its task, its memory of earlier attempts, and its interrupts.
+    """The context of one node call: its task, its stored results, and its interrupts.
 
     ``perform`` makes a saver call for a subgraph. ``is_async`` is true if the task runs on the
     event loop of the saver's async calls. ``changed`` contains the ids of interrupts that differ
@@ -114,7 +114,7 @@ class TaskContext:
         self.begin_attempt()
 
     def begin_attempt(self) -> None:
-        """Reset the interrupts of the previous attempt; the resume values remain."""
+        """Remove the previous attempt's interrupts from the task. Resume values remain."""
         self.attempt += 1
         self.consumed = 0
         self.keyed: dict[str, Any] | None = None
@@ -133,7 +133,7 @@ class TaskContext:
     def get_first_attempt_time(self) -> float:
         """Return the time of the first attempt, in seconds since the epoch.
 
-        The first call of this method sets the time. If retries are possible, the method is called
+        The time is set by the first call of this method. If retries are possible, that call is made
         before the first attempt.
         """
         if not hasattr(self, "_first_attempt_time"):
@@ -141,7 +141,10 @@ class TaskContext:
         return self._first_attempt_time
 
     def take_up_attempts(self) -> float:
-        """Restore the number of attempts made by an earlier process; return the seconds to wait."""
+        """Restore the number of attempts of an earlier process.
+
+        Return the seconds before the next one.
+        """
         self.get_first_attempt_time()
         if self._memory.attempts is None:
             return 0.0
@@ -201,7 +204,7 @@ class TaskContext:
         raise GraphInterrupt(self.open)
 
     def push(self, name: str, value: Any) -> None:
-        """Add a write that is applied before the writes of the node's result."""
+        """Add a write that is applied before the writes derived from the node's result."""
         with changing:
             self.pushed = [*self.pushed, (name, value)]
 
@@ -215,7 +218,7 @@ class TaskContext:
             self.open = [*self.open, payload]
 
     def withdraw_interrupts(self, raised: BaseException) -> None:
-        """Remove the interrupts of all pauses in an exception group from the task."""
+        """Remove from the task all interrupts contained in an exception or exception group."""
         pauses = [one for one in iterate_leaves(raised) if isinstance(one, GraphInterrupt)]
         interrupt_ids = [
             getattr(one, "interrupt", one).id for pause in pauses for one in pause.interrupts
@@ -226,7 +229,7 @@ class TaskContext:
             ]
 
     def _discard_answer(self, index: int, key: str | None, name: str) -> None:
-        """Discard an invalid resume value, and the later resume values that depended on it."""
+        """Discard an invalid resume value and all later resume values, which depended on it."""
         self.changed = [changed for changed in self.changed if changed != name]
         if key is None:
             self.answers, self.consumed = self.answers[:index], index
@@ -252,7 +255,7 @@ class TaskContext:
         return True, self.answers[index]
 
     def _check_fingerprint(self, slot: str, print_: str, name: str) -> None:
-        """Log a warning or raise an error if a resume value was given for a different interrupt."""
+        """Log a warning or raise an error if a resume value belongs to a different interrupt."""
         before = self.fingerprints.get(slot)
         if before is None:
             before = self._memory.get_fingerprint(name) or print_
@@ -280,20 +283,23 @@ class TaskContext:
         return tuple({q.interrupt.id: q for q in (*self.open, *raised_here)}.values())
 
     def _assign_id(self, interrupt: Interrupt) -> Interrupt:
-        """Return an interrupt with an id; if it was raised without an id, the id is computed."""
+        """Return an interrupt with an id. If the interrupt has no id, the id is computed."""
         if interrupt.id != "placeholder-id":
             return interrupt
         return Interrupt(interrupt.value, ids.make_interrupt_id(self.task.ns, self._next_index()))
 
     def copy_memory(self) -> TaskMemory:
-        """Return the task's current memory, for another call of the same task."""
+        """Return the task's results and resume values, for another call of the same task."""
         keyed = {**self._memory.keyed, **(self.keyed or {})}
         memory = TaskMemory(self.answers, keyed, self.fingerprints, self.once)
         memory.voided = self._memory.voided
         return memory
 
     def list_exit_writes(self) -> list[tuple[str, Any]]:
-        """Return the memory to store when the task stops, with the number of attempts reset."""
+        """Return the task's results to store when the task stops.
+
+        The number of attempts is reset.
+        """
         return (
             [*self.list_memory_writes(), (ATTEMPTS, None)]
             if self.attempt > 1
@@ -301,7 +307,7 @@ class TaskContext:
         )
 
     def list_memory_writes(self) -> list[tuple[str, Any]]:
-        """Return the memory to store so that the task can resume."""
+        """Return the task's results and resume values to store, so that the task can resume."""
         kept: list[tuple[str, Any]] = []
         if self.consumed or RESUME in self._memory.voided:
             kept.append((RESUME, list(self.answers[: self.consumed])))
@@ -323,7 +329,7 @@ class TaskContext:
         return self.open[0].key is None
 
     def progress(self) -> None:
-        """Report progress to a calling node that has an idle timeout."""
+        """Report progress to the calling node, if it has an idle timeout."""
         if self.run.progress is not None:
             self.run.progress()
 
@@ -332,14 +338,14 @@ class TaskContext:
 
     @property
     def once_guard(self) -> OnceGuard:
-        """The once() guard of the task, for its calls of once() and transact()."""
+        """The guard against concurrent once() calls with one key in this task."""
         with changing:
             if not hasattr(self, "_once_guard"):
                 self._once_guard = OnceGuard()
             return self._once_guard
 
     def lock_key(self, key: str) -> AbstractContextManager[None]:
-        """Prevent concurrent calls of once() with the same key in this attempt."""
+        """Lock ``key`` against concurrent calls of once() in this attempt."""
         return self.once_guard.lock_key(self.task.name, self.attempt, key)
 
     def remember(self, key: str, result: Any) -> None:
@@ -347,22 +353,22 @@ class TaskContext:
             self.once = {**self.once, key: result}
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Keep an already stored result of once() in memory, even if the attempt has timed out."""
+        """Remember a stored result of once(), even if the attempt has timed out."""
         self.remember(key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:
-        """Return the commit that stores the results of once() and one more result.
+        """Return the commit that stores all results of once(), including a new result.
 
         Return None if the run has no saver.
         """
         return self._build_commit([(ONCE, {**self.once, key: result})])
 
     def build_results(self) -> Commit | None:
-        """Return the commit that stores the results of once(), or None without a saver."""
+        """Return the commit that stores all results of once(), or None without a saver."""
         return self._build_commit([(ONCE, self.once)])
 
     def _build_commit(self, writes: list[tuple[str, Any]]) -> Commit | None:
-        """Return a commit of control writes of this task, or None without a saver."""
+        """Return a commit that stores control writes of this task, or None without a saver."""
         origin = self.task.origin
         if self.run.saver is None or (
             self.run.deferred and self.run.loop_state.has_unsaved_commits
@@ -378,7 +384,7 @@ class TaskContext:
 
     @property
     def full_context(self) -> TaskContext:
-        """The context of the whole task; this object may be a view for a part of the task."""
+        """The context of the whole task, if this object is the context of a single attempt."""
         return self
 
     def next_call_index(self, numbers: Iterator[int]) -> int:
@@ -485,7 +491,7 @@ _PASSED_ON = (
 
 
 class _SaverCalls:
-    """Context manager that raises a saver's error as SaverFailed.
+    """Context manager that converts a saver's error to SaverFailed.
 
     ``saver_calls`` always returns the same instance, because the context manager has no state.
     """
@@ -504,7 +510,7 @@ _SAVER_CALLS = _SaverCalls()
 
 
 def saver_calls() -> AbstractContextManager[None]:
-    """Return a context manager that raises a saver's error as SaverFailed.
+    """Return a context manager that converts an error of a saver call to SaverFailed.
 
     Inside a node, SaverFailed doesn't count as a failure of the node. The error for a value that
     can't be stored is not converted, because it is a failure of the node.
@@ -513,7 +519,7 @@ def saver_calls() -> AbstractContextManager[None]:
 
 
 def refuse_foreign_error(run: RunContext, error: BaseException) -> None:
-    """Raise SaverFailed if the cause of an error is unavailable storage or a requested stop.
+    """Raise SaverFailed if an error was caused by unavailable storage or a requested stop.
 
     The error was raised in the user's code, but it is not a failure of the node. The node's retry
     policies and error handlers therefore don't apply. The code runs again later, including all work

@@ -15,19 +15,19 @@ logger = logging.getLogger("hitl_django")
 
 
 class UnsavedRun(Protocol):
-    """A run that may have unstored steps."""
+    """The interface of a run that may have unstored steps."""
 
     def store_overdue(self) -> None:
-        """Store the steps that have ended and are not stored yet."""
+        """Store the finished steps that are not stored yet."""
 
 
 class DeferredCommits:
     """The unstored commits of a run, shared with its subgraphs.
 
-    In the mode "async", this is a single commit, which is stored while the next step runs. In the
-    mode "exit", these are all commits since the last stored checkpoint, which are stored when the
-    run stops. In both modes, the commits are stored before results of once() and transactions of
-    nodes.
+    In the durability mode "async", this is a single commit, which is stored while the next step
+    runs. In the mode "exit", these are all commits since the last stored checkpoint, which are
+    stored when the run stops. In both modes, the commits are stored before a node stores results of
+    once() or transact().
     """
 
     __slots__ = ("_is_raised", "_storing", "_under_way")
@@ -38,7 +38,10 @@ class DeferredCommits:
         self._is_raised = False
 
     def begin(self, saver: BaseCheckpointSaver, commit: Commit) -> None:
-        """Store a commit on another OS thread, or on this one if the saver can't."""
+        """Start to store a commit on another OS thread.
+
+        If the saver can't do this, store it here.
+        """
         self.wait()
         under_way = saver.begin_commit(commit)
         if under_way is None:
@@ -81,7 +84,7 @@ class DeferredCommits:
             ended.exception()  # This retrieves the exception, which is raised elsewhere.
 
     def store_steps(self, runs: Iterable[UnsavedRun]) -> None:
-        """Store the unstored steps of a run, after the steps of the calling runs."""
+        """Store the unstored steps of several runs in the given order, calling runs first."""
         self.wait()
         # A second caller must wait until the steps are stored, not only until they are removed from
         # the buffer.

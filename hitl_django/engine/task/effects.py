@@ -1,4 +1,4 @@
-"""Requests of a task to its driver: calls, waits and reports."""
+"""Requests of a task to its driver: calls of functions, waits and reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .nodes import Action
 
 
 class Call:
-    """A request to call a function of the user."""
+    """A request to call a function of the user's code."""
 
     __slots__ = ("action", "value")
 
@@ -34,8 +34,8 @@ class Wait:
 class Report:
     """A request to report an event of the task to callbacks.
 
-    The function is called with the additional argument ``is_async``. If ``is_async`` is true, the
-    function returns an awaitable.
+    The driver calls the function with the additional argument ``is_async``. If ``is_async`` is
+    true, the function returns an awaitable.
     """
 
     __slots__ = ("arguments", "tell")

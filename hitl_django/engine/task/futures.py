@@ -58,7 +58,7 @@ def get_running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def resolve_future(result: Any, on_loop: asyncio.AbstractEventLoop | None) -> AnyFuture:
-    """Return a completed future of the loop ``on_loop``, or a CallFuture without a loop."""
+    """Return a completed future of the event loop. Without an event loop, return a CallFuture."""
     future: AnyFuture = CallFuture() if on_loop is None else on_loop.create_future()
     future.set_result(result)
     return future

@@ -68,22 +68,21 @@ def interrupt(
     """Pause the node for a response from a person, and return the resume value.
 
     When a response is available, the node runs again from its first line. The n-th call in the node
-    returns the n-th resume value. Parallel calls within one node, for example of several tools,
+    returns the n-th resume value. Parallel calls within one node, for example in several tools,
     each need a different ``key``. Interrupts with keys can be resolved in any order.
 
     ``value`` is the payload shown to the person, as plain JSON (None, bool, number, str, list, dict
     with str keys). ``response_schema`` is the type of the response. A pydantic model, TypedDict,
-    dataclass or other type validates and converts each response. A JSON schema dict is only shown.
-    ``expires`` sets a time limit and its effect.
+    dataclass or other type validates and converts each response. A JSON schema dict is shown to the
+    person, but the response is not validated. ``expires`` sets a time limit and its effect.
 
-    If the node creates a different interrupt than the interrupt already decided, a warning is
-    logged.
+    If the node runs again and creates a different interrupt than before, a warning is logged.
 
     Raises:
         UnserializableError: ``value`` isn't JSON. The message contains the path of the invalid
             part.
-        InvalidAnswerError: the response doesn't fit the schema. In a run executed by a worker,
-            the interrupt becomes pending again with the reason instead.
+        InvalidAnswerError: the response doesn't fit the schema. In a run executed by a worker, the
+            interrupt becomes pending again instead and includes the reason.
         InterruptChangedError: the interrupt differs from the interrupt already decided, and the
             config key ``on_interrupt_change`` is ``"error"``.
         NoSaverError: the graph has no checkpointer, so the run couldn't resume.
@@ -99,10 +98,10 @@ def ask(
     expires: Expiry | None = None,
     terms: Any = None,
 ) -> Any:
-    """Pause the task like ``interrupt()``.
+    """Pause the task like ``interrupt()``, with terms for the review.
 
-    The checkpoint saver receives ``terms`` with the interrupt. ``terms`` configures how reviewers
-    handle the interrupt.
+    ``terms`` configures how reviewers handle the interrupt. The checkpoint saver stores it with the
+    interrupt.
     """
     context = get_context()
     if context.run.saver is None and not context.run.config.get("configurable", {}).get(

@@ -32,8 +32,8 @@ class Action:
 
     ``injected`` names the arguments to inject. ``is_async`` is true if the call returns an
     awaitable. ``sync`` is a sync version of the action, for a driver without an event loop.
-    ``apart`` is true if the call may wait for tasks that it starts. The driver must then not make
-    the call on its own OS thread.
+    ``apart`` is true if the call may wait for tasks that it starts. Such a call must not be made on
+    the driver's own OS thread.
     """
 
     call: Callable[..., Any]
@@ -92,9 +92,9 @@ def _is_of_langgraph(source: Any) -> bool:
 
 
 def _is_runnable(source: Any) -> bool:
-    """Return whether a node is called by ``invoke``, like graphs and langchain's Runnables.
+    """Return whether an object is called with ``invoke``, like graphs and langchain's Runnables.
 
-    The type is checked, because an object such as a mock may have any attribute.
+    The object's type is checked, because a mock object may have any attribute.
     """
     kind = type(source)
     if is_own_graph(source):
@@ -183,7 +183,7 @@ class Branch:
     passes_output: bool = True
 
     def view(self, output: Any, read: Reader) -> Any:
-        """Return the argument with which ``path`` is called."""
+        """Return the argument for calling ``path``: the state including the node's writes."""
         value = read(self.keys)
         if self.coercion is not None:
             return self.coercion(value)
@@ -205,7 +205,10 @@ class Branch:
 
 
 def build_goto_writes(targets: Sequence[Any], value: Any = None) -> list[Write]:
-    """Return the writes that trigger each target, a node name or a Send; END is ignored."""
+    """Return the writes that trigger each target, which is a node name or a Send.
+
+    END is ignored.
+    """
     writes: list[Write] = []
     for target in targets:
         if isinstance(target, Send):
@@ -221,10 +224,12 @@ def build_goto_writes(targets: Sequence[Any], value: Any = None) -> list[Write]:
 class Node:
     """A node of a compiled graph.
 
-    ``triggers`` are the channels that trigger the node. ``keys`` are the channels that the node
-    reads: several names for a dict, or one name for the channel's value. ``writers`` convert the
-    node's result to writes. ``branches`` then choose the next nodes in the same task. ``handler``
-    names the node that handles failures of this node.
+    - ``triggers`` are the channels that trigger the node.
+    - ``keys`` are the channels that the node reads: several names for a dict, or one name for the
+      channel's value.
+    - ``writers`` convert the node's result to writes.
+    - ``branches`` are the conditional edges, which then choose the next nodes in the same task.
+    - ``handler`` is the name of the error handler node for failures of this node.
     """
 
     action: Action | None
@@ -265,7 +270,7 @@ class Node:
 def make_reader(
     channels: Mapping[str, BaseChannel], values: Mapping[str, Any], own: Sequence[Write]
 ) -> Reader:
-    """Return a reader of the state that includes ``own``, the writes of a node."""
+    """Return a function that reads the state, including the unapplied writes ``own`` of a node."""
     written: dict[str, list[Any]] = {}
     for name, value in own:
         written.setdefault(name, []).append(value)

@@ -10,11 +10,11 @@ from ..errors import ConcurrentOnceError
 
 
 class OnceGuard:
-    """The calls of once() and transact() that a task is making, possibly on several OS threads.
+    """The running calls of once() and transact() of one task, possibly on several OS threads.
 
-    ``storing`` is locked while results are stored. All results of a task are one write, which
-    replaces the previous write. Without the lock, an OS thread with outdated results would remove
-    the results of other OS threads.
+    ``storing`` is locked while results are stored. All results of a task are stored in one write,
+    which replaces the previous write. Without the lock, an OS thread with outdated results could
+    overwrite the results of other OS threads.
     """
 
     __slots__ = ("_changing", "_transacting", "_under_way", "storing")
@@ -30,7 +30,7 @@ class OnceGuard:
 
     @contextmanager
     def lock_key(self, node: str, attempt: int, key: str) -> Iterator[None]:
-        """Lock a key for one call of an attempt, until the call's result is stored.
+        """Lock a key during one call of once() or transact(), until the call's result is stored.
 
         Raises:
             RuntimeError: this OS thread is inside transact().

@@ -1,4 +1,4 @@
-"""Messages that a node writes before it returns."""
+"""Messages that a node adds to the state and the stream before the node returns."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Renames of nodes and channels, and the former names used in stored checkpoints.
 
-Stored checkpoints keep their original names, which are translated when a checkpoint is read. Ids of
-tasks and interrupts are still computed from the original names.
+A stored checkpoint contains the names from the time when it was stored. The names are translated
+when the checkpoint is read. Ids of tasks and interrupts are still computed from the original names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HANDLER_OF = "__error_handler__"
 
 
 class Renames:
-    """The current names of nodes and channels by former name, with chains of renames resolved."""
+    """The current names of nodes and channels by former name. Chains of renames are resolved."""
 
     __slots__ = ("channels", "nodes")
 
@@ -36,17 +36,23 @@ class Renames:
         return self.nodes.get(name, name)
 
     def rename_nodes(self, names: str | Sequence[str] | None) -> str | Sequence[str] | None:
-        """Return the current names of nodes; None and ``"*"`` are returned unchanged."""
+        """Return the current names of nodes. None and ``"*"`` are returned unchanged."""
         if names is None or isinstance(names, str):
             return names
         return [self.rename_node(name) for name in names]
 
     def rename_channel(self, name: str) -> str:
-        """Return a channel's current name; channels named after nodes are also renamed."""
+        """Return a channel's current name.
+
+        A channel named after a node is renamed with the node.
+        """
         return _substitute(name, self.nodes, self.channels)
 
     def rename_keys(self, value: object) -> object:
-        """Return a state dict with the current keys; other values are returned unchanged."""
+        """Return a state dict with the current keys.
+
+        A value that isn't a dict is returned unchanged.
+        """
         if type(value) is not dict or self.channels.keys().isdisjoint(value):
             return value
         return {self.channels.get(key, key): item for key, item in value.items()}
@@ -60,7 +66,7 @@ NO_RENAMES = Renames({}, {})
 
 
 class FormerNames:
-    """The original names used by the tasks of a checkpoint, by current name."""
+    """The names that nodes and channels had in a checkpoint, by current name."""
 
     __slots__ = ("channels", "nodes")
 
@@ -68,7 +74,7 @@ class FormerNames:
         self.nodes, self.channels = nodes, channels
 
     def get_triggers(self, triggers: Sequence[str]) -> Sequence[str]:
-        """Return the original names of triggers, sorted as in the checkpoint."""
+        """Return the names that channels had in the checkpoint, sorted as in the checkpoint."""
         return sorted(_substitute(name, self.nodes, self.channels) for name in triggers)
 
 

@@ -35,7 +35,7 @@ def default_retry_on(exc: Exception) -> bool:
 
 
 def should_retry(policy: RetryPolicy, error: Exception) -> bool:
-    """Return whether ``policy`` applies to ``error``."""
+    """Return whether ``policy`` allows a retry after ``error``."""
     wanted = policy.retry_on
     if wanted is None:
         return default_retry_on(error)

@@ -18,7 +18,10 @@ from .tool_stream import ToolStream
 
 
 class Spawner(Protocol):
-    """A driver with spare OS threads and, in ``home``, an optional event loop."""
+    """The interface of a driver that can run work on another OS thread.
+
+    ``home`` is its event loop.
+    """
 
     home: asyncio.AbstractEventLoop | None
 
@@ -30,7 +33,7 @@ class Spawner(Protocol):
 
 
 class UnaddressedResumes(Protocol):
-    """Resume values without an interrupt id: a list, or a view of a shared collection."""
+    """Resume values without an interrupt id, as a list or a shared collection."""
 
     def __len__(self) -> int:
         """Return the number of remaining values."""
@@ -42,9 +45,9 @@ class UnaddressedResumes(Protocol):
 class Replay:
     """The replay of a run from an older checkpoint, for the run's subgraphs.
 
-    A subgraph with one history per thread first starts from its state before ``bound``, the id of
-    the checkpoint where the replay began. Its later calls continue from the state stored during the
-    replay.
+    ``bound`` is the id of the checkpoint where the replay began. The first call of a subgraph with
+    one history per thread starts from the subgraph's state before ``bound``. Later calls continue
+    from the state stored during the replay.
     """
 
     __slots__ = ("_visited", "bound")
@@ -54,7 +57,7 @@ class Replay:
         self._visited: set[str] = set()
 
     def visits_first(self, ns: str) -> bool:
-        """Return whether this is the replay's first call with the namespace; store the call."""
+        """Return whether this is the replay's first call with the namespace. Register the call."""
         stable = ns.rpartition(":")[0] or ns
         if stable in self._visited:
             return False
@@ -65,9 +68,9 @@ class Replay:
 class RunContext:
     """The context shared by all tasks of one run of one graph.
 
-    ``perform`` makes a saver call on the OS thread of the root driver. ``answers`` are resume
-    values by interrupt id, including resume values for subgraphs. ``modes`` are the stream modes of
-    the loop. Chunks of the modes in ``forwards`` are passed to the calling run.
+    ``perform`` makes a saver call on the OS thread of the root run's driver. ``answers`` are resume
+    values by interrupt id, including resume values for subgraphs. ``modes`` are the stream modes
+    whose chunks the loop emits. Chunks of the modes in ``forwards`` are passed to the calling run.
     """
 
     __slots__ = (
@@ -190,7 +193,7 @@ class RunContext:
         self.spawner: Spawner | None = None
 
     def commit(self, commit: Commit) -> None:
-        """Store a commit after the commit in progress."""
+        """Store a commit after the commit that is being stored in parallel."""
         if self.deferred is not None:
             self.deferred.wait()
         self.saver.commit(commit)  # type: ignore[union-attr]
@@ -202,7 +205,7 @@ class RunContext:
         await self.saver.acommit(commit)  # type: ignore[union-attr]
 
     def store_steps(self) -> None:
-        """Store the unstored steps of this run and of the calling runs."""
+        """Store the finished steps of this run and of the calling runs that are not stored yet."""
         states: list[UnsavedRun] = []
         run: RunContext | None = self
         while run is not None:

@@ -1,4 +1,4 @@
-"""The runtime passed to nodes, and the control with which a run is stopped."""
+"""The runtime passed to nodes, and the object with which a run can be stopped."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ ContextT = TypeVar("ContextT")
 
 
 class RunControl:
-    """A control with which any OS thread can stop a run.
+    """An object with which any OS thread can stop a run.
 
-    The run stops between two super-steps, after its checkpoint is stored. Each task, including all
-    of its attempts, runs inside the context manager returned by ``around_task`` for the task's
-    context.
+    The run stops between two super-steps, after its checkpoint is stored. ``around_task`` returns a
+    context manager for a task's context. The task runs inside it with all of its attempts.
     """
 
     __slots__ = (
@@ -56,11 +55,11 @@ class RunControl:
         return self.drain_reason is not None
 
     def is_stop(self, error: BaseException) -> bool:
-        """Return whether an error, or one in an exception group, stops the run from outside."""
+        """Return whether an error, or a member of an exception group, requests a stop."""
         return any(isinstance(leaf, self.stop_errors) for leaf in iterate_leaves(error))
 
     def note_stop(self, error: BaseException, nodes: Sequence[str]) -> None:
-        """Call ``on_stop`` and cancel nodes when the first error stops the run from outside."""
+        """On the first stop request from outside, call ``on_stop`` and cancel running nodes."""
         stopped = error.error if isinstance(error, SaverFailed) else error
         if self.stopped is not None or not self.is_stop(stopped):
             return
@@ -72,7 +71,7 @@ class RunControl:
 
     @contextmanager
     def cancelling(self, cancel: Callable[[], object]) -> Iterator[None]:
-        """Call ``cancel`` if the run is stopped from outside before or during the block."""
+        """Call ``cancel`` if the run is stopped from outside before the end of the block."""
         self._cancels.add(cancel)
         try:
             if self.stopped is not None:
@@ -190,7 +189,7 @@ class Runtime(Generic[ContextT]):
         return None if self.control is None else self.control.drain_reason
 
     def merge(self, other: Runtime[ContextT]) -> Runtime[ContextT]:
-        """Return this runtime with the values that are set in ``other``."""
+        """Return a copy of this runtime, updated with the values that are set in ``other``."""
         return replace(
             self,
             context=other.context if other.context is not None else self.context,
@@ -206,11 +205,11 @@ class Runtime(Generic[ContextT]):
         )
 
     def override(self, **changes: Any) -> Runtime[ContextT]:
-        """Return a copy with replaced fields."""
+        """Return a copy of this runtime with replaced fields."""
         return replace(self, **changes)
 
     def patch_execution_info(self, **changes: Any) -> Runtime[ContextT]:
-        """Return a copy with replaced fields of ``execution_info``.
+        """Return a copy of this runtime with replaced fields of its ``execution_info``.
 
         Raises:
             RuntimeError: no node is running.

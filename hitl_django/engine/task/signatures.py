@@ -54,7 +54,7 @@ def get_first_parameter(function: Any) -> str | None:
 
 
 def check_config_hint(function: Any) -> None:
-    """Warn if the parameter ``config`` is annotated with a type that excludes dicts."""
+    """Warn if the parameter ``config`` has an annotation that doesn't allow dicts."""
     described = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
     try:
         hint = get_type_hints(described).get("config", Any)

@@ -15,7 +15,7 @@ from .renames import FormerNames
 
 
 class StepOrigin:
-    """The origin of a super-step's tasks: checkpoint, namespace, step and channel values.
+    """The common origin of a super-step's tasks: checkpoint, namespace, step and channel values.
 
     ``values`` doesn't change while the tasks run.
     """
@@ -50,7 +50,7 @@ class StepOrigin:
 
     @property
     def checkpoint_id(self) -> str:
-        """The checkpoint's id, created on first use because unsaved runs rarely need it."""
+        """The checkpoint's id, created on first use because runs without a saver rarely need it."""
         if self._checkpoint_id is None:
             self._checkpoint_id = ids.new_uuid6()
         return self._checkpoint_id
@@ -62,13 +62,13 @@ class StepOrigin:
 
     @property
     def id_bytes(self) -> bytes:
-        """The checkpoint's id as bytes, which are part of the ids of all tasks."""
+        """The checkpoint's id as bytes, for computing the ids of tasks."""
         if not self._id_bytes:
             self._id_bytes = ids.encode_checkpoint_id(self.checkpoint_id)
         return self._id_bytes
 
     def sent_bytes(self, name: str) -> bytes:
-        """Return the common prefix of the ids of all tasks sent to a node in this step."""
+        """Return the common part of the bytes from which the ids of sent tasks are computed."""
         known = self._sent.get(name)
         if known is None:
             parts = self.node_ns(name), str(self.step), self.get_former_name(name), PUSH
@@ -81,11 +81,11 @@ class StepOrigin:
         return f"{self.ns}{NS_SEP}{name}" if self.ns else name
 
     def get_former_name(self, name: str) -> str:
-        """Return the name that a node had at this checkpoint."""
+        """Return the name that a node had when this checkpoint was stored."""
         return name if self.former_names is None else self.former_names.nodes.get(name, name)
 
     def get_former_triggers(self, triggers: Sequence[str]) -> Sequence[str]:
-        """Return the triggers of a node with their names at this checkpoint."""
+        """Return the names that a node's triggers had when this checkpoint was stored."""
         return triggers if self.former_names is None else self.former_names.get_triggers(triggers)
 
 
@@ -120,7 +120,7 @@ class Task:
 
     @property
     def id(self) -> str:
-        """The task's id, which is the same in each plan made from the same checkpoint."""
+        """The task's id. Planning from the same checkpoint again results in the same id."""
         if self._id is None:
             origin, name = self.origin, self.origin.get_former_name(self.name)
             if self.path[0] == PULL:
@@ -136,12 +136,12 @@ class Task:
 
     @property
     def ns(self) -> str:
-        """The namespace of a graph called by this task."""
+        """The namespace for a subgraph called by this task."""
         return f"{self._node_ns()}{NS_END}{self.id}"
 
     @property
     def path_key(self) -> str:
-        """The task's path as text that sorts like the path."""
+        """The task's path as a text key. The keys sort in the same order as the paths."""
         if self._path_key is None:
             path = self.path
             if path[0] == PULL:
@@ -154,7 +154,7 @@ class Task:
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
-        """The pending interrupts of the task, without breakpoints of subgraphs."""
+        """The pending interrupts of the task, without the breakpoints of its subgraphs."""
         return tuple(q.interrupt for q in self.pending_interrupts if q.kind == "interrupt")
 
     def build_interrupt(
@@ -166,7 +166,7 @@ class Task:
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> PendingInterrupt:
-        """Return an interrupt with the coordinates of this task."""
+        """Return an interrupt together with the position and checkpoint of this task."""
         return PendingInterrupt(
             interrupt=interrupt,
             node=self.name,

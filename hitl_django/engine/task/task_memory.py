@@ -1,4 +1,4 @@
-"""The stored memory of a task between attempts."""
+"""The results and resume values that a task stores between two attempts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ UNANSWERED = MissingResume()
 
 
 class TaskMemory:
-    """A task's memory of earlier attempts: resume values, interrupts, results of once().
+    """The data that a task keeps between attempts: resume values, interrupts, results of once().
 
-    ``fingerprints`` are keyed by the position or key of the interrupt. They are omitted if the
-    task's only interrupt is pending, because ``waiting`` contains this interrupt. ``voided``
-    contains the kinds of resume values, RESUME or KEYED, of which a value was discarded.
-    ``attempts`` of a task to retry contains the number of attempts, the start of the first attempt,
-    and the earliest start of the next attempt. Both times are in seconds since the epoch.
+    - ``fingerprints`` are the hashes of interrupts, by position or key. They are omitted if the
+      task's only interrupt is pending, because ``waiting`` contains this interrupt.
+    - ``voided`` contains the kinds of resume values, RESUME or KEYED, of which a value was
+      discarded.
+    - ``attempts`` contains the number of attempts, the start of the first attempt, and the earliest
+      start of the next attempt. Both times are in seconds since the epoch.
     """
 
     __slots__ = ("answers", "attempts", "fingerprints", "keyed", "once", "voided", "waiting")
@@ -39,7 +40,7 @@ class TaskMemory:
 
     @classmethod
     def from_status(cls, status: TaskStatus) -> TaskMemory:
-        """Return the memory read from a task's stored writes."""
+        """Return the memory of a task, read from the task's stored writes."""
         memory = cls(status.answers, status.keyed, dict(status.fingerprints), dict(status.once))
         memory.waiting = status.interrupts
         memory.attempts = status.attempts and tuple(status.attempts)

@@ -1,6 +1,6 @@
-"""The execution of one task from call to writes, with its branches and retries.
+"""The execution of one task: its calls, its conditional edges, its retries and its writes.
 
-The execution does no I/O: a generator yields calls and waits, which both drivers perform.
+The execution does no I/O. A generator yields calls and waits, which the two drivers perform.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def run_task(context: TaskContext) -> Steps:
 
 
 def _attempt(context: TaskContext) -> Generator[Step, Any, Attempted]:
-    """Call a task's function and branches, and return the result and the writes."""
+    """Call a task's function and conditional edges, and return the result and the writes."""
     task, node, trace = context.task, context.task.node, context.run.trace
     action = node.action
     if trace is not None and action is not None:
@@ -133,7 +133,7 @@ def take_error(context: TaskContext, error: BaseException) -> None:
 
 
 def pass_input_on(task: Task) -> bool:
-    """Finish a task that only passes on its input, such as most hidden first nodes.
+    """Finish a task that only passes on its input, as the hidden start task of most graphs does.
 
     Return False if the task has a call to make or an error to raise. The task then runs normally.
     """
@@ -150,7 +150,7 @@ def pass_input_on(task: Task) -> bool:
 
 
 def _address_to_this_graph(signal: ParentCommand) -> Command[Any]:
-    """Return a Command that a subgraph sent to its parent, addressed to the current graph."""
+    """Return the Command that a subgraph sent to its parent, readdressed to the current graph."""
     return replace(signal.command, graph=None)
 
 
@@ -161,7 +161,7 @@ def _finish(context: TaskContext, writes: list[Write]) -> None:
 
 
 def _stop(context: TaskContext, error: BaseException) -> RetryPolicy | None:
-    """Set the outcome of a stopped task, or return the policy with which to retry the task."""
+    """Return the policy for a retry of a stopped task. Without a retry, set the task's outcome."""
     task = context.task
     if isinstance(error, GraphInterrupt):
         task.pending_interrupts = context.collect_interrupts(error.interrupts)
@@ -195,7 +195,7 @@ def _fail(context: TaskContext, error: BaseException) -> RetryPolicy | None:
 
 
 def _wait_for_retry(context: TaskContext, wait: Wait) -> Generator[Step, Any, bool]:
-    """Wait for the next attempt; return False if a stop was requested."""
+    """Wait until the next attempt. Return False if a stop was requested during the wait."""
     try:
         yield wait
     except DrainSignal as signal:
@@ -226,7 +226,7 @@ def _make_writes(task: Task, output: Any) -> list[Write]:
 def _route_branches(
     context: TaskContext, output: Any, writes: list[Write]
 ) -> Generator[Step, Any, list[Write]]:
-    """Return the writes of a node's result, including the writes of the node's branches."""
+    """Return the writes of a node's result and of the node's conditional edges."""
     origin, trace = context.task.origin, context.run.trace
     for index, branch in enumerate(context.task.node.branches):
         read = make_reader(origin.spec.channels, origin.values, writes)
@@ -242,7 +242,7 @@ def _route_branches(
 def _trace_branch(
     context: TaskContext, index: int, path: Action, seen: Any
 ) -> Generator[Step, Any, Any]:
-    """Call a branch, and report the call's start and end to langchain's callbacks."""
+    """Call a conditional edge's function, and report its start and end to langchain's callbacks."""
     trace = context.run.trace
     yield Report(trace.begin_branch, context, index, path, seen)
     try:

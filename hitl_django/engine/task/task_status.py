@@ -1,4 +1,4 @@
-"""The status of tasks from their stored writes, and the mapping of resume values.
+"""The status of tasks, read from their stored writes, and the assignment of resume values.
 
 Resume values are stored by task and position only. A late, repeated or misdirected resume value can
 therefore not resolve another interrupt.
@@ -118,9 +118,9 @@ def record_answer(answers: Sequence[Any], index: int, value: Any) -> list[Any]:
 
 
 def remove_answer(answers: Sequence[Any], index: int) -> list[Any]:
-    """Return a task's resume values without the unused value at ``index``.
+    """Return a task's resume values without the value at ``index``, which is not used.
 
-    Later values remain, because they belong to interrupts that were pending simultaneously.
+    Later values remain, because they belong to interrupts that were pending at the same time.
     """
     left = [*answers]
     if index < len(left):
@@ -179,9 +179,10 @@ def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
 
 
 def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any]) -> Sequence[Any]:
-    """Return a task's stored and new resume values by position.
+    """Return a task's stored and new resume values in order of position.
 
-    A new value resolves a pending interrupt, or corrects an earlier value of an unfinished task.
+    A new value resolves a pending interrupt, or replaces an earlier value of a task that has not
+    finished.
     """
     stored: Sequence[Any] = status.answers if status else ()
     open_count = len(status.interrupts) if status else 0

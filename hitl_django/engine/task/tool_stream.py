@@ -31,7 +31,7 @@ class ToolStream:
         self._open: set[tuple[Namespace, str]] = set()
 
     def drop_narrow(self) -> ToolStream | None:
-        """Return the chain of this stream and its callers' streams that include subgraphs."""
+        """Return this stream and its callers' streams without those that exclude subgraphs."""
         above = None if self._above is None else self._above.drop_narrow()
         if not self.subgraphs:
             return above
@@ -52,7 +52,7 @@ class ToolStream:
         return ToolCallChunks(including, ns, call_id)
 
     def open(self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]) -> bool:
-        """Emit the start of a tool call, and return whether this stream includes the call."""
+        """Emit the start of a tool call. Return whether this stream includes the call."""
         if TAG_NOSTREAM in tags or (ns != self._ns and not self.subgraphs):
             return False
         self._open.add((ns, call_id))
@@ -83,7 +83,7 @@ class ToolStream:
 
 
 class ToolCallChunks:
-    """An emitter for the end of one tool call; a paused call emits no end."""
+    """An emitter for the end of one tool call. If the call pauses, no end is emitted."""
 
     __slots__ = ("_call_id", "_ns", "_streams")
 

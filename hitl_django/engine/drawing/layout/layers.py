@@ -21,10 +21,10 @@ class LayerLink:
 
 
 def turn_back_links(count: int, links: Sequence[LayerLink]) -> None:
-    """Reverse each link that leads back to an item on the current path.
+    """Reverse each link that closes a cycle, so that the remaining links contain no cycle.
 
-    The depth-first search uses an explicit stack, because a chain of nodes may be longer than
-    Python's recursion limit.
+    The function uses depth-first search with an explicit stack, because a chain of nodes may be
+    longer than Python's recursion limit.
     """
     leaving: list[list[LayerLink]] = [[] for _ in range(count)]
     for link in links:

@@ -42,7 +42,7 @@ class Wire:
 
 @dataclass(slots=True)
 class _Route:
-    """A wire with its box or bend in each layer, from its first to its last layer."""
+    """The path of a wire through the layers: the number of its box or bend in each layer."""
 
     wire: Wire
     link: LayerLink
@@ -90,7 +90,7 @@ class _Layout:
             self.widths[wire.source] += 2 * (LOOP + wire.label_width)
 
     def route(self) -> None:
-        """Assign boxes to layers, and add bends to long edges in the layers they cross."""
+        """Assign boxes to layers, and add a bend to long edges in each layer that they cross."""
         routes, met = [], set()
         for wire in self.wires:
             if wire.source == wire.target:
@@ -180,7 +180,7 @@ class _Layout:
         self._draw_outside()
 
     def _ports(self, *, down: bool) -> list[float]:
-        """Return the horizontal offset from the box center at which each route starts or ends."""
+        """Return for each route the horizontal distance of its end from the box center."""
         ends: dict[int, list[tuple[float, int]]] = {}
         for number, route in enumerate(self.routes):
             box, towards = route.passes[0 if down else -1], route.passes[1 if down else -2]

@@ -49,10 +49,11 @@ def _settle(
     gap: float,
     found: list[float],
 ) -> None:
-    """Compute positions of a layer's items close to the wanted positions, without overlap.
+    """Compute non-overlapping positions of a layer's items close to ``wanted``.
 
-    The positions minimize the squared distances to the wanted positions. Overlapping neighbors are
-    pooled and use the mean of their wanted positions, until no pool overlaps the previous pool.
+    The positions minimize the squared distances to the wanted positions. Overlapping neighbors form
+    a pool, which is placed at the mean of their wanted positions. Pools are merged until no two
+    pools overlap.
     """
     offsets, offset = [], 0.0
     for position, item in enumerate(layer):

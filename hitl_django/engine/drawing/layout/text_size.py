@@ -21,7 +21,7 @@ def measure_text(text: str) -> float:
 
 
 def break_lines(text: str) -> tuple[str, ...]:
-    """Return the lines of a name, truncated to the maximum number of lines.
+    """Split a name into lines, and truncate the lines after the maximum number of lines.
 
     A line breaks after the last space, underscore, hyphen or dot in its second half. A line without
     these characters breaks at the maximum length.
