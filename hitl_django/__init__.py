@@ -74,7 +74,10 @@ else:
 
 
 def _is_loadable(home: str) -> bool:
-    """Return whether a module can be imported; modules with models need Django's app registry."""
+    """Return whether a module can be imported now.
+
+    Modules with models need Django's app registry.
+    """
     if home.startswith("engine."):
         return True
     from django.apps import apps

@@ -35,7 +35,7 @@ class HitlConfig(AppConfig):
 
 
 def _load_queue() -> None:
-    """Import the dispatcher, which must happen before the queue forks its workers."""
+    """Import the dispatcher, so that the task queue has it before the queue forks its workers."""
     from hitl_django.task_queue import dispatcher
 
     try:
@@ -59,7 +59,7 @@ def _is_worker() -> bool:
 
 
 def install_schedules(*, using: str, **kwargs: Any) -> None:
-    """Schedule the sweep, which recovers lost messages, in the task queue."""
+    """Let the task queue call the sweep regularly. The sweep recovers lost messages."""
     from hitl_django.task_queue import dispatcher
 
     dispatcher.get_dispatcher().install(using)

@@ -22,7 +22,7 @@ EXPIRE_LABEL = _("expired")
 
 @final
 class Value:
-    """A placeholder for the person's value in the resume value of a decision."""
+    """A placeholder in a resume value for the value that the person gives with a decision."""
 
     def __repr__(self) -> str:
         return "VALUE"
@@ -33,7 +33,7 @@ VALUE: Final = Value()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionEffects:
-    """The sentences about a decision's effect on the run, shown before the decision."""
+    """The sentences that a page shows before a decision to describe its effect on the run."""
 
     #: For an interrupt without a response schema, or with a boolean schema.
     plain: Any
@@ -49,7 +49,7 @@ class DecisionEffects:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllActionsButton:
-    """The button that decides all actions of an interrupt in the same way."""
+    """The texts of the button that decides all actions of an interrupt in the same way."""
 
     label: Any
     css_class: str
@@ -226,6 +226,6 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
 
 
 def needs_agreement(name: str) -> bool:
-    """Return whether a decision type counts towards the approvals needed; unknown types count."""
+    """Return whether a decision type counts as one of the needed approvals. Unknown types count."""
     found = DECISION_TYPES.get(name)
     return found is None or found.needs_agreement

@@ -71,12 +71,15 @@ def decrypt_text(stored: str, column: str) -> str:
 
 
 def is_envelope(stored: str) -> bool:
-    """Return whether a stored text is encrypted."""
+    """Return whether a stored text is an envelope, i.e. encrypted."""
     return stored.startswith(_ENCRYPTED)
 
 
 def is_envelope_current(stored: str, ring: KeyRing) -> bool:
-    """Return whether an envelope, or the envelope's head, uses the first key."""
+    """Return whether an envelope was encrypted with the first key.
+
+    Its first bytes are sufficient.
+    """
     return ring.is_first_key(_open_envelope(stored[:ENVELOPE_HEAD]))
 
 

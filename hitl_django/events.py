@@ -1,7 +1,7 @@
-"""Events: changes of runs and interrupts, published in the transaction that writes the changes.
+"""Events: changes of runs and interrupts that optional apps can subscribe to.
 
-Optional apps subscribe to events (``Extension.subscribers``). Without a subscriber, publishing an
-event has no cost.
+An event is published in the transaction that writes the change. An app subscribes with
+``Extension.subscribers``. Without a subscriber, publishing an event has no cost.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def publish(
     decision: Any = None,
     **data: Any,
 ) -> None:
-    """Call each subscriber with an event; rows added by subscribers are written with the batch.
+    """Call each subscriber with an event. Rows added by subscribers are written with the batch.
 
     ``group`` is the name of the interrupt's group. ``is_assigned`` is true if the interrupt has a
-    group or an assignee. ``decision`` is the row that is stored or undone. ``data`` are ids,
-    without contents.
+    group or an assignee. ``decision`` is the row that is stored or undone. ``data`` are ids of the
+    changed objects, without contents.
     """
     subscribers = list_subscribers()
     if subscribers:

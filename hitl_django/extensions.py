@@ -219,7 +219,7 @@ Subscriber = Callable[[Any, Event], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """The additions of an optional app; modules are named by their dotted paths.
+    """The additions of an optional app. Modules are given by their dotted paths.
 
     Attributes:
         name: the app's label.
@@ -227,8 +227,8 @@ class Extension:
             ``add_arguments(parser)`` and ``perform(command, options)``.
         api_urls: a module whose ``urlpatterns`` are added below ``api/v1/``, in the namespace
             ``hitl_django``.
-        urls: a module whose ``urlpatterns`` are added to the patterns of ``hitl_django.urls``,
-            in the namespace ``hitl_django``.
+        urls: a module whose ``urlpatterns`` are added to the patterns of ``hitl_django.urls``, in
+            the namespace ``hitl_django``.
         panels: panels of the request page in the admin, each name with the dotted path of its
             class. The class is a subclass of ``hitl_django.admin.panels.Panel``.
         admin_links: links to pages of the app, shown in the navigation of the review pages.
@@ -238,15 +238,15 @@ class Extension:
         tables: rules for the rows of the app's models.
         sweep: functions without arguments that each sweep calls after it has enqueued runs. An
             exception is logged, and the other functions are still called.
-        overdue: functions that take an expression of a time. They return the earliest time
-            before this time at which a sweep should have done work for the app, or None. Worker
-            health is based on the result.
+        overdue: functions that take an expression of a time. They return the earliest time before
+            this time at which a sweep should have done work for the app, or None. Worker health is
+            based on the result.
         doctor: functions without arguments that yield findings.
-        tasks: dotted paths of functions with one argument, a string, that messages to workers
-            may name. ``hitl_django.task_queue.dispatcher.enqueue_task`` adds a message to a
+        tasks: dotted paths of functions with one argument, a string. Messages to workers may name
+            these functions. ``hitl_django.task_queue.dispatcher.enqueue_task`` adds a message to a
             write batch.
-        events: the events that the app itself publishes, each name with its label. Webhooks can
-            be sent for these events.
+        events: the events that the app itself publishes, each name with its label. Webhooks can be
+            sent for these events.
         settings: a frozen dataclass whose fields are keys of HITL. The fields are created with
             ``hitl_django.conf.kinds.setting``.
         subscribers: functions that take a write batch and an event. They are called in the
@@ -276,7 +276,7 @@ _registered: dict[str, Extension] = {}
 
 
 def register(extension: Extension) -> None:
-    """Register the additions of an app; a later call with the same name replaces the additions.
+    """Register the additions of an app. A later call with the same name replaces them.
 
     Raises:
         ImproperlyConfigured: another app has registered one of the verbs, audit verbs, panels,
@@ -305,10 +305,10 @@ def register(extension: Extension) -> None:
 def require_app(name: str) -> None:
     """Raise ImproperlyConfigured unless an app of this package is installed.
 
-    Modules with models of optional apps call this function first. Without the call, Django would
-    assign the models of an app that isn't installed to ``hitl_django``, whose package contains the
-    models. URL modules that a project includes directly also call this function, because the
-    settings of an app are unknown if the app isn't installed.
+    Modules with models of optional apps call this function first. Otherwise, Django would assign
+    the models of an app that isn't installed to ``hitl_django``, whose package contains the models.
+    URL modules that a project includes directly also call this function, because the settings of an
+    app are unknown if the app isn't installed.
     """
     if not apps.is_installed(name):
         raise ImproperlyConfigured(f"Add {name!r} to INSTALLED_APPS to use it.")

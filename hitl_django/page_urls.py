@@ -32,7 +32,7 @@ def find_path(view: str, *args: Any) -> str | None:
 
 
 def find_url(view: str, *args: Any) -> str | None:
-    """Return the absolute URL of a view for messages, or None if the view doesn't exist."""
+    """Return the absolute URL of a view for links in messages, or None if the view has no URL."""
     path = find_path(view, *args)
     return None if path is None else build_url(path)
 
@@ -43,7 +43,7 @@ def build_url(path: str) -> str:
 
 
 def find_sites(model: Any, request: HttpRequest | None = None) -> Iterator[AdminSite]:
-    """Yield the admin sites on which a model is registered, the site of the request first.
+    """Yield the admin sites on which a model is registered, starting with the request's site.
 
     With a request, other sites to which the user has no access are omitted.
     """

@@ -247,7 +247,7 @@ def find_startable_graphs(user: Any) -> Iterator[str]:
 
 
 def select_visible(rows: QuerySet[M], by: Any) -> QuerySet[M]:
-    """Restrict a queryset to the rows that ``by`` may see; None (code) sees all rows."""
+    """Restrict a queryset to the rows that ``by`` may see. Without a user, all rows remain."""
     if by is None:
         return rows
     name = _NARROWED_BY.get(rows.model._meta.concrete_model, "visible_rows")

@@ -81,7 +81,7 @@ def port_source(source: str) -> tuple[str, list[PortFinding]]:
 
 
 def _split(source: str) -> list[str]:
-    """Split at the line ends that Python recognizes; str.splitlines recognizes more."""
+    """Split at the line ends that Python's parser recognizes. str.splitlines splits at more."""
     return list(io.StringIO(source, newline=""))
 
 
@@ -90,7 +90,7 @@ def _is_foreign(module: str) -> bool:
 
 
 def _locate(lines: Sequence[str], line: int, column: int) -> _Edit:
-    """Return the position of the package's name, in bytes like the syntax tree."""
+    """Return the position of the package's name as a byte offset, as used by the syntax tree."""
     text = lines[line - 1].encode()
     found = re.compile(rb"\blanggraph\b").search(text, column)
     if found is None:  # The import continues after a backslash.

@@ -40,7 +40,10 @@ run_cancelled = Signal()
 
 
 def send_on_commit(signal: Signal, *, using: str | None = None, **values: Any) -> None:
-    """Send a signal after the current transaction commits; without one, immediately."""
+    """Send a signal after the current transaction commits.
+
+    Without a transaction, send it immediately.
+    """
 
     if not signal.receivers:
         return

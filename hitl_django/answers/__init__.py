@@ -1,8 +1,8 @@
 """The responses that an interrupt accepts, and the resume value of each decision.
 
-Except for ``read_options``, the functions are pure: the same interrupt, decision and value result
-in the same resume value. The admin can therefore show the resume value before the service stores
-it.
+Except for ``read_options``, the functions are pure: the same interrupt, decision and value always
+result in the same resume value. The admin can therefore show the resume value before a decision is
+stored.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def _makes(options: AnswerOptions, candidate: Candidate, resume: Any) -> bool:
 
 
 def _raise_faults(options: AnswerOptions, candidate: Candidate, root: str) -> None:
-    """Raise the faults in the value of a candidate for a decision, if there are any."""
+    """Raise InvalidAnswerError if the value of a candidate for a decision has faults."""
     try:
         make_resume_value(options, candidate.type, candidate.value)
     except InvalidAnswerError as error:

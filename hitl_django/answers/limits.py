@@ -28,7 +28,8 @@ _BYTES = _("%(what)s is %(found)s bytes; the limit is %(limit)s.")
 def check_limits(value: Any, what: Any = ANSWER) -> None:
     """Check a value against the size limits.
 
-    The message of a PayloadLimitError is a ValidationMessage.
+    ``what`` names the value in error messages. The message of a PayloadLimitError is a
+    ValidationMessage.
 
     Raises:
         PayloadLimitError: the value is too large.
@@ -49,7 +50,7 @@ def _limit(words: Any, what: Any, found: int, limit: int) -> None:
 
 
 def _measure(value: Any) -> tuple[int, int]:
-    """Return the nesting depth and the number of values, without recursion."""
+    """Return the nesting depth of a value and the number of values in it, without recursion."""
     depth = items = 0
     level = [value]
     while level and depth <= hitl.RESPONSE_MAX_DEPTH and items <= hitl.RESPONSE_MAX_ITEMS:

@@ -26,10 +26,10 @@ class AnswerOptions:
     """The parts of an interrupt that determine the responses it accepts.
 
     Attributes:
-        decisions: the allowed decision types; if empty, all possible decision types.
-        editable: the members, or JSON pointers, that an edit may change; None means all.
-        policy_answers: the resume values that the graph's policy defines for interrupts without
-            a response schema.
+        decisions: the allowed decision types. If empty, all possible types are allowed.
+        editable: the members, or JSON pointers, that an edit may change. None means all.
+        policy_answers: the resume values that the graph's policy defines for interrupts without a
+            response schema.
         proposal: a version proposed for approval, with the keys ``answer``, ``edited`` and
             ``patch``.
     """
@@ -66,7 +66,9 @@ class AnswerOptions:
 
     @property
     def start(self) -> Any:
-        """The initial value of a form or an edit: the proposal, or without one the payload."""
+        """The initial value of a form or an edit: the proposal or, if there is none, the
+        payload.
+        """
         if self.proposal is not None:
             return self.proposal["edited"]
         return self.original
@@ -81,7 +83,7 @@ class AnswerOptions:
         return mask_secrets(self.rules.answer_schema(self), answer)
 
     def mask_quotes(self, answer: Any, text: str) -> str:
-        """Return a text about a resume value, such as an error, with quoted secrets replaced."""
+        """Return a text that quotes a resume value, such as an error, with the secrets replaced."""
         return mask_quotes(self.rules.answer_schema(self), answer, text)
 
     def mask_edited(self, edited: Any, hidden: str = HIDDEN) -> Any:
@@ -123,9 +125,9 @@ def read_options(interrupt: Interrupt) -> AnswerOptions:
 
 
 def choose_decisions(options: AnswerOptions, wanted: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the wanted decision types that are possible for the interrupt.
+    """Return those of the ``wanted`` decision types that are possible for the interrupt.
 
-    If none of them is possible, return all decision types that are possible.
+    If none of the wanted types is possible, return all possible decision types.
     """
     possible = options.possible
     if options.editable is not None and not options.editable:
@@ -180,9 +182,9 @@ def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) 
 
 
 def add_reason(options: AnswerOptions, type: str, value: Any, reason: str) -> Any:  # noqa: A002
-    """Return the value of a decision.
+    """Return the value of a decision, with the reason if the dialect needs it.
 
-    In some dialects, the value of a rejection without a value is the reason.
+    In some dialects, the reason is the value of a rejection for which no value is given.
     """
     sends_reason = type == REJECT and options.rules.rejects_with_reason
     return reason if sends_reason and value is UNSET and reason.strip() else value
@@ -217,7 +219,10 @@ def make_proposal(options: AnswerOptions, type: str, value: Any, answer: Any) ->
 
 
 def _merge_edit(options: AnswerOptions, type: str, value: Any) -> Any:  # noqa: A002
-    """Return the payload with the edited value, without the ``approved`` member set by buttons."""
+    """Return the payload with the edited value.
+
+    The member ``approved``, which the buttons set, is removed.
+    """
     edited = options.rules.apply_edit(options.payload, value)
     if options.schema is None or not isinstance(edited, dict):
         return edited

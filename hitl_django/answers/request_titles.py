@@ -1,4 +1,4 @@
-"""Titles of requests that have no title of their own in ``review()``."""
+"""Titles of requests for which ``review()`` sets no title."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger("hitl_django")
 
 
 def describe_request(options: AnswerOptions, policy: ReviewPolicy) -> str:
-    """Return the title of a request, or an empty string if only its payload can have one.
+    """Return the title of a request, or an empty string if neither policy nor payload has one.
 
     A title in the graph's review policy takes precedence over a title in the payload.
     """
@@ -39,7 +39,7 @@ def describe_call(
 ) -> str:
     """Return the title of one tool call, from the review policy or from its arguments.
 
-    ``schema`` is the schema of the arguments, if the action has none of its own.
+    ``schema`` is the schema of the arguments, for an action without its own schema.
     """
     own = _fill_policy_title(action, policy, schema)
     return own or describe_action(action, schema, _list_currencies(policy, action.args))

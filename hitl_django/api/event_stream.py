@@ -60,7 +60,7 @@ def render_frame(name: str, data: Any, place: int | str | None = None) -> bytes:
 def stream_response(
     request: HttpRequest, steps: Callable[[float], Steps]
 ) -> StreamingHttpResponse | HttpResponse:
-    """Return a stream of events, or a single response if no stream can be opened now."""
+    """Return a stream of events, or a single response if the server can't open a stream now."""
     media = EventStreamRenderer.media_type
     made: StreamingHttpResponse | HttpResponse | None = open_response(request, steps, None, media)
     if made is None:

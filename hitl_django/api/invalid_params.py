@@ -1,4 +1,4 @@
-"""Validation errors of a request, which a problem (RFC 9457) lists in ``errors``."""
+"""Validation errors of a request, listed in the member ``errors`` of a problem (RFC 9457)."""
 
 from __future__ import annotations
 

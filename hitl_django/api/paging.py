@@ -143,7 +143,7 @@ def _find_row(view: Any, cursor: Cursor) -> QuerySet[Any]:
 
 
 def _select_beyond(order: Sequence[Any], row: QuerySet[Any], backwards: bool) -> Q:
-    """Return the condition for all rows beyond ``row`` in ``order``.
+    """Return a condition for all rows after ``row`` in ``order``, or before it if ``backwards``.
 
     Rows are compared field by field.
     """

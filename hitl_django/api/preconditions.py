@@ -1,4 +1,4 @@
-"""Conditional requests: ETags of interrupts, If-Match, If-None-Match and Idempotency-Key."""
+"""Conditional requests, with the headers If-Match, If-None-Match and Idempotency-Key."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def list_visible_graphs(user: Any) -> list[str]:
 
 
 def can_see_graph(user: Any, name: str) -> bool:
-    """Return whether ``list_visible_graphs`` includes the registered graph."""
+    """Return whether a user may see a registered graph, as defined by ``list_visible_graphs``."""
     return name in registry.list_names() and (
         may_start(user, name, "api")
         or visible_runs(user).filter(graph=name).exists()

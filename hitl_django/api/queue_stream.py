@@ -55,7 +55,7 @@ class QueueStream:
         self.read, self.find_states, self.renew = read, find_states, renew
 
     def steps(self, seconds: float) -> Steps:
-        """Yield events to send, and numbers of seconds to wait."""
+        """Yield the events to send, and the numbers of seconds to wait between events."""
         ends = time.monotonic() + seconds
         beat = time.monotonic() + event_stream.HEARTBEAT_SECONDS
         yield RETRY
@@ -84,7 +84,7 @@ class QueueStream:
                 yield HEARTBEAT
 
     def _render(self, page: Page, rows: Rows, shown: Rows | None) -> bytes:
-        """Return all changes as one event, so that a client never receives only a part of them."""
+        """Return all changes as one event, so that a client never receives only some of them."""
         place = digest_json(rows)
         self._keep(place, rows)
         if shown is None:
@@ -100,7 +100,7 @@ class QueueStream:
         return render_frame("changes", changes, place)
 
     def _find_shown(self, rows: Rows) -> Rows | None:
-        """Return the rows that the client already has, or None if they are unknown."""
+        """Return the rows of the client's last event, or None if the cache doesn't contain them."""
         if digest_json(rows) == self.last:
             self._keep(self.last, rows)  # Restart the page's timeout in the cache.
             return rows

@@ -74,8 +74,8 @@ def find_unmeasured_body(request: HttpRequest) -> Readable | None:
 class MeasuredBody:
     """A body that must be as long as its Content-Length.
 
-    Not every server reports a truncated body. A body that was cut after a complete JSON object
-    would otherwise be accepted.
+    Not every server reports a truncated body. Without this check, a body that was cut after a
+    complete JSON object would be accepted.
     """
 
     def __init__(self, source: Readable, length: int) -> None:
@@ -91,9 +91,9 @@ class MeasuredBody:
 
 
 class ServerInput:
-    """A body that a WSGI server reads.
+    """A body that is read from a WSGI server.
 
-    The server's own errors are converted.
+    Errors that the server raises are converted to errors of the API.
     """
 
     def __init__(self, source: Any) -> None:

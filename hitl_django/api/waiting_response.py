@@ -1,9 +1,9 @@
-"""Responses that wait for a run, an interrupt or an event. Their time and number are limited.
+"""Responses that wait for a run, an interrupt or an event, with limits on time and number.
 
 Each wait is implemented as steps: bytes to send and seconds to wait. Under WSGI, one OS thread per
 response executes the steps. Under ASGI, the event loop waits, and a single OS thread with one
-connection executes the database queries of all responses. Meanwhile, the OS thread that Django
-assigned to the request is idle.
+connection executes the database queries of all responses. The OS thread that Django assigned to the
+request is idle meanwhile.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def wait_for(
     seconds: float,
     render: Callable[[Found], bytes],
 ) -> Steps:
-    """Poll with ``find`` until ``is_there`` accepts the object, then send the object.
+    """Poll with ``find`` until ``is_there`` accepts the found object, then send the object.
 
-    The object is also sent when the time is over.
+    When the time is over, the object is sent even if it isn't accepted.
     """
     ends = time.monotonic() + seconds
     found = find()
@@ -122,7 +122,7 @@ def answer_once(
     is_there: Callable[[Found], Any],
     show: Callable[[Found], Any],
 ) -> StreamingHttpResponse | Response:
-    """Return a response that waits for an object.
+    """Return a response that waits for an object and then sends it once.
 
     The status and the headers are those of ``now``. If no slot is available, the result is ``now``
     itself, with a Retry-After header.

@@ -1,9 +1,9 @@
 """The audit log of a thread.
 
 Entries are only appended, and each entry contains the hash of the previous entry. The thread's row
-contains the end of the chain. Appending locks this row, so no two entries can follow the same
-entry. A person with write access to the tables can rewrite the whole chain. Anyone who has stored a
-later hash can detect the change.
+contains the hash of the last entry. Appending locks this row, so two entries can't follow the same
+entry. A person with write access to the tables could rewrite the whole chain. Anyone who has stored
+a later hash can detect this.
 
 The hash covers a digest of a person's reason, so that the text can be erased. The hash also covers
 a salted commitment to a person's name, so that a pseudonym can replace the name.

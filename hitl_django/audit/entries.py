@@ -114,7 +114,7 @@ def make_entry(
 
 
 def append_alone(thread: Thread, verb: str, **entry: Any) -> None:
-    """Store an audit log entry in a separate batch.
+    """Store an audit log entry immediately, in a batch that contains only this entry.
 
     The arguments are those of ``append``.
     """
@@ -167,7 +167,7 @@ def get_shown_detail(entry: AuditEntry) -> dict[str, Any]:
 
 
 def get_shown_names(entry: AuditEntry) -> dict[str, dict[str, str]]:
-    """Return the names to which the hashed text commits, by place, each with its salt.
+    """Return the names covered by commitments, by place, each with its salt.
 
     A pseudonym has no salt, so the original name can't be found by guessing.
     """

@@ -93,7 +93,7 @@ def list_places(verb: str) -> tuple[str, ...]:
 def get_name(entry: AuditEntry, place: str) -> Any:
     """Return the value in a place of an entry.
 
-    The value is a string if the place names a person.
+    The value is a string if it is the name of a person.
     """
     return entry.actor_label if place == ACTOR else entry.detail.get(place)
 
@@ -146,7 +146,7 @@ def read_commitments(entry: AuditEntry) -> dict[str, str]:
 
 
 def read_forgotten(entry: AuditEntry) -> dict[str, Any]:
-    """Return the values in those places of an entry whose salts were deleted."""
+    """Return the values of those places of an entry whose salts were deleted."""
     return {place: get_name(entry, place) for place, _ in read_texts(entry, FORGOTTEN)}
 
 

@@ -1,7 +1,8 @@
 """Verification that the audit log of a thread is complete and unchanged.
 
-The hash proves an entry. A place with a pseudonym has no salt and is valid only if a later entry
-lists it. Otherwise anyone with write access could replace names.
+The hash proves that an entry is unchanged. Names are covered by salted commitments. A place with a
+pseudonym has no salt and is valid only if a later entry lists it. Otherwise, anyone with write
+access could replace names.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ class CheckedThread:
 
 
 class ChainCheck:
-    """Verifies a chain of entries, from the first to the last.
+    """A verification of a chain of entries, which are added from the first to the last.
 
     The verification continues after an invalid entry, because a later entry may list pseudonyms of
-    earlier ones.
+    earlier entries.
     """
 
     def __init__(self) -> None:
@@ -220,7 +221,7 @@ def _check_readable(thread: Thread) -> CheckedThread:
 def _check_again(thread: Thread, using: str) -> CheckedThread | None:
     """Check a thread again with its row locked.
 
-    Entries may have been added between the first check's two queries.
+    A first check without a lock may fail because entries were added between its two queries.
     """
     with transaction.atomic(using=using):
         rows = Thread.objects.using(using).select_for_update()
@@ -264,7 +265,7 @@ def _is_commitment(value: Any) -> bool:
 
 
 def _has_hashed_actor(entry: AuditEntry) -> bool:
-    """Return whether the entry's user is the hashed one, or was deleted."""
+    """Return whether the user in the entry's row is the one in the hash, or was deleted."""
     detail = entry.detail
     if not isinstance(detail, dict):
         return False

@@ -13,9 +13,9 @@ _HOLDERS = ("content", "additional_kwargs", "tool_call_chunks", "invalid_tool_ca
 
 
 def describe_message(shown: Any, attempt: int) -> Any:
-    """Return a redacted message and its metadata in the form in which they are stored.
+    """Return a model's message and its metadata as they are stored in an event.
 
-    ``run_attempt`` in the metadata distinguishes the output of a node that runs again.
+    ``run_attempt`` in the metadata distinguishes the outputs of a node that runs several times.
     """
     if not (isinstance(shown, list) and len(shown) == 2 and isinstance(shown[1], dict)):
         return shown  # The message was truncated.

@@ -1,7 +1,7 @@
-"""Values as JSON for display: limited in size, without secrets, and always storable.
+"""Conversion of values to JSON for display: limited in size and without secrets.
 
 Programs should read the thread's state instead. Apart from attribute access, no code of a value's
-class is run, so any value can be displayed.
+class is called, so any value can be converted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EXACT = 2**53  # The largest integer up to which all JSON parsers represent int
 def redact_value(value: Any, most: int, redact: Iterable[str] = ()) -> tuple[Any, bool]:
     """Return the value as JSON of about ``most`` bytes, and whether a part was omitted.
 
-    ``redact`` lists additional keys whose values are hidden at any depth.
+    ``redact`` lists additional keys. The values of these keys are hidden at any depth.
     """
     view = _Redaction(most, frozenset(redact))
     try:

@@ -1,9 +1,9 @@
 """Events of a run with consecutive numbers.
 
-A run's state is changed only under its thread's lock, or by the worker with the thread's epoch. The
-writer therefore knows the number of the last event without locking a counter. A worker continues
-from the number returned by its claim. The run's row contains the number at the last change of
-state. If a worker has died since that change, the number is read from the events.
+Only the owner of the thread's lock, or the worker with the thread's lease, changes a run's state.
+This process therefore knows the number of the last event without locking a counter. A worker
+continues from the number that it received with the lease. The run's row contains the number at the
+last change of state. If a worker has died since that change, the number is read from the events.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class RedactedEvent(NamedTuple):
 
 
 class EventLog:
-    """Adds events of a run to batches; ``last`` is the number of the newest event.
+    """Adds events of a run to batches. ``last`` is the number of the newest event.
 
-    ``attempt`` increases with each claim of the run. It is stored with the output of models,
+    ``attempt`` increases each time a worker starts the run. It is stored with the output of models,
     because a node that runs again generates the output again.
     """
 
@@ -92,7 +92,7 @@ class EventLog:
             self.last = max(self._known, found[0][0] if found else 0)
 
     def append_state(self, batch: WriteBatch, state: str, **about: Any) -> int:
-        """Add the event for a state of the run, and return the number of the last event."""
+        """Add an event for the run's new state, and return the number of the last event."""
         if self.choice:
             batch.insert(ADD, [self._row(str(state), "", about, False)])
         return self.last
@@ -121,7 +121,7 @@ class EventLog:
 
 
 def append_queued(batch: WriteBatch, run: Run, reason: str) -> int:
-    """Add the event that a run resumes, with the reason.
+    """Add the event that a run is queued, with the reason.
 
     Return the event's number, which the caller stores in the run's row. The caller must have locked
     the thread before reading the run.
@@ -130,7 +130,7 @@ def append_queued(batch: WriteBatch, run: Run, reason: str) -> int:
 
 
 def append_event(batch: WriteBatch, run: Run, state: str, **about: Any) -> None:
-    """Add the event for a state of a run; the caller must have locked the thread.
+    """Add an event for a state of the run. The caller must have locked the thread.
 
     The number in the run's row is updated immediately, in the caller's transaction.
     """

@@ -1,4 +1,4 @@
-"""Comparison of interrupts and decisions with the audit log."""
+"""Comparison of the rows of interrupts and decisions with the audit log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BATCH = 500
 
 
 def find_forged_rows() -> Iterator[tuple[str, str]]:
-    """Yield each interrupt or decision that differs from the audit log.
+    """Yield each interrupt or decision whose row differs from the audit log.
 
     Each result is a thread id and a message. Threads that can't be decrypted are skipped, because
     the verification of the audit log reports them.

@@ -1,4 +1,4 @@
-"""Asynchronous versions of services, which run in an OS thread."""
+"""Asynchronous versions of the services, which call the services in an OS thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audit log entries for actions that were denied."""
+"""Audit log entries for actions that the permission policy denied."""
 
 from __future__ import annotations
 

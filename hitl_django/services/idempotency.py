@@ -41,9 +41,10 @@ def run_idempotent(
 ) -> IdempotentResult:
     """Call ``act`` unless the user has used the same idempotency key before.
 
-    ``name`` returns the id of the result. A repeated call returns this id. ``request`` is the JSON
-    content of the request. The key and the changes of ``act`` are stored in one transaction, so an
-    exception leaves the key unused. A key is valid for one day.
+    ``name`` is a function that returns the id of the result of ``act``. A repeated call returns the
+    id from the first call. ``request`` is the JSON content of the request. The key and the changes
+    of ``act`` are stored in one transaction, so an exception leaves the key unused. A key is valid
+    for one day.
 
     Raises:
         IdempotencyKeyReusedError: if the key was used with another ``request``.
@@ -63,7 +64,10 @@ def run_idempotent(
 
 
 def remove_old(limit: int = BATCH) -> int:
-    """Delete at most ``limit`` expired idempotency records, and return the number deleted."""
+    """Delete at most ``limit`` expired idempotency records.
+
+    Return the number of deleted records.
+    """
     rows = IdempotencyRecord.objects.using(write_alias())
     old = rows.filter(created_at__lt=Now() - KEPT).order_by("created_at")
     gone = list(old.values_list("pk", flat=True)[:limit])

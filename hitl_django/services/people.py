@@ -108,10 +108,7 @@ def export_person(user: Any, *, by: Any = None) -> Iterator[PersonRow]:
 
 
 class Person:
-    """A user with their names and invitations.
-
-    Builds the conditions that find rows about the user.
-    """
+    """A user with all names and invitations by which stored rows may refer to the user."""
 
     def __init__(self, user: Any) -> None:
         self.user, self.using = user, write_alias()
@@ -151,7 +148,7 @@ class Person:
                     yield from self._build(row, archived.thread_id, is_archived=True)
 
     def add_guests(self, rows: Iterable[Any]) -> None:
-        """Add the guests in these rows who have the user's email address."""
+        """Add the invitations in ``rows`` that were sent to the user's email address."""
         for row in rows:
             guests = find_guests(type(row))
             if guests is not None and self._is_own(row, guests):
@@ -159,10 +156,10 @@ class Person:
                 self.guests.add((guests.via, str(row.interrupt_id), getattr(row, guests.name)))
 
     def _find_names(self) -> set[str]:
-        """Return the current and former names that only this user has had.
+        """Return the current and former names that no other user has or had.
 
-        All rows and archives are read. A name that another user also has or had doesn't identify a
-        person, so it is omitted.
+        All rows and archives are read. A name that another user also has or had doesn't identify
+        the user, so it is omitted.
         """
         found = {audit.label_user(self.user)}
         archived = self._read_archived_names()
@@ -184,7 +181,7 @@ class Person:
         return found - taken
 
     def _read_archived_names(self) -> set[tuple[str, Any]]:
-        """Return the user names in archived rows, each with the user's key from the same row."""
+        """Return the user names in archived rows, each with the user's key in the same row."""
         return {
             (getattr(row, label), getattr(row, f"{key}_id"))
             for _, found in self._read_archived()
@@ -217,7 +214,7 @@ class Person:
         return model._base_manager.using(self.using)
 
     def select(self, model: type[Model], *, keyed: bool = True) -> Q | None:
-        """Return a condition for rows that may refer to the user.
+        """Return a condition for the rows of a model that may refer to the user.
 
         Returns None if no row of the model can refer to the user. Without ``keyed``, rows that
         refer to the user only by a foreign key are omitted.
@@ -349,15 +346,15 @@ def _list_guest_tables() -> list[Any]:
 
 
 def list_keys(model: type[Model]) -> list[str]:
-    """List the foreign keys of a model that refer to users."""
+    """List the foreign keys of a model that refer to the user model."""
     users = get_user_model()
     return [field.name for field in model._meta.concrete_fields if field.related_model is users]
 
 
 def get_user_keys(model: type[Model]) -> Mapping[str, Callable[[Any], Iterable[str]]]:
-    """Return the columns of a model that contain keys of users as text.
+    """Return the text columns of a model that contain primary keys of users.
 
-    The value is the function that reads the keys.
+    The value for each column is the function that reads the keys.
     """
     table = find_table(model)
     return {} if table is None else table.user_keys

@@ -128,7 +128,7 @@ class _Pseudonymization:
         return counts
 
     def _update(self, rows: QuerySet[Any], *, keyed: bool = True) -> int:
-        """Update these rows of one table, and return the number of changed rows."""
+        """Replace the user in these rows of one table. Return the number of changed rows."""
         count = 0
         model = rows.model
         for page in _read_pages(rows.only(*_list_columns(model))):
@@ -147,7 +147,7 @@ class _Pseudonymization:
         return count
 
     def _update_audit_log(self, thread: Thread, *, keyed: bool) -> int:
-        """Redact a thread's entries, and append an entry for each page with redactions."""
+        """Redact a thread's audit log. Append an entry that describes each page of redactions."""
         redaction = Redaction(self.pseudonym)
         entries = self.person.rows(AuditEntry).filter(thread=thread.pk).order_by("seq")
         count = last = 0
@@ -194,7 +194,7 @@ class _Pseudonymization:
     def _change_rows(
         self, archive: Archive, archived: Any, *, keyed: bool
     ) -> tuple[Counter[str], Mapping[type[Model], Sequence[Model]]]:
-        """Change the rows of an archived thread.
+        """Replace the user in the rows of an archived thread.
 
         Returns the numbers of changed rows by table, and all rows of the thread.
         """
@@ -271,7 +271,7 @@ class _Pseudonymization:
 
 
 def _list_columns(model: type[Model]) -> list[str]:
-    """List the columns by which a person is found, and the columns that change with them."""
+    """List the columns of a model that identify a user or change with the user's name."""
     guests = find_guests(model)
     return [
         "pk",
@@ -284,7 +284,7 @@ def _list_columns(model: type[Model]) -> list[str]:
 
 
 def _read_pages(rows: QuerySet[Any]) -> Iterator[list[Any]]:
-    """Yield pages of rows in the order of the primary key, without an open cursor."""
+    """Yield pages of rows in the order of the primary key, with one query per page."""
     last: Any = None
     ordered = rows.order_by("pk")
     while page := list((ordered if last is None else ordered.filter(pk__gt=last))[:PAGE]):

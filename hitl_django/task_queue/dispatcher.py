@@ -1,9 +1,9 @@
 """Interface to the task queue, which carries messages to workers.
 
 A message consists of the name of a function and the id of a run or of an app's row. A message may
-be lost, repeated or late. The state is stored in the rows, and the sweep enqueues another message
-for each row that waits too long. Functions are named by dotted paths, so that web processes don't
-import the worker.
+be lost, repeated or late. The rows contain the state of the work. The sweep, a periodic job,
+enqueues another message for each row that waits too long. Functions are named by dotted paths, so
+that web processes don't import the worker.
 """
 
 from __future__ import annotations
@@ -70,18 +70,24 @@ class Dispatcher(ABC):
         return {}
 
     def install(self, using: str) -> None:  # noqa: B027  # a queue without schedules needs nothing
-        """Schedule regular calls of SWEEP; called after the database ``using`` was migrated."""
+        """Schedule regular calls of SWEEP.
+
+        This is called after the database ``using`` was migrated.
+        """
 
     def check(self) -> Sequence[CheckMessage]:
         """Return system check messages about the queue's settings."""
         return ()
 
     def probe(self) -> Sequence[CheckMessage]:
-        """Return check messages about the queue's current state; CRITICAL if the queue is down."""
+        """Return check messages about the queue's state.
+
+        A message is CRITICAL if the queue is down.
+        """
         return ()
 
     def command(self) -> Sequence[str]:
-        """Return the management command that starts workers; empty if the queue needs none."""
+        """Return the management command that starts workers, or nothing if the queue needs none."""
         return ()
 
     def reports_when_idle(self) -> bool:
@@ -100,8 +106,8 @@ class Dispatcher(ABC):
 class InlineDispatcher(Dispatcher):
     """A dispatcher that calls functions in this process after the commit, for tests and scripts.
 
-    The dispatcher is not a queue: if the process ends, the calls are lost. Deeply nested calls are
-    deferred, because each waiting run is started at the end of the previous run.
+    The dispatcher is not a queue: if the process ends, pending calls are lost. Deeply nested calls
+    are deferred, because each waiting run is started at the end of the previous run.
     """
 
     def reports_when_idle(self) -> bool:
@@ -113,14 +119,14 @@ class InlineDispatcher(Dispatcher):
 
 
 class _Nesting(threading.local):
-    """The nested calls of this OS thread."""
+    """The nesting depth and the deferred calls of this OS thread."""
 
     def __init__(self) -> None:
         self.depth = 0
         self.left: deque[Callable[[], object]] = deque()
 
     def perform(self, call: Callable[[], object]) -> None:
-        """Make a call, or let the outermost call make it if the nesting is too deep."""
+        """Make a call. If calls are nested too deeply, the outermost call makes it later."""
         if self.depth >= DEEPEST:
             self.left.append(call)
             return
@@ -151,7 +157,7 @@ def _find_dispatcher(path: str) -> type[Dispatcher]:
 
 
 def enqueue(run_id: object, batch: WriteBatch) -> None:
-    """Add a message to the batch that makes a worker execute the run."""
+    """Add a message to the batch. The message makes a worker execute the run."""
     _add_message(ADVANCE, run_id, batch)
 
 
@@ -166,7 +172,7 @@ def list_functions() -> frozenset[str]:
 
 
 def enqueue_report(batch: WriteBatch) -> None:
-    """Add a message to the batch that makes an idle worker store a heartbeat."""
+    """Add a message to the batch. The message makes an idle worker store a heartbeat."""
     _add_message(REPORT, "", batch)
 
 

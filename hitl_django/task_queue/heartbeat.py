@@ -29,7 +29,7 @@ _reported: tuple[int, float] | None = None
 
 
 def report_work() -> None:
-    """Store a heartbeat of this process, at most once in HEARTBEAT_SECONDS."""
+    """Store a heartbeat of this process, unless the last one is less than HEARTBEAT_SECONDS old."""
     global _reported
     now, pid = time.monotonic(), os.getpid()
     since = now - _reported[1] if _reported is not None and _reported[0] == pid else None
@@ -44,7 +44,7 @@ def report_work() -> None:
 
 
 def report_idle(argument: str) -> None:
-    """Store a heartbeat; called for a message that exists only for this purpose."""
+    """Store a heartbeat, when a worker receives a message that exists only for this purpose."""
     report_work()
 
 

@@ -1,9 +1,9 @@
-"""Binding of a process to its parent: the process ends if the parent ends, even by SIGKILL.
+"""Binding of a process to its parent: the process ends when the parent ends.
 
-Linux ends a process that has requested it (``PR_SET_PDEATHSIG`` of ``prctl(2)``). Forks don't
-inherit the request, so each fork must repeat the request. On other platforms, the functions of this
-module do nothing. The processes of a queue then end when they next report to the supervisor
-(``supervisor_pipe``).
+This also works if the parent is killed with SIGKILL. On Linux, the kernel ends a process that has
+requested this (``PR_SET_PDEATHSIG`` of ``prctl(2)``). Forks don't inherit the request, so each fork
+must repeat the request. On other platforms, the functions of this module do nothing. The processes
+of a queue then end when they next report to the supervisor (``supervisor_pipe``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ is_supported = sys.platform == "linux"
 
 
 class _Process:
-    """Whether this process ends with its parent, and for how many generations of forks."""
+    """The state of this process: whether it ends with its parent, and for how many forks."""
 
     pid = 0
     generations = 0

@@ -38,7 +38,7 @@ def is_supervised() -> bool:
 
 
 def report_status(word: WorkerStatus, seconds: float = 0.0) -> None:
-    """Report a status to the supervisor; without a supervisor, do nothing."""
+    """Report a status to the supervisor. Without a supervisor, nothing happens."""
     pipe = os.environ.get(VARIABLE)
     if not pipe:
         return

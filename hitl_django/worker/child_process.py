@@ -1,4 +1,4 @@
-"""Child processes that end with this process, and the signals that stop this process."""
+"""Child processes that end with this process, and handling of the signals that stop it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Child:
         return self.process.poll()
 
     def terminate(self) -> None:
-        """Send SIGTERM to the main process only."""
+        """Send SIGTERM to the child process, but not to its own child processes."""
         if self.exit_code() is None:
             self.process.send_signal(signal.SIGTERM)
 
@@ -81,7 +81,7 @@ class Child:
             self.process.wait()
 
     def signal_all(self, number: signal.Signals) -> None:
-        """Send a signal to every process of the session, even if the main process has ended."""
+        """Send a signal to every process of the child's session, even if the child has ended."""
         try:
             os.killpg(self.process.pid, number)
         except ProcessLookupError:
@@ -94,7 +94,7 @@ class Child:
 
 
 class StopSignals:
-    """Raises Stopped on signals that request an end, except in deferred blocks.
+    """Raises Stopped when a signal requests that this process ends, except in deferred blocks.
 
     Python ignores exceptions in destructors and in calls from C, such as functions of SQLite.
     Long-running code must therefore also call ``check``.
@@ -106,7 +106,7 @@ class StopSignals:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Handle the signals during the block."""
+        """Install the signal handlers for the duration of the block."""
         before = {number: signal.signal(number, self._receive) for number in STOP_SIGNALS}
         try:
             yield
@@ -116,7 +116,7 @@ class StopSignals:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Defer Stopped until the end of the block.
+        """Delay Stopped until the end of the block.
 
         The signals are not ignored during the block. A process started in the block would inherit
         ignored signals and could not be stopped.
@@ -129,12 +129,12 @@ class StopSignals:
         self.check()
 
     def check(self) -> None:
-        """Raise Stopped if a signal has requested an end."""
+        """Raise Stopped if a signal has requested that this process ends."""
         if self._asked is not None:
             raise Stopped(self._asked)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, and raise Stopped if a signal requests an end."""
+        """Sleep, and raise Stopped if a signal requests that this process ends."""
         self.check()
         time.sleep(seconds)
         self.check()

@@ -16,10 +16,11 @@ READY, WAITING = "ready", "waiting"
 
 
 class HealthFile:
-    """A file with one word, written after each check; without a path, nothing is written.
+    """A file with one word that describes the worker's health.
 
     The word is ``ready`` if the worker processes are running and the last sweep has succeeded,
-    otherwise ``waiting``. If the file is old, the supervisor itself has stopped.
+    otherwise ``waiting``. The file is written after each check, so an old file means that the
+    supervisor itself has stopped. Without a path, nothing is written.
     """
 
     def __init__(self, path: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""Handling of messages in workers of queues that don't handle signals."""
+"""Handling of messages in the workers of queues that don't handle stop signals themselves."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def perform(function: str, argument: str) -> None:
 
 
 class _Tasks:
-    """The number of running tasks in the OS threads of this process.
+    """The number of tasks that the OS threads of this process are executing.
 
     The supervisor receives one status for the whole process.
     """

@@ -11,13 +11,16 @@ from hitl_django.run_leases import RunLease
 
 
 class RunSegment(Protocol):
-    """Data of an observer for one segment of a run, from claim to release."""
+    """An observer's data about one segment of a run.
+
+    A segment begins when a worker takes the lease for the run and ends when the lease is released.
+    """
 
     def around_task(self, context: TaskContext) -> AbstractContextManager[object]:
-        """Return a context manager for all attempts of a task, entered on the task's OS thread."""
+        """Return a context manager around all attempts of a task, on the task's OS thread."""
 
     def note_outcome(self, status: str, error: BaseException | None) -> None:
-        """Handle the end of the segment; not called if the process is ending."""
+        """Handle the end of the segment. The method isn't called if the process is ending."""
 
 
 #: Returns a context manager for a segment, which yields a RunSegment.
@@ -28,7 +31,7 @@ _observers: list[Observer] = []
 
 
 def add_observer(observer: Observer) -> None:
-    """Register an observer, which is called for each segment in this process.
+    """Register an observer, which is called for each segment of a run in this process.
 
     The observer must not raise errors, because an error would stop the run.
     """
@@ -37,7 +40,7 @@ def add_observer(observer: Observer) -> None:
 
 
 def remove_observer(observer: Observer) -> None:
-    """Remove an observer, which isn't called for new segments."""
+    """Remove an observer. It isn't called for new segments any more."""
     _observers.remove(observer)
 
 
@@ -49,7 +52,7 @@ def observe_segment(lease: RunLease) -> Iterator[Sequence[RunSegment]]:
 
 
 def combine_around(segments: Sequence[RunSegment]) -> AroundTask | None:
-    """Return a context manager for tasks, or None if there are no observers."""
+    """Return a context manager that combines the observers' ones, or None without observers."""
     if not segments:
         return None
 

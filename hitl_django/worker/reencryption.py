@@ -86,7 +86,7 @@ def count_rows() -> Iterator[RowCounts]:
 
 
 def rewrite_rows() -> Iterator[RowCounts]:
-    """Encrypt all rows with the first key; yield the numbers of rows after each batch.
+    """Encrypt all rows with the first key. Yield the numbers of rows after each batch.
 
     Raises:
         CorruptPayloadError: ENCRYPTION_KEYS contains no key.
@@ -134,7 +134,7 @@ def _process_batch(table: _EncryptedTable, heads: list[Any], *, rewrite: bool) -
 
 @retry_on_conflict
 def _rewrite_together(table: _EncryptedTable, chosen: list[Any]) -> tuple[int, int]:
-    """Rewrite rows in one transaction; return the numbers of rewritten and unreadable rows."""
+    """Rewrite rows in one transaction. Return the numbers of rewritten and unreadable rows."""
     rewritten = unreadable = 0
     with transaction.atomic(using=write_alias()):
         for pk in chosen:
@@ -157,13 +157,13 @@ class _ConcurrentChangeError(Exception):
 
 
 class _EncryptedTable:
-    """A table with encrypted columns."""
+    """A table with encrypted columns, whose rows can be counted and rewritten."""
 
     model: type[models.Model]
     heads: dict[str, Any]
 
     def read_heads(self, last: Any) -> list[Any]:
-        """Return the rows after the key ``last``: their keys and the heads of their columns."""
+        """Return the key and the first bytes of the encrypted columns of each later row."""
         rows = self.rows.order_by("pk")
         if last is not None:
             rows = rows.filter(pk__gt=last)
@@ -175,7 +175,9 @@ class _EncryptedTable:
         return self.model._base_manager.using(write_alias())
 
     def classify(self, pk: Any, head: list[Any]) -> str:
-        """Return the encryption status of a row: old, plain or first key.
+        """Return the encryption status of a row, given the first bytes of its columns.
+
+        The status is "old key", "plain" or "first key".
 
         Raises:
             CorruptPayloadError: the status can't be determined.
@@ -231,7 +233,7 @@ def _find_text_tables() -> Iterator[_TextTable]:
 
 
 class _SearchTextTable(_EncryptedTable):
-    """Search texts of interrupts, which must not contain data of encrypted columns."""
+    """The search texts of interrupts. They must not contain data of encrypted columns."""
 
     model = Interrupt
     #: The parts of a search text if ENCRYPTION_KEYS contains a key (run_leases.interrupts).
@@ -264,7 +266,7 @@ class _SearchTextTable(_EncryptedTable):
 
 
 class _BinaryTable(_EncryptedTable):
-    """A table with encrypted binary columns, whose digest changes with each change of a row."""
+    """A table with encrypted binary columns, and a digest that changes with the columns."""
 
     def __init__(self) -> None:
         self.heads = {
@@ -348,7 +350,7 @@ class _CheckpointTable(_BinaryTable):
 
 
 class _ArchiveTable(_BinaryTable):
-    """A table of archives, whose rows contain rows of threads that may be encrypted."""
+    """A table of archives. Each row contains the rows of a thread, which may be encrypted."""
 
     def __init__(self, model: type[models.Model], archive: Archive) -> None:
         self.model, self.archive, self.columns = model, archive, (archive.column,)

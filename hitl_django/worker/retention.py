@@ -39,7 +39,7 @@ def apply_terms(
     terms: float | Mapping[str, float | None] | None,
     command: str,
 ) -> None:
-    """Call ``act`` for threads that ended more than a number of days ago, for one batch.
+    """Call ``act`` once for threads that ended more than a number of days ago.
 
     ``act`` gets the days, the maximum number of threads and the graph, and returns the number of
     processed threads. ``done`` and ``command`` are used in log messages: ``done`` is a participle
@@ -98,13 +98,13 @@ def _list_graphs(using: str) -> list[str]:
 
 
 def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
-    """Delete threads that ended more than ``days`` days ago; return their number.
+    """Delete threads that ended more than ``days`` days ago, and return their number.
 
     Threads that ended first are deleted first. ``graph`` limits the deletion to one graph. All data
     of the threads is deleted: state, runs, interrupts, decisions and audit log. Each transaction
     deletes at most ``BATCH`` threads. Archived threads are deleted last. If rows of the project
-    prevent the deletion of a thread, the other threads are deleted first. The first such error is
-    then raised.
+    prevent the deletion of a thread, the other threads are deleted first. The first of these errors
+    is then raised.
     """
     using = write_alias()
     deleted, refused = 0, list[Exception]()
@@ -124,7 +124,7 @@ def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
 
 
 def _delete_archived(model: type[Model], days: float, limit: int, graph: str | None) -> int:
-    """Delete archived threads that ended more than ``days`` days ago; return their number."""
+    """Delete archived threads that ended more than ``days`` days ago. Return their number."""
     archived = model._default_manager.using(write_alias())
     old = _filter_graph(archived.filter(ended_at__lt=_subtract_days(days)), graph)
     deleted = 0
@@ -165,8 +165,8 @@ def _delete_together(using: str, days: float, chosen: list[int]) -> int:
 def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
     """Prune threads that ended more than ``days`` days ago to their newest checkpoints.
 
-    The newest state and the decisions are kept. Yield the number of pruned threads after each
-    batch. If a thread can't be pruned, the other threads are pruned first. The first such error is
+    The newest state and the decisions remain. Yield the number of pruned threads after each batch.
+    If a thread can't be pruned, the other threads are pruned first. The first of these errors is
     then raised.
     """
     using = write_alias()
@@ -196,10 +196,10 @@ def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
 
 @retry_on_conflict
 def delete_events(days: float, limit: int) -> int:
-    """Delete events of runs that ended more than ``days`` days ago; return the runs' number.
+    """Delete the events of runs that ended more than ``days`` days ago.
 
-    Each transaction deletes the events of at most ``BATCH`` runs. The row of a run stores which of
-    its events remain.
+    Return the number of these runs. Each transaction deletes the events of at most ``BATCH`` runs.
+    The row of a run stores which of its events remain.
     """
     using = write_alias()
     # The query uses the index, so that runs without remaining events are not read.

@@ -29,7 +29,7 @@ class StopNote:
         self._noted: str | None = None
 
     def watch(self, control: RunControl) -> None:
-        """Store the reason when the run with this control is stopped."""
+        """Store the reason if the run that this control belongs to is stopped."""
         control.stop_errors += tuple(self._reasons)
         control.on_stop = self._note
 

@@ -1,9 +1,9 @@
 """Supervisor of the queue's worker processes, which restarts processes that don't work.
 
-A cluster may be blocked although all of its processes are alive: a worker that is killed while it
-waits for a task keeps the lock of the queue. While there is work, the supervisor therefore relies
-only on the reports of the processes (``supervisor_pipe``). The supervisor also runs the sweep, more
-often than the queue's schedule can.
+A queue may be blocked although all of its processes are alive. For example, a worker that is killed
+while it waits for a task keeps the lock of the queue. While there is work, the supervisor therefore
+relies only on the reports of the processes (``supervisor_pipe``). The supervisor also runs the
+sweep, more often than the queue's schedule can.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SHORTEST, LONGEST = 1.0, 30.0
 
 
 class WorkerWatch:
-    """The evaluation of the workers' reports."""
+    """An evaluation of the workers' reports, which finds workers that don't work."""
 
     def __init__(self) -> None:
         self.busy: dict[int, float] = {}
@@ -66,12 +66,12 @@ class WorkerWatch:
         self.unsettled = now if self.unsettled is None else self.unsettled
 
     def expect(self, runs: Sequence[UUID], now: float) -> None:
-        """Expect a worker to claim one of the runs, which were just enqueued."""
+        """Expect that a worker soon reports work on one of the runs, which were just enqueued."""
         if runs and self.expected is None:
             self.expected = now, runs
 
     def reset(self) -> None:
-        """Remove all expectations, because the workers can't meet them without the database."""
+        """Clear all expectations, because the workers can't work without the database."""
         self.expected = self.unsettled = None
 
     def find_fault(self, now: float) -> str | None:

@@ -21,7 +21,7 @@ TICK = 1.0
 
 
 class Sweeper:
-    """Runs sweeps until a signal stops it, for a queue with its own workers."""
+    """A loop that runs sweeps until a signal stops it, for a queue with its own workers."""
 
     def __init__(self, say: Callable[[str], None], health: HealthFile) -> None:
         self.say, self.health = say, health

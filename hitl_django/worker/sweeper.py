@@ -108,7 +108,7 @@ def _enqueue_overdue() -> list[UUID]:
 
 
 def is_any_due(run_ids: Sequence[UUID]) -> bool:
-    """Return whether one of the runs is still waiting for a worker."""
+    """Return whether one of the runs is still due, because no worker has started it."""
     due = Run.objects.using(write_alias()).filter(pk__in=run_ids)
     return due.filter(_match_without_worker()).exists()
 
@@ -116,9 +116,9 @@ def is_any_due(run_ids: Sequence[UUID]) -> bool:
 def find_missed_since() -> datetime | None:
     """Return the earliest due time that sweeps have missed, or None if no time was missed.
 
-    The due times are those of a sweep's first steps, i.e. of runs to enqueue or resume and of
-    interrupts to expire, and the times reported by optional apps. If a sweep has enqueued runs
-    recently, return None, because other overdue runs may have to wait for the next batch.
+    The due times are those of the sweep's first steps (runs to enqueue or resume, interrupts to
+    expire) and the times reported by optional apps. If a sweep has enqueued runs recently, return
+    None, because other overdue runs may have to wait for the next batch.
     """
     late = Now() - heartbeat.get_heartbeat_limit()
     runs = Run.objects.using(write_alias()).filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
@@ -139,7 +139,7 @@ def find_missed_since() -> datetime | None:
 
 
 def _overdue() -> QuerySet[Run]:
-    """Return overdue runs without a worker; runs enqueued longest ago come first."""
+    """Return overdue runs without a worker. Runs that were enqueued longest ago come first."""
     enqueued_before = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
     # The states and the time come first, because the index covers these columns.
     due = Run.objects.using(write_alias()).filter(
@@ -149,7 +149,7 @@ def _overdue() -> QuerySet[Run]:
 
 
 def _overdue_to_begin() -> QuerySet[Run]:
-    """Return the waiting runs of threads without an active run, whose message was lost."""
+    """Return waiting runs whose thread has no active run, because a message was lost."""
     enqueued_before = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
     waiting = Run.objects.using(write_alias()).filter(
         thread__has_waiting=True, thread__ended_at__isnull=False, state=Run.State.WAITING

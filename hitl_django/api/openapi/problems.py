@@ -1,4 +1,4 @@
-"""Error responses of an operation: the declared errors, and the errors that any path may cause."""
+"""Error responses of an operation: its declared errors, and the errors possible for any path."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class InterruptColumnsSerializer(serializers.Serializer):
 
 
 def build_field(name: str) -> serializers.Field[Any, Any, Any, Any]:
-    """Return the serializer field for a column of an interrupt."""
+    """Return the read-only serializer field for a column of an interrupt."""
     column: Any = Interrupt._meta.get_field(name)
     if column.choices:
         return Choice(choices=[value for value, _ in column.choices])

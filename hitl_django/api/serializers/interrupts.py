@@ -33,7 +33,7 @@ MAX_BULK_DECISIONS = 100
 class InterruptSerializer(InterruptColumnsSerializer):
     """An interrupt in the format of lists, without its payload.
 
-    The base class adds fields for columns in ``INTERRUPT_COLUMNS``.
+    The base class adds a field for each column in ``INTERRUPT_COLUMNS``.
     """
 
     shown_in = frozenset({"list"})

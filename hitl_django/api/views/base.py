@@ -134,7 +134,7 @@ class Resource(APIView):
         return frozenset(query().fields) if query else frozenset()
 
     def allows_parameter(self, name: str) -> bool:
-        """Return whether a query parameter is accepted although its name isn't fixed."""
+        """Return whether a parameter with a variable name, such as ``metadata.KEY``, is valid."""
         return False
 
     def find_parameter_faults(self, request: Request) -> list[InvalidParam]:
@@ -150,7 +150,7 @@ class Resource(APIView):
         return faults
 
     def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
-        """Return the allowed methods, whether or not the object exists."""
+        """Return the allowed methods. The object in the URL doesn't need to exist."""
         return Response(status=204)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
@@ -253,7 +253,7 @@ class Resource(APIView):
 
 
 def get_id(made: Any) -> str:
-    """Return the id of a created object, or an empty string if the request's URL identifies it."""
+    """Return the id of a created object, or "" if the URL of the request identifies the object."""
     return str(getattr(made, "id", ""))
 
 

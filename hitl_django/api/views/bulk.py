@@ -38,7 +38,7 @@ class SeveralResource(Resource):
         act: Callable[[int, dict[str, Any]], dict[str, Any]],
         point: Callable[[int, dict[str, Any]], str],
     ) -> list[dict[str, Any]]:
-        """Call ``act`` for each item, and return the results.
+        """Call ``act`` for each item of a request, and return the results.
 
         Each result has a ``status``. The result of an item that failed has a ``problem``. ``point``
         returns the JSON pointer to the part of an item that the service receives.

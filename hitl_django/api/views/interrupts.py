@@ -245,7 +245,7 @@ class DecisionValidation(DecisionResource):
         example={"type": "approve"},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Validate a decision without recording it."""
+        """Validate a decision without storing it."""
         decision = self.read_decision()
         decision.pop("ignore_claim", None)  # The claim may change before the decision.
         resume = services.check_answer(interrupt_id, by=request.user, **decision)

@@ -80,7 +80,7 @@ def _search(users: QuerySet[Any], words: str) -> QuerySet[Any]:
 
 
 def _list_candidates(users: QuerySet[Any]) -> Iterator[Any]:
-    """Yield up to CHECKED users, recent reviewers first."""
+    """Yield at most CHECKED users, starting with the users who decided most recently."""
     newest = Decision.objects.using(write_alias()).order_by("-created_at", "-id")
     named = newest.filter(by__isnull=False).values_list("by", flat=True)[:NEWEST]
     keys = list(dict.fromkeys(named))[:CHECKED]

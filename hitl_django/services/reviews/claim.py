@@ -162,17 +162,17 @@ def claim_next(
 
 
 def find_taken(key: str, *, by: Any, graph: str | None = None, group: Any = None) -> UUID | None:
-    """Return the interrupt that claim_next returned for this user and key, or None.
+    """Return the interrupt that ``claim_next`` returned for this user and key, or None.
 
     Raises:
-        IdempotencyKeyReusedError: if ``graph`` or ``group`` differ from that call.
+        IdempotencyKeyReusedError: if ``graph`` or ``group`` differ from the earlier call.
     """
     return _KeyedClaim.build(by, key, graph, group).found()
 
 
 @dataclass(frozen=True, slots=True)
 class _KeyedClaim:
-    """The idempotency key and the filters of a call of claim_next, as columns of the interrupt."""
+    """The key and the filters of a ``claim_next`` call, stored in columns of the interrupt."""
 
     claim_key: str | None
     claim_filters: str
@@ -236,7 +236,7 @@ def _renew_own_claim(rows: QuerySet[Interrupt], by: Any) -> UUID | None:
 
 
 def _candidates(rows: QuerySet[Interrupt], parts: list[Q], by: Any) -> Iterator[list[UUID]]:
-    """Yield batches of ids of the interrupts that the user may decide, without locking rows."""
+    """Yield batches of the ids of candidates for a claim, without locking their rows."""
     policy, seen = get_policy(), set[UUID]()
     rows = rows.select_related("run", "thread").defer(*LARGE_COLUMNS)
     while len(seen) < MOST:
@@ -251,7 +251,7 @@ def _candidates(rows: QuerySet[Interrupt], parts: list[Q], by: Any) -> Iterator[
 def _take_first(
     rows: QuerySet[Interrupt], candidates: list[UUID], by: Any, taking: _KeyedClaim
 ) -> UUID | None:
-    """Claim the first candidate that is unclaimed and not being claimed concurrently."""
+    """Claim the first candidate that no other user has claimed or is claiming now."""
     free = rows.filter(queue_filters.match_unclaimed(by)).order_by(*queue_order())
     while candidates:
         # Check all conditions again, because the interrupt may have been assigned or snoozed since
@@ -269,9 +269,10 @@ def _take_first(
 
 
 def write_claim(rows: QuerySet[Interrupt], by: Any, seconds: float | None, **more: Any) -> int:
-    """Write the claim to the pending interrupts among ``rows``, and return the number of rows.
+    """Claim the pending interrupts among ``rows`` for a user. Return the number of claimed rows.
 
-    If callers compete, only one UPDATE matches the conditions of ``rows``.
+    If several callers compete for an interrupt, the conditions of ``rows`` match for one caller
+    only.
     """
     until = timedelta(seconds=hitl.CLAIM_SECONDS if seconds is None else seconds)
     return rows.filter(queue_filters.PENDING).update(

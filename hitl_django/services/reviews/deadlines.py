@@ -51,9 +51,9 @@ def mark_overdue() -> int:
 
 
 def warn_expiring() -> int:
-    """Send the signal interrupt_expiring for a batch of interrupts that are about to expire.
+    """Send the signal interrupt_expiring for a batch of interrupts that expire soon.
 
-    Returns their number.
+    Returns the number of interrupts.
     """
     soon = Interrupt.objects.using(write_alias()).filter(
         queue_filters.PENDING, queue_filters.ANSWERABLE, warn_at__lte=Now()
@@ -62,11 +62,11 @@ def warn_expiring() -> int:
 
 
 def act_on_due(rows: QuerySet[Interrupt], at: str, retry: str, act: Callable[[UUID], bool]) -> int:
-    """Call ``act`` for a batch of interrupts whose column ``at`` has passed, earliest first.
+    """Call ``act`` for a batch of interrupts whose time in the column ``at`` has passed.
 
-    Each call has its own transaction. After an error, the column ``retry`` is set to a later time,
-    so that failing interrupts don't block the others. Returns the number of calls that returned
-    True.
+    The earliest times come first. Each call has its own transaction. After an error, the column
+    ``retry`` is set to a later time, so that failing interrupts don't block the others. Returns the
+    number of calls that returned True.
     """
     using, done = write_alias(), 0
     found = rows.order_by(at, "pk").values_list("pk", flat=True)[: hitl.SWEEP_BATCH]

@@ -56,8 +56,8 @@ def decide(
     request with the same ``key``, the function returns the first decision with ``repeated`` set.
     ``digest`` and ``version`` are those of the interrupt as it was displayed. ``guest`` is a person
     who decides without an account. The decision, the audit log entry, the resume value and the
-    run's state are stored in one transaction. The value is validated before the transaction. If the
-    interrupt changes in the meantime, the value is validated again.
+    run's state are stored in one transaction. The value is validated before the transaction, and
+    again if the interrupt changes in the meantime.
 
     If several approvals are needed, the interrupt stays pending until the last approval. Earlier
     approvals have ``complete=False``. An approval counts for the version that was approved. An
@@ -67,9 +67,10 @@ def decide(
     ``resume`` is a resume value, given instead of type and value. The type of decision is derived
     from it.
 
-    Unless the interrupt requires a claim, another user's claim doesn't prevent a decision. The name
-    of the user with the claim is stored with the decision. With ``ignore_claim=False``, a
-    ClaimedError is raised instead, so that the caller can ask for confirmation.
+    If the interrupt requires a claim, only the user with the claim may decide. Otherwise, another
+    user's claim doesn't prevent a decision, and the name of the user with the claim is stored with
+    the decision. With ``ignore_claim=False``, another user's claim raises a ClaimedError, so that
+    the caller can ask for confirmation.
 
     Raises:
         AlreadyDecidedError: if the interrupt is not pending. The error contains the decision.
@@ -104,7 +105,7 @@ def decide(
 
 
 class _Shown(NamedTuple):
-    """The interrupt as the caller displayed it, as far as the caller passes these values."""
+    """The digest and version of the interrupt as it was displayed, or None if not given."""
 
     digest: str | None
     version: int | None
@@ -112,10 +113,10 @@ class _Shown(NamedTuple):
 
 @retry_on_conflict
 def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
-    """Decide an interrupt in its current state.
+    """Decide an interrupt based on its current row.
 
-    If conflicts are unlikely, the first attempt doesn't lock the thread, and the second attempt
-    does. The rows that are read, checked and written are the same in both attempts.
+    If conflicts are unlikely, the first attempt doesn't lock the thread, but the second attempt
+    does. Both attempts read, check and write the same rows.
 
     Raises:
         ConcurrentChangeError: if the interrupt has changed since it was validated.
@@ -171,7 +172,7 @@ def _needs_no_lock(interrupt: Interrupt) -> bool:
 def _decide(
     found: _Found, request: Request, validated: Validated | None, shown: _Shown
 ) -> DecisionInfo:
-    """Decide an interrupt, whether or not its thread is locked.
+    """Decide an interrupt that was read with or without a lock on its thread.
 
     Raises:
         ConcurrentChangeError: if the interrupt differs from the validated version, or has changed
@@ -209,9 +210,9 @@ def _record(
     validated: Validated | None,
     so_far: AnswersRow | None = None,
 ) -> DecisionInfo:
-    """Store a decision, or raise the first error that prevents it.
+    """Store a decision, or raise an error if a check fails.
 
-    Errors about the run and about other users precede errors about the value.
+    Checks of the run and of other users' decisions precede checks of the value.
     """
     if validated is None or not validated.fits(interrupt):
         raise record_decision.ConcurrentChangeError
@@ -257,7 +258,7 @@ def find_refusals(
     *,
     by: Any = None,
 ) -> dict[UUID, HitlError]:
-    """Return an error for each of the interrupts that can't be decided with this type, by id.
+    """Return the errors of the interrupts that can't be decided with this type, by id.
 
     Makes the same checks as ``check_answer``, with one query for all interrupts.
     """
@@ -309,9 +310,9 @@ class _Found(NamedTuple):
 def _read(pk: UUID) -> _Found:
     """Read the current state of an interrupt with its run, thread and responses.
 
-    While the thread is locked, no other caller can change the interrupt, so error messages are
-    accurate. If callers compete without the lock, the UPDATE that closes the interrupt succeeds for
-    only one of them.
+    If the thread is locked, no other transaction can change the interrupt, so error messages are
+    accurate. If several callers compete without a lock, the UPDATE that closes the interrupt
+    succeeds for only one of them.
     """
     using = write_alias()
     rows = queries.QUESTION.run(using, interrupt=pk)

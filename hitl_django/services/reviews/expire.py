@@ -124,10 +124,10 @@ def _closed() -> dict[str, Any]:
 
 
 def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the changed columns and the audit log details of an interrupt that stays pending.
+    """Return the changed columns and the audit log details for an expiry that closes nothing.
 
-    The interrupt becomes overdue and its snooze ends. The claim and the version of the interrupt
-    don't change, so a response that a reviewer is writing remains valid.
+    The interrupt stays pending. It becomes overdue and its snooze ends. The claim and the version
+    of the interrupt don't change, so a response that a reviewer is writing remains valid.
     """
     moments = [at for at in (interrupt.due_at, interrupt.expires_at) if at is not None]
     changes: dict[str, Any] = {
@@ -161,8 +161,8 @@ def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
 def _answer(batch: WriteBatch, interrupt: Interrupt, thread: Thread) -> object:
     """Store the response from the expiry options as a decision without a user.
 
-    Returns the response in the form in which the audit log contains it. If the run resumes, the
-    update of the run is the first statement of the batch.
+    Returns the response as the audit log entry contains it. If the run resumes, the update of the
+    run is the first statement of the batch.
     """
     answer = (interrupt.expiry or {}).get("answer")
     decision = Decision(

@@ -53,7 +53,7 @@ def lock_thread(interrupt_id: UUID | str) -> Thread:
 
 
 def rows_with_run() -> QuerySet[Interrupt]:
-    """Return a queryset of all interrupts with their runs and threads."""
+    """Return a queryset of all interrupts that loads their runs and threads."""
     return Interrupt.objects.using(write_alias()).select_related("run", "thread")
 
 
@@ -75,7 +75,7 @@ def refuse_if_closed(interrupt: Interrupt) -> None:
 def raise_if_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None:
     """Raise ClaimedError if another user has claimed the interrupt.
 
-    The thread is locked.
+    The caller has locked the thread.
     """
     if is_claimed_by_other(interrupt, thread, by):
         raise claimed_error(interrupt)
@@ -130,7 +130,7 @@ def run_stopped_error(run: Run) -> RunStateError:
 
 
 def changed_error(interrupt: Interrupt) -> HitlError:
-    """Read an interrupt again, and return the error that explains how it has changed."""
+    """Reload an interrupt, and return the error that describes how it has changed."""
     interrupt.refresh_from_db(write_alias())
     if interrupt.status != Interrupt.Status.PENDING:
         return already_decided_error(interrupt)

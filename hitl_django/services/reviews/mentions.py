@@ -71,7 +71,7 @@ def _strip_punctuation(word: str) -> list[str]:
 
 
 def match_users_on_page(interrupt: Interrupt) -> Q:
-    """Return a condition: the user is named on the page of the interrupt."""
+    """Return a condition on users: the user is named on the page of the interrupt."""
     rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
     holder = rows.filter(claimed_until__gt=Now())
     about = {"interrupt": interrupt.pk, "by__isnull": False}

@@ -58,7 +58,7 @@ class Period:
         return [self.first + timedelta(n) for n in range((self.last - self.first).days + 1)]
 
     def match(self, name: str) -> Q:
-        """Return a condition: the column ``name`` is in the period.
+        """Return a condition on rows: the time in the column ``name`` is in the period.
 
         Days are those of the current time zone.
         """
@@ -86,7 +86,7 @@ def select_decided(user: Any, period: Period, *, graph: str | None = None) -> Qu
 
 
 def match_reviewer(reviewer: Any, column: str = "by") -> Q:
-    """Return a condition: the column refers to the user with the key ``reviewer``.
+    """Return a condition on rows: the column refers to the user with the key ``reviewer``.
 
     With NOBODY, the column is empty. With None, every row matches. A key that no user can have
     matches no row.
@@ -105,7 +105,7 @@ def match_reviewer(reviewer: Any, column: str = "by") -> Q:
 def may_view_reviewer_reports(user: Any) -> bool:
     """Return whether the user may view statistics of individual reviewers.
 
-    For None, the result is True.
+    For None, i.e. for code without a user, the result is True.
     """
     return user is None or get_policy().may_view_reviewer_insights(user)
 

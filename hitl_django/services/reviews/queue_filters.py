@@ -39,8 +39,8 @@ ANSWERABLE = Q(run__state__in=Run.ANSWERABLE)
 def list_waiting(user: Any, *, graph: str | None = None, group: Any = None) -> QuerySet[Interrupt]:
     """Return the pending interrupts that the user may see.
 
-    For None, all pending interrupts are returned. ``graph`` and ``group`` (a Group or its key)
-    narrow the result.
+    Without a user, all pending interrupts are returned. ``graph`` and ``group`` (a Group or its
+    key) narrow the result.
     """
     rows = Interrupt.objects.using(write_alias()).filter(PENDING).order_by()
     if graph is not None:
@@ -51,10 +51,11 @@ def list_waiting(user: Any, *, graph: str | None = None, group: Any = None) -> Q
 
 
 def read_first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[Any]:
-    """Return the first rows in the order of the queue, at most ``most`` for each part.
+    """Return the first rows in the order of the queue, at most ``most`` for each condition.
 
-    If the parts were combined with OR, the query planner would read all pending interrupts. Each
-    part alone has an index in this order, so only its first rows are read.
+    If the conditions in ``parts`` were combined with OR, the query planner would read all pending
+    interrupts. Each condition alone can use an index in the order of the queue, so only its first
+    rows are read.
     """
     if len(parts) == 1:
         return rows.filter(parts[0]).order_by(*queue_order())[:most]
@@ -69,9 +70,9 @@ def read_first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[A
 
 
 def match_words(text: str, *, common: bool = False, through: str = "") -> Q:
-    """Return a condition: the interrupt contains all words of the text.
+    """Return a condition on interrupts: the search text contains all words of ``text``.
 
-    ``common`` means that many rows contain the words. ``through`` is the lookup to interrupts from
+    ``common`` states that many rows contain the words. ``through`` is the lookup to interrupts from
     another model.
     """
     return has_words(text, write_alias(), common=common, through=through)
@@ -99,17 +100,17 @@ class Search:
         return cls(rows, few, looked_at.filter(match_words(text, common=True)))
 
     def is_cut_short(self) -> bool:
-        """Return whether the search omits some rows."""
+        """Return whether the search covers only the first rows of the queue."""
         if has_index(write_alias()):
             return False
         return _in_order(self.rows)[SCANNED : SCANNED + 1].exists()
 
     def find_early(self, most: int) -> QuerySet[Any]:
-        """Return the matches of ``many`` among the first ``most`` rows of the list."""
+        """Return the matching rows among the first ``most`` rows of the list."""
         return self.many.filter(pk__in=self.rows.values("pk")[:most]).order_by()
 
     def find(self, count: int, most: int) -> QuerySet[Any]:
-        """Return the matching rows.
+        """Return the matching rows, with the query that is faster for their number.
 
         ``count`` is the number of rows in ``few``, counted up to ``most``.
         """
@@ -124,17 +125,17 @@ def _in_order(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def match_own(user: Any) -> Q:
-    """Return a condition: the user has claimed the interrupt or is its assignee."""
+    """Return a condition on interrupts: the user has claimed the interrupt or is its assignee."""
     return Q(claimed_by=user.pk) & CLAIMED | Q(assignee=user.pk)
 
 
 def match_claimed_by_others(user: Any) -> Q:
-    """Return a condition: another user has claimed the interrupt."""
+    """Return a condition on interrupts: another user has claimed the interrupt."""
     return CLAIMED & ~Q(claimed_by=user.pk)
 
 
 def match_unclaimed(user: Any) -> Q:
-    """Return a condition: the user could claim the interrupt.
+    """Return a condition on interrupts: the user could claim the interrupt.
 
     The interrupt is neither claimed nor snoozed, its run can be resumed, and the user hasn't
     approved it. The interrupt is assigned to the user, to one of the user's groups, or to nobody.
@@ -145,7 +146,7 @@ def match_unclaimed(user: Any) -> Q:
 
 
 def split_free(user: Any, groups: Collection[Any], group: Any = None) -> list[Q]:
-    """Return the condition of ``match_unclaimed`` in parts, for ``read_first``.
+    """Return the condition of ``match_unclaimed`` in parts that ``read_first`` can use.
 
     ``groups`` are the keys of the user's groups. With ``group`` (a Group or its key), only that
     group's interrupts match.
@@ -167,14 +168,14 @@ def list_group_keys(user: Any) -> list[Any]:
 
 
 def match_claimed_by(user: Any) -> Q:
-    """Return a condition: the user has claimed the interrupt and could decide it."""
+    """Return a condition on interrupts: the user has claimed the interrupt and could decide it."""
     return CLAIMED & Q(claimed_by=user.pk) & AWAKE & ANSWERABLE & ~_match_already_approved(user)
 
 
 def match_waiting_for(user: Any) -> Q:
-    """Return a condition: the interrupt is pending and not snoozed, and the user may approve it.
+    """Return a condition on interrupts: the user may approve the interrupt now.
 
-    Claimed interrupts are included.
+    The interrupt is pending and not snoozed. Interrupts that another user has claimed are included.
     """
     return PENDING & AWAKE & ~_match_already_approved(user)
 
@@ -184,7 +185,7 @@ def _match_takeable(user: Any) -> Q:
 
 
 def _match_already_approved(user: Any) -> Q:
-    """Return a condition: the interrupt needs the approval of someone other than the user.
+    """Return a condition on interrupts: the user can't approve the interrupt (any more).
 
     The user has already approved the current version, or started a run whose interrupt doesn't
     allow self-approval.

@@ -132,8 +132,8 @@ def count_queue(
 ) -> tuple[QueueCounts, int]:
     """Return all counts up to ``most``, and the number of ``listed`` interrupts up to CAP.
 
-    ``listed`` is the name of a count, or a search. ``groups`` are the keys of the user's groups
-    that have pending interrupts. If ``groups`` is given, the function makes a single query.
+    ``listed`` is the name of a count, or a search. ``groups`` are the keys of those groups of the
+    user that have pending interrupts. If ``groups`` is given, the function makes a single query.
     """
     rows = queue_filters.list_waiting(user, graph=graph, group=group)
     parts = _parts(user, queue_filters.list_group_keys(user) if groups is None else groups, group)
@@ -172,10 +172,10 @@ def _in_order(rows: QuerySet[Any], name: str) -> QuerySet[Any]:
 
 
 def count_for(user: Any, *, most: int = CAP) -> int:
-    """Count the pending interrupts that the user could decide now, up to ``most``.
+    """Return the number of pending interrupts that the user could decide now, at most ``most``.
 
     The interrupts are unclaimed or claimed by the user. The result is 0 if the user may not decide
-    the first of them.
+    the first of these interrupts.
     """
     own = queue_filters.CLAIMED & Q(claimed_by=user.pk)
     groups = queue_filters.list_group_keys(user)
@@ -219,7 +219,10 @@ def _first_of(rows: QuerySet[Any]) -> Subquery:
 
 
 def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
-    """Return statistics of the interrupts that the user may see, or of all interrupts for None."""
+    """Return statistics of the interrupts that the user may see.
+
+    Without a user, of all interrupts.
+    """
     rows = queue_filters.list_waiting(user, graph=graph)
     oldest = rows.aggregate(at=Min("created_at"))["at"]
     decided = list(_decided(user, graph))

@@ -22,9 +22,9 @@ OWN = "You started this run, so someone else has to approve."
 
 
 def match_started_by(user: Any, run: str = "") -> Q:
-    """Return a condition: the user started the run.
+    """Return a condition on interrupts: the user started the run.
 
-    ``run`` is the lookup to a run from another model. A fork matches also if the user started the
+    ``run`` is the lookup to a run from another model. A fork also matches if the user started the
     original run or another fork of it, because the input of these runs may have contributed to the
     interrupt.
     """
@@ -70,7 +70,7 @@ def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None
 
 
 def is_seconded(options: AnswerOptions, answer: Any) -> bool:
-    """Return whether a validated value equals the value proposed in this version of the interrupt.
+    """Return whether a validated value is the one proposed in this version of the interrupt.
 
     Without a proposal, the value is compared with that of a plain approval.
     """
@@ -85,7 +85,7 @@ def is_seconded(options: AnswerOptions, answer: Any) -> bool:
 
 
 def refuse_second_vote(interrupt: Interrupt, by: Any) -> None:
-    """Raise AlreadyApprovedError if the user has approved this version."""
+    """Raise AlreadyApprovedError if the user has already approved this version."""
     votes = Decision.objects.using(write_alias()).filter(
         interrupt=interrupt, version=interrupt.version, by=by
     )

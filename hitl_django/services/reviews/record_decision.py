@@ -35,11 +35,11 @@ KEY_LENGTH = 255
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A person who decides without an account.
+    """A person who decides without a user account.
 
     Attributes:
         label: the person's name.
-        invitation: the id of the invitation.
+        invitation: the id of the person's invitation.
         invited_by: the name of the user who created the invitation.
     """
 
@@ -139,7 +139,7 @@ class Request:
             return made(request=read, refusal=error)
 
     def _infer_type(self, options: AnswerOptions) -> Request:
-        """Return the request with the type and value inferred from ``resume``."""
+        """Return the request with the type and value of the decision that results in ``resume``."""
         if self.resume is UNSET:
             return self
         inferred = answers.infer_decision(options, self.resume)
@@ -184,7 +184,7 @@ class Validated:
 
     @property
     def is_vote(self) -> bool:
-        """Whether several approvals are needed and the request approves the current version."""
+        """Whether the request is one of several approvals needed for the current version."""
         return needs_agreement(self.request.type) and self.proposal is None
 
     def fits(self, interrupt: Interrupt) -> bool:
@@ -192,17 +192,17 @@ class Validated:
         return (self.digest, self.version) == (interrupt.payload_digest, interrupt.version)
 
     def raise_refusal(self) -> None:
-        """Raise the validation error, if there is one."""
+        """Raise the error that the validation found, if any."""
         if self.refusal is not None:
             raise self.refusal
 
 
 class ConcurrentChangeError(Exception):
-    """An interrupt, its run or its thread has changed since it was read."""
+    """Raised if an interrupt, its run or its thread has changed since it was read."""
 
 
 class ChangedRowError(ConcurrentChangeError):
-    """A concurrent change found while writing the decision."""
+    """Raised if a concurrent change is found while the decision is written."""
 
 
 def record(
@@ -312,7 +312,7 @@ def _propose(
 def _leave_open(
     interrupt: Interrupt, decision: Decision, request: Request, thread: Thread, **changes: Any
 ) -> Decision:
-    """Store an approval and ``changes`` of the interrupt, which stays pending."""
+    """Store an approval and the given ``changes`` of the interrupt, which stays pending."""
     rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
     as_seen = rows.filter(
         status=Interrupt.Status.PENDING, version=interrupt.version, approvals=interrupt.approvals

@@ -1,6 +1,6 @@
 """Service that resumes a thread with values, as LangGraph's clients do.
 
-Each value becomes a decision.
+Each value is stored as a decision on an interrupt.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _resume(thread_id: str, value: Any, by: Any, via: str) -> ResumeResult:
 
 
 def _address(thread_id: str, value: Any, by: Any) -> list[tuple[Interrupt, Any]]:
-    """Return pairs of an interrupt and the value for it."""
+    """Return pairs of an interrupt of the thread and the value for that interrupt."""
     thread = find_thread(thread_id, by)
     rows = select_visible(Interrupt.objects.using(write_alias()), by).filter(thread=thread)
     waiting = list(rows.filter(status=Interrupt.Status.PENDING).order_by("created_at", "pk"))

@@ -27,8 +27,9 @@ logger = logging.getLogger("hitl_django")
 def resumes_run(interrupt: Interrupt) -> bool:
     """Return whether a decision on this interrupt resumes its run.
 
-    If the graph's policy waits for all interrupts, only the last pending interrupt resumes the run.
-    The thread is locked, so exactly one of several concurrent decisions is the last.
+    If the graph's policy waits for all interrupts, only the decision on the last pending interrupt
+    resumes the run. The thread is locked, so exactly one of several concurrent decisions is the
+    last.
     """
     if resumes_on_each(interrupt.graph):
         return True
@@ -39,12 +40,12 @@ def resumes_run(interrupt: Interrupt) -> bool:
 
 
 def resumes_on_each(graph: str) -> bool:
-    """Return whether runs of a graph resume after each decision, instead of after the last."""
+    """Return whether runs of a graph resume after each decision, not only after the last."""
     return registry.get_review_policy(graph).resume_on == "each"
 
 
 def waits_for_undo(run: Run, *, by_person: bool) -> bool:
-    """Return whether the run has to wait for a possible undo after a decision."""
+    """Return whether the run must wait until the decision can no longer be undone."""
     if run.state != Run.State.INTERRUPTED:
         return False  # A worker may read the response at any time.
     return run.resumes_at is not None or (by_person and hitl.UNDO_SECONDS > 0)
@@ -62,7 +63,7 @@ def resumption_time(run: Run, thread: Thread) -> datetime:
 def queue_run(batch: WriteBatch, run: Run, reason: str) -> None:
     """Add to the batch the update that resumes a run, and the message to a worker.
 
-    The thread is locked.
+    The caller has locked the thread.
     """
     last_event = run_events.append_queued(batch, run, reason)
     batch.guard(queries.RESUME, {"run": run.pk, "last_event": last_event})

@@ -1,8 +1,8 @@
 """Undo of decisions before the run resumes.
 
-After a decision that can be undone, the run stays interrupted until the time in ``resumes_at``.
-Workers don't claim interrupted runs. If the thread is locked, and the run is still interrupted in
-the epoch of the decision, all changes can be reverted.
+After a decision that can be undone, the run stays interrupted until the time in ``resumes_at``, and
+no worker starts it. An undo locks the thread. If the run is still interrupted and no lease has been
+taken since the decision (same epoch), all changes can be reverted.
 """
 
 from __future__ import annotations
@@ -178,7 +178,10 @@ def _find_undo_obstacle(
 
 
 def _reopen(interrupt: Interrupt, decision: Decision, using: str) -> None:
-    """Make an interrupt pending again with a new version. Earlier approvals still count."""
+    """Make an interrupt pending again with a new version.
+
+    Approvals before the decision still count.
+    """
     version = decision.version + VERSIONS
     # An approval counts for its version, so move the approvals to the new version. This precedes
     # the update of the decision itself, because a user has at most one non-effective decision per
@@ -202,7 +205,7 @@ def _reopen(interrupt: Interrupt, decision: Decision, using: str) -> None:
 
 
 def _is_another_answered(interrupt: Interrupt, thread: Thread, using: str) -> bool:
-    """Return whether the run can resume with another interrupt's response."""
+    """Return whether the run can resume because another interrupt has a response."""
     if not resumption.resumes_on_each(interrupt.graph):
         return False
     answers = Decision.objects.using(using).filter(

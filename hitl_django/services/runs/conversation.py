@@ -107,7 +107,10 @@ def _may_view(by: Any, interrupt: Interrupt) -> bool:
 
 
 def _is_visible(rows: Any, key: Any, by: Any) -> bool:
-    """Return whether a row is visible; make no query if all or no rows are visible."""
+    """Return whether the user may see a row.
+
+    No query is made if the answer is the same for all rows.
+    """
     seen = select_visible(rows.all(), by)
     if seen.query.is_empty():
         return False
@@ -126,7 +129,7 @@ def _read_newest(interrupt: Interrupt) -> ThreadMessages | None:
 
 
 def _read_channel(interrupt: Interrupt, registered: RegisteredGraph) -> Sequence[Any] | None:
-    """Return the messages at the first place whose graph has messages and a checkpoint."""
+    """Return the messages of the innermost graph that has both messages and a checkpoint."""
     saver = DjangoSaver()
     for ns, checkpoint_id in _list_places(interrupt, registered):
         place: dict[str, Any] = {"thread_id": interrupt.thread.thread_id, "checkpoint_ns": ns}
@@ -144,8 +147,8 @@ def _read_channel(interrupt: Interrupt, registered: RegisteredGraph) -> Sequence
 def _list_places(interrupt: Interrupt, registered: RegisteredGraph) -> Iterator[_Place]:
     """Yield the namespaces whose graphs have messages, innermost first, with their checkpoints.
 
-    A LangGraph graph that is a node has its messages below the node. If the graph of the interrupt
-    has no messages, the graph that calls it may have some.
+    If a LangGraph graph is a node, its messages are in the namespace below the node. If the graph
+    of the interrupt has no messages, the graph that calls it may have messages.
     """
     ns = interrupt.checkpoint_ns
     graph = _find_subgraph(registered.graph, ns)
@@ -194,7 +197,7 @@ def _list_schemas(interrupt: Interrupt) -> dict[str, Any]:
 
 
 def _convert_message(message: Any) -> dict[str, Any]:
-    """Return a message in the form of ThreadMessages."""
+    """Convert a message object or dict to a dict with the keys described at ThreadMessages."""
     if not isinstance(message, Mapping):
         return _make_message("user", message if isinstance(message, str) else "")
     role = message.get("role") or message.get("type")
@@ -228,7 +231,11 @@ def _make_message(
 
 
 def _convert_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool call of LangChain, or of OpenAI's API with its arguments as a JSON text."""
+    """Convert a tool call to a dict with ``id``, ``name`` and ``args``.
+
+    The tool call has LangChain's format, or the format of OpenAI's API, in which the arguments are
+    a JSON text.
+    """
     function = call.get("function")
     source = function if isinstance(function, Mapping) else call
     args = source.get("args", source.get("arguments"))
@@ -243,7 +250,7 @@ def _convert_call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _join_content(content: Any) -> str:
-    """Return the texts of a message, with the types of other blocks such as images."""
+    """Return the text of a message. A block such as an image is replaced by its type."""
     if isinstance(content, str):
         return content
     parts = []

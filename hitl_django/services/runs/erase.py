@@ -102,7 +102,7 @@ def _erase_thread(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> 
 
 
 def _lock_operated_copy(thread_id: str, by: Any) -> Thread | None:
-    """Return a copy, locked, if the user may operate its runs.
+    """Lock a copy of a thread if the user may operate its runs, and return it.
 
     Returns None if the copy was deleted.
     """
@@ -118,7 +118,7 @@ def _lock_operated_copy(thread_id: str, by: Any) -> Thread | None:
 
 
 def _lock_operated(thread_id: str, by: Any) -> Thread:
-    """Return the thread, locked, if the user may operate its runs."""
+    """Lock a thread if the user may operate its runs, and return it."""
     restore_archived(thread_id=thread_id)
     runs = Run.objects.using(write_alias()).select_related("thread")
     runs = runs.filter(thread__thread_id=thread_id)

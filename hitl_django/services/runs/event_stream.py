@@ -134,7 +134,7 @@ async def afollow(
 
 
 class EventReader:
-    """Reader of a run's events for a user.
+    """Reader of a run's events for one user.
 
     The permission is checked once. A page has ``ended`` set if the run has ended. With ``to_rest``,
     ``ended`` is also set if the run is parked or waits for a person, except during the time limit
@@ -152,12 +152,12 @@ class EventReader:
         self.interrupts = ShownInterrupts(run.thread_id, by)
 
     def has_news(self, after: int) -> bool:
-        """Return whether there are events to read after this number, or the run was deleted."""
+        """Return whether there are events after the number ``after``, or the run was deleted."""
         found = _NEWS[self.over].run(self.using, run=self.run_id, after=after)
         return not found or bool(found[0][0])
 
     def is_over(self) -> bool:
-        """Return whether a page with the last event would have ``ended`` set.
+        """Return whether a page that contains the last event would have ``ended`` set.
 
         The result is also true if the run was deleted.
         """

@@ -220,7 +220,7 @@ def _new_run(
 
 
 def _find_origin(base: CheckpointTuple, last: Run) -> UUID:
-    """Return the id of the original run behind the run that stored a checkpoint."""
+    """Return the id of the run from which the chain of forks that includes the base started."""
     run = find_run_of(base, last)
     return run.origin or run.pk
 
@@ -263,7 +263,7 @@ def plan_commit(
 
 
 def refuse_if_queued(last: Run) -> None:
-    """Raise RunStateError if the newest run of a thread is queued."""
+    """Raise RunStateError if a run is queued, because no worker has started it yet."""
     if last.state == Run.State.QUEUED:
         raise RunStateError(
             f"Thread {last.thread.thread_id!r} has a {last.state} run.",
@@ -273,7 +273,7 @@ def refuse_if_queued(last: Run) -> None:
 
 
 def refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
-    """Raise an error if a worker has the lease of the thread, or the checkpoint was deleted."""
+    """Raise an error if a worker has the lease on the thread, or the checkpoint was deleted."""
     if thread.lease_until is not None and thread.lease_until > thread.now:
         raise RunStateError(
             "A worker is running this thread. Cancel its run, or wait until it stops.",
@@ -287,9 +287,9 @@ def refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
 
 
 def find_run_of(base: CheckpointTuple, last: Run) -> Run:
-    """Return the run that stored a checkpoint.
+    """Return the run of the thread that stored a checkpoint.
 
-    If no run of the thread stored it, the newest run is returned.
+    If the checkpoint was not stored by a run of this thread, the thread's newest run is returned.
     """
     try:
         run_id = UUID(str(base.metadata.get("run_id")))

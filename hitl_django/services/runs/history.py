@@ -42,7 +42,7 @@ DECISIONS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A value that a node wrote to a key, as JSON text.
+    """A value that a node wrote to a key of the state, as JSON text.
 
     ``cut`` is true if the text is shortened.
     """
@@ -55,9 +55,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionTaken:
-    """A decision made between two steps.
+    """A decision made between two steps of a thread.
 
-    The later step shows the decision.
+    The history shows the decision with the later step.
     """
 
     id: UUID
@@ -121,9 +121,9 @@ def thread_history(
 
 
 class _Task(NamedTuple):
-    """A task, the epoch in which it wrote, and its writes.
+    """A task with its path, the epoch in which it wrote, and its writes.
 
-    If the writes are too large to read, the task has their size instead.
+    If the writes are too large to read, the field contains their size instead.
     """
 
     path: str
@@ -273,7 +273,7 @@ class _Page:
 
 
 def _match_after(row: Any) -> Q:
-    """Return a condition: the decision was made after a step.
+    """Return a condition on decisions: the decision was made after a step.
 
     The decision and the step may have the same time, because SQLite's clock has a resolution of
     milliseconds. A decision on an interrupt of a checkpoint comes after that checkpoint.
@@ -282,10 +282,10 @@ def _match_after(row: Any) -> Q:
 
 
 def _select_tasks(tasks: Iterable[_Task], source: str, epoch: int) -> list[_Task]:
-    """Return the tasks that led to a checkpoint, among those that wrote on its parent.
+    """Return the tasks that led to a checkpoint, out of the tasks based on its parent.
 
-    A parent can have several children. Writes of a state update have no path, and have the epoch of
-    the update.
+    A parent can have several children. The writes of a state update have no path. They belong to
+    the checkpoint with the same epoch.
     """
     if source == "fork":  # The checkpoint is a copy. Its tasks belong to the original checkpoint.
         return []
@@ -303,7 +303,7 @@ def _is_of_the_state(key: str) -> bool:
 
 
 def _read_ended_tasks(row: Any) -> list[_Task]:
-    """Return the tasks that led to a checkpoint, with the writes stored with the checkpoint."""
+    """Return the tasks that led to a checkpoint and whose writes are stored in its row."""
     try:
         led_here = verify_payloads(row, row.checkpoint_id).writes
         return [

@@ -73,7 +73,7 @@ class OperatorFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphBacklog:
-    """Numbers of pending interrupts of a graph, and the creation time of the oldest one."""
+    """The number of pending interrupts of a graph, and the creation time of the oldest one."""
 
     graph: str
     pending: int
@@ -200,7 +200,7 @@ def list_workers() -> list[WorkerRow]:
 
 
 def _count_interrupts(rows: QuerySet[Any]) -> Iterator[Any]:
-    """Yield the expressions for the numbers of the interrupts and of the overdue ones."""
+    """Yield database expressions for the numbers of pending and of overdue interrupts."""
     yield _Limited(rows.order_by("created_at", "id"), "created_at")
     first, second = (rows.filter(part) for part in queue_filters.OVERDUE_PARTS)
     yield _Limited(first.order_by(*queue_order()), "pk") + _Limited(second, "due_at")

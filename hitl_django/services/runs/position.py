@@ -141,7 +141,7 @@ def _read_paused(using: str, run: Run, registered: RegisteredGraph) -> set[str]:
 
 
 def _read_due(using: str, thread: int, head: ThreadHead, registered: RegisteredGraph) -> set[str]:
-    """Return the nodes whose triggers have new versions, without reading values."""
+    """Return the nodes that run next, determined from channel versions without reading values."""
     nodes = registered.graph.nodes
     moved: dict[str, list[str]] = {}
     for name, node in nodes.items():
@@ -171,9 +171,9 @@ def _build_id(ns: str, name: str) -> str:
 
 
 def _rename(ident: str, registered: RegisteredGraph) -> str:
-    """Return the id that a node has in the picture.
+    """Return the id of a node in the picture.
 
-    If the node was renamed, the id contains the current name.
+    The id contains the node's current name, even if the thread was stored under a former name.
     """
     node, separator, below = ident.partition(":")
     return f"{registered.renames.rename_node(node)}{separator}{below}"

@@ -1,8 +1,8 @@
-"""Filter for a thread's interrupts in data of the engine.
+"""Filter that removes interrupts from a thread's data if the user may not see them.
 
-States, writes and events contain interrupts in the form in which the engine raised them. The row in
-the review queue determines whether a user may see an interrupt. An interrupt without a row is
-visible only to users who may see all interrupts.
+States, writes and events contain interrupts as the engine created them. Whether a user may see an
+interrupt depends on the interrupt's row in the review queue. An interrupt without a row is visible
+only to users who may see all interrupts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ShownInterrupts:
         self._known: set[str] = set()
 
     def look_up(self, ids: Iterable[str]) -> None:
-        """Read which of these interrupts the user may see, with at most one query."""
+        """Determine with at most one query which of these interrupts the user may see."""
         unknown = set() if self.are_all else {*ids} - self._known
         if unknown:
             found = self._rows.filter(interrupt_id__in=unknown)

@@ -161,7 +161,7 @@ class _Start:
     options: dict[str, Any] | None
 
     def found(self) -> RunInfo | None:
-        """Return the run that an earlier call with the same key started, or None."""
+        """Return the run started by an earlier call with the same idempotency key, or None."""
         if self.key is None:
             return None
         used = {"graph": self.registered.name, "key": self.key}
@@ -220,7 +220,7 @@ class _Start:
     def start_thread(self) -> RunInfo:
         """Start a run on a new thread.
 
-        No other transaction can see the thread before the commit.
+        No other transaction can see the new thread before the commit.
         """
         using = write_alias()
         # A UUID that sorts by time, so that new rows are at the end of the index.
@@ -260,7 +260,7 @@ class _Start:
         return thread.has_waiting or live.exists()
 
     def _add_waiting_run(self, thread: Thread) -> RunInfo:
-        """Add a run that waits for earlier runs.
+        """Add a run that waits for earlier runs of the thread.
 
         The run's row contains the input until the run starts.
         """
@@ -349,9 +349,10 @@ class _Start:
                 continue
 
     def _restore_instead(self, made: Thread) -> tuple[Thread, bool]:
-        """Replace a new thread by the archived thread with the same id, if there is one.
+        """Restore the archived thread with the same id, if there is one, in place of a new thread.
 
-        The new row already has the id, so no thread with this id can be archived in the meantime.
+        The new row already has the id, so no other thread with this id can be archived in the
+        meantime.
         """
         if not is_archived(made.thread_id):
             return made, True
@@ -367,7 +368,7 @@ class _Start:
         return about
 
     def _refuse_unless_fitting(self, thread: Thread) -> None:
-        """Raise an error if the user may not see the thread, or it belongs to another graph."""
+        """Raise an error if the thread is hidden from the user or belongs to another graph."""
         if self.checked_user is not None:
             found = Thread.objects.using(write_alias()).filter(pk=thread.pk)
             if not select_visible(found, self.checked_user).exists():

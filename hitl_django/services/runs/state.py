@@ -39,7 +39,7 @@ ResultT = TypeVar("ResultT")
 class InterruptInfo:
     """An interrupt of a task.
 
-    ``id`` is the id in the engine.
+    ``id`` is the interrupt's id in the engine, not the id of its row.
     """
 
     id: str
@@ -293,13 +293,13 @@ def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any
 
 
 def find_graph_of_run(run: Run) -> RegisteredGraph:
-    """Return the graph that continues a run, in the version that applies to the run."""
+    """Return the registered graph for continuing a run, in the version that applies to the run."""
     is_pinned = bool((run.options or {}).get(registry.PINNED))
     return registry.get_graph_of_run(run.graph, run.graph_version, is_pinned=is_pinned)
 
 
 def find_graph_of_thread(thread: Thread) -> RegisteredGraph:
-    """Return the graph that continues a thread's newest run, in the version of that run."""
+    """Return the registered graph for a thread, in the version of the thread's newest run."""
     if len(registry.list_versions(thread.graph)) > 1:
         runs = Run.objects.using(write_alias()).filter(thread=thread, graph=thread.graph)
         newest = Run.select_newest(runs).first()
@@ -335,8 +335,8 @@ def render_json(values: Any) -> Any:
 def digest_masked(registered: RegisteredGraph, values: Any, digest: str | None = None) -> str:
     """Return a digest of values without their secrets, for the audit log.
 
-    A digest of a short secret would reveal the secret. ``digest`` is the digest of the complete
-    values, which is returned if the graph has no secret keys.
+    A digest of a short secret would reveal the secret. If the graph has no secret keys, ``digest``,
+    the digest of the complete values, is returned.
     """
     if registered.secrets is not None:
         return digest_value(registered.mask(render_json(values)))

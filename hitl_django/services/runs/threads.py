@@ -129,8 +129,9 @@ def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> Created
 def _lock_originals(source: Thread) -> list[Thread]:
     """Lock a thread and the threads from which it was copied.
 
-    Returns them with the oldest first and the thread last. The audit log of each names all copies,
-    so that a copy in between can be deleted with its audit log.
+    Returns the locked threads, the original first and the given thread last. The audit log of each
+    thread names all of its copies. A copy between two others can therefore be deleted with its
+    audit log.
     """
     entries = AuditEntry.objects.using(write_alias()).filter(thread=source, verb="copy_thread")
     first = entries.order_by("seq").first()

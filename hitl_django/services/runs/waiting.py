@@ -69,15 +69,15 @@ def start_next_waiting_run(run_id: UUID) -> UUID | None:
 
 
 def note_waiting(thread: Thread) -> None:
-    """Update the column ``has_waiting`` of a locked thread."""
+    """Update the column ``has_waiting`` of a locked thread, which is true if runs wait for it."""
     thread.has_waiting = run_leases.select_waiting(write_alias(), thread.pk).exists()
     thread.save(using=write_alias(), update_fields=["has_waiting"])
 
 
 def refuse_if_waited_for(thread: Thread) -> None:
-    """Raise RunStateError if runs wait for the thread.
+    """Raise RunStateError if other runs wait for the thread.
 
-    A new run must not start before these runs.
+    A new run must not start before the waiting runs.
     """
     if thread.has_waiting and run_leases.select_waiting(write_alias(), thread.pk).exists():
         raise RunStateError(
