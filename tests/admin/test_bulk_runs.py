@@ -51,7 +51,7 @@ def select(rows: list[Run], verb: str = "retry", **more: Any) -> dict[str, Any]:
 
 
 def confirmed(page: Any, **more: str) -> dict[str, Any]:
-    form = text_of(page).split('class="hitl-bulk"')[1].split("</form>")[0]
+    form = text_of(page).split(' class="hitl-work"')[1].split("</form>")[0]
     return {**post_of(form), **more}
 
 
@@ -97,7 +97,7 @@ def test_bulk_run_action_page_lists_inapplicable_runs_with_reasons_and_without_s
     left_out = words(page).split("Skipped")[1]
     assert "This thread has a newer run." in left_out
     assert "Only failed or parked runs can be retried." in left_out
-    assert "waiting for review" in left_out
+    assert "Waiting for review" in left_out
     services.cancel(waiting.pk)
     page = operator.post(RUNS, select([waiting], "cancel"))
     assert "None of these runs can be cancelled." in words(page)

@@ -111,7 +111,7 @@ def opened(client: Client, graph: str) -> dict[str, Any]:
 
 
 def posted_of(page: Any) -> dict[str, Any]:
-    form = text_of(page).split('class="hitl-form"')[1].split("</form>")[0]
+    form = text_of(page).split(' class="hitl-work"')[1].split("</form>")[0]
     return {**post_of(form), "start": "1"}
 
 

@@ -45,7 +45,7 @@ def test_form_of_ten_megabytes_returns_413_and_saves_no_decision(
     assert response.status_code == 413
     assert "Nothing was saved" in text
     assert "Forms are limited to 2.5 MB; this one was larger." in text
-    assert f'<a class="button" href="{url}">' in text
+    assert f'<a class="hitl-btn" href="{url}">Reload the current version' in text
     assert 'id="user-tools"' in text  # inside the admin's own frame
     assert not Decision.objects.exists()
     assert not Comment.objects.exists()

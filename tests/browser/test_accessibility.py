@@ -97,11 +97,11 @@ def test_every_response_to_a_request_form_has_no_axe_violations(
         tick.check()
     with leads_on(page):
         page.click(".hitl-bulk [value=approve]")
-    page.wait_for_selector(".hitl-chosen")
+    page.wait_for_selector(".hitl-results [name=item]")
     look("several, to be confirmed")
     services.decide(item.pk, "reject", reason="Not now.")
     with leads_on(page):
-        page.click(".hitl-bar .default")
+        page.click(".hitl-bar .is-ok")
     page.wait_for_selector("#failed")
     look("several, decided")
     item = Interrupt.objects.get(run=start("approval", text="the weather"))
@@ -144,11 +144,11 @@ def test_every_response_to_a_request_form_has_no_axe_violations(
     look("cancel")
     page.fill("[name=reason]", "It is late.")
     page.evaluate(
-        "document.querySelector('.hitl-form').insertAdjacentHTML("
+        "document.querySelector('form.hitl-work').insertAdjacentHTML("
         "'beforeend', '<input type=hidden name=more>')"
     )
     with leads_on(page):
-        page.click(".hitl-danger")
+        page.click(".hitl-bar .is-bad-solid")
     page.wait_for_selector("#large")
     look("too large")
     assert {name: said for name, said in found.items() if said} == {}

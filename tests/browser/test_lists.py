@@ -201,7 +201,7 @@ def test_bulk_action_bar_appears_with_the_first_selected_row_and_shows_the_selec
     assert page.locator(".hitl-row :checked").count() == 31
     with leads_on(page):
         bar.get_by_role("button", name="Approve").click()
-    assert page.locator(".hitl-chosen li").count() == 31
+    assert page.locator(".hitl-results [name=item]:checked").count() == 31
 
 
 def test_queue_filter_without_javascript_shows_matching_rows(

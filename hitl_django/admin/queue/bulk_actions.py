@@ -27,7 +27,7 @@ from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
 
 from .batches import ALL, RESULTS, Batch, read_selection, select_later
-from .bulk_decide import GONE, BulkPages, describe_problem
+from .bulk_decide import GONE, BulkPages, add_facts, describe_problem
 
 #: Title of the form page and message about successes, by action.
 ACTIONS: dict[str, tuple[Any, Any]] = {
@@ -109,11 +109,11 @@ class BulkActionPages(BulkPages):
             verb=verb,
             form=form,
             count=len(every),
-            lines=[self.describe_row(request, row) for row in shown],
+            lines=add_facts([self.describe_row(request, row) for row in shown]),
             rest=rest,
             others=others,
             many_url=self.url("many", request),
-            list_url=self.url("changelist", request),
+            back=self.url("changelist", request),
         )
         page["Cache-Control"] = "no-store"
         return page

@@ -8,7 +8,7 @@ The second page shows the results.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -17,12 +17,14 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from hitl_django import services
 from hitl_django.admin.base import View, describe_place
 from hitl_django.admin.display.bulk_buttons import BULK, ListedInterrupt, get_checkbox_value
+from hitl_django.admin.display.key_facts import KeyFacts, list_key_facts, with_payload
 from hitl_django.admin.display.refusal_messages import CLOSED
 from hitl_django.admin.request.decision_form import ReasonForm
 from hitl_django.admin.request.quorum_display import SELF_APPROVAL
@@ -73,6 +75,7 @@ class BulkRow:
     done: Any = ""
     note: Any = ""
     pk: UUID | None = None
+    facts: KeyFacts | None = None
 
 
 class BulkPages(RequestController):
@@ -162,12 +165,15 @@ class BulkPages(RequestController):
             request,
             "bulk.html",
             decision,
-            ready=ready,
+            ready=add_facts(ready),
             count=len(every),
+            # A script counts the selected rows.
+            number=format_html('<span data-hitl-selected="{}">{}</span>', others, len(every)),
             rest=rest,
             others=others,
             other_claims=" ".join(claimed),
-            refused=refused_lines[:MAX_FIELDS],
+            refused=add_facts(refused_lines[:MAX_FIELDS]),
+            refused_count=len(refused_lines),
             others_refused=len(refused_lines[MAX_FIELDS:]),
             form=form,
             key=key if len(key) == 36 and key.isprintable() else str(uuid4()),
@@ -212,6 +218,7 @@ class BulkPages(RequestController):
             "bulk_progress.html",
             action_url=action_url,
             fields=fields,
+            back=self.url("changelist", request),
             done=done,
             total=done + len(batch.later),
         )
@@ -239,9 +246,9 @@ class BulkPages(RequestController):
             request,
             "bulk_done.html",
             decision,
-            made=made[:MAX_FIELDS],
+            made=add_facts(made[:MAX_FIELDS]),
             others_made=len(made[MAX_FIELDS:]),
-            failed=failed[:MAX_FIELDS],
+            failed=add_facts(failed[:MAX_FIELDS]),
             others_failed=len(failed[MAX_FIELDS:]),
             again=any(line.value for line in failed),
             summary=words % {"n": len(made)},
@@ -346,7 +353,7 @@ class BulkPages(RequestController):
             template,
             decision=decision,
             bulk_url=self.url("bulk", request),
-            list_url=self.url("changelist", request),
+            back=self.url("changelist", request),
             **context,
         )
         page["Cache-Control"] = "no-store"
@@ -356,6 +363,17 @@ class BulkPages(RequestController):
 def _read_ignored_claims(request: HttpRequest) -> list[str]:
     more = request.POST.get("ignore_claims", "").split()
     return [*request.POST.getlist("ignore_claim"), *more]
+
+
+def add_facts(rows: Sequence[BulkRow]) -> list[BulkRow]:
+    """Add the key facts of the interrupts to the displayed rows."""
+    found = Interrupt.objects.filter(pk__in=[row.pk for row in rows if row.pk is not None])
+    items = with_payload(found.only("graph", "title", "dialect"))
+    facts = {item.pk: list_key_facts(item) for item in items} if rows else {}
+    return [
+        replace(row, facts=facts[row.pk]) if row.pk is not None and row.pk in facts else row
+        for row in rows
+    ]
 
 
 def parse_uuid(text: str) -> UUID | None:
@@ -377,7 +395,7 @@ def describe_claim(row: Interrupt, user: Any) -> Any:
     """Return a note if someone other than the user has claimed the interrupt, otherwise ""."""
     if not _is_claimed(row) or row.claimed_by_id == user.pk:
         return ""
-    return CLAIMED_BY % {"who": escape_hidden(row.claimed_by_label)}
+    return _("Claimed by %(name)s") % {"name": escape_hidden(row.claimed_by_label)}
 
 
 def _is_claimed(row: Interrupt) -> bool:

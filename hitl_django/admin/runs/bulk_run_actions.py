@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from hitl_django import services
-from hitl_django.admin.base import ReadOnlyAdmin, View, describe_run_place, format_state, name_graph
+from hitl_django.admin.base import ReadOnlyAdmin, View, describe_run_place, format_pill, name_graph
 from hitl_django.admin.display.decision_messages import format_recorded
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import NotAllowedError, RunNotFound, RunStateError
@@ -206,7 +206,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
             name_graph(row.graph),
             describe_run_place(row),
             self.url("change", request, row.pk),
-            format_state(row.state),
+            format_pill(row.state),
             pk=row.pk,
         )
 
@@ -218,7 +218,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
             OPERATIONS[verb].title,
             template,
             verb=verb,
-            list_url=self.url("changelist", request),
+            back=self.url("changelist", request),
             **context,
         )
         page["Cache-Control"] = "no-store"

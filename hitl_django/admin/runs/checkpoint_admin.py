@@ -109,6 +109,7 @@ class EngineAdmin(ReadOnlyAdmin):
                 for field in self.opts.concrete_fields
                 if field.name not in self.payloads and field.name != "thread"
             ],
+            list_url=self.url("changelist", request),
             sees=sees,
             held=_list_values(row, self.payloads, request.user) if sees else [],
         )

@@ -16,7 +16,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
-from hitl_django.admin.base import View
+from hitl_django.admin.base import View, format_pill
 from hitl_django.admin.display.decision_messages import format_recorded
 from hitl_django.engine.constants import START
 from hitl_django.engine.errors import (
@@ -213,6 +213,7 @@ class RunOperations:
             "cancel.html",
             status=409 if refused else 200,
             title=_("Cancel this run?"),
+            pill=format_pill(run.state),
             form=form,
             refused=refused,
             back=self.url("change", request, run.pk),
@@ -246,6 +247,7 @@ class RunOperations:
             "fork.html",
             status=status,
             title=_("Continue from this step"),
+            pill=format_pill(run.state),
             form=form,
             refused=refused,
             step=self._step(run, checkpoint_id),

@@ -41,7 +41,8 @@
         }
         return field.type !== "hidden" && field.value !== field.defaultValue;
     };
-    const isSecret = (field) => field.type === "password" || "hitlSecret" in field.dataset;
+    // A draft has neither secrets nor selected rows.
+    const isTyped = (field) => field.type !== "password" && !("hitlSecret" in field.dataset) && field.name !== "item";
     const fields = (form) => [...form.elements].filter((field) => field.name && field.type !== "submit");
     const nameOf = (field) => isTick(field) ? `${field.name} ${field.value}` : field.name;
     const labelOf = (field) => field.labels?.[0]?.textContent.trim().replace(/:$/, "") ?? "";
@@ -190,7 +191,7 @@
         form.addEventListener("input", () => (at = Date.now()));
         const keep = () => {
             if (leaves) return;
-            const changed = fields(form).filter((field) => isChanged(field) && !isSecret(field)).map((field) => (
+            const changed = fields(form).filter((field) => isTyped(field) && isChanged(field)).map((field) => (
                 { name: nameOf(field), state: stateOf(field), label: labelOf(field), part: partOf(field) }));
             const names = new Set(changed.map(({ name }) => name));
             typed = [...unplaced.filter(({ name }) => !names.has(name)), ...changed];
@@ -322,6 +323,8 @@
     const countTicks = () => {
         const ticked = ticks().filter((tick) => tick.checked).length;
         all("[data-hitl-ticked]").forEach((count) => (count.textContent = ticked ? ` (${ticked})` : ""));
+        // The rows beyond this page are selected, too.
+        all("[data-hitl-selected]").forEach((count) => (count.textContent = ticked + Number(count.dataset.hitlSelected)));
         all("[data-hitl-all] input").forEach((whole) => {
             whole.checked = ticked > 0 && ticked === ticks().length;
             whole.indeterminate = ticked > 0 && !whole.checked;
