@@ -1,7 +1,7 @@
 """Admin pages: the review queue, and read-only pages of runs, interrupts and decisions.
 
-Each page checks a permission, calls a service and renders a template. The engine's tables are
-listed in the index only if ``HITL["ADMIN_SHOW_ENGINE_MODELS"]`` is set.
+Each page checks a permission, calls a service and renders a template. The admin's index lists the
+engine's tables only if ``HITL["ADMIN_SHOW_ENGINE_MODELS"]`` is set.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def register(site: admin.AdminSite) -> None:
     """Register all pages on an admin site, except for models already registered there.
 
     The site's index shows the number of pending requests, unless the site has its own index
-    template. For users without access to other apps, the site opens on the overview of runs or on
-    the review queue.
+    template. For users without access to other apps, the site opens on the overview of runs
+    (operators) or on the review queue (reviewers).
     """
     _sites.append(site)
     _register_pages(site, PAGES)

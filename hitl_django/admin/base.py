@@ -52,8 +52,8 @@ NOTHING = format_html('<span class="{}">–</span>', "hitl-none")
 class LinkedChangeList(ChangeList):
     """Change list whose rows link to the row's page.
 
-    The links preserve the list's filters for the way back. Columns without a value on the current
-    page are omitted.
+    The link to a page contains the list's filters, so that the page can link back to the same list.
+    Columns without a value on the current page are omitted.
     """
 
     model_admin: ReadOnlyAdmin
@@ -133,7 +133,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return str(add_preserved_filters(kept, url))
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
-        """Return the model's pages in addition to Django's, as route and view by page name."""
+        """Return the model's pages in addition to Django's pages, as (route, view) by page name."""
         return {}
 
     def get_urls(self) -> list[Any]:
@@ -235,7 +235,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return response
 
     def list_context(self, changes: ChangeList) -> dict[str, Any]:
-        """Return additional context for the list's template."""
+        """Return additional context variables for the list's template."""
         return {}
 
     def page(
@@ -249,7 +249,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     ) -> TemplateResponse:
         """Render an admin page about a row.
 
-        If ``original`` is text, the page is about the object that the text describes.
+        If ``original`` is text, the page is about an object that isn't a row. The text then
+        describes the object.
         """
         request.current_app = self.admin_site.name
         # Themes link to the instance's page if ``original`` is a model instance.
@@ -344,7 +345,7 @@ TONES = {
 
 
 def format_pill(state: str) -> str:
-    """Return the HTML of the pill with a run's state, for pages in the frame."""
+    """Return the HTML of a colored pill with a run's state, for pages with the app's own frame."""
     known = Run.State(state)
     return format_status(known.label, TONES.get(known, ""))
 
@@ -372,7 +373,7 @@ def format_tick(value: Any, title: Any) -> str:
 def format_entry(row: Any, title: Any, *words: Any) -> str:
     """Return the HTML of a row's first column.
 
-    The column contains a link to the row's page, followed by secondary texts.
+    The column contains a link to the row's page, followed by the texts in ``words``.
     """
     line = format_html_join(" · ", "<bdi>{}</bdi>", ((word,) for word in words if word))
     return format_html(
@@ -391,12 +392,12 @@ def name_graph(graph: str) -> str:
 
 
 def describe_run_place(run: Run) -> str:
-    """Return the run's idempotency key or, without a key, its thread."""
+    """Return the run's idempotency key or, if it has no key, the id of its thread."""
     return escape_hidden(run.key or run.thread.thread_id)
 
 
 def describe_place(row: Any) -> str:
-    """Return the graph and the node of an interrupt as text, without nodes of middleware."""
+    """Return the graph and the node of an interrupt as text. A middleware's node is omitted."""
     if is_middleware_node(row.node):
         return format_html("<bdi>{}</bdi>", name_graph(row.graph))
     return format_html(
@@ -405,5 +406,5 @@ def describe_place(row: Any) -> str:
 
 
 def can_view_runs(request: HttpRequest) -> bool:
-    """Return whether the user has permission for any of the admin pages about runs."""
+    """Return whether the user may view at least one of the admin pages about runs."""
     return not select_visible(Run.objects.all(), request.user).query.is_empty()

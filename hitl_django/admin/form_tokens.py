@@ -1,4 +1,4 @@
-"""Check of submitted forms, with error pages that preserve the submitted values.
+"""CSRF check of submitted forms, with error pages that preserve the submitted values.
 
 The error page of Django's own check discards typed text. The admin pages are therefore exempt from
 that check and perform it themselves before any other code runs. A form that is submitted after the
@@ -106,9 +106,9 @@ def _render(request: HttpRequest, reason: str) -> HttpResponse:
 
 
 def _keep_text(request: HttpRequest, response: Any) -> Any:
-    """Return a page with the typed text instead of a redirect to the login.
+    """Replace a redirect to the login by a page with the typed text.
 
-    The response is unchanged if nothing would be lost silently.
+    A response that discards no typed text is returned unchanged.
     """
     if response.status_code != 302 or (fields := read_fields(request)) is None:
         return response
@@ -131,6 +131,6 @@ def _keep_text(request: HttpRequest, response: Any) -> Any:
 def _is_written(field: Field) -> bool:
     """Return whether the user may have typed the field's value.
 
-    Names of checkboxes and counts contain a "?".
+    Names of checkboxes and of counters contain a "?" and are excluded.
     """
     return field.name not in UNWRITTEN and "?" not in field.name and bool(field.value.strip())

@@ -29,7 +29,7 @@ class NavigationLink:
 
 @dataclass(frozen=True, slots=True)
 class Navigation:
-    """The links of the navigation bar, and those of its menu."""
+    """The links of the navigation bar, and the links of its menu."""
 
     links: Sequence[NavigationLink]
     more: Sequence[NavigationLink]
@@ -58,7 +58,7 @@ def build_navigation(request: HttpRequest, available_apps: Iterable[Any]) -> Nav
 
 
 def _list_models(available_apps: Iterable[Any]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    """Yield the listed models of this package and of its optional apps."""
+    """Yield those models in ``available_apps`` that belong to this package or its optional apps."""
     names = {extension.name for extension in list_extensions()} | {"hitl_django"}
     for app in available_apps:
         if app["app_label"] in names:
@@ -73,7 +73,7 @@ def _list_overview(request: HttpRequest, listed: Mapping[Any, Any]) -> Iterator[
 
 
 def _list_added(request: HttpRequest, listed: Mapping[Any, Any]) -> Iterator[NavigationLink]:
-    """Yield the links of optional apps to pages of listed models."""
+    """Yield the navigation links of optional apps, for models that the user may view."""
     for link in (link for extension in list_extensions() for link in extension.admin_links):
         if link.model in listed:
             url = find_admin_page(link.model, link.page, request=request)

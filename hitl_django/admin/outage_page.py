@@ -43,7 +43,7 @@ class Field:
 
     @property
     def is_text(self) -> bool:
-        """Return whether the page shows the value, because the user may have typed it."""
+        """Whether the page shows the value as text, because the user may have typed it."""
         return len(self.value.split()) > 1
 
     @property
@@ -56,7 +56,7 @@ class Field:
 
 
 def answer_outages(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a view return the error page if its code or its template can't reach the database."""
+    """Make a view return the error page if the view or its template can't reach the database."""
 
     unwanted: Collection[str] = getattr(view, "_non_atomic_requests", ())
 
@@ -120,7 +120,7 @@ def render_unreadable(error: CorruptPayloadError) -> HttpResponse:
 def read_fields(request: HttpRequest) -> list[Field] | None:
     """Return the submitted values without files and secrets.
 
-    Returns None if the values can't be submitted again.
+    Returns None if the values can't be submitted a second time.
     """
     try:
         form = submission.read_form(request)

@@ -66,9 +66,7 @@ class AnswerOptions:
 
     @property
     def start(self) -> Any:
-        """The initial value of a form or an edit: the proposal or, if there is none, the
-        payload.
-        """
+        """The initial value of a form or an edit: the proposal or, without one, the payload."""
         if self.proposal is not None:
             return self.proposal["edited"]
         return self.original

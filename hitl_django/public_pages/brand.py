@@ -23,7 +23,7 @@ WHITE, BLACK = "#ffffff", "#000000"
 
 @dataclass(frozen=True, slots=True)
 class Brand:
-    """The name, logo and accent color of the project, each of which may be empty."""
+    """The name, logo and accent color of the project. Each value may be empty."""
 
     name: str = ""
     logo: str = ""
@@ -31,7 +31,7 @@ class Brand:
 
     @property
     def on_accent(self) -> str:
-        """White or black, whichever has the higher contrast on the accent color."""
+        """White or black, depending on which has the higher contrast with the accent color."""
         return WHITE if 1.05 / (_luminance(self.accent) + 0.05) >= 4.5 else BLACK
 
     @property
@@ -49,7 +49,7 @@ class Brand:
 
 
 def read_brand() -> Brand:
-    """Return the brand of the setting, which is empty by default."""
+    """Return the brand from the settings. By default, all values are empty."""
     return Brand(**(hitl.BRAND or {}))
 
 

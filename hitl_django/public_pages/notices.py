@@ -1,4 +1,4 @@
-"""Messages that all pages opened by a link have in common."""
+"""Messages that are common to all pages opened with a review link or an email link."""
 
 from __future__ import annotations
 

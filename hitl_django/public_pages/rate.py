@@ -1,4 +1,4 @@
-"""The rate limit of the public pages."""
+"""Rate limit for pages without login."""
 
 from __future__ import annotations
 

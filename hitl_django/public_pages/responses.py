@@ -54,9 +54,9 @@ def protect_response(
 ) -> Response:
     """Add headers that protect the URL and the content of a response.
 
-    They forbid loading resources, embedding the page in a frame, and sending the page's URL as a
-    referrer. ``styles`` and ``images`` are exceptions in the Content-Security-Policy. If the
-    response already has a Content-Security-Policy, for example for a file, the policy doesn't
+    The headers forbid loading resources, embedding the page in a frame, and sending the page's URL
+    as a referrer. ``styles`` and ``images`` are exceptions in the Content-Security-Policy. If the
+    response already has a Content-Security-Policy, for example for a file, that policy doesn't
     change.
     """
     for header, value in HEADERS.items():

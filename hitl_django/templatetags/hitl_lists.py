@@ -12,11 +12,11 @@ register = template.Library()
 
 @register.inclusion_tag("hitl_django/admin/list_results.html")
 def list_results(cl: Any) -> dict[str, Any]:
-    """Return the context of the table of a change list."""
+    """Return the template context for the table of a change list."""
     return admin_list.result_list(cl)
 
 
 @register.inclusion_tag("hitl_django/admin/list_pages.html")
 def list_pages(cl: Any) -> dict[str, Any]:
-    """Return the context of the number of results and the links to the pages of a change list."""
+    """Return the template context for a change list's number of results and its page links."""
     return admin_list.pagination(cl)

@@ -29,9 +29,9 @@ def page_link(
 ) -> str:  # fmt: skip
     """Return text as a link to an admin page.
 
-    A page is named like ``run_change`` or, for another app, like ``ratings.rating_change``. If no
-    admin site has the page, the text is returned without a link. With ``alone``, the text is
-    omitted instead. Use ``alone`` for text that only describes the link.
+    ``page`` has the form ``run_change`` or, for another app, ``ratings.rating_change``. If no admin
+    site has the page, the text is returned without a link. With ``alone``, the text is omitted
+    instead. Use ``alone`` for text that only describes the link.
     """
     app, _, page = page.rpartition(".")
     name, _, view = page.partition("_")
@@ -46,7 +46,7 @@ def page_link(
 
 @register.inclusion_tag("hitl_django/admin/waiting.html", takes_context=True)
 def waiting_for_you(context: Any) -> dict[str, Any]:
-    """Return the number of requests that the user can decide, and the URL of the queue."""
+    """Return the number of requests that the user can decide, and the URL of the review queue."""
     request = context.get("request")
     url = find_admin_page(
         apps.get_model("hitl_django", "reviewitem"), "changelist", request=request

@@ -27,7 +27,7 @@ def visible(value: Any) -> str:
 
 @register.filter
 def node_suffix(name: str) -> str:
-    """Return the name of a node for display after its graph, or "" for a node of a middleware."""
+    """Return the name of a node for display after its graph, or "" for a middleware's node."""
     return "" if is_middleware_node(name) else format_html(" ▸ <bdi>{}</bdi>", visible(name))
 
 
@@ -48,7 +48,7 @@ def moment(value: datetime) -> str:
 
 @register.filter
 def or_erased(text: str) -> str:
-    """Return the text, or a note that the text was erased if it is empty.
+    """Return the text or, if it is empty, a note that the text was erased.
 
     Use this filter only for required texts.
     """

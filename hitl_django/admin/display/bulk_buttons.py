@@ -1,4 +1,4 @@
-"""Buttons that decide several interrupts of a run and open the confirmation page."""
+"""Buttons that open the confirmation page for deciding several interrupts of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BULK = {row.name: row.bulk for row in DECISION_TYPES.values() if row.bulk is not
 
 @dataclass(frozen=True, slots=True)
 class BulkButton:
-    """A button that decides several interrupts: the decision type, and the interrupts as listed."""
+    """A button that decides several interrupts. ``items`` are their checkbox values."""
 
     decision: str
     label: Any
@@ -50,15 +50,15 @@ class ListedInterrupt:
 
 
 def get_checkbox_value(item: Interrupt) -> str:
-    """Return the id, version and digest of a listed interrupt.
+    """Return the value of a checkbox: id, version and digest of a listed interrupt.
 
-    A decision on the checkbox's interrupt is rejected if the interrupt has changed since.
+    If the interrupt has changed since the list was rendered, a decision is rejected.
     """
     return ListedInterrupt(item.pk, item.version, item.payload_digest).value
 
 
 def list_bulk_buttons(user: Any, items: Sequence[Interrupt]) -> list[BulkButton]:
-    """Return one button for each decision that the user may make on several of the interrupts."""
+    """Return a button for each decision type that the user may apply to several interrupts."""
     may_decide = get_policy().may_decide
     waiting = [
         item

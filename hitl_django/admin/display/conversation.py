@@ -42,10 +42,11 @@ class DisplayedText:
 
 @dataclass(frozen=True, slots=True)
 class DisplayedCall:
-    """A tool call on one line, with its arguments if the line omits some, and its result.
+    """A tool call on one line, with its result.
 
-    If the request is about this call, ``is_waiting`` is true, and the line contains only the name,
-    because the request shows the arguments.
+    The arguments are added if the line omits some of them. If the request is about this call,
+    ``is_waiting`` is true. The line then contains only the tool's name, because the request shows
+    the arguments.
     """
 
     line: str
@@ -56,7 +57,7 @@ class DisplayedCall:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A message of a user or an agent, with its tool calls and their results."""
+    """A message of a user or an agent, with the message's tool calls and their results."""
 
     is_user: bool
     who: str
@@ -69,8 +70,8 @@ class Turn:
 class Conversation:
     """The newest messages of a thread, oldest first.
 
-    ``count`` is the number of all messages, and ``earlier`` the number of messages before the first
-    turn. ``thread`` is the key of the thread's page.
+    ``count`` is the number of all messages. ``earlier`` is the number of older messages, which are
+    omitted. ``thread`` is the key of the thread's page.
     """
 
     turns: Sequence[Turn]
@@ -83,7 +84,7 @@ def read_conversation(user: Any, interrupt: Interrupt) -> Conversation | None:
     """Return the conversation that led to an interrupt.
 
     The result is None if the thread has no messages, or if the user can't view the state of the
-    thread. The interrupt's ``thread`` and ``run`` have been read.
+    thread. The caller has loaded the interrupt's ``thread`` and ``run``.
     """
     found = read_messages(interrupt, by=user)
     if found is None:
@@ -96,7 +97,7 @@ def read_conversation(user: Any, interrupt: Interrupt) -> Conversation | None:
 
 
 class _TurnBuilder:
-    """Assignment of results and of the interrupt to the tool calls of messages."""
+    """Assigns results, and the displayed interrupt, to the tool calls in messages."""
 
     def __init__(self, interrupt: Interrupt, messages: Sequence[dict[str, Any]]) -> None:
         self.messages = messages
@@ -131,7 +132,7 @@ class _TurnBuilder:
         )
 
     def _make_result(self, message: Mapping[str, Any]) -> Turn:
-        """Return a result whose call is in an earlier message."""
+        """Return a message for a tool result whose call is not among the displayed messages."""
         result = DisplayedText.make(message["content"])
         line = escape_hidden(shorten(message["name"] or _("Result"), CALL_LENGTH))
         return Turn(False, self.agent, "", None, [DisplayedCall(line, None, result)])
@@ -150,7 +151,7 @@ class _TurnBuilder:
         )
 
     def _is_waiting(self, call: Mapping[str, Any]) -> bool:
-        """Return whether the interrupt is about a tool call without a result."""
+        """Return whether the interrupt is about this tool call, which then has no result yet."""
         return any(
             call["id"] == action.call_id if action.call_id else call["name"] == action.name
             for action in self.waiting
@@ -158,7 +159,7 @@ class _TurnBuilder:
 
 
 def _list_waiting_actions(interrupt: Interrupt) -> Sequence[RequestedAction]:
-    """Return the actions of a pending interrupt."""
+    """Return the actions that a pending interrupt requests, or none for a closed interrupt."""
     if interrupt.status != Interrupt.Status.PENDING or interrupt.payload is None:
         return ()
     return DIALECTS[interrupt.dialect].actions(interrupt.payload)

@@ -43,7 +43,7 @@ def format_confirmation(
     run_url: str,
     undo: str,
 ) -> str:
-    """Return the message about a recorded decision, with a status line that a script updates.
+    """Return the message that confirms a decision, with a status line that a script updates.
 
     ``undo`` is the HTML of the undo button, or empty.
     """

@@ -63,7 +63,7 @@ VERB_TEXTS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One event on the timeline: its kind, text and link."""
+    """An event on the timeline, with its kind, text and link."""
 
     at: datetime
     kind: str

@@ -1,4 +1,4 @@
-"""Key facts of requests in lists: some values of the payload in one line."""
+"""Key facts of requests in lists: a few values of the payload on one line."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ BEFORE, SNIPPET = 30, 160
 
 @dataclass(frozen=True, slots=True)
 class KeyFacts:
-    """Labelled values of a payload, and an HTML snippet of a longer text, if any."""
+    """Labelled values of a payload, and the HTML of an excerpt from a longer text, if any."""
 
     facts: Sequence[DisplayedValue] = ()
     snippet: str = ""
 
 
 def with_payload(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Add ``small_payload`` and ``small_schema`` to interrupts, NULL if too large for a list."""
+    """Add columns ``small_payload`` and ``small_schema``. They are NULL if too large for a list."""
     lengths = {
         f"{column}_length": Length(Cast(column, TextField()))
         for column in ("payload", "response_schema")
@@ -63,10 +63,10 @@ def _limited(column: str) -> Case:
 
 
 def list_key_facts(item: Any, search: str = "") -> KeyFacts:
-    """Return the facts of an interrupt: those that its review policy names, or the first ones.
+    """Return the key facts of an interrupt: those named by its review policy, or the first values.
 
-    Long values and values that the title contains are no facts. The snippet is the longest text or,
-    after a search, the text around the first match.
+    Long values and values that the title contains are omitted. The excerpt is from the longest text
+    or, after a search, shows the text around the first match.
     """
     payload = item.small_payload
     policy = registry.get_review_policy(item.graph)
@@ -104,7 +104,10 @@ def _is_fact(value: DisplayedValue, title: str) -> bool:
 
 
 def _find(search: str, shown: Sequence[str], payload: Any) -> str:
-    """Return the first text with a word of the search, which is marked; "" if one is shown."""
+    """Return an excerpt around the first searched word in the payload, with the word marked.
+
+    The result is empty if one of the shown texts already contains a searched word.
+    """
     for word in search.split():
         if any(word.casefold() in text.casefold() for text in shown):
             continue

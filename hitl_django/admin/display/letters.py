@@ -1,4 +1,4 @@
-"""Letters of avatars."""
+"""Initials of names, shown in avatars."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def get_tab_condition(tab: str, user: Any) -> Q:
 
 
 def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> Sequence[Q]:
-    """Return the filter condition of a tab as disjoint parts, for ``queue_filters.read_first``.
+    """Return the filter condition of a tab as disjoint parts for ``queue_filters.read_first``.
 
     ``groups`` are the ids of the user's groups. ``group`` is the id of the selected group.
     """
@@ -63,7 +63,7 @@ def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> S
 class ListFilters:
     """Filters of the list from which a page was opened.
 
-    The page's URL preserves the filters.
+    The URL of the page contains these filters.
     """
 
     graph: str | None

@@ -66,7 +66,7 @@ class ShownPage:
         return changes
 
     def count_new(self, rows: QuerySet[Any], most: int) -> int:
-        """Count the interrupts in ``rows`` created since the page was rendered, up to ``most``."""
+        """Return the number of rows created after the page was rendered, up to ``most``."""
         if self.since is None:
             return 0
         new = rows.filter(~Q(pk__in=self.versions), created_at__gt=self.since - LEEWAY)

@@ -1,7 +1,7 @@
 """Conversion of untrusted Markdown to safe HTML, without raw HTML, images or disguised links.
 
 The renderer escapes all tags in the text. The sanitizer then allows only tags that the renderer
-creates. The extra ``markdown`` installs the renderer and the sanitizer.
+creates. The optional dependency group ``markdown`` installs both libraries.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ MOST_CELLS = 5_000
 def render_markdown(text: str, *, links: bool, mentions: Collection[str] = ()) -> SafeString | None:
     """Return the HTML of a Markdown text, or None if the text can't be rendered.
 
-    The text can't be rendered without the extra ``markdown``, or if it has too many table cells.
-    Links are enabled if ``links`` is true. Names in ``mentions`` are highlighted.
+    The text can't be rendered if the extra ``markdown`` isn't installed, or if the text has too
+    many table cells. Links are enabled if ``links`` is true. Names in ``mentions`` are highlighted.
     """
     render = _load()
     if render is None or _count_cells(text) > MOST_CELLS:

@@ -18,7 +18,7 @@ from hitl_django.services.reviews import queue_filters
 
 
 class NewestChangeList(LinkedChangeList):
-    """Change list whose search covers only the newest rows among those that match the filters."""
+    """Change list that applies the filters to all rows, and the search only to the newest rows."""
 
     model_admin: RecentRowsSearch
     #: Whether older rows exist that the search didn't cover.
@@ -49,7 +49,7 @@ class RecentRowsSearch(ReadOnlyAdmin):
     def search(self, rows: QuerySet[Any], newest: QuerySet[Any], text: str) -> QuerySet[Any]:
         """Filter ``newest`` to rows that contain all words of the text.
 
-        ``rows`` are all rows, for searches that an index makes cheap.
+        ``rows`` are all rows, for searches that can use an index.
         """
         raise NotImplementedError
 

@@ -84,7 +84,7 @@ def display_payload(
 def display_selected(
     payload: JSON, paths: Sequence[Names], presentation: Presentation = PLAIN
 ) -> list[DisplayedValue]:
-    """Return the values at paths of member names; missing values are left out."""
+    """Return the values at the given paths of member names. Missing values are omitted."""
     layout = _Layout(presentation.at(payload))
     found = []
     for names in paths:
@@ -97,7 +97,7 @@ def display_selected(
 
 
 def display_values(values: Sequence[JSON]) -> list[DisplayedValue]:
-    """Return the values of a list for display, up to the maximum length of a table."""
+    """Return the items of a list for display, up to the maximum number of rows."""
     layout = _Layout()
     return [layout.fact("", [*values[:MAX_ROWS]], 0), *layout.more(len(values) - MAX_ROWS)]
 
@@ -118,9 +118,9 @@ def display_actions(item: Interrupt, presentation: Presentation = PLAIN) -> list
 
 
 def display_answer(item: Interrupt, value: JSON) -> list[DisplayedValue]:
-    """Return the value sent to the graph for display.
+    """Return the value that is sent to the graph, formatted for display.
 
-    For an interrupt with several actions, these are the results of all actions.
+    For an interrupt with several actions, these are the decisions on all actions.
     """
     layout = _Layout(present(item))
     if value is None:
@@ -149,7 +149,7 @@ def list_heading_keys(payload: JSON, title: str) -> list[str]:
 
 
 def is_its_own_title(payload: JSON, title: str) -> bool:
-    """Return whether the payload contains nothing but the page's title."""
+    """Return whether the payload contains only the text that is the page's title."""
     return isinstance(payload, str) and payload == title == make_title(payload, "")
 
 
@@ -165,7 +165,7 @@ def display_raw(value: JSON) -> DisplayedValue:
 
 
 class _Layout:
-    """Layout of values within the character limit of the page."""
+    """Converts values for display, within the character limit of the page."""
 
     def __init__(self, presentation: Presentation = PLAIN) -> None:
         self.room, self.presentation = MAX_SHOWN, presentation
@@ -183,10 +183,10 @@ class _Layout:
         return [DisplayedValue(_("More"), text)] if count > 0 else []
 
     def decided(self, one: JSON) -> list[DisplayedValue]:
-        """Return the decision on one action of an interrupt, formatted for display.
+        """Return the decision on one action of an interrupt for display.
 
-        The result contains the type of the decision. It also contains the message and the edited
-        arguments if the decision has them.
+        The result contains the type of the decision. If the decision has a message or edited
+        arguments, it also contains them.
         """
         type_ = DECISION_TYPES.get(one["type"])
         found = [DisplayedValue("", one["type"] if type_ is None else type_.participle)]
@@ -269,7 +269,7 @@ class _Layout:
 
 
 def _find_common_columns(values: list[JSON]) -> list[str]:
-    """Return the columns of a table for flat objects with the same keys, otherwise []."""
+    """Return the columns of a table for objects with the same keys and no nested values, or []."""
     if len(values) > MAX_ROWS or not all(isinstance(value, dict) for value in values):
         return []
     columns = list(dict.fromkeys(key for value in values for key in value))

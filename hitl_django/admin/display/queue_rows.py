@@ -30,7 +30,7 @@ from .subject_links import SubjectLink
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A property of an interrupt: its text, and a shorter text for narrow lists."""
+    """A label that marks a property of an interrupt, with a shorter text for narrow lists."""
 
     text: str
     short: str
@@ -39,7 +39,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Responsible:
-    """The person with the claim, or the person or group an interrupt is assigned to."""
+    """The user with the claim, or the user or group to which an interrupt is assigned."""
 
     text: str
     letters: str
@@ -67,7 +67,7 @@ class QueueRow:
 
     @classmethod
     def build(cls, item: Any, user: Any, url: str, subject: SubjectLink, search: str) -> QueueRow:
-        """Build the row of an interrupt selected with ``select_rows``."""
+        """Build the row of an interrupt that was loaded with ``select_rows``."""
         comments = ngettext("%(n)d comment", "%(n)d comments", item.comment_count)
         return cls(
             id=item.pk,
@@ -88,14 +88,14 @@ class QueueRow:
 
     @property
     def level(self) -> str:
-        """Name of the priority's icon; empty for the normal priority."""
+        """The name of the icon for the priority, empty for the normal priority."""
         if self.priority > 0:
             return "urgent" if self.priority > 1 else "high"
         return "low" if self.priority < 0 else ""
 
 
 def select_rows(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Select only the columns that a row shows."""
+    """Load only the columns that a row of the list shows."""
     comments = (
         Comment.objects.filter(interrupt=OuterRef("pk"))
         .order_by()

@@ -1,4 +1,4 @@
-"""Messages about decisions that could not be recorded."""
+"""Messages about decisions that could not be stored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hitl_django.services import WorkerOutage
 class Notice:
     """A heading with sentences below it.
 
-    ``tone`` selects the colour.
+    ``tone`` determines the color.
     """
 
     headline: Any
@@ -102,7 +102,7 @@ CONFLICTS: dict[type[Exception], Notice] = {
 
 
 def describe_claim(error: ClaimedError) -> str:
-    """Return the text that asks to confirm a decision, because someone else has the claim."""
+    """Return the text that asks for a confirmation because another user has the claim."""
     until, now = map(to_local, (error.until, timezone.now()))
     moment = time_format(until) if until.date() == now.date() else localize(until)
     # The formatted time may end in a full stop, as in "p.m.".
@@ -111,7 +111,7 @@ def describe_claim(error: ClaimedError) -> str:
 
 
 def describe_conflict(error: Exception) -> Notice:
-    """Return the notice about an action that failed with this error."""
+    """Return the notice about an action that failed because of this error."""
     if isinstance(error, ClaimedError):
         texts = {"who": error.claimed_by_label, "until": format_moment(error.until)}
         lines = (_("Claimed until %(until)s, or until released.") % texts,)
@@ -158,14 +158,14 @@ def describe_change(item: Interrupt, version: str, decision: Decision | None, us
 
 
 def describe_other_decision(notice: Notice, decision: Decision | None, user: Any) -> Notice:
-    """Add a note that someone else decided first."""
+    """Add the sentence that another user has decided first."""
     if decision is not None and decision.by_id is not None and decision.by_id == user.pk:
         return replace(notice, lines=(*notice.lines, NOT_RECORDED), tone="warning")
     return add_nothing_sent(notice)
 
 
 def add_nothing_sent(notice: Notice) -> Notice:
-    """Add to the notice that nothing the user entered was sent."""
+    """Add the sentence that none of the entered values were sent."""
     tone = "error" if notice.tone == "error" else "warning"
     return replace(notice, lines=(*notice.lines, NOTHING_SENT), tone=tone)
 

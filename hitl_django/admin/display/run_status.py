@@ -40,7 +40,7 @@ STOPPED = (Run.State.FAILED, Run.State.PARKED, Run.State.CANCELLED)
 
 @dataclass(frozen=True)
 class RunStatusLine:
-    """Sentence about a run's state.
+    """A sentence about a run's state.
 
     ``moves`` is true if the state may change soon, so that the script requests it again.
     ``is_problem`` is true if the run has stopped before its end.
@@ -60,7 +60,8 @@ def describe_refused_answer(decision: Decision) -> str:
 def describe_run(run: Run, health: WorkerHealth | None = None) -> RunStatusLine:
     """Return the status line of a run.
 
-    With ``health``, the line of a queued run also says if no worker is running.
+    With ``health``, the line of a queued run also states that no worker is running, if this is the
+    case.
     """
     state = Run.State(run.state)
     if state == Run.State.QUEUED and health is not None and health.is_missing:

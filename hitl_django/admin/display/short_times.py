@@ -25,24 +25,24 @@ UNITS = (
 
 
 def format_duration(duration: timedelta) -> str:
-    """Return a duration in its largest whole unit; less than a minute counts as a minute."""
+    """Return a duration in its largest whole unit. Less than one minute counts as one minute."""
     duration = max(duration, MINUTE)
     unit, text = next(each for each in UNITS if duration >= each[0])
     return str(text) % {"n": duration // unit}
 
 
 def format_since(moment: datetime) -> str:
-    """Return the time elapsed since a moment."""
+    """Return the time that has passed since ``moment`` as a short text."""
     return format_duration(timezone.now() - moment)
 
 
 def format_until(moment: datetime) -> str:
-    """Return the time left until a moment."""
+    """Return the time that is left until ``moment`` as a short text."""
     return format_duration(moment - timezone.now())
 
 
 def mark_time(moment: datetime, text: Any, css: str = "") -> str:
-    """Return a text as a ``<time>`` element with the exact time as its title."""
+    """Return a text as a ``<time>`` element. Its tooltip is the exact time."""
     return format_html(
         '<time datetime="{}" title="{}" class="{}">{}</time>',
         moment.isoformat(),
@@ -53,7 +53,7 @@ def mark_time(moment: datetime, text: Any, css: str = "") -> str:
 
 
 def format_due(item: Any) -> str:
-    """Return the next deadline of an interrupt, as HTML; empty if the interrupt has none."""
+    """Return the next deadline of an interrupt as HTML, or an empty string without a deadline."""
     now = timezone.now()
     if item.due_at is not None and item.due_at <= now:
         text = _("Overdue %(time)s") % {"time": format_since(item.due_at)}

@@ -103,7 +103,7 @@ def _key(model: Any, object_id: str) -> Any:
 
 
 def link_subject(thread: Thread, request: HttpRequest) -> SubjectLink | None:
-    """Return a link to the thread's related object, or None if the thread has no related object."""
+    """Return a link to the thread's related object, or None if the thread has none."""
     if thread.subject_type is None:
         return None
     key = *thread.subject_type.natural_key(), thread.subject_id

@@ -62,9 +62,9 @@ ARGUMENTS = "args"
 class Presentation:
     """Display hints of a payload, and the URL that serves its files.
 
-    Without the URL, values contain no links, and the page loads no images. ``roots`` are the values
-    in which the hints of amounts find their currency, in this order. The hints also apply to values
-    below ``arguments_member``, i.e. to an action's arguments.
+    Without the URL, values contain no links, and the page loads no images. A hint of an amount
+    finds its currency in the values ``roots``, searched in this order. The hints also apply to
+    values below ``arguments_member``, i.e. to an action's arguments.
     """
 
     hints: Mapping[Names, Hint] = field(default_factory=dict)
@@ -73,11 +73,11 @@ class Presentation:
     arguments_member: str = ""
 
     def at(self, *roots: JSON) -> Presentation:
-        """Return the presentation of values that contain the currencies of their amounts."""
+        """Return a copy that finds the currencies of amounts in ``roots`` first."""
         return replace(self, roots=(*roots, *self.roots)) if self.hints else self
 
     def at_arguments(self, arguments: JSON, schema: JSON) -> Presentation:
-        """Return the presentation of an action's arguments with their schema."""
+        """Return a copy for the arguments of one action, using the schema of the arguments."""
         own = {} if schema is None else list_hints(read_shape(schema))
         safe = {names: hint for names, hint in own.items() if hint.format in PLAIN_FORMATS}
         return replace(self, hints={**safe, **self.hints}).at(arguments)
@@ -97,7 +97,7 @@ class Presentation:
         return find_unit(hint, below, (*roots, *self.roots))
 
     def list_shown_currencies(self, value: JSON, skip: Collection[str] = ()) -> set[str]:
-        """Return the members of an object that are shown as the unit of another member.
+        """Return the members of an object that appear only as the currency of another member.
 
         ``skip`` are members that are not shown.
         """
@@ -112,7 +112,7 @@ class Presentation:
         }
 
     def _split(self, path: Path) -> tuple[Path, Path]:
-        """Return the path to an action's arguments, and the path in the arguments."""
+        """Split a path into the path to an action's arguments and the path within them."""
         at = 0
         if self.arguments_member and self.arguments_member in path:
             at = path.index(self.arguments_member) + 1
@@ -158,7 +158,7 @@ def render_value(
 
 
 def find_file_name(hint: Hint, value: JSON) -> str:
-    """Return the name of a file in Django's storage.
+    """Return the name of the file in Django's storage to which a value refers.
 
     The name is empty if the hint doesn't allow serving the file.
     """

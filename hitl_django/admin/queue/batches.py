@@ -1,7 +1,8 @@
-"""Selections of a bulk operation: ticked rows, or all rows that match the list's filters.
+"""Selections of a bulk operation: checked rows, or all rows that match the list's filters.
 
-Large selections are processed in batches. Between two batches, a page shows the progress. Its form
-contains the rest of the selection and the results so far, so that nothing is stored on the server.
+Large selections are processed in batches. After each batch, a page shows the progress. A form on
+this page contains the rest of the selection and the results so far, so nothing is stored on the
+server.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Batch:
 
     @classmethod
     def read(cls, request: HttpRequest, choices: Sequence[ListedInterrupt], width: int) -> Batch:
-        """Read the batch from the submitted form; each result has ``width`` values."""
+        """Read the batch from the submitted form. Each result is a list of ``width`` values."""
         done, size = request.POST.get(DONE, ""), 0 if "stop" in request.POST else BATCH
         return cls(
             choices[:size],
@@ -87,9 +88,9 @@ class Batch:
 def select_later(
     rows: Sequence[Any], get_value: Callable[[Any], str]
 ) -> tuple[Sequence[Any], str, int]:
-    """Split rows into those with separate form fields, and the others.
+    """Split rows into the first rows, which get separate form fields, and the later rows.
 
-    Returns the first rows, the values of the others separated by spaces, and their number.
+    Returns the first rows, the values of the later rows separated by spaces, and their number.
     """
     others = rows[MAX_FIELDS:]
     return rows[:MAX_FIELDS], " ".join(map(get_value, others)), len(others)

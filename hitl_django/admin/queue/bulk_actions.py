@@ -121,8 +121,8 @@ class BulkActionPages(BulkPages):
     def _apply_action(self, request: HttpRequest, verb: str, row: Interrupt | None) -> list[str]:
         """Apply the action to one interrupt.
 
-        Returns the error message, or an empty string on success, and LATE if the end of a snooze is
-        after the due date.
+        Returns the error message, or an empty string on success. Returns LATE if the action
+        succeeded but the end of a snooze is after the due date.
         """
         if row is None:
             return [str(GONE), ""]

@@ -63,8 +63,8 @@ GONE = _("This request no longer exists.")
 class BulkRow:
     """A selected interrupt.
 
-    ``problem`` is an error message, ``done`` a confirmation. ``note`` is a remark shown before the
-    decision.
+    ``problem`` is an error message. ``done`` is a confirmation. ``note`` is a remark shown before
+    the decision.
     """
 
     title: str
@@ -300,7 +300,7 @@ class BulkPages(RequestController):
     def _find_obstacle(
         self, row: Interrupt | None, choice: ListedInterrupt, refused: HitlError | None, user: Any
     ) -> Any:
-        """Return the reason why an interrupt can't be decided in bulk, if it is already known."""
+        """Return the reason why an interrupt can't be decided in bulk, if known in advance."""
         if row is None:
             return GONE
         if row.status == Interrupt.Status.PENDING:
@@ -329,7 +329,7 @@ class BulkPages(RequestController):
     def describe_row(
         self, request: HttpRequest, row: Interrupt | None, *, done: Any = "", problem: Any = ""
     ) -> BulkRow:
-        """Return the displayed row of an interrupt."""
+        """Return an interrupt as a row of the confirmation page or the result page."""
         if row is None:
             return BulkRow("–", "", "", problem=problem, done=done)
         pending = row.status == Interrupt.Status.PENDING
@@ -385,14 +385,14 @@ def parse_uuid(text: str) -> UUID | None:
 
 
 def list_common_reasons(rows: Iterable[Interrupt]) -> list[Any]:
-    """Return the suggested reasons that the policies of all interrupts' graphs have in common."""
+    """Return the suggested reasons that the review policies of all selected interrupts share."""
     graphs = dict.fromkeys(row.graph for row in rows)
     usual = [registry.get_review_policy(graph).reasons for graph in graphs]
     return [one for one in (usual or [()])[0] if all(one in others for others in usual)]
 
 
 def describe_claim(row: Interrupt, user: Any) -> Any:
-    """Return a note if someone other than the user has claimed the interrupt, otherwise ""."""
+    """Return a note if another user has claimed the interrupt, otherwise an empty string."""
     if not _is_claimed(row) or row.claimed_by_id == user.pk:
         return ""
     return _("Claimed by %(name)s") % {"name": escape_hidden(row.claimed_by_label)}
@@ -403,7 +403,7 @@ def _is_claimed(row: Interrupt) -> bool:
 
 
 def describe_problem(error: HitlError) -> Any:
-    """Return a short message about the reason why an interrupt was not decided."""
+    """Return a short message that explains why an interrupt was not decided."""
     if isinstance(error, AlreadyDecidedError) and not isinstance(error, AlreadyApprovedError):
         return _became(error)
     if isinstance(error, ClaimedError):

@@ -45,7 +45,7 @@ MOST = 100
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A tab: its label and count, and the link to the counted rows."""
+    """A tab with its label, its count, and the link to the counted rows."""
 
     name: str
     label: Any
@@ -57,7 +57,7 @@ class Tab:
 
 @dataclass(frozen=True, slots=True)
 class SortLink:
-    """An order of the list, linked to the list in this order."""
+    """A sort order of the list, with the link to the list in this order."""
 
     label: str
     url: str
@@ -65,10 +65,10 @@ class SortLink:
 
 
 class QueueChangeList(LinkedChangeList):
-    """Change list of the review queue. Each row has its position, related object and link.
+    """Change list of the review queue, with position, related object and link for each row.
 
-    One query counts the tabs and the rows. Tabs are counted up to MOST, and rows up to CAP. Rows
-    after CAP can be found only by narrowing the list.
+    One query counts the tabs and the rows. Tabs are counted up to MOST, and rows up to CAP. To find
+    rows beyond CAP, the user must narrow the list.
     """
 
     counts: services.QueueCounts
@@ -156,7 +156,7 @@ class QueueChangeList(LinkedChangeList):
         self.may_decide = any(policy.may_decide(self.user, row) for row in rows)
 
     def _count(self) -> int:
-        """Count the tabs and the rows, and choose the strategy of the search."""
+        """Count the tabs and the rows, and choose the faster of the two search queries."""
         search = queue_filters.Search.build(self.queryset, self.query) if self.query else None
         self.search = search
         self.counts, count = services.count_queue(
@@ -203,7 +203,7 @@ class QueueChangeList(LinkedChangeList):
         ]
 
     def sort_links(self) -> list[SortLink]:
-        """Return the orders of the list; the default is that of ``queue_order()``."""
+        """Return the sort orders of the list. The default order is that of ``queue_order()``."""
         number = list(self.list_display).index(AGE)
         orders = {
             None: _("Overdue first, then by priority and due date"),
@@ -217,7 +217,7 @@ class QueueChangeList(LinkedChangeList):
         ]
 
     def describe_all_matching(self) -> str:
-        """Return the label that selects the rows of all pages, or "" if there is only one page."""
+        """Return the label of the checkbox for all pages, or an empty string for a single page."""
         if not self.multi_page:
             return ""
         if self.result_count >= MAX_SELECTED:
@@ -225,7 +225,7 @@ class QueueChangeList(LinkedChangeList):
         return _("Select all %(n)s that match") % {"n": localize(self.result_count)}
 
     def describe_limit(self) -> str:
-        """Return a note if the search didn't cover all rows, otherwise an empty string."""
+        """Return a note if the search covered only the first rows, otherwise an empty string."""
         is_long = self.counts.pending >= min(MOST, queue_filters.SCANNED)
         if self.search is None or not is_long or not self.search.is_cut_short():
             return ""
@@ -283,7 +283,7 @@ class QueueChangeList(LinkedChangeList):
 def read_list_updates(request: HttpRequest, list_url: str) -> dict[str, Any]:
     """Return the updates of an open list: new rows, changed rows and counts.
 
-    With a search, only new rows are counted again.
+    With a search, only the number of new rows is computed.
     """
     user, filters, shown = request.user, ListFilters.read(request), ShownPage.read(request)
     counts, listed = services.count_queue(

@@ -23,12 +23,12 @@ FROM_OUTSIDE = frozenset({"none", "cross-site", "same-site"})
 
 
 def open_on_start_page(site: AdminSite) -> None:
-    """Make an admin site open on the overview for operators, and on the queue for reviewers.
+    """Redirect from an admin site's index to the overview (operators) or the queue (reviewers).
 
     Reviewers without pending requests, and other users, see the index.
 
-    The redirect applies to users who can view only pages of this package, since the index shows
-    them nothing else. The index redirects after a login, or when a user opens the index from
+    The redirect applies only to users who can view no pages except those of this package, because
+    the index shows them nothing else. It applies after a login, or when a user opens the index from
     outside of the site. Links within the site still lead to the index.
     """
     log_in, show_index = site.login, site.index

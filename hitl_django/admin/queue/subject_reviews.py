@@ -17,14 +17,14 @@ SHOWN = 20
 
 
 class SubjectReviews:
-    """Mixin that shows "Runs and open reviews" on the page of a related object.
+    """Mixin that shows "Runs and open reviews" on the admin page of a related object.
 
     Mix it into a ModelAdmin::
 
         class OrderAdmin(SubjectReviews, admin.ModelAdmin): ...
 
-    The mixin sets the template of the page. If the ModelAdmin has a template of its own, extend
-    ``hitl_django/admin/subject.html`` or include ``hitl_django/admin/reviews.html``.
+    The mixin sets the template of the page. If the ModelAdmin has its own template, extend
+    ``hitl_django/admin/subject.html`` or include ``hitl_django/admin/reviews.html`` there.
     """
 
     change_form_template: Any = "hitl_django/admin/subject.html"
@@ -55,7 +55,7 @@ class Reviews:
 
 
 def list_reviews(request: HttpRequest, subject: Any) -> Reviews:
-    """Return the runs and the pending interrupts of an object, as far as visible to the user."""
+    """Return the runs and the pending interrupts of an object that the user may view."""
     threads = Thread.objects.filter(
         subject_type=ContentType.objects.get_for_model(subject), subject_id=str(subject.pk)
     )

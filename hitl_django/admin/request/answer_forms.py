@@ -66,9 +66,9 @@ class InterruptForms:
     """An interrupt with its response forms.
 
     ``data`` are the submitted values. ``form`` is the form for the response or, without a response
-    schema, for an edited payload. ``form`` is None if the buttons are sufficient. ``more`` names a
-    list to which the user adds blank rows. In this case, the submitted values are shown again
-    without validation.
+    schema, for an edited payload. ``form`` is None if the buttons are sufficient. If the user has
+    pressed a button that adds blank rows to a list, ``more`` is the name of the list. In this case,
+    the submitted values are shown again without validation.
     """
 
     #: Actions of the interrupt that are decided individually.
@@ -112,12 +112,12 @@ class InterruptForms:
 
     @property
     def is_typed(self) -> bool:
-        """Whether a response schema, rather than the payload format, defines the value."""
+        """Whether a response schema defines the form, instead of the payload format."""
         return self.item.response_schema is not None and not self.options.rules.requests_actions
 
     @property
     def is_raw(self) -> bool:
-        """Whether the payload has no known format. The response is then any JSON value."""
+        """Whether the payload has an unknown format, so that the response is any JSON value."""
         return self.options.rules.takes_any_json
 
     @property
@@ -153,13 +153,13 @@ class InterruptForms:
     def takes_reply(self) -> bool:
         """Whether the response may be free text.
 
-        For a payload without a format, it may be any JSON value.
+        For a payload with an unknown format, the text may be any JSON value.
         """
         return not self.is_typed and RESPOND in self.decisions
 
     @property
     def most(self) -> int | None:
-        """Django's limit in bytes for the size of a submitted form."""
+        """Django's limit for the size of a submitted form, in bytes."""
         return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
     @property
@@ -192,7 +192,7 @@ class InterruptForms:
         return [*members, *self.form.list_shown_currencies()]
 
     def buttons(self) -> list[Button]:
-        """Return the decisions that have a button in the button bar, in their order."""
+        """Return the buttons of the button bar, in their order."""
         if self.barred or self.unsendable:
             return [button for button in self._buttons() if not needs_agreement(button.value)]
         return self._buttons()
@@ -234,7 +234,7 @@ class InterruptForms:
         return read
 
     def make_preview(self) -> None:
-        """Prepare a preview of the decision, or show the errors of its values. Nothing is sent."""
+        """Prepare a preview of the decision, or show the errors of the submitted values."""
         wanted = (APPROVE, RESPOND, EDIT) if self.is_typed else (EDIT,)
         pressed = next((type_ for type_ in wanted if type_ in self.decisions), "")
         read = self.read(pressed)
@@ -261,7 +261,7 @@ class InterruptForms:
         return seen != (self.item.payload_digest, str(self.item.version))
 
     def recorded(self, user: Any) -> DecisionInfo | None:
-        """Return the decision that an earlier submission of the same page recorded, or None."""
+        """Return the decision that an earlier submission of the same page stored, or None."""
         key = self.decision_form["key"].data
         if not key:
             return None
@@ -273,7 +273,7 @@ class InterruptForms:
         )
 
     def refuse(self, error: HitlError) -> None:
-        """Show the validation errors that the service raised."""
+        """Show the validation errors that the service raised at the form fields."""
         faults = error.faults if isinstance(error, InvalidAnswerError) else ()
         if self.form is not None and faults:
             self.form.add_faults([(self._within(pointer), reason) for pointer, reason in faults])
@@ -283,7 +283,7 @@ class InterruptForms:
     def typed_texts(self) -> list[TypedText]:
         """Return all typed or changed texts with their labels.
 
-        The page shows these texts again.
+        After a failed submission, the page shows these texts for copying.
         """
         kept = self.form.typed_texts() if self.form is not None and self.form.is_bound else []
         for name in ("usual_reply", "reply", "usual_reason", "reason"):
@@ -439,7 +439,7 @@ class InterruptForms:
 
 
 def describe_refusal(error: HitlError) -> str:
-    """Return the error message about a response as a whole, translated if possible."""
+    """Return the message for a response that is invalid as a whole, translated if possible."""
     if isinstance(error, InvalidAnswerError) and error.faults:
         return " ".join(say(reason) for _pointer, reason in error.faults)
     return say(error.args[0]) if isinstance(error, PayloadLimitError) else str(error)

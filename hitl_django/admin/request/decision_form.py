@@ -21,7 +21,7 @@ USUAL = "usual_"
 
 
 class ReasonForm(forms.Form):
-    """Form for the reason of a decision: suggested texts, free text or both."""
+    """Form for the reason of a decision, with suggested texts, free text, or both."""
 
     usual_reason = forms.ChoiceField(label=_("Reason"), required=False, widget=forms.RadioSelect)
     reason = forms.CharField(
@@ -42,7 +42,7 @@ class ReasonForm(forms.Form):
         self.offer_usual("reason", reasons)
 
     def offer_usual(self, name: str, words: Sequence[Any]) -> None:
-        """Add a field with suggested texts to a text field."""
+        """Add a choice field with suggested texts next to a text field."""
         if not words:
             del self.fields[USUAL + name]
             return
@@ -51,7 +51,7 @@ class ReasonForm(forms.Form):
         self.fields[name].label = _("Details")
 
     def clean(self) -> dict[str, Any]:
-        """Insert the selected suggestions before the typed text."""
+        """Combine the selected suggestions and the typed text."""
         values: dict[str, Any] = super().clean() or {}
         for name in ("reason", "reply"):
             if chosen := values.get(USUAL + name):
@@ -65,10 +65,10 @@ class ReasonForm(forms.Form):
 
 
 class DecisionForm(ReasonForm):
-    """Fields that all decisions have.
+    """The form fields that every decision has.
 
     ``digest`` and ``version`` identify the version of the interrupt on the page. ``key`` is an
-    idempotency key, so a second click on the same page doesn't record a second decision.
+    idempotency key, so a second click on the same page doesn't store a second decision.
     """
 
     digest = forms.CharField(widget=forms.HiddenInput, required=False)
@@ -93,7 +93,7 @@ class DecisionForm(ReasonForm):
 
 @dataclass(frozen=True)
 class Button:
-    """A button that sends a decision, and the text about the decision's consequence for the run."""
+    """A button that sends a decision, with a text about the decision's effect on the run."""
 
     value: str
     label: Any

@@ -1,4 +1,4 @@
-"""Texts about the consequences of decisions."""
+"""Texts about the effects of decisions on the run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GOING_ON = _("Resumes the run from the breakpoint.")
 def get_consequences(
     item: Interrupt, decisions: Sequence[str], *, has_form: bool
 ) -> dict[str, Any]:
-    """Return a text about the consequence of each decision, by decision.
+    """Return a text about the effect of each decision on the run, by decision type.
 
     ``has_form`` is true if a form contains the response.
     """

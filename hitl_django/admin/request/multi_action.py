@@ -98,8 +98,8 @@ class ActionBlock:
     """One action, or a group of similar actions, with its decision forms.
 
     ``starts`` are the initial arguments, which may contain an earlier reviewer's changes. If the
-    interrupt has too many actions, similar actions are the ``members`` of one block and are decided
-    together.
+    interrupt has too many actions, a block combines similar actions. They are the ``members`` of
+    the block and are decided together.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class ActionBlock:
 
     @property
     def label(self) -> str:
-        """The name of the tool as words."""
+        """The name of the tool in words, without underscores."""
         return escape_hidden(humanise_name(self.action.name))
 
     @property
@@ -180,13 +180,13 @@ class ActionBlock:
         }
 
     def sends_arguments(self) -> bool:
-        """Return whether the selected decision executes the action with the form's arguments."""
+        """Return whether the selected decision uses the arguments entered in the form."""
         return self.choice["decision"].data not in (REJECT, RESPOND)
 
     def is_readable(self) -> bool:
-        """Return whether the arguments are valid.
+        """Return whether the entered arguments are valid.
 
-        Error messages are added to the form otherwise.
+        If they aren't, error messages are added to the form.
         """
         if self.form is None:
             return True
@@ -196,7 +196,7 @@ class ActionBlock:
         return not self.form.errors
 
     def refuse(self, pointer: str, reason: str) -> None:
-        """Show an error at the field to which the JSON pointer refers."""
+        """Show an error at the form field to which a JSON pointer refers."""
         below = pointer.removeprefix(f"/edited_action/{ARGS}")
         if below != pointer and self.form is not None:
             self.form.add_faults([(below, reason)])
@@ -206,7 +206,7 @@ class ActionBlock:
             self.choice.add_error("decision", say(reason))
 
     def typed_texts(self) -> list[TypedText]:
-        """Return the selected texts, the typed texts and the changed texts."""
+        """Return all texts that the user has selected, typed or changed."""
         found = []
         if self.choice.is_bound:
             data = {bound.name: str(bound.data or "") for bound in self.choice}
@@ -241,7 +241,7 @@ def _carried_out(word: str, action: RequestedAction, args: JSON) -> dict[str, JS
 def _group_similar(actions: Sequence[RequestedAction]) -> list[dict[int, RequestedAction]]:
     """Group actions with the same name and options.
 
-    Each group maps positions in the request to actions.
+    Each group maps the position of an action in the request to the action.
     """
     found: dict[Any, dict[int, RequestedAction]] = {}
     for number, action in enumerate(actions):
@@ -274,7 +274,7 @@ class SeparateActionForms(InterruptForms):
         return False
 
     def makes_room(self, shape: SchemaNode, start: JSON) -> bool:
-        """Reserve fields for the form of one action, and return whether enough fields were left.
+        """Reserve form fields for one action. Return whether the page has enough fields left.
 
         The result doesn't depend on submitted values.
         """

@@ -44,8 +44,8 @@ class OutcomePage(ReadOnlyAdmin):
     ) -> TemplateResponse:
         """Show the outcome of an interrupt.
 
-        ``kept`` are texts of a response that was not accepted. The page shows these texts for
-        copying.
+        ``kept`` are texts that the user typed for a response that was not accepted. The page shows
+        these texts for copying.
         """
         decision = item.closing()
         notice = describe_outcome(item, decision, request.user)
@@ -118,7 +118,7 @@ class OutcomePage(ReadOnlyAdmin):
         return render_undo_button(request, info, self.url("undo", request, item.pk))
 
     def find_run_url(self, request: HttpRequest, item: Interrupt) -> str:
-        """Return the URL of the run, or of the interrupt if the user can't view runs."""
+        """Return the URL of the run or, if the user can't view runs, of the interrupt."""
         found = can_view_runs(request) and find_admin_page(
             Run, "change", item.run_id, request=request
         )

@@ -1,7 +1,7 @@
 """Current viewers of an interrupt, stored in the cache.
 
-The list of viewers is only information. Claims, not this list, prevent two people from deciding the
-same interrupt. If the cache loses a viewer, the next update request stores the viewer again.
+The list of viewers is for information only. A claim prevents two people from deciding the same
+interrupt. If the cache loses a viewer, the next update request stores the viewer again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Position of an interrupt in the list from which it was opened, and the rows around it."""
+"""Position of an interrupt in the list from which its page was opened, with its neighbors."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ SPLIT_COOKIE = "hitl_split"
 
 @dataclass(frozen=True, slots=True)
 class QueuePosition:
-    """Position and total number of an interrupt, and links to the previous and next interrupts.
+    """Position of an interrupt in the list, number of rows, and links to the neighbors.
 
-    ``number`` is 0 if the interrupt isn't among the rows read.
+    ``number`` is 0 if the interrupt isn't among the rows that were read.
     """
 
     number: int
@@ -43,11 +43,11 @@ class QueuePosition:
 def read_place(
     request: HttpRequest, item: Interrupt, shown: Collection[Any], url_of: Callable[[Any], str]
 ) -> QueuePosition | None:
-    """Find an interrupt in the list whose filters the page's URL preserves.
+    """Find an interrupt in the list from which its page was opened.
 
-    ``shown`` are the ids of all interrupts on the page. These interrupts don't count as previous or
-    next. ``url_of`` returns the URL of an interrupt's page from its id. Returns None if the list
-    has no other interrupt.
+    The list's filters are in the page's URL. ``shown`` are the ids of all interrupts on the page.
+    These interrupts don't count as previous or next. ``url_of`` returns the URL of an interrupt's
+    page from its id. Returns None if the list has no other interrupt.
     """
     keys = list(_select_listed(request).values_list("pk", flat=True)[:MOST])
     if not {*keys} - {*shown}:
@@ -66,7 +66,7 @@ def read_place(
 
 
 def shows_list(request: HttpRequest) -> bool:
-    """Return whether the list is shown next to a request.
+    """Return whether the page of a request also shows the list.
 
     The default is true.
     """

@@ -1,4 +1,4 @@
-"""Approvals of an interrupt that needs several, and whether the user may add an approval."""
+"""Approvals of an interrupt that needs several approvals."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SELF_APPROVAL = gettext_lazy("You started this run, so someone else has to appro
 
 @dataclass(frozen=True)
 class QuorumStatus:
-    """Approvals of an interrupt's current version.
+    """The approvals of an interrupt's current version.
 
     ``changes`` are the changes that the first approval made. ``barred`` is the reason why the user
-    can't approve: the user has already approved, or started the run (``own``).
+    can't approve: the user has already approved, or has started the run (``own``).
     """
 
     words: str = ""

@@ -1,4 +1,4 @@
-"""Actions on an interrupt other than decisions: claim, assign, snooze and comment."""
+"""Actions on an interrupt that are not decisions: claim, assign, snooze and comment."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def read_action(data: QueryDict) -> tuple[str, QueryDict]:
 
 @dataclass(frozen=True)
 class ActionForms:
-    """Forms of an interrupt's actions.
+    """The forms for actions on an interrupt.
 
     ``open`` names the form with errors. ``panels`` are the forms of panels, by panel name.
     ``people`` are the users found for an assignment, or None without a search.
@@ -171,7 +171,10 @@ class ActionForms:
         return None if panel is None else panel.form
 
     def suggest_people(self, url: str) -> None:
-        """Make a script suggest people, read from this URL, in the fields for usernames."""
+        """Enable suggestions of people in the fields for usernames.
+
+        A script reads them from ``url``.
+        """
         for field in (self.assign.fields["user"], self.comment.fields["text"]):
             field.widget.attrs |= {"data-hitl-people": url, "data-hitl-people-label": _("People")}
 
@@ -196,7 +199,7 @@ def is_action(verb: str) -> bool:
 def run_action(
     request: HttpRequest, item: Interrupt, verb: str, form: forms.Form | None
 ) -> ActionOutcome | None:
-    """Perform an action through the services and return its messages.
+    """Perform an action by calling a service, and return the messages about it.
 
     Returns None if the form has errors. Errors of the service are raised.
     """
@@ -307,7 +310,7 @@ FORM_VERBS: dict[str, Callable[[Interrupt, Any, Any], ActionOutcome]] = {
 
 
 def get_part(verb: str) -> str:
-    """Return the part of the page to which an action belongs: its own form, or its panel."""
+    """Return the part of the page that contains an action: the action's form, or its panel."""
     return verb.partition(".")[0]
 
 

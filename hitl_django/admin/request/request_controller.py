@@ -202,7 +202,7 @@ class RequestController(RequestPage):
         self.message_user(request, message, level=level)
 
     def handling_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Perform an action other than a decision, for example a claim or a comment."""
+        """Perform an action that is not a decision, for example a claim or a comment."""
         item = self.get_object(request, unquote(object_id))
         verb, data = read_action(request.POST)
         here = self.url("change", request, item.pk)
@@ -264,7 +264,7 @@ class RequestController(RequestPage):
         return self.show_interrupt(request, item, typed or make_interrupt_forms(item), forms)
 
     def people_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Return, as JSON, people who can view the request, for suggestions."""
+        """Return people who can view the request as JSON, for suggestions in username fields."""
         item = self.get_object(request, unquote(object_id))
         to_decide = "assign" in request.GET
         try:

@@ -1,4 +1,4 @@
-"""The request page: payload and forms of an interrupt, and of the other interrupts of its run."""
+"""The request page: payload and forms of all pending interrupts of a thread."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class RequestPage(OutcomePage):
         *,
         warning: ClaimWarning | None = None,
     ) -> TemplateResponse:
-        """Show a pending interrupt, with forms that contain submitted values.
+        """Show a pending interrupt, with forms that contain the submitted values, if any.
 
         ``warning`` is shown if the decision needs a confirmation.
         """

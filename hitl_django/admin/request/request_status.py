@@ -26,7 +26,7 @@ EXPIRES: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class InterruptStatus:
-    """Status in the header of an interrupt, and the permissions of its buttons."""
+    """The status of an interrupt for the page's header, and the actions allowed for the user."""
 
     claimed_by: str = ""
     is_mine: bool = False

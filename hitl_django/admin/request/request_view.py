@@ -53,7 +53,7 @@ _PLAIN_NAME = re.compile(r"\w[\w.-]*")
 
 @dataclass(frozen=True)
 class ClaimWarning:
-    """Warning shown before the user decides an interrupt that someone else has claimed."""
+    """Warning shown before the user decides an interrupt that another user has claimed."""
 
     words: str
     claimed_by: str
@@ -95,7 +95,7 @@ class InterruptView:
 
     @cached_property
     def key(self) -> str:
-        """The key of this page's form. Without a decision form, a new key is generated."""
+        """The key of this page's decision form. Without a decision form, a new key is generated."""
         return uuid4().hex
 
 
@@ -209,7 +209,7 @@ def find_template(item: Interrupt) -> Any:
 
 
 def display_why(item: Interrupt, interrupt_forms: InterruptForms | None) -> str:
-    """Return the reason of an interrupt, or an empty string if each action has its own reason."""
+    """Return the interrupt's reason, or an empty string if the reason is shown with each action."""
     if interrupt_forms is not None and interrupt_forms.actions and not interrupt_forms.hides_fields:
         return ""  # Each action has its own reason.
     return escape_hidden(item.why[:MAX_TEXT]) or read_why(item.payload)
@@ -250,7 +250,7 @@ def find_other_interrupts(request: HttpRequest, item: Interrupt) -> list[Interru
 
 
 def _find_rejected_decisions(items: Sequence[Interrupt]) -> dict[tuple[Any, int | None], Decision]:
-    """Return the decisions that the graph rejected, by interrupt and version."""
+    """Return the decisions whose responses the graph rejected, by interrupt and version."""
     open_ = [item for item in items if item.status == Interrupt.Status.PENDING]
     reopened = [item.pk for item in open_ if item.refused_version is not None]
     if not reopened:

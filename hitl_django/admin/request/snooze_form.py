@@ -1,4 +1,4 @@
-"""Form for the end of a snooze: presets with their times, or any date and time."""
+"""Form for the end of a snooze: preset times, or any date and time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SnoozePreset:
 
 
 def list_presets(now: datetime) -> list[SnoozePreset]:
-    """Return the presets at a time, including those that are no longer offered today."""
+    """Return all presets for the time ``now``, including those that are already past."""
     local = to_local(now)
     later = (local + LATER).replace(minute=0, second=0, microsecond=0)
     morning = local.replace(hour=MORNING, minute=0, second=0, microsecond=0)
@@ -47,8 +47,8 @@ def list_presets(now: datetime) -> list[SnoozePreset]:
 class SnoozeForm(forms.Form):
     """Form for the end of a snooze.
 
-    A date and time takes precedence over the preset. ``due_at`` is the due time of the interrupt:
-    a later end is marked, but allowed.
+    If both are given, the date and time takes precedence over the preset. ``due_at`` is the due
+    time of the interrupt. A later end is marked, but allowed.
     """
 
     until = forms.ChoiceField(label=_("Snooze until"), required=False)

@@ -18,8 +18,8 @@ def render_undo_button(
     """Return the form with the undo button, or an empty string if nothing can be undone.
 
     The button undoes the decision of ``info`` or, after a bulk decision, the decisions in ``made``.
-    A script counts the remaining seconds down. Without a deadline, the run waits for other
-    responses, and the decision can be undone until then.
+    A script counts down the remaining seconds. Without a time limit, the run waits for other
+    responses, and the decision can be undone until the run resumes.
     """
     if info is None:
         return ""

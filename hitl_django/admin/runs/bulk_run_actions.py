@@ -74,7 +74,7 @@ OPERATIONS = {
 class RunRow:
     """A selected run.
 
-    ``problem`` is an error message, ``done`` a confirmation. ``pk`` is the value that the form
+    ``problem`` is an error message. ``done`` is a confirmation. ``pk`` is the value that the form
     submits.
     """
 
@@ -236,7 +236,7 @@ def _read_ticks(request: HttpRequest) -> list[UUID]:
 
 
 def _find_obstacle(user: Any, verb: str, row: Any) -> Any:
-    """Return the reason why the operation can't be applied to a run, as far as known in advance."""
+    """Return the reason why an operation can't be applied to a run, as far as known in advance."""
     if not get_policy().may_operate(user, row):
         return DENIED
     if row.state not in OPERATIONS[verb].allowed:
@@ -245,7 +245,7 @@ def _find_obstacle(user: Any, verb: str, row: Any) -> Any:
 
 
 def _describe_problem(verb: str, error: HitlError) -> Any:
-    """Return a short message about the reason why a run was not changed."""
+    """Return a short message that explains why a run was not changed."""
     if isinstance(error, RunNotFound):
         return GONE
     if isinstance(error, NotAllowedError):

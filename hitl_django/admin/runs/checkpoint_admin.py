@@ -52,7 +52,7 @@ class CappedPaginator(Paginator):
 class ThreadIdFilter(admin.SimpleListFilter):
     """Filter by thread id.
 
-    Only links select a thread. The list doesn't show the filter.
+    The filter is only used by links. The list doesn't show it.
     """
 
     title = _("thread")
@@ -156,7 +156,7 @@ def _display_column(row: Any, name: str, interrupts: ShownInterrupts) -> Display
 
 
 class CheckpointAdmin(EngineAdmin):
-    """States of threads between two super-steps."""
+    """Admin of checkpoints, the states of threads between two super-steps."""
 
     list_display = ("row", "step", "source", "created_at")
     payloads = ("data", "metadata", "scalars", "writes")
@@ -164,7 +164,7 @@ class CheckpointAdmin(EngineAdmin):
 
 
 class ChannelBlobAdmin(EngineAdmin):
-    """Values of the channels of a graph."""
+    """Admin of the stored values of channels."""
 
     list_display = ("row", "version", "size")
     empty_text = _("No channel values.")
@@ -178,7 +178,7 @@ class ChannelBlobAdmin(EngineAdmin):
 
 
 class PendingWriteAdmin(EngineAdmin):
-    """Writes of tasks that have not become part of a checkpoint yet."""
+    """Admin of tasks' writes that are not part of a checkpoint yet."""
 
     list_display = ("row", "task_path", "slot")
     empty_text = _("No pending writes.")

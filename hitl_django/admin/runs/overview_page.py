@@ -1,4 +1,4 @@
-"""Overview page, the start page of operators: figures of runs, requests and workers."""
+"""Overview page, the start page of operators, with numbers of runs, requests and workers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class OverviewFigure:
 
 @dataclass(slots=True)
 class StuckGroup:
-    """Failed or parked runs of a graph with the same error."""
+    """Failed or parked runs of a graph that have the same error."""
 
     error: str
     graph: str
@@ -76,7 +76,7 @@ class StuckGroup:
 
 @dataclass(frozen=True, slots=True)
 class AddedTable:
-    """A table of an optional app, with its URLs."""
+    """A table of an optional app on the Overview page, with the URLs of its rows."""
 
     title: Any
     url: str
@@ -91,7 +91,7 @@ class OverviewPages(ReadOnlyAdmin):
         return {**super().own_pages(), "overview": ("overview/", self.overview_view)}
 
     def overview_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the figures, the stuck runs, the backlog, the workers and the tables of apps."""
+        """Show numbers, failed and parked runs, backlog, workers and the tables of apps."""
         may_view = get_policy().may_view_workers(request.user)
         if not may_view or not self.has_view_permission(request):
             raise PermissionDenied
@@ -176,7 +176,10 @@ class OverviewPages(ReadOnlyAdmin):
         )
 
     def _list_stuck(self, request: HttpRequest) -> list[StuckGroup]:
-        """Return the newest failed and parked runs by error, the newest error first."""
+        """Return the newest failed and parked runs, grouped by error.
+
+        The newest error comes first.
+        """
         policy, groups = get_policy(), dict[tuple[str, ...], StuckGroup]()
         for run in overview.list_stuck_runs(request.user, READ):
             if not policy.may_operate(request.user, run):
@@ -236,7 +239,7 @@ def _describe_age(moment: datetime | None) -> Any:
 
 
 def draw_hours(hours: Sequence[overview.HourCount]) -> str:
-    """Return a bar chart of the runs that ended in each hour."""
+    """Return a bar chart of the numbers of runs that ended in each hour, as HTML."""
     most = max(hour.ended for hour in hours)
     scale = next((each for each in SCALES if each >= most), overview.MOST)
     step = (WIDTH - LEFT) / len(hours)

@@ -67,8 +67,8 @@ class ForkForm(forms.Form):
     """Form for the node and the state update of a fork.
 
     ``state`` has the fields of the graph's state. It is None for a graph whose state has no schema.
-    Blank fields aren't updated. JSON takes precedence over the fields. ``more`` names a list of the
-    state to which the user adds blank rows.
+    Blank fields aren't updated. If the user also enters JSON, the JSON takes precedence over the
+    fields. ``more`` names a list of the state to which the user adds blank rows.
     """
 
     as_node = forms.ChoiceField(
@@ -108,14 +108,14 @@ class ForkForm(forms.Form):
 
     @property
     def update(self) -> Any:
-        """The update of the state, or None. The form is valid."""
+        """The update of the state from the valid form, or None without an update."""
         values = self.cleaned_data["values"]
         if values is not None or self.state is None:
             return values
         return self.state.answer or None
 
     def refuse(self, error: HitlError) -> None:
-        """Show the service's error at the fields, or at the JSON."""
+        """Show the service's error at the fields, or at the JSON field."""
         faults = error.faults if isinstance(error, InvalidInputError) else ()
         inside = [(path, reason) for path, reason in faults if path.startswith("$")]
         if self.state is None or self.cleaned_data["values"] is not None or not inside:
@@ -143,7 +143,7 @@ def _nodes(graph: str) -> list[str]:
 
 
 def _read_state_shape(graph: str) -> SchemaNode | None:
-    """Return the shape of a graph's state without required fields, or None without fields."""
+    """Return the schema of a graph's state without required fields, or None without a schema."""
     try:
         schema = describe_state(registry.get_graph(graph).graph.state_schema, "State")
     except UnknownGraphError:
@@ -160,7 +160,7 @@ def _read_state_shape(graph: str) -> SchemaNode | None:
 
 
 class RunOperations:
-    """Operations of operators, mixed into the ModelAdmin of runs."""
+    """Mixin with the operations on runs for the ModelAdmin of runs."""
 
     def operations(self: Any, request: HttpRequest, run: Run) -> dict[str, Any]:
         """Return the operations that the user can perform on a run."""
@@ -223,7 +223,7 @@ class RunOperations:
     def fork_view(
         self: Any, request: HttpRequest, object_id: str, checkpoint_id: str
     ) -> HttpResponse:
-        """Show the form of a fork, or create its run."""
+        """Show the form of a fork or, for a POST request, start the forked run."""
         run = self._operable(request, object_id)
         data, more = request.POST if request.method == "POST" else None, request.POST.get("more")
         form = ForkForm(run.graph, data, more=more or "")

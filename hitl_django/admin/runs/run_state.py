@@ -1,4 +1,4 @@
-"""The state of a run's thread as a tree of fields, and as JSON."""
+"""The state of a run's thread, displayed as a tree of fields and as JSON."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class StartForm:
         return bool(self.errors or self.input.errors or of_context or self.terms.errors)
 
     def read(self) -> JSON:
-        """Return the input, or MISSING if the values are invalid."""
+        """Return the entered input, or MISSING if the values are invalid."""
         is_readable, has_terms = self.input.is_valid(), self.terms.is_valid()
         has_context = self.context is None or self.context.is_valid()
         if is_readable and has_terms and has_context:
@@ -166,7 +166,7 @@ class StartForm:
         return MISSING
 
     def read_context(self) -> JSON:
-        """Return the context, or None if the form has no context.
+        """Return the entered context, or None if the form has no context.
 
         Call ``read`` first.
         """
@@ -175,7 +175,7 @@ class StartForm:
         return self.context.answer
 
     def refuse(self, error: HitlError) -> None:
-        """Show the service's error at the field to which it belongs."""
+        """Show the service's error at the form field to which the error belongs."""
         if isinstance(error, InvalidInputError):
             self._show_faults(error)
         elif isinstance(error, IdempotencyKeyReusedError):
@@ -250,7 +250,7 @@ THREAD_PROBLEMS: dict[type[HitlError], Any] = {
 def read_input_schema(registered: RegisteredGraph) -> dict[str, JSON]:
     """Return the JSON Schema of a graph's input.
 
-    If the input is the whole state, no property is required, because nodes set the missing
+    If the input schema is the whole state, no property is required, because nodes set the missing
     properties.
     """
     graph = registered.graph
@@ -261,7 +261,7 @@ def read_input_schema(registered: RegisteredGraph) -> dict[str, JSON]:
 
 
 def _get_defaults(schema: dict[str, JSON]) -> JSON:
-    """Return an input that contains the schema's defaults, for the initial form."""
+    """Return an input with the default values of the schema, for the initial form."""
     properties = schema.get("properties", {})
     # pydantic shows the default of a secret as asterisks. If the value is missing, the graph uses
     # the real default.

@@ -46,11 +46,11 @@ def describe_subject(thread: Thread) -> str:
 def search_threads(
     rows: QuerySet[Any], newest: QuerySet[Any], column: str, text: str, *columns: str
 ) -> QuerySet[Any]:
-    """Filter rows to threads that contain a text in one of the columns of their newest rows.
+    """Return threads whose newest rows contain a text in one of the ``columns``.
 
     ``column`` is the column with the thread. Threads whose id starts with the text, and threads
-    with this exact key or related object, are found by an index. Age doesn't matter for them, and
-    at most FOUND threads of each kind are found.
+    with exactly this key or related object, are found with an index, regardless of their age. At
+    most FOUND threads of each kind are returned.
     """
     threads = Thread.objects.using(rows.db).order_by()
     kinds = [*ContentType.objects.using(rows.db).values_list("pk", flat=True)]
