@@ -18,6 +18,7 @@ from typing import Any
 from django.db import connections
 from django.db.models import (
     Aggregate,
+    Case,
     Count,
     DateField,
     F,
@@ -27,10 +28,12 @@ from django.db.models import (
     Min,
     Q,
     QuerySet,
+    When,
 )
 from django.db.models.functions import Trunc
 from django.utils import timezone
 
+from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.models import Decision, Interrupt
@@ -42,7 +45,9 @@ from hitl_django.services.reviews.periods import (
     match_reviewer,
     may_view_reviewer_reports,
     select_decided,
+    start_of_day,
 )
+from hitl_django.worker.retention import OTHER_GRAPHS
 
 from .models import SpotCheck
 
@@ -61,6 +66,8 @@ AGES = (
 SHARES = {"median": 0.5, "p90": 0.9}
 #: Units into which a period is divided, each with the maximum number of days.
 UNITS = {"day": 31, "week": 182, "month": 366}
+#: Settings after whose days ended threads are removed, and are no longer counted.
+RETENTION = ("RETENTION_DAYS", "ARCHIVE_DAYS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +123,25 @@ class DecisionCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreviousPeriod:
+    """The statistics of the period of the same length before the period of a report.
+
+    While the report's period isn't over, the previous period ends at the same time of its last day.
+    """
+
+    first: date
+    last: date
+    asked: int
+    decided: int
+    approved: int
+    late: int
+    median: float | None
+    p90: float | None
+    checked: int
+    agreed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewReport:
     """The statistics of a period, limited to interrupts that the user may view.
 
@@ -123,7 +149,8 @@ class ReviewReport:
     the latest ``sample`` decisions, or from all decisions if ``sample`` is None. ``reviewers`` is
     None if the user may not view insights by reviewer.
 
-    ``oldest`` is the creation time of the oldest pending interrupt.
+    ``oldest`` is the creation time of the oldest pending interrupt. ``previous`` is None if the
+    retention settings remove threads of the previous period.
     """
 
     unit: str
@@ -137,6 +164,7 @@ class ReviewReport:
     waiting: Sequence[AgeBucket]
     oldest: datetime | None
     overdue: int
+    previous: PreviousPeriod | None
 
     @property
     def asked(self) -> int:
@@ -193,12 +221,15 @@ def review_report(
     None sees everything. Only decisions by people that closed an interrupt count, on the day of the
     decision. Pending and overdue counts are current, independent of the period.
     """
+    spans = _Spans.build(period)
     everyone = select_decided(user, period, graph=graph)
     decided = everyone.filter(match_reviewer(reviewer))
+    both = select_decided(user, spans.whole, graph=graph).filter(match_reviewer(reviewer))
     unit = choose_unit(period)
-    asked, types = _count_asked(user, period, graph, unit), _count_types(decided, unit)
-    times = _time(decided, unit)
-    checks = _count_checks(user, period, graph)
+    asked, asked_before = _count_asked(user, spans, graph, unit)
+    types = _count_types(both, spans, unit)
+    times = _time(decided, both, spans, unit)
+    checks = _count_checks(user, spans, graph)
     own_checks = [check for check in checks if reviewer is None or check.is_by(reviewer)]
     waiting = queue_filters.list_waiting(user, graph=graph)
     bands, oldest = _count_ages(waiting)
@@ -235,6 +266,9 @@ def review_report(
         waiting=bands,
         oldest=oldest,
         overdue=sum(waiting.filter(part).count() for part in queue_filters.OVERDUE_PARTS),
+        previous=_sum_up(spans, asked_before, types, times.previous, own_checks)
+        if _is_retained(spans.whole.first, graph)
+        else None,
     )
 
 
@@ -242,6 +276,66 @@ def choose_unit(period: Period) -> str:
     """Return the unit into which a period is divided."""
     days = len(period.days)
     return next((unit for unit, most in UNITS.items() if days <= most), "month")
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """The period of a report, and the period of the same length before it.
+
+    ``whole`` has the days of both. One query over these days counts both periods.
+    """
+
+    period: Period
+    whole: Period
+    until: datetime
+
+    @classmethod
+    def build(cls, period: Period) -> _Spans:
+        whole = Period(period.first - timedelta(len(period.days)), period.last)
+        rest = start_of_day(period.last + timedelta(1)) - timezone.now()
+        return cls(period, whole, start_of_day(period.first) - max(timedelta(0), rest))
+
+    @property
+    def is_current(self) -> Q:
+        return self.period.match("created_at")
+
+    @property
+    def is_previous(self) -> Q:
+        return Q(created_at__gte=start_of_day(self.whole.first), created_at__lt=self.until)
+
+
+def _is_retained(first: date, graph: str | None) -> bool:
+    """Return whether no retention setting removes threads that ended on or after a day."""
+    days = [left for name in RETENTION for left in _list_days(getattr(hitl, name, None), graph)]
+    if not days:
+        return True
+    return start_of_day(first) >= timezone.now() - timedelta(days=min(days))
+
+
+def _list_days(terms: float | Mapping[str, float | None] | None, graph: str | None) -> list[float]:
+    if isinstance(terms, Mapping):
+        found = terms.values() if graph is None else [terms.get(graph, terms.get(OTHER_GRAPHS))]
+        return [days for days in found if days is not None]
+    return [] if terms is None else [terms]
+
+
+def _sum_up(
+    spans: _Spans, asked: int, types: _Types, times: _Times, checks: Iterable[_Checks]
+) -> PreviousPeriod:
+    counted = [check for check in checks if check.graph in types.previous]
+    counts = sum(types.previous.values(), Counter[str]())
+    return PreviousPeriod(
+        first=spans.whole.first,
+        last=spans.period.first - timedelta(1),
+        asked=asked,
+        decided=counts.total(),
+        approved=sum(n for name, n in counts.items() if DECISION_TYPES[name].is_approval),
+        late=types.previous_late,
+        median=times[0],
+        p90=times[1],
+        checked=sum(check.previous_checked for check in counted),
+        agreed=sum(check.previous_agreed for check in counted),
+    )
 
 
 def _divide(period: Period, unit: str) -> list[tuple[date, date]]:
@@ -263,9 +357,13 @@ def _truncate(unit: str) -> Trunc:
 
 @dataclass(frozen=True, slots=True)
 class _Types:
+    """The decisions by type. ``previous`` are those of the previous period, by graph."""
+
     by_start: Counter[date]
     by_graph: Mapping[str, Counter[str]]
     late: int
+    previous: Mapping[str, Counter[str]]
+    previous_late: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,75 +374,107 @@ class _Checks:
     reviewer: Any
     checked: int
     agreed: int
+    previous_checked: int
+    previous_agreed: int
 
     def is_by(self, reviewer: Any) -> bool:
         """Return whether the approvals are those of a reviewer."""
         return str(NOBODY if self.reviewer is None else self.reviewer) == str(reviewer)
 
 
-def _count_asked(user: Any, period: Period, graph: str | None, unit: str) -> Counter[date]:
-    rows = Interrupt.objects.using(write_alias()).filter(period.match("created_at")).order_by()
+def _count_asked(
+    user: Any, spans: _Spans, graph: str | None, unit: str
+) -> tuple[Counter[date], int]:
+    """Return the numbers of requests by bucket, and of all requests of the previous period."""
+    rows = Interrupt.objects.using(write_alias()).filter(spans.whole.match("created_at")).order_by()
     rows = select_visible(rows if graph is None else rows.filter(graph=graph), user)
-    found = rows.annotate(start=_truncate(unit)).values_list("start").annotate(n=Count("pk"))
-    return Counter(dict(found))
+    groups = rows.annotate(start=_truncate(unit)).values_list("start")
+    found = list(
+        groups.annotate(
+            n=Count("pk", filter=spans.is_current), previous=Count("pk", filter=spans.is_previous)
+        )
+    )
+    return Counter({start: n for start, n, _ in found}), sum(previous for *_, previous in found)
 
 
-def _count_types(decided: QuerySet[Decision], unit: str) -> _Types:
-    by_type = decided.annotate(start=_truncate(unit))
+def _count_types(both: QuerySet[Decision], spans: _Spans, unit: str) -> _Types:
     is_late = Q(created_at__gt=F("interrupt__due_at"))
-    groups = by_type.values_list("start", "interrupt__graph", "type")
+    groups = both.annotate(start=_truncate(unit)).values_list("start", "interrupt__graph", "type")
     by_start: Counter[date] = Counter()
     by_graph: dict[str, Counter[str]] = defaultdict(Counter)
-    total_late = 0
-    for start, name, kind, count, late in groups.annotate(
-        n=Count("pk"), late=Count("pk", filter=is_late)
+    previous: dict[str, Counter[str]] = defaultdict(Counter)
+    total_late = previous_late = 0
+    for start, name, kind, count, late, earlier, earlier_late in groups.annotate(
+        n=Count("pk", filter=spans.is_current),
+        late=Count("pk", filter=spans.is_current & is_late),
+        earlier=Count("pk", filter=spans.is_previous),
+        earlier_late=Count("pk", filter=spans.is_previous & is_late),
     ):
-        by_start[start] += count
-        by_graph[name][kind] += count
+        if count:
+            by_start[start] += count
+            by_graph[name][kind] += count
+        if earlier:
+            previous[name][kind] += earlier
         total_late += late
-    return _Types(by_start, by_graph, total_late)
+        previous_late += earlier_late
+    return _Types(by_start, by_graph, total_late, previous, previous_late)
 
 
 @dataclass(frozen=True, slots=True)
 class _AllTimes:
-    """The times of all decisions, by bucket and by graph.
+    """The times of all decisions, by bucket and by graph, and those of the previous period.
 
     ``sample`` is the number of decisions in the sample. If it is None, all decisions were included.
     """
 
     whole: _Times
+    previous: _Times
     by_start: Mapping[date, _Times]
     by_graph: Mapping[str, _Times]
     by_reviewer: Mapping[Any, _Times] = field(default_factory=dict)
     sample: int | None = None
 
 
-def _time(decided: QuerySet[Decision], unit: str) -> _AllTimes:
+def _time(
+    decided: QuerySet[Decision], both: QuerySet[Decision], spans: _Spans, unit: str
+) -> _AllTimes:
     rows = decided.annotate(start=_truncate(unit))
     if _has_percentiles(decided):
-        return _compute_times(rows)
+        return _compute_times(rows, both, spans)
     lasted, is_cut = _read_latest(rows, "start", "interrupt__graph", "by")
+    earlier, earlier_is_cut = _read_latest(both.filter(spans.is_previous))
     by_start, by_graph, by_reviewer = (_group_times(lasted, number) for number in range(3))
-    whole = _percentiles([seconds for *_keys, seconds in lasted])
-    return _AllTimes(whole, by_start, by_graph, by_reviewer, SAMPLE if is_cut else None)
+    whole, previous = (
+        _percentiles([seconds for *_keys, seconds in one]) for one in (lasted, earlier)
+    )
+    sample = SAMPLE if is_cut or earlier_is_cut else None
+    return _AllTimes(whole, previous, by_start, by_graph, by_reviewer, sample)
 
 
-def _compute_times(rows: QuerySet[Decision]) -> _AllTimes:
+def _compute_times(rows: QuerySet[Decision], both: QuerySet[Decision], spans: _Spans) -> _AllTimes:
     percentiles = _make_percentiles()
     by_start, by_graph = (
         {key: (median, p90) for key, median, p90 in rows.values_list(name).annotate(**percentiles)}
         for name in ("start", "interrupt__graph")
     )
-    whole = rows.aggregate(**percentiles)
-    return _AllTimes((whole["median"], whole["p90"]), by_start, by_graph)
+    # Percentiles ignore NULL, so one query computes those of both periods.
+    found = both.aggregate(
+        **_make_percentiles(spans.is_current),
+        **{f"previous_{name}": one for name, one in _make_percentiles(spans.is_previous).items()},
+    )
+    whole = found["median"], found["p90"]
+    previous = found["previous_median"], found["previous_p90"]
+    return _AllTimes(whole, previous, by_start, by_graph)
 
 
 def _has_percentiles(decided: QuerySet[Decision]) -> bool:
     return connections[decided.db].vendor == "postgresql"
 
 
-def _make_percentiles() -> dict[str, Aggregate]:
-    seconds = _Seconds("created_at", "interrupt__created_at")
+def _make_percentiles(condition: Q | None = None) -> dict[str, Aggregate]:
+    seconds: Any = _Seconds("created_at", "interrupt__created_at")
+    if condition is not None:
+        seconds = Case(When(condition, then=seconds), output_field=FloatField())
     return {name: _Percentile(seconds, share=share) for name, share in SHARES.items()}
 
 
@@ -381,14 +511,18 @@ def _percentile(ordered: Sequence[float], share: float) -> float:
     return below + (above - below) * (place - math.floor(place))
 
 
-def _count_checks(user: Any, period: Period, graph: str | None) -> list[_Checks]:
-    rows = SpotCheck.objects.using(write_alias()).filter(period.match("created_at"))
+def _count_checks(user: Any, spans: _Spans, graph: str | None) -> list[_Checks]:
+    rows = SpotCheck.objects.using(write_alias()).filter(spans.whole.match("created_at"))
     rows = select_visible_through(rows, "interrupt", user).exclude(result="").order_by()
     if graph is not None:
         rows = rows.filter(interrupt__graph=graph)
-    agreed = Count("pk", filter=Q(result=SpotCheck.Result.AGREE))
-    names = "interrupt__graph", "decision__by"
-    found = rows.values_list(*names).annotate(n=Count("pk"), agreed=agreed)
+    agrees = Q(result=SpotCheck.Result.AGREE)
+    found = rows.values_list("interrupt__graph", "decision__by").annotate(
+        n=Count("pk", filter=spans.is_current),
+        agreed=Count("pk", filter=spans.is_current & agrees),
+        earlier=Count("pk", filter=spans.is_previous),
+        earlier_agreed=Count("pk", filter=spans.is_previous & agrees),
+    )
     return [_Checks(*row) for row in found]
 
 

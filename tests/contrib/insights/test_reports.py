@@ -253,6 +253,177 @@ def test_insights_report_query_count_is_constant_for_one_and_thirteen_graphs(ann
     assert count() == few <= 11
 
 
+class TestPreviousPeriod:
+    """The numbers of the period of the same length before the report's period."""
+
+    def test_insights_report_has_all_numbers_of_the_previous_period(self, ann: User) -> None:
+        week = DAY + timedelta(6)
+        for days, kind, seconds in (
+            (-8, "approve", 9),  # the day before the previous period
+            (-7, "approve", 10),
+            (-4, "edit", 20),
+            (-2, "reject", 30),
+            (-1, "respond", 1000),
+            (0, "approve", 5),
+            (7, "approve", 9),  # the day after the period
+        ):
+            due_at = NOON + timedelta(days=days, seconds=-1 if kind == "reject" else 1)
+            made = decide(
+                ann, kind, at=NOON + timedelta(days=days), took=seconds, due_at=due_at, graph="a"
+            )
+            SpotCheck.objects.create(
+                interrupt=made.interrupt,
+                decision=made,
+                created_at=made.created_at,
+                result="disagree" if kind == "edit" else "agree",
+            )
+        found = figures(ann, DAY, week)
+        before = found.previous
+        assert (before.first, before.last) == (DAY - timedelta(7), DAY - timedelta(1))
+        assert (before.asked, before.decided, before.approved, before.late) == (4, 4, 2, 1)
+        assert (before.checked, before.agreed) == (4, 3)
+        assert (before.median, before.p90) == (
+            pytest.approx(25, abs=0.01),
+            pytest.approx(709, abs=0.01),
+        )
+        assert (found.asked, found.decided, found.approved, found.late) == (1, 1, 1, 0)
+        assert (found.checked, found.agreed) == (1, 1)
+        assert (found.median, found.p90) == (
+            pytest.approx(5, abs=0.01),
+            pytest.approx(5, abs=0.01),
+        )
+
+    def test_insights_report_graphs_and_reviewers_exclude_the_previous_period(
+        self, ann: User
+    ) -> None:
+        ben = User.objects.create_user("ben")
+        made = decide(ben, graph="b", at=NOON - timedelta(days=1))
+        SpotCheck.objects.create(
+            interrupt=made.interrupt, decision=made, created_at=made.created_at, result="agree"
+        )
+        decide(ann, graph="a")
+        found = figures(ann)
+        assert [one.key for one in found.graphs] == ["a"]
+        assert [(one.label, one.checked) for one in found.reviewers] == [("ann", 0)]
+        assert [(day.asked, day.decided) for day in found.buckets] == [(1, 1)]
+        assert (found.previous.decided, found.previous.checked) == (1, 1)
+
+    @pytest.mark.parametrize(("first", "unit"), [(DAY, "week"), (DAY, "month")])
+    def test_insights_report_bucket_that_began_in_the_previous_period_has_only_its_own_days(
+        self, first: date, unit: str, ann: User
+    ) -> None:
+        decide(ann, at=NOON - timedelta(days=1))  # the Monday of the first week
+        decide(ann, at=NOON)
+        found = figures(ann, first, first + timedelta({"week": 40, "month": 200}[unit]))
+        assert found.unit == unit
+        assert (found.buckets[0].asked, found.buckets[0].decided) == (1, 1)
+        assert (found.previous.asked, found.previous.decided) == (1, 1)
+
+    def test_insights_report_without_earlier_requests_has_an_empty_previous_period(
+        self, ann: User
+    ) -> None:
+        decide(ann)
+        before = figures(ann).previous
+        assert (before.asked, before.decided, before.checked) == (0, 0, 0)
+        assert (before.median, before.p90) == (None, None)
+
+    def test_insights_report_of_a_graph_and_a_reviewer_narrows_the_previous_period(
+        self, ann: User
+    ) -> None:
+        ben = User.objects.create_user("ben")
+        for by, graph, seconds in ((ann, "a", 10), (ben, "a", 20), (ben, "b", 30), (None, "b", 40)):
+            made = decide(by, graph=graph, at=NOON - timedelta(days=1), took=seconds)
+            SpotCheck.objects.create(
+                interrupt=made.interrupt, decision=made, created_at=made.created_at, result="agree"
+            )
+        for narrowed, asked, decided, median in (
+            ({"graph": "a"}, 2, 2, 15),
+            ({"reviewer": str(ben.pk)}, 4, 2, 25),
+            ({"reviewer": "none"}, 4, 1, 40),
+            ({"graph": "b", "reviewer": ben.pk}, 2, 1, 30),
+            ({"reviewer": "nonsense"}, 4, 0, None),
+        ):
+            before = figures(ann, **narrowed).previous
+            assert (before.asked, before.decided, before.checked) == (asked, decided, decided)
+            assert before.median == (None if median is None else pytest.approx(median, abs=0.01))
+
+    @pytest.mark.promise("P22")
+    def test_insights_report_previous_period_excludes_interrupts_hidden_by_policy(
+        self, ann: User, settings: Any
+    ) -> None:
+        settings.HITL = {"POLICY": "tests.contrib.insights.test_reports.OnlyOpen"}
+        for graph in ("open", "shut", "shut"):
+            made = decide(ann, graph=graph, at=NOON - timedelta(days=1))
+            SpotCheck.objects.create(
+                interrupt=made.interrupt, decision=made, created_at=made.created_at, result="agree"
+            )
+        before = figures(ann).previous
+        assert (before.asked, before.decided, before.checked) == (1, 1, 1)
+
+    def test_insights_report_of_an_unfinished_period_ends_the_previous_one_at_the_same_time(
+        self, ann: User, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("django.utils.timezone.now", lambda: NOON)
+        decide(ann, at=NOON - timedelta(days=1, minutes=1))
+        decide(ann, at=NOON - timedelta(days=1, minutes=-2))
+        found = figures(ann)
+        assert (found.previous.asked, found.previous.decided) == (1, 1)
+        assert figures(ann, DAY - timedelta(1), DAY - timedelta(1)).decided == 2
+
+    @pytest.mark.parametrize(
+        ("terms", "graph", "has_previous"),
+        [
+            (None, None, True),
+            (15, None, True),
+            (13, None, False),
+            ({"a": 13, "*": None}, None, False),
+            ({"a": 13, "*": None}, "a", False),
+            ({"a": 13, "*": None}, "b", True),
+            ({"*": 13, "b": None}, "b", True),
+            ({"*": 13, "b": None}, "a", False),
+        ],
+    )
+    @pytest.mark.parametrize("setting", ["RETENTION_DAYS", "ARCHIVE_DAYS"])
+    def test_insights_report_without_retained_threads_has_no_previous_period(
+        self,
+        setting: str,
+        terms: Any,
+        graph: str | None,
+        has_previous: bool,
+        ann: User,
+        settings: Any,
+    ) -> None:
+        settings.HITL = {**settings.HITL, setting: terms}
+        today = timezone.now().date()
+        found = figures(ann, today - timedelta(6), today, graph=graph)
+        assert (found.previous is not None) == has_previous
+
+    def test_insights_report_queries_do_not_grow_with_the_previous_period(self, ann: User) -> None:
+        def count() -> int:
+            with CaptureQueriesContext(connection) as queries:
+                figures(ann, DAY - timedelta(30), DAY)
+            return len(queries)
+
+        decide(ann)
+        few = count()
+        for n in range(12):
+            by = User.objects.create_user(f"r{n}")
+            decide(by, graph=f"g{n}", at=NOON - timedelta(days=31 + n))
+        assert count() == few <= 11
+
+    @pytest.mark.database("sqlite")
+    def test_insights_report_previous_times_without_database_percentiles_use_their_own_sample(
+        self, ann: User, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("hitl_django.contrib.insights.reports.SAMPLE", 2)
+        for minutes, seconds in ((3, 500), (2, 10), (1, 20)):
+            decide(ann, at=NOON - timedelta(days=1, minutes=minutes), took=seconds)
+        decide(ann, took=5)
+        found = figures(ann)
+        assert (round(found.median), round(found.previous.median)) == (5, 15)
+        assert found.sample == 2
+
+
 def test_graph_choices_of_insights_report_are_graphs_with_visible_interrupts(ann: User) -> None:
     assert services.list_graphs_with_interrupts(ann) == []
     make_interrupt({}, graph="approval")

@@ -21,7 +21,7 @@ from django.http import HttpRequest
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from hitl_django import audit, services
 from hitl_django.contrib.insights.admin import csv_download, plots, reports_page
@@ -38,11 +38,18 @@ RECORD = reverse("admin:hitl_insights_spotcheck_record")
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "＝1", "＠x"]
 
 
-def decide(by: Any, kind: str = "approve", *, days: float = 1, **fields: Any) -> Decision:
-    """Store a question that somebody decided so many days ago, an hour after it was asked."""
+def decide(
+    by: Any,
+    kind: str = "approve",
+    *,
+    days: float = 1,
+    took: timedelta = timedelta(hours=1),
+    **fields: Any,
+) -> Decision:
+    """Store a request that was decided so many days ago, and when it was created."""
     at = timezone.now() - timedelta(days=days)
     item = make_interrupt({}, status="decided", version=2, **fields)
-    Interrupt.objects.filter(pk=item.pk).update(created_at=at - timedelta(hours=1))
+    Interrupt.objects.filter(pk=item.pk).update(created_at=at - took)
     return Decision.objects.create(
         interrupt=item, version=1, type=kind, value=True, by=by,
         by_label="Lena" if by is None else by.username, via="admin",
@@ -303,6 +310,144 @@ class TestPage:
         rows = rows_of(admin_client.get(page.context["csv_url"]))
         assert [row["by"] for row in rows] == ["ann", "ann"]
         assert "record_url" not in page.context
+
+    def test_insights_page_tiles_compare_each_figure_with_the_previous_period(
+        self, admin_client: Client
+    ) -> None:
+        ann = User.objects.create_user("ann")
+        for kind, days, hours, result in (
+            ("approve", 2, 1, "agree"),
+            ("approve", 2, 5, "agree"),
+            ("reject", 2, 6, ""),
+            ("approve", 10, 2, "agree"),
+            ("approve", 10, 6, "disagree"),
+        ):
+            made = decide(ann, kind, days=days, took=timedelta(hours=hours))
+            if result:
+                check = SpotCheck.objects.create(
+                    interrupt=made.interrupt, decision=made, result=result
+                )
+                SpotCheck.objects.filter(pk=check.pk).update(created_at=made.created_at)
+        make_interrupt({})
+        page = admin_client.get(f"{PAGE}?days=7")
+        changes = {str(one.label): one.change for one in page.context["tiles"]}
+        assert {
+            label: change and (change.text, change.icon, change.css)
+            for label, change in changes.items()
+        } == {
+            "Requests": ("2 more", "arrow-up", ""),
+            "Decided": ("1 more", "arrow-up", ""),
+            "Approval rate": ("33 points lower", "arrow-down", ""),
+            "Median time to decide": ("1 h more", "arrow-up", "is-worse"),
+            "90th percentile": ("12 min more", "arrow-up", "is-worse"),
+            "Spot checks agree": ("50 points higher", "arrow-up", "is-better"),
+            "Open now": None,
+        }
+        html = text_of(page)
+        assert html.count("compared with the previous 7 days") == 6
+        first, last = (timezone.localdate() - timedelta(days=days) for days in (13, 7))
+        dates = f"{first:%m/%d/%Y} – {last:%m/%d/%Y}"
+        assert f"Compared with the previous 7 days: {dates}." in html
+
+    def test_insights_page_shorter_times_and_lower_agreement_have_the_opposite_meaning(
+        self, admin_client: Client
+    ) -> None:
+        for days, hours, result in ((2, 1, "disagree"), (10, 3, "agree")):
+            made = decide(None, days=days, took=timedelta(hours=hours))
+            check = SpotCheck.objects.create(interrupt=made.interrupt, decision=made, result=result)
+            SpotCheck.objects.filter(pk=check.pk).update(created_at=made.created_at)
+        page = admin_client.get(f"{PAGE}?days=7")
+        changes = {str(one.label): one.change for one in page.context["tiles"]}
+        median, agreed = changes["Median time to decide"], changes["Spot checks agree"]
+        assert (median.text, median.icon, median.css) == ("2 h less", "arrow-down", "is-better")
+        assert (agreed.text, agreed.css) == ("100 points lower", "is-worse")
+        unchanged = changes["Decided"]
+        assert (unchanged.text, unchanged.icon, unchanged.css) == ("Unchanged", "", "")
+        html = text_of(page)
+        assert re.search(r'is-better"><svg[^>]*>.*?hitl-arrow-down.*?</svg> 2 h less', html)
+
+    @pytest.mark.parametrize("days", [None, 20])
+    def test_insights_page_without_data_in_the_previous_period_shows_no_comparison(
+        self, days: float | None, admin_client: Client
+    ) -> None:
+        decide(None)
+        if days:
+            decide(None, days=days)  # before the previous period
+        page = admin_client.get(f"{PAGE}?days=7")
+        assert [one.change for one in page.context["tiles"]] == [None] * 6
+        assert "ompared with the previous" not in text_of(page)
+
+    def test_insights_page_without_decisions_in_the_period_compares_only_the_counts(
+        self, admin_client: Client
+    ) -> None:
+        decide(None, days=10)
+        page = admin_client.get(f"{PAGE}?days=7")
+        changes = {str(one.label): one.change and one.change.text for one in page.context["tiles"]}
+        assert changes == {
+            "Requests": "1 fewer",
+            "Decided": "1 fewer",
+            "Approval rate": None,
+            "Median time to decide": None,
+            "90th percentile": None,
+            "Open now": None,
+        }
+
+    def test_insights_page_comparison_keeps_the_graph_and_the_reviewer(
+        self, admin_client: Client
+    ) -> None:
+        ann, ben = (User.objects.create_user(name) for name in ("ann", "ben"))
+        for by, graph, days in (
+            (ann, "approval", 2),
+            (ann, "approval", 10),
+            (ben, "approval", 10),
+            (ann, "essay", 10),
+        ):
+            decide(by, graph=graph, days=days)
+        for query, text in (
+            ("", "2 fewer"),
+            ("&graph=approval", "1 fewer"),
+            (f"&by={ann.pk}", "1 fewer"),
+            (f"&graph=approval&by={ann.pk}", "Unchanged"),
+        ):
+            page = admin_client.get(f"{PAGE}?days=7{query}")
+            changes = {str(one.label): one.change for one in page.context["tiles"]}
+            assert changes["Decided"].text == text, query
+
+    def test_insights_page_of_a_single_day_compares_with_the_previous_day(
+        self, admin_client: Client
+    ) -> None:
+        for days in (2, 3):
+            decide(None, days=days)
+        day = timezone.localdate(timezone.now() - timedelta(days=2)).isoformat()
+        html = text_of(admin_client.get(f"{PAGE}?first={day}&last={day}"))
+        assert "Compared with the previous day: " in html
+
+    def test_insights_page_comparison_is_in_german(self, admin_client: Client) -> None:
+        for days, hours in ((2, 5), (3, 5), (10, 6)):
+            decide(None, "edit", days=days, took=timedelta(hours=hours))
+        with translation.override("de"):
+            page = admin_client.get(f"{PAGE}?days=7")
+        changes = [one.change.text for one in page.context["tiles"] if one.change]
+        assert changes == [
+            "1 mehr", "1 mehr", "Unverändert", "1 Std. weniger", "1 Std. weniger",
+        ]  # fmt: skip
+        html = text_of(page)
+        assert "im Vergleich zu den 7 Tagen davor" in html
+        assert "Im Vergleich zu den 7 Tagen davor: " in html
+
+    @pytest.mark.promise("P18")
+    def test_insights_page_comparison_counts_only_requests_visible_to_the_user(
+        self, lead: Callable[..., Client], settings: Any
+    ) -> None:
+        settings.HITL = {
+            **settings.HITL,
+            "POLICY": "tests.contrib.insights.test_reports.OnlyOpen",
+        }
+        for graph, days in (("open", 2), ("open", 10), ("shut", 10), ("shut", 10)):
+            decide(None, graph=graph, days=days)
+        page = lead().get(f"{PAGE}?days=7")
+        changes = {str(one.label): one.change for one in page.context["tiles"]}
+        assert changes["Requests"].text == changes["Decided"].text == "Unchanged"
 
     def test_insights_page_menus_keep_the_other_filters_and_the_period(
         self, admin_client: Client, asked: Callable[..., Interrupt]

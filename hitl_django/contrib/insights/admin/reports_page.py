@@ -37,7 +37,15 @@ from hitl_django.services.reviews.periods import MAX_DAYS, NOBODY, Period, start
 
 from ..exports import ExportedDecision, export_decisions
 from ..models import SpotCheck
-from ..reports import AGES, AgeBucket, DecisionCounts, ReviewReport, TimeBucket, review_report
+from ..reports import (
+    AGES,
+    AgeBucket,
+    DecisionCounts,
+    PreviousPeriod,
+    ReviewReport,
+    TimeBucket,
+    review_report,
+)
 from . import plots
 from .csv_download import stream_csv
 
@@ -117,6 +125,18 @@ class ReportFilterForm(forms.Form):
 
 
 @dataclass(frozen=True, slots=True)
+class FigureChange:
+    """The difference of a figure from the previous period, in words.
+
+    ``icon`` is an arrow, and ``css`` the class for better or worse, if the difference is either.
+    """
+
+    text: str
+    icon: str = ""
+    css: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
     """A number with its label, and the URL of the rows that it counts."""
 
@@ -125,6 +145,7 @@ class Figure:
     url: str = ""
     detail: str = ""
     is_late: bool = False
+    change: FigureChange | None = None
 
     @property
     def html(self) -> str:
@@ -367,8 +388,12 @@ def _name_reviewer(one: DecisionCounts) -> str:
 
 
 def _lay_out(figures: ReviewReport, rows: _Rows, user: Any) -> dict[str, Any]:
+    tiles = list(_list_tiles(figures, rows))
     return {
-        "tiles": list(_list_tiles(figures, rows)),
+        "tiles": tiles,
+        "comparison": _describe_comparison(figures.previous)
+        if any(tile.change for tile in tiles)
+        else None,
         "sample": figures.sample,
         "plots": [_plot_counts(figures, rows), _plot_times(figures, rows)],
         "ages": [] if rows.reviewer else _list_ages(figures.waiting, rows),
@@ -400,12 +425,86 @@ def _style(decision_type: str) -> str:
     return f"m-{decision_type}"
 
 
+class _Changes:
+    """Differences of figures from the previous period.
+
+    A figure without a value in either period has no difference.
+    """
+
+    def __init__(self, figures: ReviewReport) -> None:
+        self.now, self.before = figures, figures.previous
+
+    def count(self, name: str) -> FigureChange | None:
+        now, before = self._get(name)
+        if not before:
+            return None
+        number = {"n": localize(abs(now - before))}
+        return _describe_change(now - before, _("%(n)s more") % number, _("%(n)s fewer") % number)
+
+    def share(
+        self, name: str, whole: str, *, more: str = "", less: str = ""
+    ) -> FigureChange | None:
+        wholes = self._get(whole)
+        if not all(wholes):
+            return None
+        now, before = (
+            round(100 * part / all_) for part, all_ in zip(self._get(name), wholes, strict=True)
+        )
+        points = {"n": abs(now - before)}
+        higher = ngettext("%(n)d point higher", "%(n)d points higher", points["n"])
+        lower = ngettext("%(n)d point lower", "%(n)d points lower", points["n"])
+        return _describe_change(now - before, higher % points, lower % points, more, less)
+
+    def time(self, name: str) -> FigureChange | None:
+        now, before = self._get(name)
+        if now is None or before is None:
+            return None
+        is_same = describe_seconds(now) == describe_seconds(before)
+        time = {"time": describe_seconds(abs(now - before))}
+        more, less = _("%(time)s more") % time, _("%(time)s less") % time
+        return _describe_change(0 if is_same else now - before, more, less, "is-worse", "is-better")
+
+    def _get(self, name: str) -> tuple[Any, Any]:
+        return getattr(self.now, name), getattr(self.before, name, None)
+
+
+def _describe_change(
+    difference: float, more: str, less: str, more_css: str = "", less_css: str = ""
+) -> FigureChange:
+    if not difference:
+        return FigureChange(_("Unchanged"))
+    if difference > 0:
+        return FigureChange(more, "arrow-up", more_css)
+    return FigureChange(less, "arrow-down", less_css)
+
+
+def _describe_comparison(before: PreviousPeriod | None) -> dict[str, str] | None:
+    """Return the phrase for screen readers and the sentence about the previous period."""
+    if before is None:
+        return None
+    days = (before.last - before.first).days + 1
+    dates = {"n": days, "dates": _describe_days(before.first, before.last)}
+    if days == 1:
+        phrase = _("compared with the previous day")
+        sentence = _("Compared with the previous day: %(dates)s.")
+    else:
+        phrase = _("compared with the previous %(n)d days")
+        sentence = _("Compared with the previous %(n)d days: %(dates)s.")
+    return {"phrase": phrase % dates, "sentence": sentence % dates}
+
+
 def _list_tiles(figures: ReviewReport, rows: _Rows) -> Iterator[Figure]:
+    changes = _Changes(figures)
     if not rows.reviewer:
-        yield Figure(_("Requests"), localize(figures.asked), rows.interrupts())
+        asked = localize(figures.asked)
+        yield Figure(_("Requests"), asked, rows.interrupts(), change=changes.count("asked"))
     late = _("%(n)s late") % {"n": localize(figures.late)} if figures.late else ""
     yield Figure(
-        pgettext("number of requests", "Decided"), localize(figures.decided), rows.decisions(), late
+        pgettext("number of requests", "Decided"),
+        localize(figures.decided),
+        rows.decisions(),
+        late,
+        change=changes.count("decided"),
     )
     edited = describe_share(figures.count_type("edit"), figures.decided)
     yield Figure(
@@ -413,15 +512,18 @@ def _list_tiles(figures: ReviewReport, rows: _Rows) -> Iterator[Figure]:
         describe_share(figures.approved, figures.decided),
         rows.decisions(type__in=APPROVALS) if figures.approved else "",
         _("%(share)s with changes") % {"share": edited} if figures.approved else "",
+        change=changes.share("approved", "decided"),
     )
     timed = rows.decisions() if figures.median is not None else ""
-    yield Figure(_("Median time to decide"), describe_seconds(figures.median), timed)
-    yield Figure(_("90th percentile"), describe_seconds(figures.p90), timed)
+    for label, name in ((_("Median time to decide"), "median"), (_("90th percentile"), "p90")):
+        time = describe_seconds(getattr(figures, name))
+        yield Figure(label, time, timed, change=changes.time(name))
     if figures.checked:
         agreed = describe_share(figures.agreed, figures.checked)
         words = ngettext("%(n)d spot check", "%(n)d spot checks", figures.checked)
         detail = words % {"n": figures.checked}
-        yield Figure(_("Spot checks agree"), agreed, rows.spot_checks(), detail)
+        change = changes.share("agreed", "checked", more="is-better", less="is-worse")
+        yield Figure(_("Spot checks agree"), agreed, rows.spot_checks(), detail, change=change)
     if not rows.reviewer:
         waiting, overdue = _make_open_figures(figures, rows)
         detail = ""
@@ -449,8 +551,12 @@ def _describe_start(first: date, unit: str) -> str:
 
 
 def _describe_bucket(bucket: TimeBucket) -> str:
-    first, last = (date_format(day, "SHORT_DATE_FORMAT") for day in (bucket.first, bucket.last))
-    return first if bucket.first == bucket.last else f"{first} – {last}"
+    return _describe_days(bucket.first, bucket.last)
+
+
+def _describe_days(first: date, last: date) -> str:
+    words = [date_format(day, "SHORT_DATE_FORMAT") for day in dict.fromkeys([first, last])]
+    return " – ".join(words)
 
 
 def _plot_counts(figures: ReviewReport, rows: _Rows) -> Plot:
