@@ -171,7 +171,7 @@ def _port_file(path: Path) -> tuple[str, str, list[PortFinding]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 1 if there are lines to check."""
+    """Run the command, and return the exit code 1 if there are lines to check."""
     parser = argparse.ArgumentParser(prog="python -m hitl_django.port", description=__doc__)
     parser.add_argument("path", type=Path, help="file or directory")
     parser.add_argument("--write", action="store_true", help="write the changes")

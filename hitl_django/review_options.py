@@ -19,7 +19,7 @@ PRIORITIES = range(-32_768, 32_768)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewOptions:
-    """The review options of an interrupt; None selects the default of the graph's review policy."""
+    """The review options of an interrupt. None selects the default of the graph's review policy."""
 
     title: str | None = None
     why: str = ""

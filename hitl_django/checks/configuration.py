@@ -123,7 +123,7 @@ def _missing_groups(
 def check_queue(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Report risky settings of the task queue."""
+    """Report settings of the task queue that can lose, duplicate or delay runs."""
     try:
         chosen = dispatcher.get_dispatcher()
     except Exception:  # check_settings reports this error.

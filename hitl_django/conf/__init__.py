@@ -84,7 +84,7 @@ def list_settings() -> list[Field[Any]]:
 
 
 def limit_for_user(slots: int) -> int:
-    """Return how many of the slots for waiting requests one user may use."""
+    """Return the number of waiting requests that one user may have, out of ``slots`` in total."""
     return max(1, int(slots * hitl.EVENT_MAX_USER_SHARE))
 
 

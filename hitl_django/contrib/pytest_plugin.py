@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def hitl(db: None) -> Iterator[GraphEnvironment]:
-    """Return an environment that replaces queue, worker and clock.
+    """Return an environment that replaces queue, worker and clock in a test.
 
-    Calls of the test execute the runs.
+    Runs are executed by the methods that the test calls.
     """
     # Import this late, because pytest loads the plugin before Django has its settings.
     from hitl_django.testing import GraphEnvironment

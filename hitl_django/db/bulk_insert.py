@@ -33,7 +33,7 @@ def insertable_columns(model: type[models.Model]) -> list[str]:
 
 
 class NewKey:
-    """A placeholder for the key of a row that isn't inserted yet, in rows that refer to the row."""
+    """A placeholder for the key of a row that isn't inserted yet, used in rows that refer to it."""
 
     __slots__ = ("value",)
 
@@ -46,7 +46,7 @@ class NewKey:
 
 
 class _Text:
-    """The parts of a statement for one kind of database, and the functions that prepare values."""
+    """The text of an INSERT for one kind of database, and the functions that prepare values."""
 
     __slots__ = ("cast", "conflict", "into", "most", "one", "preparations", "row")
 
@@ -59,11 +59,11 @@ class _Text:
 
 
 class BulkInsert:
-    """An INSERT of several rows, with a rule for existing keys.
+    """An INSERT of several rows, with a rule for rows whose key already exists.
 
     With ``replaced``, an existing row gets the new values of these fields, and ``key`` names the
-    fields of the unique constraint. With ``fresh``, an existing row raises IntegrityError.
-    Otherwise, an existing row remains unchanged. Columns that aren't in ``fields`` get the database
+    fields of the unique constraint. With ``fresh``, an existing row raises IntegrityError. Without
+    both, an existing row remains unchanged. Columns that aren't in ``fields`` get the database
     default.
     """
 
@@ -82,7 +82,7 @@ class BulkInsert:
         self._texts: dict[tuple[str, str], _Text] = {}
 
     def run(self, using: str, rows: Rows) -> None:
-        """Insert the rows; without rows, do nothing."""
+        """Insert the rows. Without rows, nothing happens."""
         if rows:
             connection = connections[using]
             with raw_cursor.open_cursor(connection) as cursor:
@@ -91,7 +91,7 @@ class BulkInsert:
 
     @property
     def writes_each(self) -> bool:
-        """Whether each row is either written or raises an error."""
+        """Whether the INSERT either writes each row or raises an error."""
         return self.fresh or bool(self.replaced)
 
     def values_of(self, row: models.Model) -> list[Any]:
@@ -120,7 +120,7 @@ class BulkInsert:
         ]
 
     def keyed(self, connection: BaseDatabaseWrapper) -> str:
-        """Return the statement for one row, which returns the row's key as ``key``."""
+        """Return the statement that inserts one row and returns the row's key as ``key``."""
         column = connection.ops.quote_name(self._field("pk").column)
         return f"{self._text(connection).one} RETURNING {column} AS key"
 
@@ -131,9 +131,9 @@ class BulkInsert:
         guards: Sequence[str],
         keys: Sequence[int] = (),
     ) -> str:
-        """Return a statement that inserts rows if each of the tables ``guards`` has one row.
+        """Return a statement that inserts rows only if each of the tables ``guards`` has one row.
 
-        At the indexes ``keys``, the rows get the ``key`` of the first of these tables.
+        At the indexes ``keys``, the inserted rows get the ``key`` of the first of these tables.
         """
         text = self._text(connection)
         # The values are in a separate list, where they don't have the types of the columns. The
@@ -149,7 +149,7 @@ class BulkInsert:
         return f"{text.into}SELECT {columns} FROM {source}{text.conflict}"
 
     def provided(self, connection: BaseDatabaseWrapper, condition: str) -> str:
-        """Return a statement that inserts one row if the query ``condition`` finds any row."""
+        """Return a statement that inserts one row only if the query ``condition`` finds a row."""
         text = self._text(connection)
         return f"{text.into}SELECT {text.row[1:-1]} WHERE EXISTS ({condition}){text.conflict}"
 
@@ -198,7 +198,7 @@ class BulkInsert:
         return found
 
     def _find_written_defaults(self, connection: BaseDatabaseWrapper) -> Iterator[tuple[str, str]]:
-        """Yield the columns with the current time as default, each with the default's expression.
+        """Yield the columns with the current time as default, each with the default's SQL.
 
         If the database supports DEFAULT in an INSERT, nothing is yielded. Otherwise, the ORM writes
         the default into its statements, and the table's own default may use another clock.

@@ -19,7 +19,7 @@ _read: dict[str, tuple[float, datetime]] = {}
 
 
 def read_clock(using: str) -> datetime:
-    """Return the database's time, which is read once a minute and extrapolated in between."""
+    """Return the database's time. It is read once a minute and extrapolated in between."""
     connection = connections[using]
     if connection.vendor != "postgresql":
         return timezone.now()  # The database uses this machine's clock.
@@ -48,11 +48,11 @@ def to_stored(moment: datetime) -> datetime:
 
 
 def to_utc(moment: datetime) -> datetime:
-    """Return a stored time in UTC; the result is aware even with USE_TZ off."""
+    """Return a stored time as an aware datetime in UTC, even with USE_TZ off."""
     aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
     return aware.astimezone(UTC)
 
 
 def forget() -> None:
-    """Discard the values of all clocks, so that the clocks are read again."""
+    """Discard the cached times of all databases, so that they are read again."""
     _read.clear()

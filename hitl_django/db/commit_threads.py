@@ -21,7 +21,7 @@ _Work = tuple[Callable[[], None], Future[None]] | None
 
 
 class CommitThreads:
-    """The OS threads of this process that store commits."""
+    """The OS threads of this process that store commits, idle or in use."""
 
     def __init__(self) -> None:
         self.reset()
@@ -32,7 +32,7 @@ class CommitThreads:
         self._idle: list[_CommitThread] = []
 
     def submit(self, store: Callable[[], None]) -> Future[None]:
-        """Call ``store`` on an OS thread; the returned future can't be cancelled."""
+        """Call ``store`` on an OS thread, and return a future that can't be cancelled."""
         stored: Future[None] = Future()
         stored.set_running_or_notify_cancel()
         with self._lock:
@@ -53,7 +53,7 @@ class CommitThreads:
             thread.join()
 
     def keep(self, thread: _CommitThread) -> None:
-        """Keep an idle OS thread for the next commit."""
+        """Mark an OS thread as idle, so that it can be used for the next commit."""
         with self._lock:
             self._idle.append(thread)
 

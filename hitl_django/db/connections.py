@@ -18,7 +18,7 @@ logger = logging.getLogger("hitl_django")
 class OpenTransactionRefusal:
     """Rolls back a transaction that a node's function started and didn't end.
 
-    The class raises OpenTransactionError unless the call itself raises an error. The node's changes
+    If the call doesn't raise an error itself, OpenTransactionError is raised. The node's changes
     are rolled back, because later changes on the same connection would otherwise also be lost.
     """
 
@@ -57,10 +57,10 @@ class OpenTransactionRefusal:
 def keep_connections() -> None:
     """Let this process and its forks reuse connections to PostgreSQL.
 
-    With ``CONN_MAX_AGE = 0``, Django's default, ``close_old_connections()`` closes a connection.
-    Queues call ``close_old_connections()`` around every task and operation. With this function, the
-    connection stays open and is checked before its first use after the call. Databases with another
-    ``CONN_MAX_AGE`` or a pool keep their settings.
+    With ``CONN_MAX_AGE = 0``, Django's default, ``close_old_connections()`` closes every
+    connection. Task queues call it around every task and operation. With this function, a
+    connection stays open and is checked before its first use after such a call. Databases with
+    another ``CONN_MAX_AGE`` or a pool keep their settings.
     """
     for connection in connections.all():
         settings = connection.settings_dict
@@ -111,7 +111,7 @@ def _close_lost() -> None:
 
 
 def _count_blocks(connection: Any) -> int:
-    """Return the number of atomic blocks of a connection; disabled autocommit counts as one."""
+    """Return the number of atomic blocks of a connection. Disabled autocommit counts as a block."""
     if connection.connection is None:
         return 0
     if connection.in_atomic_block:
@@ -120,7 +120,7 @@ def _count_blocks(connection: Any) -> int:
 
 
 def _roll_back_open(before: dict[Any, int]) -> list[str]:
-    """Roll back transactions started since ``before``; return the aliases of their connections."""
+    """Roll back transactions that were not open in ``before``. Return their database aliases."""
     left = []
     for connection, kept in before.items():
         if _count_blocks(connection) <= kept:
@@ -135,7 +135,7 @@ def _roll_back_open(before: dict[Any, int]) -> list[str]:
 
 
 def _roll_back_to(connection: Any, savepoints: int) -> None:
-    """Leave the inner atomic blocks; the caller's block remains unchanged."""
+    """Roll back and leave the atomic blocks that were opened inside the caller's block."""
     while len(connection.savepoint_ids) > savepoints:
         savepoint = connection.savepoint_ids.pop()
         if savepoint is not None:

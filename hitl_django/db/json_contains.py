@@ -12,7 +12,7 @@ Sql = tuple[str, tuple[Any, ...]]
 
 
 class JSONContains(Func):
-    """Whether the JSON object in a column contains another object, like PostgreSQL's ``@>``.
+    """A condition: the JSON object in a column contains another object, like PostgreSQL's ``@>``.
 
     The column's object may have members that ``wanted`` lacks, at every level. Items of a list may
     have any position. 7 equals 7.0.

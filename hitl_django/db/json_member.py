@@ -8,7 +8,7 @@ from django.db.models import F, Func, TextField
 
 
 class JSONMember(Func):
-    """The string, number or boolean with a key as text, or NULL for other values.
+    """The string, number or boolean under a key as text, or NULL for other values.
 
     The key must not contain quotation marks or backslashes.
     """

@@ -31,10 +31,11 @@ _LOST_FILES = (
 
 
 def is_outage(error: BaseException) -> bool:
-    """Return whether an error is an outage, i.e. whether the same request may succeed later.
+    """Return whether an error means that the database is unavailable, busy or full.
 
-    SQLite raises the same error for an invalid statement. An invalid statement is a fault of the
-    installation, such as a missing migration, and doesn't count as an outage.
+    The same request may succeed later. SQLite raises the same class of error for an invalid
+    statement. An invalid statement is a fault of the installation, such as a missing migration, and
+    doesn't count as an outage.
     """
     if not isinstance(error, ERRORS):
         return False
@@ -47,7 +48,7 @@ def is_outage(error: BaseException) -> bool:
 def is_database_lost(error: BaseException, using: str) -> bool:
     """Return whether the error or one of its causes is a lost connection to ``using``.
 
-    Errors in statements and errors of other databases don't count.
+    Errors in statements don't count, nor do errors of other databases.
     """
     return any(
         isinstance(found, Error) and _is_loss(found) and using in _aliases(found)

@@ -109,7 +109,7 @@ class _Part(NamedTuple):
 
 
 class _Compiled:
-    """A query's text, compiled when the query first runs on a connection."""
+    """The SQL of a query, which is compiled when the query first runs on a connection."""
 
     def __init__(self) -> None:
         self._texts: dict[tuple[str, str, str], tuple[str, list[_Part], bool]] = {}
@@ -118,7 +118,7 @@ class _Compiled:
         raise NotImplementedError
 
     def ready(self, connection: Any, values: dict[str, Any]) -> tuple[str, list[Any]]:
-        """Return the text and the parameters for the given values."""
+        """Return the SQL and the parameters for the given values."""
         text, known, many = self._compiled(connection)
         parameters = [
             constant if name is None
@@ -129,7 +129,7 @@ class _Compiled:
         return _with_lists(text, known, parameters) if many else (text, parameters)
 
     def text(self, connection: Any) -> str:
-        """Return only the text, with one placeholder for each list."""
+        """Return only the SQL, with one placeholder for each list parameter."""
         return self._compiled(connection)[0]
 
     def _compiled(self, connection: Any) -> tuple[str, list[_Part], bool]:
@@ -156,7 +156,7 @@ def _prepare_each(prepare: Prepare, values: Sequence[Any], connection: Any) -> l
 
 
 def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-    """Write constants of the query, which are words and numbers in this code, into its text.
+    """Write constants of the query into its SQL. Constants are words and numbers in this code.
 
     A partial index covers rows of one state. If the state were a parameter, SQLite would plan the
     query again each time, and PostgreSQL would have no generic plan with the partial index.
@@ -180,7 +180,7 @@ def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]
 def _with_lists(text: str, parts: Sequence[_Part], parameters: list[Any]) -> tuple[str, list[Any]]:
     """Replace the placeholder of each list parameter by one placeholder per member of the list.
 
-    Returns the SQL text, and the parameters with all members in one flat list.
+    Returns the SQL and a flat list of all parameters.
     """
     between = text.split("%s")
     text = between[0]
@@ -193,11 +193,11 @@ def _with_lists(text: str, parts: Sequence[_Part], parameters: list[Any]) -> tup
 
 
 class PreparedSelect(_Compiled):
-    """A query that returns rows as tuples or as named tuples ``row``, without conversions.
+    """A query that returns rows as tuples, or as named tuples of the class ``row``.
 
-    A ``RowMapper`` converts values. With ``lock``, the rows are locked until the transaction ends,
-    if the database supports locks. In a ``WriteBatch``, a query with ``lock`` must have one column
-    that is never NULL.
+    Values are not converted. A ``RowMapper`` can convert them. With ``lock``, the rows are locked
+    until the transaction ends, if the database supports locks. In a ``WriteBatch``, a query with
+    ``lock`` must have one column that is never NULL.
     """
 
     returning = ()
@@ -233,7 +233,7 @@ class PreparedSelect(_Compiled):
 
 
 class PreparedUpdate(_Compiled):
-    """A conditional UPDATE; ``run`` returns the number of matching rows.
+    """A conditional UPDATE. ``run`` returns the number of matching rows.
 
     In a ``WriteBatch``, the UPDATE can return the columns named by ``returning``, without
     conversions.
@@ -251,7 +251,7 @@ class PreparedUpdate(_Compiled):
         self._columns: dict[str, str] = {}  # Lists of columns by database vendor.
 
     def run(self, using: str, **values: Any) -> int:
-        """Run the UPDATE with the given parameter values; return the number of matching rows."""
+        """Run the UPDATE with the given values, and return the number of matching rows."""
         connection = connections[using]
         text, parameters = self.ready(connection, values)
         with raw_cursor.open_cursor(connection) as cursor:

@@ -38,7 +38,7 @@ _kept: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, Any, Any]] = WeakKeyDic
 
 
 class RawCursor:
-    """One use of the driver's cursor; results must be fetched before the next statement.
+    """One use of the driver's cursor. Results must be fetched before the next statement.
 
     The cursor must be used in a ``with`` block, which converts the driver's errors to Django's
     errors.
@@ -92,7 +92,7 @@ def is_watched(connection: Any) -> bool:
 
 @async_unsafe("You cannot call this from an async context - use a thread or sync_to_async.")
 def open_cursor(connection: Any) -> Any:
-    """Return a cursor; if necessary, the connection is opened."""
+    """Return a cursor, and open the connection if necessary."""
     vendor = connection.vendor
     if is_watched(connection) or vendor not in ("sqlite", "postgresql"):
         return connection.cursor()

@@ -50,7 +50,7 @@ def retry_on_conflict(act: Callable[P, R]) -> Callable[P, R]:
 
 
 def may_retry(error: OperationalError, tries: int) -> bool:
-    """Return whether to retry after the error; before a retry, sleep."""
+    """Return whether a transaction can be retried after the error. If so, sleep first."""
     if not is_conflict(error) or tries >= MOST:
         return False
     time.sleep(random.uniform(0, min(LAST, FIRST * 2 ** min(tries, 10))))

@@ -16,9 +16,9 @@ Convert = Callable[[Any, Any, Any], Any]
 class RowMapper(Generic[M]):
     """The columns of a model, and a mapping from rows to instances.
 
-    ``more`` are annotations after the columns, by attribute name. An instance gets all columns in
-    one assignment. The model's constructor, which sets each column and evaluates each default,
-    takes longer than the database needs for the row.
+    ``more`` are annotations after the columns, by attribute name. All columns are set with one
+    assignment. The model's constructor, which sets each column and evaluates each default, takes
+    longer than the database needs for the row.
     """
 
     def __init__(self, model: type[M], **more: models.Field[Any, Any]) -> None:
@@ -36,7 +36,7 @@ class RowMapper(Generic[M]):
         return [f"{prefix}__{field.name}" for field in self.fields]
 
     def read(self, using: str, values: Sequence[Any]) -> M:
-        """Return a row as an instance; values after the mapper's own columns are ignored."""
+        """Return a row as an instance. Values after the mapper's own columns are ignored."""
         count = len(self.names)
         row = self._converted(using, values)
         made = self._instance(dict(zip(self.names, row, strict=False)))
@@ -47,7 +47,7 @@ class RowMapper(Generic[M]):
         return made
 
     def new(self, **given: Any) -> M:
-        """Return an unsaved instance; columns that aren't given get their defaults.
+        """Return an unsaved instance. Columns that aren't given get their defaults.
 
         Columns are named by their attributes: ``thread_id`` instead of ``thread``.
         """

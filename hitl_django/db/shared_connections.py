@@ -1,10 +1,10 @@
-"""Connections for OS threads that have no connection, for one call at a time.
+"""Database connections for OS threads that have none, lent for one call at a time.
 
-Libraries that start new OS threads for each task would open a connection in each OS thread, which
-is closed only by garbage collection. A shared connection is kept for the next call, and closed
-after some time without calls. A forked process starts without shared connections. SQLite has only
-one writer, and lets other connections sleep for a millisecond or more. Therefore only one call at a
-time gets a connection to SQLite.
+A library may start a new OS thread for each task. Each of these OS threads would open a connection
+that is closed only by garbage collection. A shared connection is reused for the next call, and
+closed after some time without calls. A forked process starts without shared connections. SQLite has
+only one writer, and lets other connections sleep for a millisecond or more. Therefore only one call
+at a time gets a connection to SQLite.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SharedConnections:
 
     @contextmanager
     def use(self, using: str) -> Iterator[Any]:
-        """Replace this OS thread's connection with a shared connection during the block."""
+        """Lend a shared connection to this OS thread, in place of its own, during the block."""
         own = connections[using]
         with self._turns[using] if own.vendor == "sqlite" else nullcontext():
             connections[using] = shared = self._take(using)

@@ -21,11 +21,11 @@ FEW = 20
 
 
 class Guard(NamedTuple):
-    """A statement that must match a row, with its values and the error if no row matches.
+    """A statement of a batch that must match a row, with its values.
 
-    ``receive`` is called with the row after the batch is written. If the statement matches no row
-    and ``otherwise`` is given, the batch is written again with ``otherwise`` in place of the
-    statement.
+    If no row matches, the error is raised. ``receive`` is called with the row after the batch is
+    written. If ``otherwise`` is given and the statement matches no row, the batch is written again
+    with ``otherwise`` in place of the statement.
     """
 
     statement: PreparedSelect | PreparedUpdate
@@ -42,7 +42,7 @@ class _NoRowError(Exception):
 class Prefetch:
     """A query that runs together with a batch.
 
-    ``rows`` is None if running the query with the batch would save no round trip.
+    ``rows`` is None if running the query together with the batch would save no round trip.
     """
 
     __slots__ = ("rows", "statement", "values")
@@ -52,17 +52,18 @@ class Prefetch:
         self.rows: list[Any] | None = None
 
     def keep(self, rows: list[Row]) -> None:
-        """Set the rows."""
+        """Store the rows that the query has returned."""
         self.rows = self.statement.name_columns(rows)
 
 
 class WriteBatch:
     """The writes of one transaction: guards, and rows to insert if all guards match a row.
 
-    On PostgreSQL, the batch is one statement. The guards are its first common table expressions,
-    and the inserts select from the guards. On SQLite, where a statement is only a function call,
-    guards and inserts are separate statements. As an exception, an insert of one row with a single
-    SELECT as a guard is one statement on SQLite.
+    A guard is a conditional statement that must match a row. On PostgreSQL, the batch is one
+    statement. The guards are its first common table expressions, and the inserts select from the
+    guards. On SQLite, where a statement is only a function call, guards and inserts are separate
+    statements. As an exception, an insert of one row with a single SELECT as a guard is one
+    statement on SQLite.
 
     If a guard matches no row, only the transaction's rollback undoes the preceding statements.
     After a database conflict, the whole batch is written again, so functions that the batch calls
@@ -87,10 +88,10 @@ class WriteBatch:
         error: Refusal | None = None,
         receive: Callable[[Row], object] | None = None,
     ) -> None:
-        """Add an UPDATE that must match a row; if none matches, nothing is written.
+        """Add an UPDATE that must match a row. If no row matches, nothing is written.
 
-        If no row matches, ``error`` is raised. ``receive`` is called with the columns that the
-        UPDATE returns, like functions of ``after_write``. The UPDATE waits for a locked row and
+        In this case, ``error`` is raised. Otherwise, ``receive`` is called with the columns that
+        the UPDATE returns, like functions of ``after_write``. The UPDATE waits for a locked row and
         sees the row's new values. Other rows in the statement may have been read before the wait,
         so the batch must not depend on them.
         """
@@ -103,7 +104,7 @@ class WriteBatch:
         error: type[Exception],
         otherwise: PreparedUpdate | None = None,
     ) -> None:
-        """Add a SELECT that locks a row before the other statements; otherwise like ``guard``.
+        """Add a SELECT that locks a row before the other statements. It must match like a guard.
 
         If the SELECT finds no row, ``commit`` rolls the batch back and writes it with the UPDATE
         ``otherwise`` in place of the SELECT.
@@ -113,10 +114,10 @@ class WriteBatch:
     def lock_ahead(
         self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
     ) -> None:
-        """Add the lock of a row that a guard also requires; on SQLite, do nothing.
+        """Add the lock of a row that a guard also requires. On SQLite, nothing happens.
 
         Rows must be locked in the same order everywhere, which may differ from the order of the
-        guards. On SQLite, the transaction is the lock.
+        guards. On SQLite, the transaction itself is the lock.
         """
         if connections[self.using].features.has_select_for_update:
             self.lock(statement, values, error)
@@ -132,7 +133,10 @@ class WriteBatch:
         self._first = statement, row, key
 
     def insert(self, statement: BulkInsert, rows: Rows) -> None:
-        """Add rows to the rows that the same statement inserts."""
+        """Add rows to insert with a statement.
+
+        The batch may already have rows for the statement.
+        """
         if not rows:
             return
         for at, (known, others) in enumerate(self._inserted):
@@ -151,17 +155,16 @@ class WriteBatch:
         self._before.append(function)
 
     def after_write(self, function: Callable[[], object]) -> None:
-        """Add a function to call at the end, in the transaction or after it."""
+        """Add a function to call after all writes, either in the transaction or after its end."""
         self._after.append(function)
 
     def commit(self, *, durable: bool = False, savepoint: bool = True) -> list[Row]:
-        """Run the batch in a transaction, or as a part of the caller's; return the guards' rows.
+        """Write the batch in a transaction, or as a part of the caller's transaction.
 
-        See ``run`` for the rows.
+        Return the rows of the guards, as described at ``run``.
 
         Raises:
-            RuntimeError: ``durable`` is true and the batch would be part of another
-                transaction.
+            RuntimeError: ``durable`` is true and the batch would be part of another transaction.
         """
         connection = connections[self.using]
         is_outermost = not connection.in_atomic_block
@@ -210,9 +213,10 @@ class WriteBatch:
         return found
 
     def run(self) -> list[Row]:
-        """Run the statements; return the rows of the guards, up to the first guard without a row.
+        """Run the statements of the batch.
 
-        The caller must have opened a transaction, unless the batch is one statement.
+        Return the rows of the guards, up to the first guard without a row. The caller must have
+        opened a transaction, unless the batch is one statement.
         """
         return self._run(connections[self.using])
 
@@ -245,7 +249,7 @@ class WriteBatch:
                     guard.receive(row)
 
     def _is_one(self, connection: Any) -> bool:
-        """Return whether the batch is one statement, which needs no transaction."""
+        """Return whether the batch consists of one statement, which needs no transaction."""
         if connection.vendor == "postgresql":
             return sum(len(s.names) * len(rows) for s, rows in self._inserted) <= MOST_PARAMETERS
         if connection.vendor != "sqlite" or self._first or self._prefetches:
@@ -317,7 +321,10 @@ class WriteBatch:
         return self._split(cursor.fetchall()) if self._guards else []
 
     def _compose(self, connection: Any) -> tuple[str, list[Any]]:
-        """Return the single statement and its parameters; empty text if there are no writes."""
+        """Return the SQL of the single statement and its parameters.
+
+        Without writes, it is empty.
+        """
         parameters: list[Any] = []
         first, key = None, None
         if self._first is not None:
@@ -338,7 +345,7 @@ class WriteBatch:
         return compose(connection.alias, first, guards, parts), parameters
 
     def _split(self, rows: list[Row]) -> list[Row]:
-        """Split the single row into the rows of the guards that matched."""
+        """Split the single result row into a row for each guard that matched."""
         found: list[Row] = []
         row = rows[0] if rows else ()
         for guard in self._guards:
@@ -362,10 +369,10 @@ def _compose(
     guards: tuple[PreparedSelect | PreparedUpdate, ...],
     parts: tuple[tuple[BulkInsert, int, tuple[int, ...]], ...],
 ) -> str:
-    """Return a batch of the statements as a single statement, for any values.
+    """Return the SQL of a batch as a single statement, for any values.
 
-    Each of the ``parts``, the INSERTs, has the number of its rows and the indexes of the first
-    row's key.
+    ``parts`` are the INSERTs. Each has the number of its rows, and the indexes at which the rows
+    contain the first row's key.
     """
     connection = connections[using]
     names, held, expressions = [], "", []

@@ -60,11 +60,13 @@ def recognise_dialect(
     kind: str = "interrupt",
     named: str | None = None,
 ) -> str:
-    """Return the name of an interrupt's dialect.
+    """Return the name of an interrupt's dialect, i.e. of its payload format.
 
-    The dialect is plain JSON if the interrupt has a response schema that isn't the dialect's own,
-    if the payload only resembles another dialect, or if the payload doesn't match the ``named``
-    dialect.
+    The dialect is plain JSON in these cases:
+
+    - The interrupt has a response schema that isn't the dialect's own.
+    - The payload only resembles another dialect.
+    - The payload doesn't match the ``named`` dialect.
     """
     if named is not None:
         if DIALECTS[named].matches(payload):

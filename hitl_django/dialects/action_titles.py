@@ -154,7 +154,7 @@ def _rank(argument: _Argument) -> int:
 
 
 def _label(argument: _Argument, currency: str) -> str:
-    """Return an argument with its name, unless the value needs no name."""
+    """Return an argument as text with its name. The name is omitted if the value is clear alone."""
     has_currency = _CURRENCY.fullmatch(argument.text.rpartition(" ")[2])
     if argument.is_one_of(_AMOUNTS):
         if currency and not has_currency:

@@ -109,7 +109,7 @@ class ApprovalRequestDialect(Dialect):
 
 
 def _branches(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each decision type of a response schema, with the type's own schema."""
+    """Yield each decision type in a response schema, with the schema for this type."""
     definitions = schema.get("$defs", {})
     for branch in schema.get("oneOf", [schema]):
         found = _resolve(branch, definitions)
@@ -119,7 +119,7 @@ def _branches(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _action_schema(schema: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the schema of an edited action; without an edit, a schema that accepts any value."""
+    """Return the schema of an edited action. If edits aren't allowed, it accepts any value."""
     edit = dict(_branches(schema or {})).get(EDIT, {})
     definitions = (schema or {}).get("$defs", {})
     return {**edit.get("properties", {}).get(EDITED, {}), "$defs": definitions}

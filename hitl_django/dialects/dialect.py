@@ -39,10 +39,10 @@ DEFAULT_DESCRIPTION = "Tool execution requires approval"
 
 @dataclass(frozen=True, slots=True)
 class RequestedAction:
-    """An action in a payload.
+    """An action, such as a tool call, in a payload.
 
-    If the action has no allowed decisions or schema of its own, ``allowed`` and ``schema`` are
-    empty. ``call_id`` is the id of the tool call, if the payload contains it.
+    ``allowed`` and ``schema`` are empty if the payload has no allowed decisions or no schema for
+    this action. ``call_id`` is the id of the tool call, if the payload contains it.
     """
 
     name: str
@@ -135,7 +135,7 @@ class Dialect(ABC):
         return value
 
     def may_edit_with(self, type: str, value: Any) -> bool:  # noqa: A002
-        """Return whether a value of a decision type other than "edit" may contain edits."""
+        """Return whether the value of a decision of another type than "edit" may contain edits."""
         return False
 
     def actions(self, payload: Any) -> Sequence[RequestedAction]:

@@ -114,13 +114,16 @@ class PlainJsonDialect(Dialect):
 
 
 def asks_approval(schema: dict[str, Any]) -> bool:
-    """Return whether the schema is an object with the boolean member ``approved``."""
+    """Return whether an object schema has a boolean member ``approved``."""
     approved = (json_schema.find_properties(schema) or {}).get(APPROVED)
     return isinstance(approved, dict) and approved.get("type") == "boolean"
 
 
 def _extract_value(template: Any, answer: Any, otherwise: Any) -> Any:
-    """Return the value at the position of VALUE in ``template``, or ``otherwise`` without one."""
+    """Return the value in ``answer`` at the position where ``template`` has VALUE.
+
+    If ``template`` doesn't contain VALUE, return ``otherwise``.
+    """
     if template is VALUE:
         return answer
     parts: list[tuple[Any, Any]] = []

@@ -13,7 +13,7 @@ from hitl_django.json_text.reasons import ValidationMessage
 
 @final
 class Unset:
-    """The type of UNSET, which marks a missing value; None is a valid value."""
+    """The type of UNSET, which marks a missing value. None is a valid value."""
 
     def __repr__(self) -> str:
         return "UNSET"
@@ -37,12 +37,12 @@ class Candidate(NamedTuple):
 
 
 def invalid_answer(message: str, *faults: tuple[str, str]) -> InvalidAnswerError:
-    """Return the error for an invalid value; each fault is a (JSON pointer, reason) pair."""
+    """Return the error for an invalid value. Each fault is a (JSON pointer, reason) pair."""
     return InvalidAnswerError(message, faults)
 
 
 def refuse_value(type: str, value: Any) -> None:  # noqa: A002
-    """Raise InvalidAnswerError if a value is given."""
+    """Raise InvalidAnswerError if a value is given for a type that takes no value."""
     if value is not UNSET:
         raise invalid_answer(
             f"The decision '{type}' takes no value.",
@@ -51,7 +51,7 @@ def refuse_value(type: str, value: Any) -> None:  # noqa: A002
 
 
 def require_value(type: str, value: Any) -> Any:  # noqa: A002
-    """Return the value; raise InvalidAnswerError if no value is given."""
+    """Return the value, or raise InvalidAnswerError if no value is given."""
     if value is UNSET:
         raise invalid_answer(
             f"The decision '{type}' requires a value.",
@@ -61,7 +61,7 @@ def require_value(type: str, value: Any) -> Any:  # noqa: A002
 
 
 def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
-    """Return the value; raise InvalidAnswerError unless it is an object."""
+    """Return the value, or raise InvalidAnswerError unless it is an object."""
     if not isinstance(value, dict):
         raise invalid_answer(
             "The value must be an object.",
@@ -71,7 +71,7 @@ def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
 
 
 def require_text(value: Any, pointer: str = "") -> str:
-    """Return the value; raise InvalidAnswerError unless it is a non-empty string."""
+    """Return the value, or raise InvalidAnswerError unless it is a non-empty string."""
     if not isinstance(value, str) or not value.strip():
         raise invalid_answer(
             "The value must be a string.", (pointer, ValidationMessage.make(_("must be a string")))

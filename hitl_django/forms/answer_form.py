@@ -90,7 +90,7 @@ KIND_WORDS: dict[Kind, Any] = {
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the page: a field (``bound``), a ``group`` of rows, or a list with ``entries``.
+    """A row of the form's page: a field (``bound``), a ``group`` of rows, or a list of ``entries``.
 
     A list of small objects is a table with ``columns``. For a union, ``kinds`` are the
     alternatives, and ``bound`` is the field that selects an alternative.
@@ -128,8 +128,9 @@ class AnswerForm(forms.Form):
     """A form for a value of the given schema tree, with ``original`` as initial value.
 
     After successful validation, ``answer`` is the JSON value. Unchanged parts are identical to
-    ``original``, and members that the schema doesn't define are preserved. ``more`` names a list
-    that needs more blank rows. The submitted values are then shown again without validation.
+    ``original``, and members that the schema doesn't define are preserved. If the user has pressed
+    a button that adds blank rows to a list, ``more`` is the name of the list. The submitted values
+    are then shown again without validation.
 
     ``hints`` are the display hints of the values, in addition to the hints of the schema.
     ``payload`` contains the currencies to which the hints refer, unless the form contains them.
@@ -169,11 +170,11 @@ class AnswerForm(forms.Form):
 
     @property
     def answer(self) -> JSON:
-        """The JSON value; if the form is invalid, the value without the invalid parts."""
+        """The entered JSON value. If the form is invalid, it lacks the invalid parts."""
         return self._compose(self.tree)
 
     def is_edited(self) -> bool:
-        """Return whether an original value was changed; only for valid forms."""
+        """Return whether the user has changed an original value. The form must be valid."""
         for node in self.tree.nodes():
             if isinstance(node, Group) and self._is_taken_away(node):
                 return True
@@ -195,7 +196,7 @@ class AnswerForm(forms.Form):
         )
 
     def typed_texts(self) -> list[tuple[str, str, Sequence[Span]]]:
-        """Return typed or changed texts, valid or not: label, text, and differences by word."""
+        """Return typed or changed texts with label and word differences, even if invalid."""
         chosen: list[tuple[str, str, Sequence[Span]]] = [
             (node.label, str(kind_label(node.chosen(number))), ())
             for node in self.tree.nodes()
@@ -232,7 +233,7 @@ class AnswerForm(forms.Form):
         return {hint.currency_names[0] for hint in hints if len(hint.currency_names) == 1}
 
     def add_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Show errors of a response, given as (JSON pointer, reason) pairs, at their fields."""
+        """Show errors of a response at their fields. Errors are (JSON pointer, reason) pairs."""
         for pointer, reason in faults:
             node, rest = self._find(pointer)
             if not isinstance(node, Leaf):
@@ -250,7 +251,7 @@ class AnswerForm(forms.Form):
             self.add_error(node.name, reason)
 
     def add_other_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Show errors of a partly invalid response, except at fields that already have errors."""
+        """Show errors of a partly invalid response at fields that have no error yet."""
         self.add_faults(
             [
                 (pointer, reason)
@@ -298,7 +299,7 @@ class AnswerForm(forms.Form):
         return Row(group=node, bound=self[node.choice], kinds=kinds)
 
     def _columns(self, node: Rows) -> list[forms.BoundField]:
-        """Return the fields of the columns if the list is shown as a table, or an empty list."""
+        """Return the fields of a table's columns, or an empty list if the list isn't a table."""
         items, first = node.shape.items, node.entries[0].node
         if items is None or not items.is_flat() or len(items.properties) > MAX_COLUMNS:
             return []
@@ -342,7 +343,7 @@ class AnswerForm(forms.Form):
         return make_field(shape, original, wanted=wanted, label=label, hint=hint, unit=unit)
 
     def _settle_units(self) -> None:
-        """Set the units of amounts with a currency that is part of the submitted form."""
+        """Set the units of amounts whose currency is entered in the same form."""
         for path, leaves in self._leaves.items():
             hint = self._hints.get(get_names(path))
             if hint is None or not hint.currency_names:
@@ -440,7 +441,7 @@ class AnswerForm(forms.Form):
         return self._grow(rows.shape.items, value, name, "", (*path, position), wanted=True)
 
     def _has_room(self, shape: SchemaNode, original: JSON) -> bool:
-        """Reserve space for a list as rows of objects; return False if the form would be too large.
+        """Reserve fields to show a list as rows. Return False if the form would be too large.
 
         The result doesn't depend on the submitted values, so a list is always shown in the same
         way.
@@ -460,8 +461,8 @@ class AnswerForm(forms.Form):
     def _blank_rows(self, rows: Rows) -> int:
         """Return the number of blank rows to show in a list.
 
-        This is the submitted number. If the user pressed "Add rows" for this list, the number is
-        increased by MORE. The result has a minimum and a maximum.
+        The number is the submitted number. If the user pressed "Add rows" for this list, the number
+        is increased by MORE. The result has a minimum and a maximum.
         """
         assert rows.shape.items is not None
         posted = str(self.data.get(rows.count, "")) if self.is_bound else ""
@@ -471,7 +472,7 @@ class AnswerForm(forms.Form):
         return max(SPARE, min(wanted, MAX_SPARE // _count_fields(rows.shape.items)))
 
     def _leave_out_blanks(self) -> None:
-        """Omit new objects without any input."""
+        """Omit parts of the form that were removed or not selected, and new parts without input."""
         for node in self.tree.nodes():
             if isinstance(node, Group):
                 absent = not isinstance(node.original, dict) and node.is_optional()
@@ -509,10 +510,10 @@ class AnswerForm(forms.Form):
         return bool(group.absent and self[group.absent].data)
 
     def _is_present(self, entry: Entry) -> bool:
-        """Return whether an entry is part of the value.
+        """Return whether an entry of a list is part of the value.
 
-        An original entry is part of the value unless it is removed. A new entry is part of the
-        value only if it has input.
+        An original entry is part of the value unless the user removed it. A new entry is part of
+        the value only if it has input.
         """
         if entry.removed:
             return not self[entry.removed].data
@@ -544,7 +545,7 @@ class AnswerForm(forms.Form):
         return node, parts
 
     def _resolve_node(self, node: Node) -> Node:
-        """Return the selected alternative of a union; other nodes are returned unchanged."""
+        """Return the selected alternative of a union. Other nodes are returned unchanged."""
         while isinstance(node, OneOf):
             chosen = node.chosen(self._chosen_number(node))
             if chosen is None:
@@ -571,7 +572,7 @@ def make_field(
     hint: Hint | None = None,
     unit: Unit | None = None,
 ) -> AnswerField:
-    """Return a field of the first type that can show the original value completely."""
+    """Return a field of the first field class that can show the original value without loss."""
     if unit is not None and UnitField.suits(shape, original, unit):
         return UnitField(shape, original, wanted=wanted, unit=unit, label=label)
     if unit is not None and UnitLinesField.suits(shape, original, unit):
@@ -604,7 +605,7 @@ def make_label(name: str, shape: SchemaNode | None = None) -> str:
 
 
 def _is_member(shape: SchemaNode, names: Names) -> bool:
-    """Return whether the schema has a member at a path of names."""
+    """Return whether the schema has a member at the path ``names``."""
     if not names:
         return True
     if shape.kind == "rows" and shape.items is not None:
@@ -628,7 +629,7 @@ def _count_fields(shape: SchemaNode) -> int:
 def find_alternative(shape: SchemaNode, original: JSON) -> str | None:
     """Return the number of the alternative that matches a value, or "" for a missing value.
 
-    Return None if no alternative matches. The value is then edited as JSON text.
+    Return None if no alternative matches. The form then shows the value as JSON text.
     """
     if original is MISSING or (original is None and shape.nullable):
         return ""
@@ -645,7 +646,7 @@ def _count_known_members(shape: SchemaNode, value: JSON) -> int:
 
 
 def kind_label(node: Node | None) -> Any:
-    """Return the label of an alternative."""
+    """Return the label of an alternative of a union."""
     if node is None:
         return _("No value")
     shape = node.field.shape if isinstance(node, Leaf) else node.shape
@@ -655,6 +656,6 @@ def kind_label(node: Node | None) -> Any:
 
 
 def is_identical(one: JSON, other: JSON) -> bool:
-    """Return whether two values are the same JSON; MISSING is not identical to any value."""
+    """Return whether two values are equal as JSON. MISSING is not equal to any value."""
     # The values are compared as JSON, because in Python 1 equals True and 1.0.
     return one is not MISSING and to_json(one) == to_json(other)

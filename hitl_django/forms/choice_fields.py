@@ -1,6 +1,6 @@
 """Form fields for choices, and for lists of simple values.
 
-A choice is submitted as its number, so that its value keeps its type.
+A form submits the number of a choice instead of its value, so that the value keeps its type.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ChoiceField(AnswerField):
 
 
 class BooleanField(ChoiceField):
-    """A choice of yes or no, without a default, so that the reviewer must choose deliberately."""
+    """A choice of yes or no, without a default, so that the reviewer must choose."""
 
     def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         shape = replace(shape, options=(True, False))
@@ -76,7 +76,7 @@ class BooleanField(ChoiceField):
 
 
 class TickField(AnswerField):
-    """A checkbox for a boolean with an original value."""
+    """A checkbox for a boolean that has an original value."""
 
     widget = forms.CheckboxInput
 
@@ -208,7 +208,7 @@ class LinesField(AnswerField):
         return answer
 
     def reader(self) -> Callable[[str], JSON]:
-        """Return the function that parses a line; an unchanged line returns its original value."""
+        """Return the parser of a line. For an unchanged line, it returns the original value."""
         items = self.shape.items
         assert items is not None
         known: dict[str, JSON] = {}
@@ -247,7 +247,7 @@ def _position(values: Sequence[JSON], wanted: JSON) -> int | None:
 
 
 def _merge_options(options: Sequence[JSON], present: Sequence[JSON]) -> list[JSON]:
-    """Return the offered values, followed by original values that are not offered."""
+    """Return the offered values and those original values that are not offered, in this order."""
     return [*options, *(value for value in present if _position(options, value) is None)]
 
 

@@ -20,10 +20,11 @@ from .schema_tree import JSON, MISSING
 
 
 class CustomForm:
-    """An adapter of a Django form whose fields are named like the members of an object.
+    """An adapter that uses a form class of the project as the form for a response.
 
-    Unchanged values, and members without a field, are preserved. Other values are the form's
-    cleaned data as JSON, validated against the schema like any other response.
+    The form's fields are named like the members of the response, which is an object. Unchanged
+    values, and members without a field, are preserved. Other values are the form's cleaned data as
+    JSON. They are validated against the schema like any other response.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class CustomForm:
 
     @property
     def answer(self) -> JSON:
-        """The JSON value; if the form is invalid, the value without the invalid parts."""
+        """The entered JSON value. If the form is invalid, it lacks the invalid parts."""
         cleaned = getattr(self.form, "cleaned_data", {})
         made = {name: self._value(name, value) for name, value in cleaned.items()}
         return {name: value for name, value in {**self.original, **made}.items()
@@ -72,12 +73,12 @@ class CustomForm:
         return self.form.is_valid()
 
     def is_edited(self) -> bool:
-        """Return whether an original value was changed; only for valid forms."""
+        """Return whether the user has changed an original value. The form must be valid."""
         answer = self.answer
         return any(not is_identical(answer[name], value) for name, value in self.original.items())
 
     def typed_texts(self) -> list[tuple[str, str, Sequence[Span]]]:
-        """Return typed or changed texts, valid or not: label, text, and differences by word."""
+        """Return typed or changed texts with label and word differences, even if invalid."""
         return [
             (str(bound.label), HIDDEN if _is_secret(bound) else str(bound.data or ""), ())
             for bound in map(self.form.__getitem__, self.form.changed_data)
@@ -93,7 +94,7 @@ class CustomForm:
         return set()
 
     def add_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Show errors of a response, given as (JSON pointer, reason) pairs, at their fields."""
+        """Show errors of a response at their fields. Errors are (JSON pointer, reason) pairs."""
         for pointer, reason in faults:
             name = (parse_pointer(pointer) or [""])[0]
             if name in self.form.fields:
@@ -103,7 +104,7 @@ class CustomForm:
                 self.form.add_error(None, where + say(reason))
 
     def add_other_faults(self, faults: Sequence[tuple[str, str]]) -> None:
-        """Show errors of a partly invalid response, except at fields that already have errors."""
+        """Show errors of a partly invalid response at fields that have no error yet."""
         self.add_faults(
             [
                 (pointer, reason)

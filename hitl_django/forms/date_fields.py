@@ -40,7 +40,7 @@ class MomentField(AnswerField):
 
     @classmethod
     def read(cls, text: str) -> Any:
-        """Return the value of an ISO text, or None if the text is invalid."""
+        """Parse an ISO text. Return None if the text is invalid."""
         if not cls.pattern.fullmatch(text):
             return None
         try:
@@ -64,7 +64,7 @@ class MomentField(AnswerField):
 
     @staticmethod
     def show(moment: Any) -> str:
-        """Return the value in the reader's language."""
+        """Return the value formatted in the language of the current user."""
         raise NotImplementedError
 
     def parse(self, raw: str) -> str:
@@ -145,7 +145,7 @@ class DateTimeField(MomentField):
         return gettext("Time zone: %(zone)s.") % {"zone": timezone.get_current_timezone_name()}
 
     def is_naive(self) -> bool:
-        """Return whether the value has no time zone, in its schema or its original value."""
+        """Return whether the schema or the original value has no time zone."""
         if self.shape.is_naive:
             return True
         moment = self.read(self.original) if isinstance(self.original, str) else None

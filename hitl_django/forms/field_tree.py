@@ -61,7 +61,7 @@ class Group(TreeNode):
 
 @dataclass
 class Entry:
-    """An object of a list.
+    """An object in a list.
 
     ``removed`` is the name of the checkbox that removes the object, or None for a new object.
     """
@@ -91,7 +91,7 @@ class Rows(TreeNode):
         return [entry.node for entry in self.entries]
 
     def empty_value(self) -> JSON:
-        """Return the value of an empty list from which no entry was removed."""
+        """Return the value of a list that is empty although no entry was removed."""
         if self.original is MISSING:
             return [] if self.wanted else MISSING
         return self.original
@@ -102,7 +102,7 @@ class OneOf(TreeNode):
     """A value with several possible schemas: a field that selects a schema, and a node for each.
 
     ``choice`` is the name of the selecting field. ``start`` is the number of the alternative that
-    matches the original value, or "".
+    matches the original value, or "" if there is none.
     """
 
     name: str
@@ -125,7 +125,7 @@ class OneOf(TreeNode):
         return self.alternatives[at] if at < len(self.alternatives) else None
 
     def empty_value(self) -> JSON:
-        """Return the value if no alternative is selected: MISSING or null."""
+        """Return the value if no alternative is selected: MISSING, or null if allowed."""
         if not self.wanted and (self.original is MISSING or not self.shape.nullable):
             return MISSING
         return None if self.shape.nullable else MISSING

@@ -38,7 +38,7 @@ MAX_COMPARED = 20_000
 
 
 class AnswerField(forms.Field):
-    """A field with a JSON value.
+    """A form field whose value is a JSON value.
 
     ``original`` is the initial value, or MISSING. ``wanted`` makes the field's key required.
     """
@@ -61,34 +61,34 @@ class AnswerField(forms.Field):
         return original is MISSING or original is None
 
     def initial_value(self) -> Any:
-        """Return the initial value of the widget."""
+        """Return the initial value in the form in which the widget shows it."""
         return "" if self.original is MISSING or self.original is None else str(self.original)
 
     def help(self) -> Any:
-        """Return help about the input format if the schema has no description."""
+        """Return help about the input format, for a schema without a description."""
         return ""
 
     def make_help_text(self) -> str:
-        """Return the description of the schema, or help about the input, and the limits."""
+        """Return the schema's description or help about the input, followed by the limits."""
         limits = [self.describe(limit) for limit in self.shape.limits]
         texts = [escape_hidden(self.shape.description) or self.help(), *limits]
         return " ".join(filter(None, map(str, texts)))
 
     def describe(self, reason: str, *, of_entry: bool = False) -> str:
-        """Return a limit or a fault of the value, or of an entry of a list, as a sentence."""
+        """Return a limit or a fault as a sentence about the value, or about a list's entry."""
         return say(reason)
 
     def is_blank(self, raw: Any) -> bool:
-        """Return whether nothing was typed or selected."""
+        """Return whether the user has typed or selected nothing."""
         return raw is None or raw in ("", [])
 
     def may_be_blank(self) -> bool:
-        """Return whether an empty input is a valid value."""
+        """Return whether an empty input is valid."""
         return self.shape.nullable or not self.wanted
 
     @property
     def is_needed(self) -> bool:
-        """Whether input is required, which the page marks at the label."""
+        """Whether input is required. The page marks the labels of these fields."""
         return not self.may_be_blank()
 
     def is_unchanged(self, raw: Any) -> bool:
@@ -100,16 +100,16 @@ class AnswerField(forms.Field):
         return "" if raw is None else str(raw)
 
     def format_original(self, length: int) -> str:
-        """Return the original value as text; empty if the text is too long."""
+        """Return the original value as text, or an empty string if the text is too long."""
         text = "" if self.original is MISSING else self.format_value(self.initial)
         return escape_hidden(text) if len(text) <= length else ""
 
     def spans(self, raw: Any) -> list[Span]:
-        """Return the differences of a text, word by word; empty for other values."""
+        """Return the word differences of a text, or an empty list for other values."""
         return []
 
     def clean(self, value: Any) -> Any:
-        """Return the JSON value of the submitted value, or MISSING.
+        """Convert the submitted value to a JSON value, or to MISSING.
 
         Raises:
             ValidationError: the submitted value is invalid.
@@ -130,7 +130,7 @@ class AnswerField(forms.Field):
             ) from None
 
     def blank_value(self) -> Any:
-        """Return the value of an empty input: MISSING or null.
+        """Return the value of an empty input: MISSING, or null if allowed.
 
         Raises:
             ValidationError: input is required.
@@ -142,7 +142,7 @@ class AnswerField(forms.Field):
         raise ValidationError(self.error_messages["required"], code="required")
 
     def parse(self, raw: Any) -> Any:
-        """Return the JSON value of a submitted value that was changed.
+        """Convert a submitted value, which the user has changed, to a JSON value.
 
         Raises:
             ValueError: the submitted value is invalid.
@@ -151,7 +151,7 @@ class AnswerField(forms.Field):
 
 
 class TextField(AnswerField):
-    """A text field; an empty input is an empty text, unless the schema allows null."""
+    """A text field. If the schema allows null, empty input can mean null."""
 
     def __init__(self, shape: SchemaNode, original: JSON, *, wanted: bool, **kwargs: Any) -> None:
         text = original if isinstance(original, str) else ""
@@ -199,9 +199,10 @@ class TextField(AnswerField):
 
 
 class SecretField(AnswerField):
-    """A secret value, typed in a password input and never displayed; ``inner`` parses it.
+    """A field for a secret, typed in a password input and never displayed.
 
-    If the input is left empty, the original value is kept.
+    ``inner`` is the field that parses the secret. If the input is left empty, the original value
+    remains.
     """
 
     def __init__(self, inner: AnswerField, original: JSON, *, wanted: bool, **kwargs: Any) -> None:

@@ -53,7 +53,10 @@ def parse_integer(text: str) -> int:
 
 
 def parse_number(text: str, *, like: Any = None) -> int | float:
-    """Parse a finite number: a float if ``like`` is a float, otherwise an int if it is whole."""
+    """Parse a finite number.
+
+    The result is a float if ``like`` is a float. Otherwise, a whole number is an int.
+    """
     return _read_number(_use_decimal_point(text), like)
 
 
@@ -69,7 +72,7 @@ def _read_number(text: str, like: Any) -> int | float:
 
 
 def parse_decimal(text: str, *, like: Any = None, spelling: tuple[str, ...]) -> Any:
-    """Parse a decimal and return it in the JSON type of ``like``.
+    """Parse a decimal and return it in the JSON type of ``like``, a number or a string.
 
     Without ``like``, or if a JSON number would change the value, return a string.
     """
@@ -116,7 +119,7 @@ def _use_decimal_point(text: str) -> str:
 
 
 def is_decimal(value: Any) -> bool:
-    """Return whether a JSON value can be shown in a decimal field."""
+    """Return whether a decimal field can show a JSON value."""
     if isinstance(value, str):
         try:
             return bool(_NUMBER.fullmatch(value)) and Decimal(value).is_finite()
@@ -131,7 +134,7 @@ def is_number(value: Any) -> bool:
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """Return the value as JSON text for people, with minimal escaping."""
+    """Return the value as readable JSON text, with as few escapes as possible."""
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
@@ -151,12 +154,12 @@ def from_json(text: str) -> Any:
 
 
 def too_much(rule: str) -> ValidationError:
-    """Return the error for well-formed input that exceeds a limit."""
+    """Return the error for well-formed input that exceeds the limit ``rule``."""
     return ValidationError(TOO_MUCH[rule], params={"limit": MAX_INTEGER_DIGITS}, code="invalid")
 
 
 def is_same_text(raw: Any, shown: Any) -> bool:
-    """Return whether a submitted text equals the displayed text, ignoring changed line ends."""
+    """Return whether a submitted text equals the displayed text, apart from line endings."""
     return (
         isinstance(raw, str)
         and isinstance(shown, str)

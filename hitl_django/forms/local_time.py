@@ -9,12 +9,12 @@ from django.utils.timezone import is_aware, localtime
 
 
 def to_local(moment: datetime) -> datetime:
-    """Return a time in the current time zone; a naive time is already local (USE_TZ off)."""
+    """Convert a time to the current time zone. A naive time (USE_TZ off) is already local."""
     return localtime(moment) if is_aware(moment) else moment
 
 
 def format_moment(moment: datetime) -> str:
-    """Format a time in the reader's language."""
+    """Format a time in the current language."""
     return str(localize(to_local(moment)))
 
 

@@ -23,12 +23,12 @@ _GROUPED_IN_PAIRS = re.compile(r"\d{1,3}(_\d{2})*_\d{3}", re.ASCII)
 
 
 def show_decimal(text: str, decimal_places: int | None = None) -> str:
-    """Return a decimal with the separators of the current language."""
+    """Format a decimal with the separators of the current language."""
     return str(number_format(text, decimal_places, force_grouping=True))
 
 
 def read_decimal(text: str, decimal_places: int | None = None) -> str:
-    """Return the decimal in a typed or pasted text, with a decimal point and without groups.
+    """Parse a typed or pasted decimal. The result has a decimal point and no digit groups.
 
     Both a point and a comma may separate decimals or groups of digits, if only one meaning of the
     text is possible.
@@ -55,7 +55,7 @@ def read_decimal(text: str, decimal_places: int | None = None) -> str:
 
 
 def _split(number: str, places: int | None, text: str) -> tuple[str, str]:
-    """Return the digits before and after the decimal separator."""
+    """Return the digits before and after the decimal separator of a typed number."""
     marks = [char for char in number if char in ".,"]
     if not marks:
         return _join_groups(number), ""
@@ -83,10 +83,10 @@ def _split(number: str, places: int | None, text: str) -> tuple[str, str]:
 
 
 def _join_groups(number: str) -> str:
-    """Return the digits of a whole number.
+    """Return the digits of a whole number without the separators of digit groups.
 
     Raises:
-        ValueError: the number is not separated into groups of three digits.
+        ValueError: the separators don't form groups of three digits.
     """
     if "_" not in number:
         return _digits(number)

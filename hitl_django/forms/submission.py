@@ -1,8 +1,8 @@
 """Reading of a submitted form within Django's limits, and without files.
 
-Django checks its limits while reading, and writes uploaded files to disk without counting them.
-This module checks the declared length before reading, and stops reading at the first file. No form
-of this package accepts files.
+Django checks its limits during reading, and writes uploaded files to disk without counting their
+size. This module checks the declared length before reading, and stops reading at the first file. No
+form of this package accepts files.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MOST, PART = 8 * 1024 * 1024, 64 * 1024
 
 
 def read_form(request: HttpRequest) -> QueryDict:
-    """Return the fields of a form.
+    """Return the fields of a submitted form.
 
-    From then on, Django's error reports, which may be sent by email, exclude the fields.
+    After this call, Django's error reports, which may be sent by email, exclude the fields.
 
     Raises:
         One of TOO_LARGE or UNREADABLE.

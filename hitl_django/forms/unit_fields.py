@@ -44,9 +44,9 @@ class UnitInput(forms.TextInput):
 
 
 class UnitField(AnswerField):
-    """A field of a value with a unit, which is shown and typed in the reader's language.
+    """A field for a value with a unit, shown and typed in the current language.
 
-    ``unit`` is None if a value of the same form determines the unit and that value is missing. The
+    ``unit`` is None if another value of the form determines the unit and is not entered yet. The
     form then calls ``settle`` with the submitted unit.
     """
 
@@ -78,7 +78,7 @@ class UnitField(AnswerField):
         return original is MISSING or original is None or unit.accepts(original)
 
     def settle(self, unit: Unit | None) -> None:
-        """Set the unit of the submitted value."""
+        """Set the unit, which was submitted in the same form."""
         self.unit = unit
         assert isinstance(self.widget, UnitInput)
         self.widget.unit = unit.symbol if unit is not None else ""
@@ -199,7 +199,7 @@ class UnitLinesField(LinesField):
 
 
 def describe_in_unit(reason: ValidationMessage, unit: Unit) -> str:
-    """Return a limit or a fault as a sentence, with its numbers in the unit."""
+    """Return a limit or a fault as a sentence with its numbers converted to the unit."""
 
     def show(limit: Any) -> Any:
         whole = int(limit) if isinstance(limit, float) and limit.is_integer() else limit

@@ -1,7 +1,7 @@
 """Units of values: amounts of money, percentages and durations.
 
-A unit shows a JSON value in the reader's language and reads the value from typed text. The value
-itself keeps its form: an amount is an integer in the smallest unit of its currency.
+A unit formats a JSON value in the current language, and parses typed text. The JSON value itself
+does not change: an amount is an integer in the smallest unit of its currency.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Unit(ABC):
 
     @property
     def symbol(self) -> str:
-        """The text beside the input."""
+        """The text shown next to the input."""
         return ""
 
     @property
@@ -60,11 +60,11 @@ class Unit(ABC):
 
     @abstractmethod
     def to_input(self, value: JSON) -> str:
-        """Return an accepted value as text of an input, from which ``read`` returns the value."""
+        """Return an accepted value as input text. Parsing this text returns the same value."""
 
     @abstractmethod
     def read(self, text: str, *, like: JSON, kind: str) -> JSON:
-        """Return the JSON value of a typed text.
+        """Convert typed text to a JSON value.
 
         ``like`` is the original value, and ``kind`` is the kind of the schema node.
 
@@ -84,7 +84,7 @@ class Unit(ABC):
 
 @dataclass(frozen=True)
 class Money(Unit):
-    """A currency; values are integers in its smallest unit.
+    """A currency. Values are integers in the currency's smallest unit, such as cents.
 
     A currency with an empty name has two decimal places.
     """
@@ -128,7 +128,7 @@ class Money(Unit):
 
 @dataclass(frozen=True)
 class Percent(Unit):
-    """A percentage; a value of ten to the power of ``exponent`` is 100 %."""
+    """A percentage. The value 10 to the power of ``exponent`` is shown as 100 %."""
 
     exponent: int = 0
     invalid: ClassVar[Any] = _("Enter a percentage, for example %(example)s.")
@@ -165,7 +165,7 @@ class Percent(Unit):
 
 @dataclass(frozen=True)
 class Duration(Unit):
-    """A duration; values are numbers of seconds, or ISO 8601 texts."""
+    """A duration. Values are numbers of seconds, or ISO 8601 texts."""
 
     kinds: ClassVar[frozenset[str]] = frozenset({"integer", "number", "text"})
     input_mode: ClassVar[str] = "text"
@@ -236,7 +236,7 @@ class _Span:
         return "-" if self.months < 0 or self.seconds < 0 else ""
 
     def parts(self) -> Iterator[tuple[str, str]]:
-        """Yield the names of units of time with their counts, except for zeros."""
+        """Yield the counts of days, hours and other units in a duration, without zeros."""
         months, seconds = abs(self.months), abs(self.seconds)
         counts: dict[str, str] = {"year": str(months // 12), "month": str(months % 12)}
         whole = int(seconds)
@@ -258,7 +258,7 @@ class _Span:
 
 
 def make_unit(hint: Hint | None, currency: str = "") -> Unit | None:
-    """Return the unit of a display hint; None for other formats.
+    """Return the unit of a display hint, or None if the hint has a format without a unit.
 
     ``currency`` is the currency of an amount if the hint refers to a value of the payload.
     """
@@ -277,7 +277,8 @@ def make_unit(hint: Hint | None, currency: str = "") -> Unit | None:
 def find_unit(hint: Hint | None, path: Path, roots: tuple[JSON, ...]) -> Unit | None:
     """Return the unit of the value at a path.
 
-    None if the hint has no unit, or if no root contains the currency to which the hint refers.
+    Return None if the hint has no unit, or if no root contains the currency to which the hint
+    refers.
     """
     if hint is None or not hint.currency_names:
         return make_unit(hint)
@@ -286,7 +287,7 @@ def find_unit(hint: Hint | None, path: Path, roots: tuple[JSON, ...]) -> Unit | 
 
 
 def _shift(number: Decimal, places: int) -> Decimal:
-    """Return the number times a power of ten, without the rounding of a decimal context."""
+    """Return the number times ten to the power of ``places``, without rounding."""
     sign, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
     return Decimal((sign, digits, exponent + places))
@@ -351,7 +352,7 @@ def _add_up(sign: int, parts: list[tuple[str, Decimal]]) -> _Span:
 
 
 def _read_words() -> dict[str, str]:
-    """Return the names of units of time by symbols and by words of English and the language."""
+    """Return the names of units of time by symbol and word, in English and the current language."""
     found = {symbol: name for name, symbol in SYMBOLS.items()}
     found |= {"m": "minute", "sec": "second", "hr": "hour", "hrs": "hour", "w": "week"}
     for name in (*_MONTHS, *_SECONDS):

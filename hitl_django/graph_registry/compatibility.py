@@ -1,8 +1,8 @@
 """Compatibility of stored threads with the current structure of their graphs.
 
-A run refers to a graph structure by its fingerprint. Each structure is stored once, so that another
-version of the code can describe the differences. ``created_at`` is the last time at which a process
-stored the structure.
+A graph's structure consists of its nodes, edges and channels. A run refers to a graph structure by
+its fingerprint. Each structure is stored once, so that another version of the code can describe the
+differences. ``created_at`` is the last time at which a process stored the structure.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def store_shape(registered: RegisteredGraph) -> None:
 def remove_unused_shapes() -> int:
     """Delete a batch of structures to which no run refers, and return their number.
 
-    Structures are deleted once per AGAIN seconds. Otherwise, the function does nothing and returns
-    0.
+    Structures are deleted at most once in AGAIN seconds. Otherwise, the function does nothing and
+    returns 0.
     """
     using = router.db_for_write(GraphShape)
     if monotonic() < _looked.get(using, 0.0):
@@ -144,10 +144,10 @@ def refuse_if_changed(
 
 @retry_on_conflict
 def adopt_shape(run_id: UUID, thread: ThreadKey, stored: str, registered: RegisteredGraph) -> None:
-    """Store that a run continues with the graph's current structure.
+    """Record that a run continues with the graph's current structure.
 
-    The structure is stored before any node runs. If the worker is killed later, the next worker
-    compares with the new structure.
+    This is stored before any node runs. If the worker is killed later, the next worker compares
+    with the new structure.
 
     Raises:
         GraphChangedError: the thread can't continue with the current structure.

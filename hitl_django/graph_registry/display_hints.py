@@ -43,12 +43,15 @@ class Hint:
 
     @property
     def is_laid_out(self) -> bool:
-        """Whether the format displays a text with a layout, as Markdown does."""
+        """Whether the format preserves the layout of a text, as Markdown does."""
         return self.format == "markdown"
 
     @property
     def currency_names(self) -> Names:
-        """The path to the currency of an amount; empty if the hint contains the currency."""
+        """The path to the currency of an amount.
+
+        It is empty if the hint itself has the currency.
+        """
         is_pointer = self.format == "money" and self.argument.startswith("/")
         return tuple(parse_pointer(self.argument)) if is_pointer else ()
 
@@ -74,17 +77,17 @@ def parse_hints(display: Mapping[str, Any]) -> dict[Names, Hint]:
 
 
 def parse_names(path: str) -> Names:
-    """Return the names in a JSON pointer; any other text is the name of a member."""
+    """Return the names in a JSON pointer. Any other text is a single member name."""
     return tuple(parse_pointer(path)) if path.startswith("/") else (path,)
 
 
 def get_names(path: Iterable[str | int]) -> Names:
-    """Return the names on the path to a value."""
+    """Return the member names on the path to a value, without positions in lists."""
     return tuple(part for part in path if isinstance(part, str))
 
 
 def find_currency(hint: Hint, path: Path, roots: Iterable[Any]) -> str:
-    """Return the currency to which a hint refers, from the first root that contains a currency."""
+    """Return the currency to which a hint refers, from the first root that contains it."""
     if not hint.currency_names:
         return ""
     place = locate(hint.currency_names, path)
@@ -97,7 +100,7 @@ def to_currency(value: Any) -> str:
 
 
 def locate(names: Names, near: Path) -> Path:
-    """Return the path of names, with the positions in lists that it shares with ``near``."""
+    """Return a path for ``names``, with the positions in lists taken from the path ``near``."""
     found: list[str | int] = []
     rest = list(near)
     for name in names:
@@ -117,7 +120,7 @@ def follow(value: Any, path: Iterable[str | int]) -> Any:
 
 
 def resolve(value: Any, path: Iterable[str | int]) -> tuple[Any, Path]:
-    """Return the value at a path, and the path with its positions in lists as numbers.
+    """Return the value at a path, and the path with list positions converted to numbers.
 
     Raises:
         LookupError: the path leads to no value.

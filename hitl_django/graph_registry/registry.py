@@ -69,13 +69,13 @@ class RegisteredGraph:
         return mask_secrets(describe_context(self.graph) or {}, context)
 
     def with_graph(self, graph: Pregel) -> RegisteredGraph:
-        """Return this registration with a variant of its graph."""
+        """Return a copy of this registration with another variant of its graph."""
         return replace(self, graph=graph)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenGraph:
-    """A graph that can't be built, with its registration and the reason."""
+    """The registration of a graph that can't be built, with the reason."""
 
     name: str
     version: str
@@ -235,13 +235,13 @@ def _forget(name: str) -> None:
 
 
 def _get_age(entry: _Entry) -> list[tuple[int, int, str]]:
-    """Return the sort key of a version; numbers in a version are compared as numbers."""
+    """Return the sort key of a version. Numbers in a version are compared as numbers."""
     parts = re.findall(r"\d+|\D+", entry.version)
     return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
 
 
 def _find_conflicts(entries: list[_Entry], newest: _Entry) -> list[str]:
-    """Return the factories that conflict: registered for the same version, or not pinned."""
+    """Return conflicting factories: registered for the same version, or older and not pinned."""
     versions = [entry.version for entry in entries]
     found = [
         entry
@@ -321,7 +321,7 @@ def is_startable_over_api(name: str) -> bool:
 
 
 def get_starter_groups(name: str) -> frozenset[str]:
-    """Return the names of the groups that may start a graph; empty without a restriction."""
+    """Return the names of the groups that may start a graph, or none without a restriction."""
     entry = _entries.get(name)
     return frozenset() if entry is None else entry.startable_by
 
@@ -429,7 +429,7 @@ def get_graph_of_run(name: str, version: str, *, is_pinned: bool = False) -> Reg
 
 
 def note_pin(registered: RegisteredGraph, options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the options of a new run, with the pin if the run's graph is pinned."""
+    """Return the options of a new run. If the graph is pinned, they include the version."""
     rest = {name: value for name, value in (options or {}).items() if name != PINNED}
     return ({**rest, PINNED: True} if registered.pin else rest) or None
 
@@ -491,7 +491,7 @@ def _build(entry: _Entry) -> RegisteredGraph:
 
 
 def _read_secrets(graph: Pregel) -> dict[str, Any] | None:
-    """Return the graph's schemas that declare secrets, combined, or None without secrets."""
+    """Return the graph's schemas that declare secrets as one schema, or None without secrets."""
     state = getattr(graph, "state_schema", None)
     schemas = [
         graph.get_input_jsonschema(),

@@ -27,7 +27,7 @@ NAMED = 30
 
 @lru_cache(maxsize=64)
 def get_picture(graph: Pregel) -> Picture:
-    """Return the layout of a graph, cached for each registered graph."""
+    """Return the layout of a graph. The result is cached for each registered graph."""
     return lay_out_graph(graph, say=escape_invisible)
 
 

@@ -39,7 +39,7 @@ def _list_fields(template: str) -> list[tuple[str, str, str]]:
 
 
 def fill_title(title: Any, arguments: Mapping[str, Any]) -> str:
-    """Return the title for a tool call; ``arguments`` are its arguments as texts or JSON values.
+    """Return the title for a tool call. ``arguments`` are its arguments as texts or JSON values.
 
     Raises:
         KeyError: the call lacks an argument of the format string.

@@ -20,7 +20,7 @@ MAX_STEPS = 500_000
 
 
 def make_patch(old: Any, new: Any) -> Patch:
-    """Return the patch that converts ``old`` to ``new``; empty if they are the same JSON.
+    """Return the patch that converts ``old`` to ``new``, or an empty patch for equal JSON.
 
     The patch contains only add, remove and replace operations, each on the deepest possible path.
     As in JSON, true differs from 1, and 1 differs from 1.0.
@@ -79,7 +79,7 @@ def _compare_objects(
 def _compare_lists(
     old: list[Any], new: list[Any], path: str, patch: Patch, budget: StepBudget
 ) -> None:
-    """Append the operations to ``patch``.
+    """Append the operations for the differences of two lists to ``patch``.
 
     Each path refers to the list after the preceding operations.
     """

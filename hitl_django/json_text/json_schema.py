@@ -62,7 +62,7 @@ def _reason(error: ValidationError) -> str:
 def _remove_dialect(schema: Any) -> Any:
     """Return the schema without ``$schema`` at any level.
 
-    With ``$schema``, jsonschema would use its own keywords for the part.
+    Because of a ``$schema``, jsonschema would validate with its own keywords.
     """
     if isinstance(schema, list):
         return [_remove_dialect(below) for below in schema]

@@ -48,7 +48,7 @@ class ValidationMessage(str):
 
 
 def say(reason: str) -> str:
-    """Return the translated message if ``reason`` has a translation, otherwise the text itself."""
+    """Return the translation of ``reason``, or the text itself if it has no translation."""
     return reason.sentence() if isinstance(reason, ValidationMessage) else reason
 
 

@@ -1,4 +1,4 @@
-"""Sanitizing of untrusted text for storage and display; titles and counts."""
+"""Sanitizing of untrusted text for storage and display, and formatting of titles and counts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def escape_unstorable(text: str) -> str:
 
 
 def make_title(payload: Any, node: str) -> str:
-    """Return an interrupt's title of one line, from its payload or, if that has none, its node."""
+    """Return an interrupt's title on one line, from its payload or else from its node."""
     text = payload
     if isinstance(payload, dict):
         text = next((payload[key] for key in TITLE_KEYS if _has_words(payload.get(key))), None)

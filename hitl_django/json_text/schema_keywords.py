@@ -37,15 +37,15 @@ LONGEST_MESSAGE, LONGEST_FORMATTED = 300, 8_000
 
 
 class BudgetSpentError(Exception):
-    """The validation of a value takes more work than allowed."""
+    """Raised if the validation of a value takes more work than allowed."""
 
 
 class InapplicableSchemaError(Exception):
-    """A keyword of the schema can't be applied."""
+    """Raised if a keyword of the schema can't be applied."""
 
 
 class Budget:
-    """The remaining work, and cached facts about parts of the schema."""
+    """The remaining work of a validation, and cached facts about parts of the schema."""
 
     __slots__ = ("known", "left")
 
@@ -69,7 +69,7 @@ _budget: ContextVar[Budget | None] = ContextVar("hitl_schema_budget", default=No
 
 @contextmanager
 def limit_work() -> Iterator[Budget]:
-    """Limit the work of the block; inside an enclosing block, use that block's limit."""
+    """Limit the work inside the block. A nested block uses the limit of the enclosing block."""
     known = _budget.get()
     if known is not None:
         yield known
@@ -123,7 +123,7 @@ def _multiple_of(validator: Any, step: Any, instance: Any, schema: Any) -> Error
 
 
 def _as_fraction(number: Any) -> Fraction:
-    """Return the exact decimal value of a number, because binary floats aren't exact."""
+    """Return the exact decimal value of a number, because binary floats are imprecise."""
     return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 
@@ -167,8 +167,7 @@ def _one_of(validator: Any, branches: Any, instance: Any, schema: Any) -> Errors
 class _Attempts:
     """Validation of a value by each branch of a union.
 
-    Only one branch is validated completely: the branch that matches the value's type, if there is
-    exactly one.
+    If exactly one branch matches the value's type, only this branch is validated completely.
     """
 
     def __init__(self) -> None:
@@ -197,7 +196,7 @@ class _Attempts:
 
 
 def _is_of_another_kind(fault: ValidationError) -> bool:
-    """Return whether the branch requires another type or another constant than the value has."""
+    """Return whether the error means that a branch requires another type or constant."""
     if fault.validator == "type":
         return not fault.path
     return fault.validator == "const" and len(fault.path) <= 1
@@ -237,7 +236,7 @@ def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Er
 
 
 def _get_canonical_texts(values: list[Any]) -> frozenset[str]:
-    """Return the values of an enum as texts, which are cached for the validation."""
+    """Return the values of an enum as canonical texts. The result is cached for the validation."""
     open_budget = _budget.get()
     known = {} if open_budget is None else open_budget.known
     # The list is stored with its texts, because the id of a deleted list may be reused.
@@ -351,7 +350,7 @@ _UNEVALUATED_PROPERTIES = Draft202012Validator.VALIDATORS["unevaluatedProperties
 
 
 def _counted(keyword: str, apply: Keyword) -> Keyword:
-    """Return the keyword with its work counted, including processed parts and messages."""
+    """Return the keyword function, extended by counting its work."""
     cost = COSTS.get(keyword)
 
     def counted(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
@@ -367,7 +366,7 @@ def _counted(keyword: str, apply: Keyword) -> Keyword:
 
 
 def _shorten_message(message: str) -> str:
-    """Shorten the quoted value in a message; its beginning and the text after it remain."""
+    """Shorten the quoted value in a message. Its beginning and the text after it remain."""
     return f"{message[: LONGEST_MESSAGE // 2]}…{message[-LONGEST_MESSAGE // 3 :]}"
 
 

@@ -59,7 +59,7 @@ def leads_to_secrets(schema: JSON, root: JSON) -> bool:
 
 
 def mask_secrets(schema: JSON, value: JSON, hidden: str = HIDDEN) -> JSON:
-    """Return the value with each secret part replaced; None is not replaced.
+    """Return the value with each secret part replaced, except parts that are None.
 
     Values don't have to match the schema. Schemas with errors are applied as far as possible.
     """
@@ -67,14 +67,14 @@ def mask_secrets(schema: JSON, value: JSON, hidden: str = HIDDEN) -> JSON:
 
 
 def mask_patch(schema: JSON, patch: JSON) -> JSON:
-    """Return a JSON Patch of a value of the schema, with its secret values replaced."""
+    """Return a JSON Patch for a value of the schema, with secrets in the patch replaced."""
     if not patch or not has_secrets(schema):
         return patch
     return [_mask_step(schema, step) for step in patch]
 
 
 def mask_quotes(schema: JSON, value: JSON, text: str) -> str:
-    """Return a text about a value with quoted secrets replaced."""
+    """Return a text that quotes parts of a value, with quoted secrets replaced."""
     if not has_secrets(schema):
         return text
     found: list[JSON] = []
@@ -148,7 +148,7 @@ def _open_root(schema: JSON) -> list[_Node]:
 
 
 def _expand(nodes: Iterable[_Node]) -> list[_Node]:
-    """Return the schemas, and all schemas to which they refer for the same value.
+    """Return the schemas, and all schemas that also apply to the same value.
 
     These are the targets of references, and the branches of unions and conditions.
     """
@@ -189,7 +189,7 @@ def _find_targets(schema: Mapping[str, JSON], root: Mapping[str, JSON]) -> Itera
 
 
 def _below(nodes: Sequence[_Node], part: str) -> list[_Node]:
-    """Return the schemas of a member, or of an item at an index."""
+    """Return the schemas that apply to the member or item ``part`` of a value."""
     found: list[_Node] = []
     for schema, root in nodes:
         properties = schema.get("properties")

@@ -31,7 +31,7 @@ class StepBudget:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A replacement of ``old[i:j]`` by ``new[k:l]``; with ``same``, both parts are equal."""
+    """A replacement of ``old[i:j]`` by ``new[k:l]``. If ``same`` is true, both parts are equal."""
 
     same: bool
     i: int
@@ -66,7 +66,7 @@ def _count_equal(old: Sequence[Hashable], new: Sequence[Hashable]) -> int:
 def _find_matches(
     old: Sequence[Hashable], new: Sequence[Hashable], budget: StepBudget
 ) -> list[tuple[int, int]]:
-    """Return the pairs of equal positions in a shortest edit; empty if the limit is exceeded.
+    """Return the pairs of matching positions in a shortest edit, or none beyond the step limit.
 
     ``ends[k]`` is the furthest position in ``old`` on diagonal k with a given number of edits.
     ``trace`` stores ``ends`` for each number of edits, in order to reconstruct the path.

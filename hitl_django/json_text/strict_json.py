@@ -61,7 +61,7 @@ class Violation:
 
 
 class StrictJSONError(ValueError):
-    """An error for JSON that only lenient parsers accept; ``violation`` is the reason."""
+    """Raised for JSON that only lenient parsers accept. ``violation`` is the reason."""
 
     def __init__(self, violation: Violation) -> None:
         super().__init__(str(violation))

@@ -1,4 +1,4 @@
-"""Functions with which a node's code accesses its run."""
+"""Functions with which a node's code accesses the current run."""
 
 from __future__ import annotations
 

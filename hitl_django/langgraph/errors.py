@@ -1,4 +1,4 @@
-"""Errors and control-flow signals; ``hitl_django.errors`` has all of them."""
+"""Errors and control-flow signals. All of them are also in ``hitl_django.errors``."""
 
 from __future__ import annotations
 

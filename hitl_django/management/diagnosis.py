@@ -58,9 +58,9 @@ LOST_KEY = (
 
 
 def examine_installation(*, audited: bool) -> Iterator[Finding]:
-    """Yield the findings, starting with basic ones.
+    """Yield the findings, basic findings first.
 
-    After an error in the basic findings, no others follow. With ``audited``, all entries of the
+    If a basic finding is an error, no other findings follow. With ``audited``, all entries of the
     audit log and the keys of all encrypted rows are also checked.
     """
     for look in (_database, _migrations, _settings):
@@ -102,7 +102,7 @@ def find_obstacle(*, needs_database: bool) -> Finding | None:
 
 
 def _audit() -> Iterator[Finding]:
-    """Yield a finding for each thread with a modified audit log or modified contents."""
+    """Yield a finding for each thread whose audit log or audited rows were modified."""
     sound, unreadable = True, 0
     for checked in audit.check_threads():
         unreadable += bool(checked.unreadable)
@@ -229,7 +229,7 @@ def _clock() -> Iterator[Finding]:
 
 
 def _clock_set_back() -> Iterator[Finding]:
-    """Yield a warning if a lease or an undo period ends later than a new one would.
+    """Yield a warning if a lease or an undo period ends later than one that starts now.
 
     This shows that a clock was set back.
     """

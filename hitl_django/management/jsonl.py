@@ -15,7 +15,7 @@ ENVELOPE = frozenset({"graph", "input", "key", "subject", "context", "configurab
 
 
 class BadLine(ValueError):
-    """A line is invalid. The message is the reason."""
+    """Raised if a line is invalid. The message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""``hitl preflight``: finds active runs that this version of the code can't resume."""
+"""``hitl preflight``: finds active runs that the installed version of the code can't resume."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def find_runs(graph: str | None) -> Iterator[ActiveRun]:
 
 
 def _iterate_pages(runs: QuerySet[Run]) -> Iterator[Run]:
-    """Yield the runs ordered by graph and id, without an open cursor or transaction."""
+    """Yield the runs ordered by graph and id, with one query per page."""
     graphs = runs.order_by("graph").values_list("graph", flat=True).distinct()
     for graph in list(graphs):
         rows = runs.filter(graph=graph).order_by("pk")

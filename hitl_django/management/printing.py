@@ -60,5 +60,5 @@ def print_details(command: BaseCommand, details: Mapping[str, Any]) -> None:
 
 
 def _escape_line(line: str) -> str:
-    """Return the line without control characters, and with its indentation."""
+    """Return the line without control characters. Its indentation is preserved."""
     return " " * (len(line) - len(line.lstrip(" "))) + escape_invisible(line)

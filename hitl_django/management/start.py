@@ -152,7 +152,7 @@ def format_counts(counts: Mapping[str, int]) -> str:
 
 
 def describe_repetition(unkeyed: int) -> str:
-    """Return a warning about the lines without a key that were started."""
+    """Return a warning about the started lines without a key, which a repetition starts again."""
     return (
         f"Started without a key: {format_count(unkeyed, 'line', 'lines')}. If you repeat the "
         "command, a line without a key starts another run."

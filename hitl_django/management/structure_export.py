@@ -1,7 +1,7 @@
 """Export of the graph structures on which active runs depend, without values of the state.
 
 The format is JSON Lines. A line of kind ``shape`` contains a graph structure. Later lines of kind
-``run`` refer to the structure.
+``run`` refer to this structure.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _encode_head(saved: CheckpointTuple) -> dict[str, Any]:
 
 
 def _encode_values(value: Any) -> Any:
-    """Replace values by a placeholder, except for values that start nodes."""
+    """Replace all values by a placeholder, except for values that determine the next nodes."""
     if isinstance(value, list) and value and all(isinstance(sent, Send) for sent in value):
         return {"sent_to": [sent.node for sent in value]}
     if isinstance(value, set | frozenset):

@@ -1,4 +1,4 @@
-"""``hitl sweep``: runs the sweep once, like the task queue's schedule does."""
+"""``hitl sweep``: runs the sweep once, as the schedule of the task queue does."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Run the sweep once, and report what the sweep did."""
+    """Run the sweep once, and print a summary of its actions."""
     sweep()
     command.stdout.write("Swept.")

@@ -84,7 +84,7 @@ def _find_unreadable(thread: Thread) -> Iterator[str]:
 
 
 def _find_missing_interrupts(thread: Thread) -> Iterator[str]:
-    """Yield a text for each interrupted run without interrupts, and vice versa."""
+    """Yield a text for each interrupted run without interrupts, and each ended run with some."""
     pending = Interrupt.objects.using(write_alias()).filter(
         thread=thread, status=Interrupt.Status.PENDING
     )

@@ -23,9 +23,9 @@ KINDS = (STATES, *MODES, SUBGRAPHS)
 
 
 def encode_kinds(names: Iterable[str]) -> str:
-    """Return kinds of events in the form stored in ``Run.events``.
+    """Return the kinds of events in the form stored in ``Run.events``.
 
-    "states" is added to any other kinds. Without kinds, no events are stored.
+    If any other kind is given, "states" is added. Without kinds, no events are stored.
 
     Raises:
         ValueError: if a kind is unknown.
@@ -58,8 +58,8 @@ class RunEvent(models.Model):
 
     An event is stored in the transaction of the change that it describes. Output of models is
     stored earlier, while the model generates it. ``kind`` is a state of the run or a stream mode.
-    ``ns`` is the namespace of the graph, empty for the run's own graph. ``data`` is shortened for
-    display, and ``truncated`` is true if something was cut.
+    ``ns`` is the namespace of the graph, which is empty for the run's own graph. ``data`` is
+    shortened for display. If a part was omitted, ``truncated`` is true.
     """
 
     # The unique constraint below begins with the run. A separate index would cost one page write in

@@ -24,8 +24,8 @@ _encode_sorted = json.JSONEncoder(**_FORMAT, sort_keys=True).encode
 class JSONTextField(models.TextField):
     """A field for JSON, stored as text.
 
-    The JSON types of databases change the order of keys and the format of numbers. Values that
-    people have seen must be stored unchanged.
+    The JSON column types of databases change the order of keys and the format of numbers. Values
+    that people have reviewed must be stored unchanged.
     """
 
     if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class EncryptedJSONField(EncryptedField, JSONTextField):
 
 
 def name_column(field: models.Field[Any, Any]) -> str:
-    """Return the column name to which encrypted texts are bound."""
+    """Return the column name for which the texts of a field are encrypted."""
     return f"{field.model._meta.db_table}.{field.column}"
 
 

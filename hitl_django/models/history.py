@@ -1,7 +1,7 @@
 """Models for the engine's history: checkpoints, channel values by version, and pending writes.
 
-Foreign keys of these models have no separate index. Each unique constraint begins with the thread,
-and a separate index would cost a page write in every super-step.
+Foreign keys of these models have no separate index, because each unique constraint already begins
+with the thread. A separate index would cost a page write in every super-step.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class GraphShape(models.Model):
 
 
 class PendingWrite(models.Model):
-    """Writes of a task on top of a checkpoint that no later checkpoint contains.
+    """Writes of a task based on a checkpoint, before a later checkpoint contains them.
 
     Writes are stored here if the task ended before its siblings, was interrupted, failed, is
     waiting, or wrote many bytes. Slot 0 contains all channel writes of the task and is never

@@ -28,21 +28,21 @@ from .threads import Run, Thread
 def queue_order() -> tuple[Any, ...]:
     """Return the order of the review queue: overdue, priority, due time, age.
 
-    One index contains all terms, so reading a page takes the same time for queues of any length.
-    ``overdue`` is a column, because an index can't contain the current time. A separate term sorts
-    interrupts without a due time last, because databases sort NULL differently.
+    One index contains all of these columns, so reading a page takes the same time for queues of any
+    length. ``overdue`` is a column, because an index can't contain the current time. A separate
+    expression sorts interrupts without a due time last, because databases sort NULL differently.
     """
     undated: Any = IsNull(F("due_at"), True)
     return (F("overdue").desc(), F("priority").desc(), undated, F("due_at"), F("created_at"), "id")
 
 
 def get_cleared_claim() -> dict[str, Any]:
-    """Return the values of the claim's columns after the claim has ended."""
+    """Return the column values with which a claim on an interrupt is removed."""
     return {"claimed_by": None, "claimed_by_label": "", "claimed_until": None}
 
 
 def get_closed_columns() -> dict[str, Any]:
-    """Return the values of an interrupt's columns, except the status, after it has been closed."""
+    """Return the column values of an interrupt after it has been closed, except the status."""
     return {
         "closed_at": Now(),
         "version": F("version") + 1,
@@ -61,7 +61,7 @@ class Interrupt(models.Model):
     """
 
     class Status(models.TextChoices):
-        """Whether an interrupt is pending or how it was closed."""
+        """The status of an interrupt: pending, or the way in which it was closed."""
 
         PENDING = "pending", _("pending")
         DECIDED = "decided", _("decided")
@@ -70,7 +70,7 @@ class Interrupt(models.Model):
         CANCELLED = "cancelled", _("cancelled")
 
     class Kind(models.TextChoices):
-        """Whether a node or a breakpoint raised the interrupt."""
+        """The origin of an interrupt: a call in a node, or a breakpoint."""
 
         INTERRUPT = "interrupt", _("request")
         BREAKPOINT = "breakpoint", _("breakpoint")
@@ -314,7 +314,7 @@ class Interrupt(models.Model):
 
     @property
     def then(self) -> str:
-        """The action that an expiry of the interrupt triggers."""
+        """The action that the expiry of the interrupt triggers."""
         return str((self.expiry or {}).get("then", ""))
 
     @property
@@ -332,7 +332,7 @@ class Interrupt(models.Model):
 class _KeptMarker:
     """Marker for a column that an erasure doesn't change.
 
-    None can't be the marker, because it is a value to store.
+    None can't be the marker, because None is a value that an erasure may store.
     """
 
 
@@ -341,7 +341,7 @@ KEPT = _KeptMarker()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptColumn:
-    """How other packages use a column of an interrupt."""
+    """The rules for handling a column of an interrupt in other packages, such as the API."""
 
     #: API responses that contain the column: "list" for lists and details, "detail" for details
     #: only, "" for none. The API field has the column's name unless the serializer declares a
@@ -452,11 +452,11 @@ class ReviewItem(Interrupt):
 class Decision(models.Model):
     """A person's decision on one ``version`` of an interrupt.
 
-    Each version has at most one ``effective`` decision: the one that closed the interrupt, whose
-    value the graph received. If several approvals are needed, the approvals before the last are
+    Each version has at most one ``effective`` decision. This decision closed the interrupt, and the
+    graph received its value. If several approvals are needed, the approvals before the last are
     decisions of the same version that are not effective. ``refusal`` is the reason why the graph
-    rejected the value. The interrupt is then pending again with a later version, and the decision
-    doesn't change. An undone decision has ``undone_at`` and no effect.
+    rejected the value. After a rejection, the interrupt is pending again with a later version, and
+    the decision doesn't change. An undone decision has ``undone_at`` and no effect.
     """
 
     #: The decision types, and the type of the response that an expiry gives.

@@ -73,7 +73,7 @@ def _list_texts(values: Any) -> Iterator[str]:
 
 
 class _Grams(Func):
-    """The grams in a column, as an array."""
+    """A database function that returns the grams in a column as an array."""
 
     # PostgreSQL uses the index only for exactly the same expression.
     template = "string_to_array(%(expressions)s, ' ')"
@@ -89,7 +89,7 @@ class _HasAll(Func):
 class _PostgreSQLIndex(models.Index):
     """An inverted index on an expression.
 
-    On other databases than PostgreSQL, the index doesn't exist.
+    The index is created on PostgreSQL only.
     """
 
     def create_sql(self, model: Any, schema_editor: Any, using: str = "", **options: Any) -> Any:
@@ -105,7 +105,7 @@ class _PostgreSQLIndex(models.Index):
 
 
 class GramIndex(_PostgreSQLIndex):
-    """The index on a column that contains grams."""
+    """The inverted index on a column with grams."""
 
     def __init__(self, *expressions: Any, grams: str = "", **options: Any) -> None:
         self.grams = grams
@@ -127,10 +127,10 @@ def index_text(text: str | None, using: str) -> str | None:
 
 
 def has_words(text: str, using: str, *, common: bool = False, through: str = "") -> Q:
-    """Return a condition: the interrupt's search text contains every word of a text.
+    """Return a condition: the interrupt's search text contains every word of ``text``.
 
-    The index is fast if few rows match, and slow if many rows match, because it reads all matches.
-    If the words are ``common``, the index isn't used, and rows are read in the requested order.
+    The index of grams is fast if few rows match. If many rows match, it is slow, because it reads
+    all of them. With ``common``, the index isn't used, and rows are read in the requested order.
     ``through`` is the lookup to interrupts from another model.
     """
     words = _list_words(text)[:MOST]
@@ -149,7 +149,7 @@ def has_words(text: str, using: str, *, common: bool = False, through: str = "")
 
 
 def _build_sought_grams(words: list[str]) -> str:
-    """Return the grams that the search text must contain if it contains these words."""
+    """Return the grams that a search text must contain in order to contain these words."""
     found: set[str] = set()
     for word in words:
         found.update(_list_grams(word) if len(word) >= GRAM else (f"^{word}",))

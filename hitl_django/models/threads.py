@@ -22,7 +22,7 @@ class Thread(models.Model):
     """A thread: a graph's state over several runs, with an optional related object.
 
     ``epoch`` is incremented with each lease. A worker can write only in the epoch of its own lease.
-    A worker that was suspended and replaced can therefore not write any more. ``lease_until`` is on
+    A worker that was suspended and replaced can therefore no longer write. ``lease_until`` is on
     the database's clock. After this time, another process may take the lease.
     """
 
@@ -293,7 +293,7 @@ class Run(models.Model):
     ) -> models.QuerySet[Run]:
         """Return the runs that have started, newest first.
 
-        The run ``besides`` is included even if it hasn't started.
+        The run ``besides`` is included even if it is still waiting to start.
         """
         begun = models.Q(input__isnull=True)
         if besides is not None:

@@ -36,9 +36,8 @@ class RunLease:
         log: adds the events of the run.
         has_interrupts: whether the thread has ever had an interrupt. Only the process with the
             lease adds interrupts, so False remains valid.
-        graph_version: the version of the graph with which the run started.
-        fingerprint: the fingerprint of the graph structure with which the run's checkpoints were
-            stored.
+        graph_version: the graph's version at the start of the run.
+        fingerprint: the fingerprint of the graph structure at the last commit of the run.
         stored: the data that was read when the lease was taken, or None.
         names: the run's idempotency key and the id of the thread's related object, for the search
             text of its interrupts.

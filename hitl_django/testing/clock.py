@@ -1,4 +1,4 @@
-"""Simulation of the passing of time in tests, by moving stored times to the past."""
+"""Simulation of the passing of time in tests, by shifting stored times into the past."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A check that runs have the same results if they are repeated or their worker crashes."""
+"""A check that runs have the same results after repetitions and crashes of workers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Story = Callable[[GraphEnvironment], Any]
 
 
 class NondeterminismError(AssertionError):
-    """A run had a different result when it was repeated."""
+    """Raised if a run had a different result when it was repeated."""
 
 
 def assert_deterministic(story: Story, *, ignore: Collection[str] = ()) -> int:
@@ -34,16 +34,17 @@ def assert_deterministic(story: Story, *, ignore: Collection[str] = ()) -> int:
 
     The story is a function that starts runs and decides their interrupts in the given environment.
     The comparison includes the states of its threads after each super-step, interrupts and
-    decisions, the final states of runs, and the return value of the story, such as the number of
-    your own rows. ``ignore`` are keys of states and payloads that may differ, such as times.
+    decisions, the final states of runs, and the return value of the story. The return value can be,
+    for example, the number of your project's rows. ``ignore`` are keys of states and payloads that
+    may differ, such as times.
 
     Each repetition begins with the same database, in a transaction that is rolled back. The worker
-    crashes before a super-step is stored, so that its nodes run again, and after the super-step is
+    crashes before a super-step is stored, so that its nodes run again, or after the super-step is
     stored. Return the number of times the story was run.
 
     Raises:
-        NondeterminismError: a repetition has a different result. The message describes the
-            first difference.
+        NondeterminismError: a repetition has a different result. The message describes the first
+            difference.
     """
     crashes = _CrashPlan()
     first = _run_story(story, crashes)
@@ -65,7 +66,7 @@ class _WorkerCrash(SystemExit):
 
 @dataclass
 class _CrashPlan:
-    """The commit at which a worker crashes, and the number of commits made before."""
+    """The number of the commit at which a worker crashes, and a counter of commits."""
 
     at: int | None = None
     stored: bool = False
@@ -73,7 +74,7 @@ class _CrashPlan:
 
 
 class _CrashingEnvironment(GraphEnvironment):
-    """An environment whose worker crashes once; another worker continues later."""
+    """An environment in which the worker crashes once, and another worker continues later."""
 
     def advance(self) -> int:
         try:
@@ -88,7 +89,7 @@ class _CrashingEnvironment(GraphEnvironment):
 
 
 def _run_story(story: Story, crashes: _CrashPlan) -> dict[str, Any]:
-    """Return the result of a story, and roll back the story's changes."""
+    """Return the result of a story, and roll back all changes made by the story."""
 
     class CrashingSaver(DjangoSaver):
         def commit_all(self, commits: Sequence[Commit]) -> None:
@@ -113,7 +114,7 @@ def _run_story(story: Story, crashes: _CrashPlan) -> dict[str, Any]:
 
 @contextmanager
 def _rolled_back() -> Iterator[None]:
-    """Roll back changes of the block in the databases of the project and of runs."""
+    """Roll back the block's changes in the databases of the project and of the runs."""
     with ExitStack() as stack:
         for alias in {DEFAULT_DB_ALIAS, write_alias()}:
             block: Any = transaction.atomic(using=alias)

@@ -32,11 +32,11 @@ class CollectingDispatcher(dispatcher.Dispatcher):
 
 @contextmanager
 def inline() -> Iterator[Callable[[], int]]:
-    """Yield a function that executes all queued runs and returns their number.
+    """Yield a function that executes all queued runs and returns the number of executed runs.
 
     The function also works inside a TestCase, whose transaction is never committed. Runs resume
-    immediately after decisions, regardless of ``UNDO_SECONDS``. Use the function to check stored
-    data between two super-steps. In other tests, a GraphEnvironment needs less code.
+    immediately after decisions, regardless of ``UNDO_SECONDS``. Use the function in tests that
+    check stored data between two super-steps. In other tests, a GraphEnvironment needs less code.
     """
     path = f"{CollectingDispatcher.__module__}.{CollectingDispatcher.__qualname__}"
     earlier = run_ids[:]

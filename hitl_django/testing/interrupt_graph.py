@@ -1,4 +1,4 @@
-"""A graph that creates any interrupt, for tests."""
+"""A graph that creates an interrupt with any given payload and options, for tests."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _asked: list[tuple[Any, dict[str, Any]]] = []
 
 
 def keep(payload: Any, terms: dict[str, Any]) -> Asking:
-    """Return the input of a run that creates the given interrupt."""
+    """Return the input with which a run of the graph creates the given interrupt."""
     _asked.append((payload, terms))
     return {"number": len(_asked) - 1}
 
 
 @contextmanager
 def registered() -> Iterator[None]:
-    """Register the graph for the block."""
+    """Register the graph for the duration of the block."""
     registry.register(NAME)(_build)
     try:
         yield

@@ -39,7 +39,7 @@ class AgentModel:
         ) or _is_async_alone(self._prompt)
 
     def ask(self, state: Any) -> Any:
-        """Return the model's response to the messages in a state."""
+        """Return the model's response to the messages in a state, for a sync caller."""
         action = self._build_action(self.resolve(state))
         return call_now(action, call_now(self._prompt, state))
 
@@ -72,7 +72,7 @@ async def call_later(action: Action, value: Any) -> Any:
 
 
 def find_chat_model(model: Any) -> Any:
-    """Return the chat model in a sequence of steps or a binding.
+    """Return the chat model inside a sequence of steps or inside a binding.
 
     Raises:
         TypeError: if the model doesn't support structured output.
@@ -151,7 +151,7 @@ def _shown_to_model(tool: Any) -> Any:
 
 
 def _check_bound(bound: Sequence[Any], tools: Sequence[Any], builtin: int) -> None:
-    """Raise ValueError if the tools bound to a model are not those of the agent."""
+    """Raise ValueError if the tools bound to a model differ from the tools of the agent."""
     if len(bound) - builtin != len(tools):
         raise ValueError(
             f"The model has {len(bound) - builtin} tools bound, but the agent has "
@@ -172,7 +172,7 @@ def _name_bound(tool: Any) -> str | None:
 
 
 def _find_step(model: Any) -> Any:
-    """Return the chat model in a sequence of steps, with its bindings.
+    """Return the chat model inside a sequence of steps, with its bindings.
 
     Any other model is returned unchanged.
     """

@@ -20,7 +20,7 @@ _NO_STEPS = "Sorry, need more steps to process this request."
 class ModelNode:
     """Node that calls the model and adds its response to the messages.
 
-    ``speaker`` is the name that the messages get.
+    ``speaker`` is the agent's name, which is set as the name of the messages.
 
     Raises:
         ValueError: if there are no messages, or a tool call has no result.
@@ -37,9 +37,9 @@ class ModelNode:
         return self._build_update(state, await self._model.aask(self._view(state)))
 
     def _view(self, state: Any) -> Any:
-        """Return the state that the prompt and the model see.
+        """Return the state as seen by the prompt and the model.
 
-        The state contains the messages that a hook selected.
+        If a hook has selected other messages, the state contains those messages.
         """
         messages = (get_part(state, LLM_INPUT) if self._has_hook else None) or get_part(
             state, "messages"

@@ -28,7 +28,7 @@ from .tool_request import AsyncToolCallWrapper, ToolCallRequest, ToolCallWrapper
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The model's message with the call, the state, and the call's view of the task."""
+    """The message with the tool call, the state, and the tool call's view of the task."""
 
     asker: Any
     state: Any
@@ -36,7 +36,7 @@ class Caller:
 
 
 class CallRunner:
-    """Runner of the tool calls of one ToolNode."""
+    """Runs the tool calls of one ToolNode, one call at a time on any OS thread."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class CallRunner:
 
 
 class _KnownTool:
-    """A tool of the node, with its invocation and the arguments that the node injects."""
+    """A tool of the node, with its call function and the arguments that the node injects."""
 
     __slots__ = ("injections", "langchain", "runs", "tool")
 
@@ -284,7 +284,7 @@ class _Attempt:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Convert pydantic's errors about the arguments to ToolInvocationError."""
+        """Convert pydantic's errors about invalid arguments to ToolInvocationError."""
         try:
             yield
         except ValidationError as error:
@@ -294,10 +294,10 @@ class _Attempt:
 
 @contextmanager
 def _resolving_groups(caller: Caller) -> Iterator[None]:
-    """Replace an exception group by the error or signal that it stands for.
+    """Replace an exception group by the error or signal that represents it.
 
-    Interrupts that occur together with a failure are withdrawn, because the failure may become a
-    message to the model.
+    If interrupts occur together with a failure, they are withdrawn, because the failure may become
+    a message to the model.
     """
     try:
         yield
@@ -316,7 +316,7 @@ async def _run_on_thread(work: Callable[[], Any]) -> Any:
 
 
 def _run_async(name: str, start: Callable[[], Any]) -> Any:
-    """Run an async tool to completion on a new event loop, like a worker does."""
+    """Run an async tool to its end on a new event loop, as a sync worker does."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

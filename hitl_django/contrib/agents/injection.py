@@ -1,6 +1,6 @@
-"""Tool arguments that the node injects.
+"""Arguments of tools that the node injects.
 
-The model doesn't see these arguments.
+The model doesn't see the injected arguments.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hitl_django.engine.types import ContextT, RunnableConfig, StateT, StreamWri
 
 
 class _Plain:
-    """Base class of the markers if langchain-core isn't installed."""
+    """Base class of the marker classes if langchain-core isn't installed."""
 
 
 _langchain = find_langchain()
@@ -71,7 +71,7 @@ class ToolRuntime(_Direct, Generic[ContextT, StateT]):  # type: ignore[misc]
 
 @dataclass(slots=True)
 class CallScope:
-    """The sources of the injected arguments of one call."""
+    """The values from which the arguments of one tool call are injected."""
 
     state: Any
     context: TaskContext | None
@@ -85,10 +85,10 @@ Injection = Callable[[CallScope], Any]
 
 
 def find_injections(tool: Any) -> dict[str, Injection]:
-    """Return the injections of a function or LangChain tool, by argument name.
+    """Return the injected arguments of a function or LangChain tool, by argument name.
 
-    Markers are recognized by class name, so LangGraph's and LangChain's are accepted. An argument
-    named ``runtime`` gets the runtime, regardless of its annotation.
+    Markers are recognized by class name, so LangGraph's and LangChain's markers are accepted. An
+    argument named ``runtime`` gets the runtime, regardless of its annotation.
     """
     function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or tool
     if not inspect.isroutine(function):

@@ -50,7 +50,7 @@ def read_input(given: Any, key: str, context: TaskContext | None) -> NodeInput:
 def _read_state(context: TaskContext | None) -> dict[str, Any]:
     """Return the state of the running graph.
 
-    A Send of a single call doesn't include the state.
+    If a Send starts the node for a single call, the Send doesn't include the state.
     """
     if context is None:
         return {}

@@ -60,17 +60,19 @@ def create_react_agent(
     for LangChain's init_chat_model, or a function of state and runtime that returns a model with
     bound tools for each call. The function may be async. ``tools`` are functions, LangChain tools,
     dicts in the format of the model's provider, or a ToolNode. ``prompt`` is a text or system
-    message that comes first, or a function or runnable that returns the model's input for a state.
+    message that precedes the messages, or a function or runnable that returns the model's input for
+    a state.
 
     ``response_format`` is a schema, or a pair of a prompt and a schema. The model then returns its
     answer in that format, as ``structured_response``. ``pre_model_hook`` runs before each call of
-    the model and can replace its input with ``llm_input_messages``. ``post_model_hook`` runs after
-    it and can ask a person. ``state_schema`` must have ``messages`` and ``remaining_steps``. An
-    agent that has no steps left ends with a message instead of calling tools.
+    the model and can replace the model's input with ``llm_input_messages``. ``post_model_hook``
+    runs after each call of the model and can call interrupt(). ``state_schema`` must have
+    ``messages`` and ``remaining_steps``. An agent that has no steps left ends with a message
+    instead of calling tools.
 
-    With ``version="v2"`` each tool call is a separate task. With "v1" all calls of a message share
-    one task. A tool with ``return_direct`` ends the run. ``debug`` is accepted for compatibility
-    with LangGraph.
+    With ``version="v2"``, each tool call is a separate task. With "v1", all calls of a message
+    share one task. A tool with ``return_direct`` ends the run. ``debug`` is accepted for
+    compatibility with LangGraph.
 
     Raises:
         ValueError, TypeError, ImportError: if the arguments can't be combined.
@@ -141,9 +143,9 @@ def _convert_tool(tool: Any) -> Any:
 
 
 def _suited(node: Any, model: AgentModel) -> Any:
-    """Return the async form of a node that needs an event loop.
+    """Return the async form of a node, if the model needs an event loop.
 
-    Other nodes are returned unchanged.
+    Any other node is returned unchanged.
     """
     return node.ainvoke if model.needs_loop else node
 
@@ -164,9 +166,9 @@ def _route_from_model(last: str, version: str) -> Callable[[Any], Any]:
 
 
 def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
-    """Return the router after the hook.
+    """Return the function that chooses the next node after the hook.
 
-    The router leads to tool calls that have no result yet.
+    If a tool call has no result yet, the tools run next.
     """
 
     def route_from_hook(state: Any) -> Any:
@@ -181,9 +183,9 @@ def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
 
 
 def _route_from_tools(first: str, direct: frozenset[str]) -> Callable[[Any], Any]:
-    """Return the router after the tools.
+    """Return the function that chooses the next node after the tools.
 
-    Some tools end the run.
+    The run ends if a tool in ``direct`` was called.
     """
 
     def route_from_tools(state: Any) -> str:

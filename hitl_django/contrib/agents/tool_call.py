@@ -40,12 +40,12 @@ class ToolCall:
 
     @property
     def memo(self) -> str:
-        """Name under which the task stores the result of the call with these arguments."""
+        """The key under which the task stores the result of this call with these arguments."""
         return f"tool:{self.key}:{json.dumps(self.args, sort_keys=True, default=repr)}"
 
     @property
     def wire(self) -> dict[str, Any]:
-        """The call in LangChain's format."""
+        """The call as a dict in LangChain's format."""
         return {"name": self.name, "args": self.args, "id": self.id, "type": "tool_call"}
 
 
@@ -73,11 +73,11 @@ def _parse_call(call: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 class ToolCallContext:
-    """Wrapper of the running task's context for one tool call of the task.
+    """View of the running task's context for one tool call of the task.
 
-    Interrupts, once() results and subgraphs are identified by the call, so that they don't depend
-    on the order of the calls. The task's lock protects changes of the task. ``perform`` calls the
-    saver.
+    Interrupts, once() results and subgraphs are identified by the tool call, so that they don't
+    depend on the order of the calls. The task's lock protects changes of the task. ``perform``
+    makes saver calls.
     """
 
     def __init__(
@@ -105,9 +105,9 @@ class ToolCallContext:
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> Any:
-        """Interrupt with the call's id as key.
+        """Create an interrupt with the tool call's id as key.
 
-        Keys of later interrupts of the call also have a number.
+        Keys of later interrupts in the same call also have a number.
         """
         if key is not None:
             slot = f"{self._call.key}:{key}"
@@ -122,7 +122,7 @@ class ToolCallContext:
                 raise GraphInterrupt(self._context.open[-1:]) from None
 
     def push(self, name: str, value: Any) -> None:
-        """Add a write of this call.
+        """Add a write made by this tool call.
 
         The node returns the writes of all calls in the order of the calls.
         """
@@ -130,7 +130,7 @@ class ToolCallContext:
 
     @property
     def once(self) -> dict[str, Any]:
-        """The results of once() in this call."""
+        """The results of once() in this tool call, by key."""
         size, known = len(self._prefix), self._context.once
         return {key[size:]: known[key] for key in known if key.startswith(self._prefix)}
 
@@ -141,18 +141,18 @@ class ToolCallContext:
         self._context.remember(self._prefix + key, result)
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Set a result of once() that has already been stored."""
+        """Set a result of once() that another call has already stored."""
         self._context.remember_stored(self._prefix + key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:
-        """Return a commit of the task's results that includes one more result of this call."""
+        """Return a commit of the task's results, including a new result of this tool call."""
         return self._context.build_results_with(self._prefix + key, result)
 
     def next_call_index(self, numbers: Iterator[int]) -> int:
-        """Return the index of the next task that this call starts."""
+        """Return the index of the next @task call made by this tool call."""
         return self._call.place + self._call.total * next(self._tasks)
 
     def child_ns(self) -> str:
-        """Return the namespace of the next graph that this call runs."""
+        """Return the namespace of the next graph that this tool call runs."""
         count = self._call.place + self._call.total * next(self._graphs)
         return f"{self._context.task.ns}|{count}" if count else self._context.task.ns

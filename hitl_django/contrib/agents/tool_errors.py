@@ -25,7 +25,7 @@ class Failure:
 
 
 def describe_bad_call(error: Exception) -> str:
-    """Return the message about invalid arguments.
+    """Return the message about invalid arguments of a tool call.
 
     Any other error is raised.
     """

@@ -35,7 +35,7 @@ def get_messages(state: Any, key: str) -> list[Any]:
 
 
 def asks_for_tools(message: Any) -> bool:
-    """Return whether the message was written by the model."""
+    """Return whether a message was written by the model and may contain tool calls."""
     if get_part(message, "type") in ("ai", "AIMessageChunk"):
         return True
     return get_part(message, "role") in ("ai", "assistant")
@@ -47,9 +47,10 @@ def is_result(message: Any) -> bool:
 
 
 def list_open_calls(messages: Sequence[Any], askers: Sequence[Any] | None = None) -> list[Any]:
-    """Return the tool calls among ``messages`` that have no result.
+    """Return the tool calls in ``messages`` that have no result.
 
-    With ``askers``, only the calls in these messages of the model are returned.
+    With ``askers``, a subset of the model's messages, only the tool calls in these messages are
+    returned.
     """
     kinds = _list_kinds(messages)
     if askers is None:
@@ -61,7 +62,7 @@ def list_open_calls(messages: Sequence[Any], askers: Sequence[Any] | None = None
 
 
 def _list_parts(messages: Sequence[Any], name: str) -> list[Any]:
-    """Return a part of each message.
+    """Return the same item or attribute of each message.
 
     If all messages are objects, this is a single pass in C.
     """
@@ -98,11 +99,11 @@ def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tool
 
 
 def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: str) -> Any:
-    """Return the result of a call as a message.
+    """Return the result of a tool call as a message.
 
-    The message has the same kind as ``asker``, the message with the call. Commands, and lists of
-    Commands and messages, are returned unchanged, except that tool messages in a Command under
-    ``key`` get the tool's name.
+    The message has the same kind (dict or object) as ``asker``, the message with the call.
+    Commands, and lists of Commands and messages, are returned unchanged, except that tool messages
+    in a Command under ``key`` get the tool's name.
     """
     if isinstance(result, list) and result and all(map(_is_finished, result)):
         return [build_message(item, name, call_id, asker, key) for item in result]

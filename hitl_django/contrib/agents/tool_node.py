@@ -98,7 +98,7 @@ class ToolNode:
         return self._finish(context, given)
 
     def _run_together(self, context: TaskContext, given: NodeInput, calls: list[ToolCall]) -> None:
-        """Run each call on its own OS thread, and their saver calls on this OS thread."""
+        """Run each call on a separate OS thread, and their saver calls on this OS thread."""
         inbox: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         lock, saver = Lock(), context.run.saver
 
@@ -169,9 +169,9 @@ class ToolNode:
 
 
 def _join_for_parent(updates: list[Any]) -> list[Any]:
-    """Merge the updates.
+    """Combine the updates of several calls.
 
-    At most one update is for the parent graph. The first one ends this graph.
+    At most one update may be for the parent graph. The first such update ends this graph.
     """
     above = [u for u in updates if isinstance(u, Command) and u.graph == Command.PARENT]
     if len(above) < 2 or any(not isinstance(u.update, dict | NoneType) for u in above):
@@ -187,7 +187,7 @@ def _join_for_parent(updates: list[Any]) -> list[Any]:
 
 
 def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolCall]:
-    """Return the calls that have not finished in an earlier run of the task."""
+    """Return the calls that have no stored result from an earlier run of the task."""
     known = {} if context is None else context.once
     if not known:
         return calls  # Avoids serializing the arguments of the calls to look them up.
@@ -199,9 +199,9 @@ def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolC
 
 
 def _raise_first(context: TaskContext | None, calls: list[ToolCall]) -> None:
-    """Raise the first failure.
+    """Raise the first failure of the calls.
 
-    Without a failure, raise a pause with all interrupts in the order of the calls.
+    Without a failure, raise a pause with all interrupts, in the order of the calls.
     """
     interrupts: list[Any] = []
     for call in calls:

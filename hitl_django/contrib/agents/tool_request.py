@@ -37,7 +37,7 @@ class ToolCallRequest:
         object.__setattr__(self, name, value)
 
     def override(self, **overrides: Any) -> ToolCallRequest:
-        """Return a copy of the request with changes.
+        """Return a copy of the request with some fields replaced.
 
         ``overrides`` are new values of ``tool_call``, ``tool``, ``state`` or ``runtime``.
         """

@@ -1,4 +1,4 @@
-"""The document of an archived thread: all its rows as compressed bytes, with a digest.
+"""The document of an archived thread: all rows of the thread as compressed bytes, with a digest.
 
 The document is a sequence of values in the format of the state codec, each preceded by its length.
 The names of tables and columns precede the rows. With ENCRYPTION_KEYS, the document is encrypted.
@@ -103,7 +103,7 @@ def _frame(value: Any) -> bytes:
 def _read_frames(data: bytes) -> Iterator[Any]:
     """Yield the values of a document.
 
-    The document is decompressed in parts. Each value must be within the limits.
+    The document is decompressed in parts. Each value must be within the codec's limits.
     """
     buffer = bytearray()
     for part in _decompress(data):
@@ -135,9 +135,9 @@ def _decompress(data: bytes) -> Iterator[bytes]:
 
 
 def _to_plain(field: models.Field[Any, Any], row: models.Model) -> Any:
-    """Return the value of a column.
+    """Return the value of a row's column for the document.
 
-    JSON is returned as text, because the codec's limits don't apply to text.
+    JSON is stored as text, because the codec's limits don't apply to text.
     """
     value = field.value_from_object(row)
     if isinstance(field, JSONTextField):

@@ -1,4 +1,4 @@
-"""Extension of the core by the archive."""
+"""The registration of the archive as an extension of the core."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ from .partitions import make_partitions
 
 
 def select_archivable(using: str, days: float) -> QuerySet[Thread]:
-    """Return the threads that ended ``days`` ago or earlier.
+    """Return the threads that ended at least ``days`` days ago and can be archived.
 
-    Threads that were restored since are excluded. Threads to which rows of the project refer are
-    also excluded, because archiving would delete or change these rows.
+    Threads that were restored less than ``days`` days ago are excluded. Threads to which rows of
+    the project refer are also excluded, because archiving would delete or change these rows.
     """
     before = Now() - timedelta(days=days)
     rested = Q(restored_at__isnull=True) | Q(restored_at__lt=before)
@@ -37,7 +37,7 @@ def select_archivable(using: str, days: float) -> QuerySet[Thread]:
 
 
 def make_room(threads: QuerySet[Thread]) -> None:
-    """Create the partitions for these threads.
+    """Create the database partitions that archiving these threads needs.
 
     On databases without partitions, nothing happens.
     """
@@ -47,9 +47,9 @@ def make_room(threads: QuerySet[Thread]) -> None:
 
 @retry_on_conflict
 def archive_threads(threads: QuerySet[Thread]) -> list[int]:
-    """Archive the threads that are not locked, in one transaction.
+    """Archive the given threads in one transaction, except threads that are locked.
 
-    Returns their keys. The partitions for the threads must exist.
+    Returns the keys of the archived threads. The partitions for the threads must exist.
 
     Raises:
         PayloadError: if a row is too large for a document. No thread is archived.
@@ -75,10 +75,10 @@ def archive_threads(threads: QuerySet[Thread]) -> list[int]:
 
 @retry_on_conflict
 def unarchive(archived: QuerySet[ArchivedThread]) -> Thread | None:
-    """Move the first of these threads back to its tables.
+    """Move the first of the archived threads back to its tables.
 
-    Returns None if there are no threads. The rows are unchanged, except for references to rows that
-    no longer exist, for example users.
+    Returns None if ``archived`` is empty. The rows are unchanged, except for references to rows
+    that no longer exist, for example to deleted users.
 
     Raises:
         IntegrityError: if another thread or run uses the same id or key.
@@ -167,9 +167,9 @@ def _clear_dangling(using: str, model: type[models.Model], rows: Sequence[Any]) 
 
 
 def _reduce_search_texts(rows: ArchivedRows) -> None:
-    """Reduce search texts to the search texts of encrypted interrupts.
+    """Remove from search texts all words that encrypted interrupts must not contain.
 
-    This is for threads from the time before encryption was enabled.
+    This is for interrupts from the time before encryption was enabled.
     """
     (thread,), found = rows[Thread], rows[Interrupt]
     keys: dict[Any, Any] = {run.pk: getattr(run, "key", None) for run in rows[Run]}
@@ -182,7 +182,7 @@ def _reduce_search_texts(rows: ArchivedRows) -> None:
 
 
 def _foreign_references() -> Iterator[Exists]:
-    """Yield a condition for each relation by which a row of the project can refer to a thread."""
+    """Yield a condition for each foreign key with which a project's row can refer to a thread."""
     tables = list_thread_tables()
     for model, lookup in tables.items():
         for relation in model._meta.related_objects:

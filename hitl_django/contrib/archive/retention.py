@@ -19,16 +19,15 @@ BATCH = 20  # Number of threads per transaction. Each thread is read completely.
 
 
 def archive_due() -> None:
-    """Archive one batch of threads that ended before ARCHIVE_DAYS."""
+    """Archive one batch of threads that ended more than ARCHIVE_DAYS days ago."""
     apply_terms("archived", archive_ended, hitl.ARCHIVE_DAYS, "archive --older-than {days:g}d")
 
 
 def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
-    """Archive the threads that ended ``days`` ago or earlier, and return their number.
+    """Archive the threads that ended at least ``days`` days ago, and return their number.
 
     ``graph`` limits this to one graph. Each transaction moves at most ``BATCH`` threads. If a
-    thread can't be archived, the others are archived nevertheless, and its error is raised
-    afterwards.
+    thread can't be archived, the other threads are archived first. The error is then raised.
     """
     using = write_alias()
     archivable = select_archivable(using, days)
@@ -52,7 +51,10 @@ def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
 
 
 def _archive(archivable: QuerySet[Thread], chosen: list[int]) -> tuple[int, list[Exception]]:
-    """Archive these threads together or, if that fails, one by one."""
+    """Archive threads in one transaction.
+
+    If the transaction fails, archive each thread separately.
+    """
     try:
         return len(archive_threads(archivable.filter(pk__in=chosen))), []
     except Exception as error:

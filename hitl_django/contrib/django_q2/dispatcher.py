@@ -29,7 +29,7 @@ class DjangoQ2Dispatcher(Dispatcher):
 
     If the ORM broker uses the runs' database, the task is inserted in the caller's transaction. The
     task and the run are then committed or rolled back together. Other brokers get the task after
-    the commit. The sweep sends messages again that are lost in between.
+    the commit. If a message is lost in between, the sweep sends it again.
     """
 
     def reports_when_idle(self) -> bool:
@@ -84,6 +84,6 @@ def _send(function: str, argument: str, **options: Any) -> None:
 
 
 def shares_transaction() -> bool:
-    """Return whether the broker's tables are in the database to which runs are written."""
+    """Return whether the broker's tables are in the database that contains the runs."""
     other = Conf.BROKER_CLASS or Conf.IRON_MQ or Conf.SQS
     return not other and write_alias() == Conf.ORM

@@ -1,7 +1,7 @@
 """The cluster that executes runs, named by ``HITL["CLUSTER"]`` or Q_CLUSTER.
 
 Each named cluster of django-q2 has a separate queue. An environment variable selects the cluster of
-a process, but only if ``Q_CLUSTER["ALT_CLUSTERS"]`` describes other clusters.
+a process, but only if ``Q_CLUSTER["ALT_CLUSTERS"]`` contains other clusters.
 """
 
 from __future__ import annotations

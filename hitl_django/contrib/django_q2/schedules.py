@@ -20,7 +20,7 @@ MINUTE = 60
 
 
 def install_schedules(using: str) -> None:
-    """Create the missing schedules.
+    """Create those django-q2 schedules of the sweep that don't exist yet.
 
     If a schedule exists, only its cluster name is updated.
     """
@@ -41,7 +41,7 @@ def install_schedules(using: str) -> None:
 
 
 def count_schedules() -> int:
-    """Return the number of schedules, 30 seconds apart, that comes closest to SWEEP_SECONDS."""
+    """Return the number of schedules, 30 seconds apart, that best approximates SWEEP_SECONDS."""
     return 1 if hitl.SWEEP_SECONDS >= MINUTE else MINUTE // TICK
 
 

@@ -67,7 +67,7 @@ def _spawned(**kwargs: Any) -> None:
 
 
 def _is_worker() -> bool:
-    """Return whether this is a django-q2 worker process without these signal handlers."""
+    """Return whether this is a django-q2 worker process that has no such signal handlers yet."""
     return (
         multiprocessing.parent_process() is not None
         and threading.current_thread() is threading.main_thread()
@@ -123,7 +123,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def _is_stubborn() -> bool:
-    """Return whether the task doesn't stop between super-steps.
+    """Return whether the current task can't be stopped between two super-steps.
 
     This applies to tasks of the project, and to tasks past their deadline. django-q2 itself sends
     SIGTERM to a worker whose task exceeds its timeout.

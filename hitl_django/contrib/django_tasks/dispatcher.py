@@ -27,7 +27,7 @@ class DjangoTasksDispatcher(Dispatcher):
 
     A subclass can set another ``backend`` or ``queue``. If the database backend uses the runs'
     database, the task is inserted in the caller's transaction. Other backends get the task after
-    the commit. The sweep sends messages again that are lost in between.
+    the commit. If a message is lost in between, the sweep sends it again.
     """
 
     backend: ClassVar[str] = "default"

@@ -18,14 +18,14 @@ require_app("hitl_django.contrib.insights")
 
 
 class SpotCheck(models.Model):
-    """An approval that another reviewer checks. The run doesn't wait for the check.
+    """An approval that another reviewer checks later. The run doesn't wait for the check.
 
     The row is stored in the transaction of the decision. ``result`` is empty while the check is
     pending, and is set once.
     """
 
     class Result(models.TextChoices):
-        """Whether the other reviewer would also have approved."""
+        """The result of a spot check: whether the other reviewer would also have approved."""
 
         AGREE = "agree", _("agrees")
         DISAGREE = "disagree", _("disagrees")

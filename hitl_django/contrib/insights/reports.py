@@ -1,8 +1,8 @@
 """Statistics on the requests and decisions of a period, by time, graph and reviewer.
 
-A short period is divided into days, a longer one into weeks or months. The number of queries is
-fixed, and none of them reads a payload. The number of graphs and reviewers limits the size of
-results. Deleted and archived threads are not counted.
+A short period is divided into days, a longer period into weeks or months. The number of queries is
+fixed, and no query reads a payload. The number of graphs and reviewers in a result is limited.
+Deleted and archived threads are not counted.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ RETENTION = ("RETENTION_DAYS", "ARCHIVE_DAYS")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgeBucket:
-    """The number of pending interrupts created from ``since`` to just before ``until``."""
+    """The number of pending interrupts created from ``since`` to ``until``, excluding ``until``."""
 
     since: datetime | None
     until: datetime | None
@@ -83,8 +83,8 @@ class AgeBucket:
 class TimeBucket:
     """The requests and decisions of a day, a week or a month.
 
-    ``first`` and ``last`` are the bucket's days in the period. The median and the 90th percentile
-    are those of the seconds to a decision.
+    ``first`` and ``last`` are the first and last day of the bucket that are in the period. The
+    median and the 90th percentile refer to the seconds from request to decision.
     """
 
     first: date
@@ -99,9 +99,9 @@ class TimeBucket:
 class DecisionCounts:
     """The decisions of a graph or a reviewer, by type.
 
-    ``key`` is the name of the graph, or the key of the reviewer. The key None stands for all people
-    without an account. ``checked`` is the number of spot checks with a result, and ``agreed`` the
-    number of those that agree.
+    ``key`` is the name of the graph, or the key of the reviewer. The key None represents all people
+    without an account. ``checked`` is the number of spot checks with a result. ``agreed`` is the
+    number of spot checks whose result agrees with the approval.
     """
 
     key: Any
@@ -192,7 +192,7 @@ class ReviewReport:
 
     @property
     def agreed(self) -> int:
-        """The number of spot checks that agree."""
+        """The number of spot checks whose result agrees with the approval."""
         return sum(one.agreed for one in self.graphs)
 
 
@@ -217,9 +217,10 @@ def review_report(
     """Return the statistics of a period.
 
     ``graph`` limits the statistics to one graph, and ``reviewer`` to the decisions of one user, by
-    primary key. The list of reviewers and the numbers of requests ignore ``reviewer``. A user of
-    None sees everything. Only decisions by people that closed an interrupt count, on the day of the
-    decision. Pending and overdue counts are current, independent of the period.
+    primary key. The list of reviewers and the numbers of requests ignore ``reviewer``. If ``user``
+    is None, no permission is checked. Only decisions by people that closed an interrupt count, on
+    the day of the decision. Numbers of pending and overdue interrupts are current, independent of
+    the period.
     """
     spans = _Spans.build(period)
     everyone = select_decided(user, period, graph=graph)
@@ -273,7 +274,7 @@ def review_report(
 
 
 def choose_unit(period: Period) -> str:
-    """Return the unit into which a period is divided."""
+    """Return the unit (day, week or month) into which a period is divided."""
     days = len(period.days)
     return next((unit for unit, most in UNITS.items() if days <= most), "month")
 
@@ -339,7 +340,7 @@ def _sum_up(
 
 
 def _divide(period: Period, unit: str) -> list[tuple[date, date]]:
-    """Return the first and last days of the period's whole days, weeks or months."""
+    """Return the first and last day of each day, week or month in the period."""
     starts = sorted({_start_of(day, unit) for day in period.days})
     ends = [start - timedelta(1) for start in starts[1:]]
     return list(zip(starts, [*ends, period.last], strict=True))
@@ -368,7 +369,7 @@ class _Types:
 
 @dataclass(frozen=True, slots=True)
 class _Checks:
-    """The spot checks of one reviewer's approvals in one graph."""
+    """The numbers of spot checks of one reviewer's approvals in one graph."""
 
     graph: str
     reviewer: Any
@@ -479,7 +480,10 @@ def _make_percentiles(condition: Q | None = None) -> dict[str, Aggregate]:
 
 
 def _read_latest(decided: QuerySet[Decision], *names: str) -> tuple[list[Any], bool]:
-    """Return values and seconds of the latest decisions, and whether there are more."""
+    """Return columns and times of the latest decisions.
+
+    The second result states whether there are more decisions than the maximum number.
+    """
     latest = decided.order_by("-created_at", "-id")
     rows = list(latest.values_list(*names, "interrupt__created_at", "created_at")[: SAMPLE + 1])
     lasted = [
@@ -531,8 +535,8 @@ def _list_reviewers(
 ) -> list[DecisionCounts]:
     """Return the counts of the most active reviewers.
 
-    All people without an account are one entry. ``times`` are those of the reviewers, if they are
-    already known.
+    All people without an account are one entry. ``times`` are the reviewers' times, if they are
+    already computed.
     """
     percentiles = _make_percentiles() if _has_percentiles(decided) else {}
     groups = decided.values_list("by").annotate(n=Count("pk"), label=Max("by_label"))
@@ -576,7 +580,7 @@ def _make_shares(
 def _count_ages(waiting: QuerySet[Interrupt]) -> tuple[list[AgeBucket], datetime | None]:
     """Count the pending interrupts by age, youngest first, in one scan of an index.
 
-    Return the creation time of the oldest one, too.
+    Return the counts, and the creation time of the oldest interrupt.
     """
     now = timezone.now()
     bounds = [None, *(now - age for age in AGES), None]

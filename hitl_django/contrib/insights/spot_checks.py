@@ -62,13 +62,13 @@ class SpotCheckInfo:
 
 
 def is_sampled(interrupt_id: UUID | str, rate: float) -> bool:
-    """Return whether a sample of this rate includes an approval of this interrupt."""
+    """Return whether a sample with this rate includes an approval of this interrupt."""
     digest = salted_hmac(SALT, str(interrupt_id), algorithm="sha256").digest()
     return int.from_bytes(digest[: BITS // 8]) < rate * 2**BITS
 
 
 def sample_decision(batch: WriteBatch, event: Event) -> None:
-    """If an approval is sampled, add its spot check to the batch that stores the approval.
+    """If an approval is part of the sample, add a spot check to the batch of the approval.
 
     If the approval is undone, its spot check is deleted in the batch of the undo.
     """
@@ -93,7 +93,7 @@ def sample_decision(batch: WriteBatch, event: Event) -> None:
 
 
 def match_own(user: Any) -> Q:
-    """Return the condition on spot checks: the user has decided or approved the request."""
+    """Return a condition on spot checks: the user has decided or approved the request."""
     own = Decision.objects.filter(interrupt=OuterRef("interrupt"), by=user.pk)
     return Q(Exists(own))
 
@@ -102,7 +102,7 @@ def match_own(user: Any) -> Q:
 def record_spot_check(
     check_id: UUID | str, agrees: bool, *, reason: str = "", by: Any, via: str = "code"
 ) -> SpotCheckInfo:
-    """Store whether another reviewer would also have approved.
+    """Store the result of a spot check: whether another reviewer would also have approved.
 
     Raises:
         InvalidInputError: if the reviewer disagrees and the reason is empty.
@@ -148,7 +148,7 @@ def record_spot_check(
 def find_spot_check(check_id: UUID | str, by: Any) -> SpotCheck:
     """Return a spot check.
 
-    Users find only spot checks of interrupts that they can view.
+    A spot check of an interrupt that the user can't view is treated as not existing.
     """
     rows = SpotCheck.objects.using(write_alias())
     rows = rows.select_related("interrupt__run", "interrupt__thread", "decision")

@@ -18,10 +18,9 @@ SECONDS, CHARACTERS = 0.25, 2000
 
 
 class MessageBuffer:
-    """Buffer of message chunks.
+    """A thread-safe buffer of message chunks, which merges chunks of the same message.
 
-    Chunks of the same message are merged. The buffer is thread-safe, because models may stream on
-    several OS threads.
+    Models may stream on several OS threads.
     """
 
     def __init__(self) -> None:
@@ -34,7 +33,7 @@ class MessageBuffer:
     def add(self, chunk: Chunk) -> bool:
         """Add a chunk, and return whether the buffer should be stored now.
 
-        Messages that are not streamed in chunks are stored with their super-step.
+        A message that arrives as a whole is stored with its super-step, not earlier.
         """
         ns, mode, (message, metadata) = chunk
         with self._lock:

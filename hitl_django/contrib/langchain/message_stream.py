@@ -94,10 +94,10 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         written: Iterable[tuple[str, Any]],
         metadata: dict[str, Any],
     ) -> list[Chunk]:
-        """Return chunks for the messages that a node wrote, without messages that the stream knows.
+        """Return chunks for the messages written by a node that the stream has not seen yet.
 
-        The stream knows messages that were emitted or passed to nodes. Messages passed to nodes
-        return to a node from a subgraph, and would seem new after a pause.
+        The stream has seen messages that were emitted or passed to nodes. A message that was passed
+        to a node may return from a subgraph. Without this rule, it would seem new after a pause.
         """
         self._known.update(message.id for message in _find_messages(_list_values(given)))
         chunks: list[Chunk] = []
@@ -119,7 +119,7 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
 
 
 def get_graph_ns(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the namespace of the graph that made a call, from the metadata of the graph's task.
+    """Return the namespace of the graph that made a call, from the metadata of the call.
 
     A @task function has a namespace below that of its node, but belongs to the graph of the node.
     """
@@ -130,9 +130,9 @@ def get_graph_ns(metadata: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def add_handler(callbacks: Any, handler: BaseCallbackHandler) -> Any:
-    """Return a config's callbacks with one more handler.
+    """Return a config's callbacks with an additional handler.
 
-    The callbacks are a list or a manager.
+    The callbacks are a list or a callback manager.
     """
     if isinstance(callbacks, BaseCallbackManager):
         manager = callbacks.copy()
@@ -142,9 +142,9 @@ def add_handler(callbacks: Any, handler: BaseCallbackHandler) -> Any:
 
 
 def _list_values(state: Any) -> Iterable[Any]:
-    """Return the values of a state.
+    """Return the values in a state.
 
-    A list of messages is a single value.
+    A state that is a list of messages counts as a single value.
     """
     if isinstance(state, Mapping):
         return state.values()

@@ -11,7 +11,7 @@ from hitl_django.engine.task.nodes import Action, is_graph
 
 
 def list_steps(source: Any) -> Sequence[Any]:
-    """Return the steps of a node's Runnable, or an empty list for a function or a graph."""
+    """Return the steps of a node's Runnable, or an empty list for any other node."""
     if not isinstance(source, Runnable) or is_graph(source):
         return ()
     return source.steps if isinstance(source, RunnableSequence) else (source,)
@@ -20,10 +20,10 @@ def list_steps(source: Any) -> Sequence[Any]:
 def build_steps_action(
     action: Action, steps: Sequence[Any], configs: Sequence[Any], streams: bool
 ) -> Action:
-    """Return the action that runs each step with the step's config.
+    """Return an action that runs each step with the step's own config.
 
-    With ``streams``, steps are streamed on an event loop, so that the run's stream contains their
-    chunks.
+    With ``streams``, the steps are streamed on an event loop, so that the run's stream contains
+    their chunks.
     """
 
     def call(value: Any) -> Any:
@@ -50,7 +50,7 @@ def _stream(steps: Sequence[Any], configs: Sequence[Any], value: Any) -> AsyncIt
 
 
 async def _join_chunks(chunks: AsyncIterator[Any]) -> Any:
-    """Return the sum of the chunks, or the last one if they can't be added."""
+    """Return the sum of the chunks or, if they can't be added, the last chunk."""
     joined: Any = None
     async for chunk in chunks:
         try:

@@ -43,9 +43,10 @@ def open_trace(run: RunContext, name: str) -> RunTrace | None:
 class RunTrace:
     """Reports of one graph run to LangChain's callbacks.
 
-    The start of a child is reported to the callbacks of the parent. Calls within the child find
-    callbacks that have the child as parent. If ``is_async`` is true, the methods that report a
-    start return an awaitable. Methods that report an end use the mode of the start.
+    A task is a child of the run. The start of a child is reported to the callbacks of its parent,
+    and calls made within the child are reported as children of the child. If ``is_async`` is true,
+    the methods that report a start return an awaitable. Methods that report an end use the mode of
+    the start.
     """
 
     def __init__(self, run: RunContext, name: str) -> None:
@@ -78,7 +79,7 @@ class RunTrace:
         return self._run.on_chain_error(error)
 
     def get_config(self, task: Task) -> dict[str, Any]:
-        """Return the run's config for a task or its calls."""
+        """Return the run's config for a task and the calls made by the task."""
         config = {key: value for key, value in self._config.items() if key not in _OWN}
         return {**config, "callbacks": self._callbacks.get(task.id) or self._find_parent(task)}
 
@@ -105,7 +106,7 @@ class RunTrace:
     def build_action(self, context: TaskContext, action: Action) -> Action:
         """Return the node's action.
 
-        The steps of a chain are reported as the node's own steps.
+        If the node is a chain, each of its steps is reported separately.
         """
         steps = list_steps(action.source)
         if not steps:
@@ -121,7 +122,7 @@ class RunTrace:
     def begin_branch(
         self, context: TaskContext, index: int, path: Action, seen: Any, *, is_async: bool
     ) -> Awaitable[None] | None:
-        """Report the start of a branch of a task, if the branch is a function."""
+        """Report the call of a conditional edge's function, if it is a plain function."""
         task = context.task
         # The steps of the node, and one step that writes, precede the branch.
         before = len(list_steps(task.node.action and task.node.action.source)) or 1
@@ -138,14 +139,14 @@ class RunTrace:
         return _start(context.config(), keep, seen, path.name, is_async)
 
     def end_branch(self, context: TaskContext, chosen: Any, *, is_async: bool) -> Any:
-        """Report the choice of a branch."""
+        """Report the result of a conditional edge's function."""
         run = self._branches.get(context.task.id)
         if run is None:
             return _done() if is_async else None
         return run.on_chain_end(chosen)
 
     def fail_branch(self, context: TaskContext, error: BaseException, *, is_async: bool) -> Any:
-        """Report the error that ended a branch."""
+        """Report the error raised by a conditional edge's function."""
         run = self._branches.get(context.task.id)
         if run is None:
             return _done() if is_async else None
@@ -165,7 +166,7 @@ class RunTrace:
         return parent
 
     def _enter(self, context: TaskContext, callbacks: Any) -> None:
-        """Set these callbacks as the parent of further calls of the task."""
+        """Set callbacks that make later calls of the task children of the task."""
         self._callbacks[context.task.id] = callbacks
         var_child_runnable_config.set(context.config())  # type: ignore[arg-type]
 
@@ -197,9 +198,9 @@ async def _keep_started(started: Awaitable[Any], keep: Callable[[Any], None]) ->
 
 
 async def _aend(run: Any, output: Any) -> None:
-    """Report an end on the event loop.
+    """Report the end of a run on the event loop.
 
-    Streams of the run receive it as a chunk.
+    Stream handlers of the run receive the output as a chunk.
     """
     for handler in run.handlers:
         if _follows_chunks(handler):

@@ -51,7 +51,7 @@ class ToolCallbacks(BaseCallbackHandler):
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Emit the error of a tool.
 
-        A pause is not emitted, because the tool is called again afterwards.
+        A pause is not emitted as an error, because the tool is called again when the run resumes.
         """
         chunks = self._running.pop(run_id, None)
         if isinstance(error, BaseExceptionGroup):

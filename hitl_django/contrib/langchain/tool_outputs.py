@@ -26,7 +26,7 @@ class CarriedCommand(ToolOutputMixin):
 def keep_commands(tool: Any) -> Any:
     """Return a tool that can return a Command or a list with a Command.
 
-    The Command is wrapped in a CarriedCommand. ``unwrap_output`` unwraps the Command.
+    The Command is wrapped in a CarriedCommand, which ``unwrap_output`` removes.
     """
     shadow = copy.copy(tool)
     run, arun = shadow._run, shadow._arun

@@ -1,7 +1,7 @@
 """Bridge between LangGraph's graphs and the engine.
 
-Only this package imports langgraph. Names are imported on first use, so that the app loads without
-LangGraph.
+Only this package imports langgraph. Its names are imported on first use, so that the app loads
+without LangGraph.
 """
 
 from __future__ import annotations

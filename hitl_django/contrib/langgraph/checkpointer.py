@@ -17,8 +17,8 @@ class DjangoCheckpointer(BridgedSaver):
     """Checkpointer for LangGraph graphs in Django's database: ``compile(checkpointer=…)``.
 
     State may contain the types of the engine, and LangChain's messages and documents. ``types`` are
-    additional classes of the application (dataclasses, pydantic models, enums, named tuples), in
-    addition to classes passed to ``register_model``. Values of other classes are rejected when they
+    more classes of the application (dataclasses, pydantic models, enums, named tuples). Classes
+    passed to ``register_model`` are also allowed. Values of other classes are rejected when they
     are stored.
     """
 
@@ -45,10 +45,11 @@ class DjangoCheckpointer(BridgedSaver):
         self._perform(self._saver.delete_for_runs, run_ids)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Delete all but the newest checkpoints (``keep_latest``), or all checkpoints.
+        """Delete history of the threads.
 
-        Checkpoints are also kept if the newest values of DeltaChannels depend on them, because
-        LangGraph stores these values as deltas since the last snapshot.
+        ``keep_latest`` deletes all checkpoints except the newest, and ``delete`` deletes all
+        checkpoints. LangGraph stores values of DeltaChannels as deltas since the last snapshot.
+        Checkpoints on which the newest values of DeltaChannels depend are therefore not deleted.
         """
         self._perform(partial(self._saver.prune, strategy=strategy), thread_ids)
 

@@ -1,7 +1,4 @@
-"""Deserialization of LangGraph's stored bytes.
-
-Code that the bytes name is never imported or called.
-"""
+"""Deserialization of LangGraph's stored bytes without importing or calling code that they name."""
 
 from __future__ import annotations
 
@@ -63,8 +60,9 @@ class ClosedSerializer:
     """Serializer for LangGraph's stored bytes that creates only instances of allowed classes.
 
     Allowed are classes of this library, LangGraph and LangChain that the codec supports, and
-    classes of the application that are registered or belong to a graph. LangGraph would import and
-    call any other name. This serializer raises UnknownTagError instead. Pickles are rejected.
+    classes of the application that are registered or belong to a graph. LangGraph's serializer
+    would import and call any other name. This serializer raises UnknownTagError instead. Pickles
+    are rejected.
     """
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
@@ -122,7 +120,7 @@ class ClosedSerializer:
         return self._build(module, name, args, {}, body[3] if code == _METHOD else None)
 
     def _revive(self, found: dict[str, Any]) -> Any:
-        """Return the object that a JSON constructor describes.
+        """Return the object that a JSON constructor (a class name with arguments) describes.
 
         Any other JSON object is returned unchanged.
         """
@@ -193,7 +191,7 @@ def _list_builders() -> Mapping[str, Callable[..., Any]]:
 
 @cache
 def _list_messages() -> Mapping[tuple[str, str], Callable[..., Any]]:
-    """Return LangChain's message classes by both of their names in serialized messages."""
+    """Return LangChain's message classes by each name that serialized messages use for them."""
     found = {}
     for cls in list_stored_classes():
         *module, name = cls.lc_id()
@@ -202,9 +200,9 @@ def _list_messages() -> Mapping[tuple[str, str], Callable[..., Any]]:
 
 
 def _find_paths() -> Mapping[str, Callable[..., PurePath]]:
-    """Return pathlib's classes.
+    """Return pathlib's classes by name.
 
-    Classes of the other platform are replaced by pure paths.
+    A class of another platform, such as WindowsPath on Linux, is replaced by its pure path class.
     """
     here = type(Path())
     return {

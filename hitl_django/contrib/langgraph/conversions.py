@@ -29,7 +29,7 @@ MEMORY = frozenset((ASKED, ATTEMPTS, CHANGED, KEYED, ONCE))
 
 
 def convert_checkpoint(checkpoint: Any, convert: Callable[[str, Any], Any]) -> Any:
-    """Return a checkpoint with converted Sends, and with values in place of snapshots."""
+    """Return a checkpoint with converted Sends, and with values instead of snapshots."""
     values = checkpoint["channel_values"]
     changed = {name: value.value for name, value in values.items() if type(value) is _DeltaSnapshot}
     if TASKS in values:
@@ -73,8 +73,8 @@ def convert_to_theirs(name: str, value: Any) -> Any:
 def convert_command(command: Command[Any], ns: str | None = None) -> ForeignCommand[Any]:
     """Convert a Command of the engine to LangGraph's Command.
 
-    The Command is addressed to its own graph or, with ``ns``, to the graph of the node in this
-    namespace.
+    The Command is addressed to its own graph. With ``ns``, it is addressed to the graph of the node
+    in this namespace.
     """
     goto = command.goto if isinstance(command.goto, list | tuple) else (command.goto,)
     return ForeignCommand(

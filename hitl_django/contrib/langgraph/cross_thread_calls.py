@@ -17,9 +17,10 @@ class _Call(NamedTuple):
 
 
 class CrossThreadCalls:
-    """Queue of calls.
+    """Queue of saver calls.
 
-    Other OS threads submit calls, and ``perform`` executes them on the serving OS thread.
+    Other OS threads submit calls, and the OS thread that has the database connections executes
+    them.
     """
 
     def __init__(self, perform: Callable[..., Any]) -> None:
@@ -43,9 +44,9 @@ class CrossThreadCalls:
         return self.submit(function, *args).result()
 
     def serve(self, work: Callable[[], Any]) -> Any:
-        """Run ``work`` on an OS thread, and return its result.
+        """Run ``work`` on a new OS thread, and return its result.
 
-        Meanwhile, the current OS thread executes the submitted calls.
+        The calling OS thread executes the submitted calls while ``work`` runs.
         """
         done: Future[Any] = Future()
         variables = contextvars.copy_context()
@@ -79,7 +80,7 @@ def _refuse(call: _Call) -> None:
 
 
 def _settle(future: Future[Any], function: Callable[..., Any], *args: Any) -> None:
-    """Execute a call and set the result of its future.
+    """Execute a submitted call, and set the result of its future.
 
     A cancelled call is not executed.
     """

@@ -44,9 +44,9 @@ _BUILDERS: dict[str, Callable[[Any, str], BaseChannel]] = {
 
 
 def convert_channels(graph: ForeignPregel) -> dict[str, BaseChannel]:
-    """Return the channels of a graph.
+    """Convert the channels of a LangGraph graph to channels of the engine.
 
-    Channels of unknown classes are replaced by channels that contain the stored value.
+    A channel of an unknown class is replaced by a channel that contains the stored value.
     """
     return {
         name: _convert_channel(name, channel)
@@ -61,9 +61,9 @@ def _convert_channel(name: str, channel: ForeignChannel[Any, Any, Any]) -> BaseC
 
 
 def convert_nodes(graph: ForeignPregel) -> dict[str, Node]:
-    """Return the nodes of a graph with their triggers and targets.
+    """Convert the nodes of a LangGraph graph to nodes of the engine, with triggers and targets.
 
-    The nodes can't be run.
+    The converted nodes can't be run.
     """
     always: dict[str, list[str]] = {}
     maybe: dict[str, dict[Any, str]] = {}
@@ -98,7 +98,7 @@ def _build_writer(graph: ForeignPregel, name: str, targets: Any) -> StateWriter:
 
 
 def find_called_graph(graph: ForeignPregel, name: str) -> ForeignPregel | None:
-    """Return the subgraph of a node, if LangGraph can detect it."""
+    """Return the subgraph that a node calls, or None if LangGraph can't detect a subgraph."""
     for called in graph.nodes[name].subgraphs:
         if isinstance(called, ForeignPregel):
             return called
@@ -106,7 +106,7 @@ def find_called_graph(graph: ForeignPregel, name: str) -> ForeignPregel | None:
 
 
 def needs_event_loop(graph: ForeignPregel) -> bool:
-    """Return whether a graph has a node or tool that is async only."""
+    """Return whether a graph has a node or a tool with an async function only."""
     return any(
         _is_async_only(node.bound)
         or any(isinstance(one, ForeignPregel) and needs_event_loop(one) for one in node.subgraphs)

@@ -1,6 +1,6 @@
-"""A compiled LangGraph graph as a node.
+"""A compiled LangGraph graph as a node of an engine graph.
 
-Interrupts of the graph become interrupts of the node.
+Interrupts of the LangGraph graph become interrupts of the node.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
 
 
 def _find_invoke(source: Any, graph: Any) -> Callable[..., Any]:
-    """Return a function that calls the graph and blocks.
+    """Return a function that calls the graph and blocks until the graph returns.
 
-    The graph was built from the source.
+    ``graph`` was built from ``source``.
     """
     if not needs_event_loop(source):
         return cast(Callable[..., Any], graph.invoke)
@@ -112,8 +112,8 @@ _OVER = object()
 def _choose_input(value: Any, state: Any) -> Any:
     """Return the input for the graph: its resume values or, on the first call, the node's input.
 
-    On the first call, no state of the graph is stored. Raises a pause if an interrupt has no
-    response yet.
+    On the first call, no state of the graph is stored. If an interrupt has no response yet, the
+    node pauses.
     """
     if state.interrupts:
         return Command(resume=_ask_all(state.interrupts))
@@ -125,7 +125,7 @@ def _choose_input(value: Any, state: Any) -> Any:
 def _ask_all(pending_interrupts: Any) -> dict[str, Any]:
     """Return the responses by interrupt id.
 
-    Raises a pause if any interrupt has no response.
+    If any interrupt has no response, the node pauses.
     """
     answers, pause = {}, None
     for one in pending_interrupts:
@@ -139,7 +139,7 @@ def _ask_all(pending_interrupts: Any) -> dict[str, Any]:
 
 
 def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:
-    """Return the graph with a saver that stores the graph's state below the task."""
+    """Return a copy of the graph whose saver stores the graph's state below the task."""
 
     async def aperform(function: Callable[..., Any], *args: Any) -> Any:
         with saver_calls():
@@ -174,9 +174,9 @@ def _is_functional(graph: Any) -> bool:
 
 
 def _refuse_breakpoint(context: TaskContext, state: Any) -> None:
-    """Raise an error if a graph stopped without an interrupt.
+    """Raise an error if a graph has stopped at a breakpoint instead of an interrupt.
 
-    Resuming would skip the breakpoint.
+    Such a breakpoint isn't supported, because resuming would skip it.
     """
     if not state.interrupts:
         raise RuntimeError(
@@ -187,9 +187,9 @@ def _refuse_breakpoint(context: TaskContext, state: Any) -> None:
 
 
 def _refuse_pause(result: Any) -> Any:
-    """Raise an error if a graph without stored state raised interrupts.
+    """Raise an error if a graph has raised interrupts but stores no state.
 
-    The graph can't resume.
+    Without stored state, the graph can't resume.
     """
     if isinstance(result, dict) and result.get(INTERRUPT):
         interrupt(result[INTERRUPT][0].value)

@@ -41,17 +41,18 @@ _COORDINATES = frozenset({"thread_id", "checkpoint_ns", "checkpoint_id"})
 
 
 def bind_saver(graph: ForeignPregel, saver: BridgedSaver) -> ForeignPregel:
-    """Return the graph with another checkpointer."""
+    """Return a copy of the graph with another checkpointer."""
     twin = copy.copy(graph)
     twin.checkpointer = saver
     return twin
 
 
 class GraphRun:
-    """Run segment with the graph on one OS thread and its storage on the caller's OS thread.
+    """A segment of a run that executes a LangGraph graph in a worker.
 
     LangGraph stores state from several OS threads, but the connection and the transaction of a
-    worker belong to one OS thread.
+    worker belong to one OS thread. The graph therefore runs on a separate OS thread, and the
+    worker's OS thread makes all storage calls.
     """
 
     def __init__(
@@ -113,10 +114,7 @@ class GraphRun:
             return state, self._build_outcome(state, failure)
 
     def _drive(self, control: RunControl | None) -> BaseException | None:
-        """Run the graph.
-
-        Returns the graph's exception, or None.
-        """
+        """Run the graph, and return the exception with which it ended, or None."""
         options: dict[str, Any] = {
             "stream_mode": [], "control": control, "durability": self._durability,
             "context": self._context,
@@ -141,8 +139,8 @@ class GraphRun:
     def _build_config(self) -> Any:
         """Return a config with which chunks are received on the OS threads that emit them.
 
-        The config uses LangGraph's mechanism for streams of subgraphs. LangGraph's own stream is
-        late: the state that a chunk describes may already have been stored.
+        The config uses LangGraph's mechanism for streams of subgraphs. LangGraph's own stream
+        delivers a chunk later, possibly after the state described by the chunk was stored.
         """
         modes: set[Any] = {"values", "updates", "tasks", "checkpoints"}
         own = {
@@ -198,7 +196,7 @@ def _call(function: Callable[..., Any], *args: Any) -> Any:
 def _list_nodes(state: Any) -> list[str]:
     """Return the nodes of an unfinished super-step.
 
-    Some of these nodes may have run.
+    Some of these nodes may already have run.
     """
     return [task.name for task in state.tasks]
 

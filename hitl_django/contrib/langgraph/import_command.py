@@ -59,7 +59,8 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 def _open_source(options: Mapping[str, Any]) -> Iterator[ThreadSource]:
     """Open the database named on the command line.
 
-    Raises CommandError if the database can't be used.
+    Raises:
+        CommandError: if the database can't be used.
     """
     path = options["sqlite"]
     opened = open_postgres(options["postgres"]) if path is None else open_sqlite(Path(path))

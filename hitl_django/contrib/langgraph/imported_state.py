@@ -1,4 +1,4 @@
-"""State of an imported thread for the graph with which the thread resumes."""
+"""The state of an imported thread, as required by the graph with which the thread resumes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CALL_ENDING = ", True"
 
 
 def check_known_nodes(root: CheckpointTuple, registered: RegisteredGraph) -> None:
-    """Raise GraphChangedError if nodes have run that don't exist in the graph."""
+    """Raise GraphChangedError if the thread has run nodes that the graph doesn't have."""
     seen = {name for name in root.checkpoint["versions_seen"] if not name.startswith("__")}
     strangers = sorted(seen - set(registered.graph.nodes))
     if strangers:
@@ -64,10 +64,11 @@ def find_state(
 def _refuse_lost_results(
     writes: Sequence[PendingWrite], known: Container[str], paths: Mapping[str, str]
 ) -> None:
-    """Raise GraphChangedError if the graph can't use stored results or responses of tasks.
+    """Raise GraphChangedError if the graph can't use the stored results or responses of tasks.
 
-    Task ids depend on the graph's structure, and older releases computed them differently. The
-    tasks would run again, and interrupts with a response would be raised again.
+    Task ids depend on the graph's structure, and older releases of LangGraph computed them
+    differently. With other task ids, the tasks would run again, and interrupts with a response
+    would be created again.
     """
     for task_id, name, _ in writes:
         is_called = name == RETURN or paths.get(task_id, "").endswith(_CALL_ENDING)

@@ -18,10 +18,10 @@ _opened: ContextVar[list[Any] | None] = ContextVar("opened", default=None)
 
 @contextmanager
 def close_node_connections() -> Iterator[None]:
-    """Close the connections that were opened in the block on OS threads that have ended.
+    """Close the connections that nodes have opened on LangGraph's OS threads inside the block.
 
-    LangGraph gives no notice when its OS threads end. The connections would stay open until they
-    are garbage-collected.
+    LangGraph gives no notice when its OS threads end. Without this function, the connections would
+    stay open until they are garbage-collected.
     """
     opened: list[Any] = []
     token = _opened.set(opened)

@@ -23,8 +23,8 @@ APerform = Callable[..., Awaitable[Any]]
 class NodeSaver(BridgedSaver):
     """Saver for a LangGraph graph that a task calls.
 
-    The graph's checkpoints are stored in the namespace of the task, and checkpoints of subgraphs
-    below that namespace. The graph starts with an empty thread.
+    The graph's checkpoints are stored in the namespace of the task, and checkpoints of its
+    subgraphs below that namespace. For each task, the graph starts without stored state.
     """
 
     def __init__(self, saver: OurSaver, ns: str, perform: Perform, aperform: APerform) -> None:

@@ -1,4 +1,4 @@
-"""LangGraph node in which a graph of the engine runs: the node's saver, stream and responses."""
+"""The LangGraph node in which an engine graph runs: the node's saver, stream and responses."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .parent_saver import ParentSaver
 class _PlainAnswer:
     """A response without an interrupt id, which the first interrupt below the node receives.
 
-    The engine checks whether a response exists before it needs the response, but LangGraph returns
-    a response only once.
+    The engine first checks whether a response exists and reads it later, but LangGraph returns a
+    response only once.
     """
 
     def __init__(self, scratchpad: Any) -> None:
@@ -34,14 +34,14 @@ class _PlainAnswer:
         return len(self._taken)
 
     def pop(self) -> Any:
-        """Return the response."""
+        """Return the response and mark it as used."""
         return self._taken.pop()
 
 
 class ParentNode:
-    """LangGraph node in which a call is made, read from the node's config.
+    """The LangGraph node in which an engine graph is called, read from the node's config.
 
-    Interrupts below the node are raised and answered through the node. ``answers`` are the
+    Interrupts of the engine graph are created and resolved through the node. ``answers`` are the
     responses by interrupt id. ``wildcard`` is a response without an id.
     """
 
@@ -72,9 +72,9 @@ class ParentNode:
             self._stream((ns, mode, data))
 
     def convert_failure(self, failure: BaseException) -> BaseException:
-        """Convert a pause, or a Command for the parent graph, to LangGraph's exceptions.
+        """Convert a pause, or a Command for the parent graph, to LangGraph's exception.
 
-        Other exceptions are returned unchanged.
+        Any other exception is returned unchanged.
         """
         if isinstance(failure, GraphInterrupt):
             asked: Sequence[Any] = [one.interrupt for one in failure.interrupts]

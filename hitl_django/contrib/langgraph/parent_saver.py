@@ -15,11 +15,11 @@ _MARK = "#"
 
 
 class ParentSaver(BaseCheckpointSaver[Any]):
-    """Saver that stores an engine graph with the checkpointer of its parent graph.
+    """Saver that stores an engine graph with the checkpointer of its LangGraph parent graph.
 
-    LangGraph's savers ignore later writes with the id of an earlier write, but the engine replaces
-    the memory of a task. Each of these writes therefore gets a separate, sortable id that contains
-    the id of the task.
+    The engine replaces the stored results of a task, but LangGraph's savers ignore a later write
+    with the id of an earlier write. Each of these writes therefore gets a separate, sortable id
+    that contains the id of the task.
     """
 
     def __init__(self, saver: Any) -> None:

@@ -1,4 +1,4 @@
-"""Pending writes on top of a LangGraph checkpoint, and the ids of their interrupts."""
+"""The pending writes of a LangGraph checkpoint, and the ids of their interrupts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PendingStep:
 
     @classmethod
     def read(cls, found: CheckpointTuple, paths: Mapping[str, str]) -> PendingStep:
-        """Read the writes on top of a checkpoint.
+        """Read the pending writes of a checkpoint.
 
         ``paths`` are the paths of tasks by task id.
         """
@@ -61,8 +61,9 @@ def is_new(write: PendingWrite, before: Sequence[PendingWrite]) -> bool:
 def number_interrupts(steps: Mapping[Place, PendingStep]) -> None:
     """Give unique ids to the second and later interrupts of a task.
 
-    Before LangGraph 1.2, all interrupts of a task had the same id, so a response to any of them
-    would count for the first. Tasks of parent graphs repeat the interrupts with the same ids.
+    Before LangGraph 1.2, all interrupts of a task had the same id. A response to any of these
+    interrupts would then resolve the first interrupt. The tasks of parent graphs repeat the
+    interrupts with the same ids.
     """
     renamed: dict[str, str] = {}
     for (ns, _), step in steps.items():
@@ -96,7 +97,7 @@ def _rename(asked: Any, renamed: Mapping[str, str]) -> Any:
 
 
 def _find_due(checkpoint: Any) -> Iterator[str]:
-    """Yield the names of the nodes that run after a checkpoint."""
+    """Yield the names of the nodes that are due to run after a checkpoint."""
     for name in checkpoint["channel_values"]:
         if name.startswith(BRANCH_TO):
             yield name.removeprefix(BRANCH_TO)

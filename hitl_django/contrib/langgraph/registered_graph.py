@@ -1,4 +1,4 @@
-"""Registered LangGraph graph, which LangGraph's engine runs in a worker of this package."""
+"""A registered LangGraph graph. LangGraph's engine runs it in a worker of this package."""
 
 from __future__ import annotations
 
@@ -157,9 +157,9 @@ class LangGraphAdapter(Pregel):
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Apply super-steps of updates like LangGraph does.
+        """Apply super-steps of updates in the same way as LangGraph.
 
-        Each super-step is stored completely or not at all. LangGraph has no update for a Command as
+        Each super-step is stored completely or not at all. LangGraph can't apply a Command given as
         input. Such a Command is applied as in engine graphs.
         """
         for values, as_node, *_ in chain.from_iterable(supersteps):
@@ -179,7 +179,7 @@ class LangGraphAdapter(Pregel):
 
 
 def _read_schema(build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return LangGraph's JSON Schema, or a schema that accepts everything.
+    """Return LangGraph's JSON Schema or, if LangGraph can't create it, a schema without rules.
 
     LangGraph runs graphs with string annotations or, before Python 3.12, with the standard
     library's TypedDict, but it can't create their schemas.
@@ -201,9 +201,9 @@ _FLAGS = frozenset({"discard_pending", "on_interrupt_change", "on_unknown_key", 
 
 
 def _select_coordinates(config: RunnableConfig) -> Any:
-    """Return a config with only the coordinates that LangGraph uses.
+    """Return a config that contains only the coordinates that LangGraph uses.
 
-    LangGraph would store other keys as metadata. A concurrency limit of one would be exhausted by
+    LangGraph would store other keys as metadata. A ``max_concurrency`` of one would be used up by
     LangGraph's own stream.
     """
     own = config["configurable"]

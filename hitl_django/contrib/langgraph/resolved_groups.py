@@ -25,9 +25,9 @@ from hitl_django.engine.errors import InvalidUpdateError, iterate_leaves
 
 
 def resolve_groups(graph: ForeignPregel) -> ForeignPregel:
-    """Return a graph whose nodes and tasks never raise an exception group with a pause.
+    """Return a graph whose nodes and tasks never raise an exception group that contains a pause.
 
-    This applies to subgraphs at any depth.
+    This includes subgraphs at any depth.
     """
     return _resolve(graph, {})
 
@@ -103,9 +103,9 @@ def _copy_identifier(source: Any, target: Any) -> None:
 
 @contextmanager
 def _resolving(config: Any) -> Iterator[None]:
-    """Replace the exception groups raised by a node or task.
+    """Replace the exception groups raised by a node or task inside the block.
 
-    Exception groups raised by tasks that the node or task calls are also replaced.
+    This includes exception groups raised by tasks that the node or task calls.
     """
     values = config["configurable"]
     values[CONFIG_KEY_CALL] = partial(_call_task, values[CONFIG_KEY_CALL])

@@ -1,6 +1,6 @@
 """Saver for a worker's run of a LangGraph graph.
 
-Calls of the saver are fenced, ordered, and made on one OS thread.
+All calls are made in order on one OS thread, and fenced by the worker's lease.
 """
 
 from __future__ import annotations
@@ -50,18 +50,19 @@ class _PendingWrites(NamedTuple):
     task_path: str
 
     def precede(self, ns: str, checkpoint_id: str) -> bool:
-        """Return whether the writes led to this checkpoint of a namespace."""
+        """Return whether the writes led to this checkpoint of the namespace."""
         ref = self.config["configurable"]
         return ref.get("checkpoint_ns", "") == ns and ref["checkpoint_id"] < checkpoint_id
 
 
 class RunSaver(BridgedSaver):
-    """Saver of a run. All calls of the worker's saver are made on the worker's OS thread.
+    """Saver for a worker's run of a LangGraph graph, which calls the saver of the worker.
 
-    Each chunk is stored in the commit of the state that the chunk describes. Chunks of messages are
-    also stored earlier, while the model streams. Nothing is stored before the checkpoint on which
-    it depends, because another worker could not find it. With ``at_exit``, everything is stored at
-    the end. ``failure`` is the exception of the worker's saver.
+    All calls of the worker's saver are made on the worker's OS thread. Each chunk is stored in the
+    commit of the state that the chunk describes. Chunks of messages are also stored earlier, while
+    the model streams. Nothing is stored before the checkpoint on which it depends, because another
+    worker could not find it. With ``at_exit``, everything is stored at the end. ``failure`` is the
+    exception of the worker's saver.
     """
 
     def __init__(
@@ -95,9 +96,10 @@ class RunSaver(BridgedSaver):
     def put_writes(
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
-        """Store the writes of a task, but not before the task's end is emitted.
+        """Store the writes of a task, but only after the end of the task is emitted.
 
-        LangGraph writes and emits concurrently on two OS threads. On an event loop, it emits first.
+        LangGraph writes and emits concurrently on two OS threads. On an event loop, LangGraph emits
+        first.
         """
         held = _PendingWrites(config, writes, task_id, task_path)
         with self._lock:
@@ -111,7 +113,8 @@ class RunSaver(BridgedSaver):
     ) -> None:
         """Store the writes of a task.
 
-        The writes are kept until writes of other tasks can be stored in the same commit.
+        If the writes must be stored in one commit with the writes of other tasks, they are kept
+        until then.
         """
         if self._ledger.is_ambiguous(task_id):
             with self._lock:
@@ -122,7 +125,7 @@ class RunSaver(BridgedSaver):
         await super().aput_writes(config, writes, task_id, task_path)
 
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """Store a checkpoint, after the writes of tasks whose end has not been emitted."""
+        """Store a checkpoint. The writes of tasks whose end was not emitted are stored first."""
         for stored in self._list_awaited(config):
             stored.result()
         ns = config["configurable"].get("checkpoint_ns", "")
@@ -130,7 +133,7 @@ class RunSaver(BridgedSaver):
         return super().put(config, checkpoint, metadata, new_versions)
 
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """Store a checkpoint, after the writes of tasks that must be stored in the same commit."""
+        """Store a checkpoint, together with the writes of tasks that belong to the same commit."""
         for stored in self._list_awaited(config):
             await asyncio.shield(asyncio.wrap_future(stored))
         ns = config["configurable"].get("checkpoint_ns", "")
@@ -139,7 +142,7 @@ class RunSaver(BridgedSaver):
         return await super().aput(config, checkpoint, metadata, new_versions)
 
     def _list_awaited(self, config: Any) -> list[Future[None]]:
-        """Return the futures that must complete before an object of a checkpoint is stored.
+        """Return the futures that must complete before data based on a checkpoint is stored.
 
         With the durability ``async``, LangGraph starts a super-step before its checkpoint is
         stored.
@@ -182,7 +185,7 @@ class RunSaver(BridgedSaver):
     def add_chunk(self, chunk: Chunk) -> None:
         """Add a chunk from LangGraph.
 
-        If the chunk ends a task, the task's writes are stored.
+        If the chunk is the end of a task, the task's writes are stored.
         """
         ended = self._ledger.add_chunk(chunk)
         with self._lock:
@@ -194,9 +197,9 @@ class RunSaver(BridgedSaver):
                 self._store_pending([held])
 
     def add_message(self, chunk: Chunk) -> None:
-        """Add a message chunk, and store the buffered chunks if they are due.
+        """Add a message chunk. If the buffered chunks are due, store them.
 
-        Models that stream faster than chunks are stored have to wait. LangGraph runs an error
+        A model that streams faster than chunks can be stored has to wait. LangGraph runs an error
         handler again on resume, so chunks of a task that had already finished are ignored.
         """
         ns, mode, (_, metadata) = chunk
@@ -222,7 +225,7 @@ class RunSaver(BridgedSaver):
         """Remove and return the message chunks of tasks whose checkpoint is stored.
 
         ``stored`` are the newest checkpoints by namespace. With ``whole``, chunks that are not due
-        yet are also returned.
+        yet are included.
         """
         taken: list[Chunk] = []
         with self._lock:
@@ -235,7 +238,7 @@ class RunSaver(BridgedSaver):
         return taken
 
     def take_rest(self, status: str) -> list[Chunk]:
-        """Remove and return the chunks that are stored with the run's outcome."""
+        """Remove and return the chunks to store with the run's outcome."""
         spoken = [*self._spoken, *self._messages.take()]
         return [*spoken, *self._ledger.take_rest(status)]
 
@@ -283,7 +286,7 @@ class RunSaver(BridgedSaver):
 
         A subgraph with ``checkpointer=True`` may have stored the checkpoint in an earlier
         super-step. In the first super-step of a resumed run, LangGraph would resume from this
-        checkpoint. Since it is the subgraph's end, the call would do nothing.
+        checkpoint. Since the checkpoint is the subgraph's end, the call would do nothing.
         """
         above = self._ledger.list_bases_above(ns)
         if not above or NS_END in ns.rpartition(NS_SEP)[2]:
@@ -338,7 +341,7 @@ class RunSaver(BridgedSaver):
             awaited.set_result(None)
 
     def _record_beginning(self, begun: Beginning) -> Commit:
-        """Build the commit that stores the start of a super-step."""
+        """Return the commit that stores the start of a super-step."""
         ref = {
             "thread_id": self._thread_id,
             "checkpoint_ns": begun.ns,

@@ -25,7 +25,7 @@ _before: dict[int, bool] = {}
 def call_with_connection(
     using: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
 ) -> R:
-    """Call a function with the connection of the graph's caller.
+    """Call a function with the database connection of the graph's caller.
 
     Outside of a graph, this OS thread's connection is used. A connection opened on an OS thread of
     LangGraph would stay open until it is garbage-collected.
@@ -61,7 +61,7 @@ def _call_on(connection: Any, call: Callable[[], R]) -> R:
 def _has_transaction(connection: Any) -> bool:
     """Return whether the caller has an open transaction.
 
-    The transaction of a current store doesn't count.
+    A transaction that the store itself has opened doesn't count.
     """
     if connection.connection is None or not connection.in_atomic_block:
         return False

@@ -1,4 +1,4 @@
-"""LangGraph's store interface on DjangoStore, which graphs of both engines can share."""
+"""LangGraph's store interface on DjangoStore. Graphs of both engines can share the items."""
 
 from __future__ import annotations
 
@@ -57,10 +57,7 @@ class LangGraphStore(theirs.BaseStore):
 
 
 class _BorrowingStore(DjangoStore):
-    """DjangoStore for LangGraph's OS threads.
-
-    These OS threads also compute the embeddings.
-    """
+    """DjangoStore for LangGraph's OS threads, on which the embeddings are also computed."""
 
     def perform(self, ops: Sequence[ours.Op], embedded: EmbeddedTexts) -> list[ours.Result]:
         return call_with_connection(write_alias(), super().perform, ops, embedded)
@@ -69,7 +66,7 @@ class _BorrowingStore(DjangoStore):
 def _convert_operation(op: Any) -> Any:
     """Convert an operation to the engine's class.
 
-    Other objects are returned unchanged, and the store rejects them.
+    Any other object is returned unchanged, and the store rejects it.
     """
     if isinstance(op, theirs.ListNamespacesOp):
         conditions = (ours.MatchCondition(*each) for each in op.match_conditions or ())
@@ -90,7 +87,7 @@ def _convert_results(results: Iterable[Any]) -> list[Any]:
 def _convert_item(found: Any) -> Any:
     """Convert an item to LangGraph's class.
 
-    Other results are returned unchanged.
+    Any other result is returned unchanged.
     """
     if isinstance(found, SearchItem):
         return theirs.SearchItem(

@@ -1,6 +1,6 @@
 """Registration of LangGraph's classes under short names.
 
-Stored bytes therefore don't refer to code.
+Stored bytes therefore contain short names instead of references to code.
 """
 
 from __future__ import annotations

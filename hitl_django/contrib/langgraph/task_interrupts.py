@@ -1,7 +1,8 @@
 """Interrupts of LangGraph's tasks, and validation of the responses.
 
-LangGraph assigns responses by position, whichever interrupt is raised there. Hashes of a task's
-interrupts are therefore stored. When a response is used, the interrupt is compared with the hash.
+LangGraph assigns responses by position, regardless of the interrupt that a task creates at this
+position. Hashes of a task's interrupts are therefore stored. When a response is used, the interrupt
+is compared with the hash.
 """
 
 from __future__ import annotations
@@ -68,10 +69,10 @@ class InterruptedTask:
 
 
 class TaskInterrupts:
-    """The interrupts of a run's tasks.
+    """The interrupts of the tasks of one run.
 
     ``misplaced`` describes a response that would have reached a different interrupt. ``passed`` are
-    the checkpoints whose breakpoint a person has approved.
+    the checkpoints with a breakpoint that a person has approved.
     """
 
     def __init__(self) -> None:
@@ -106,7 +107,7 @@ class TaskInterrupts:
         return f"{above}{NS_SEP}{own}" if above else own
 
     def record_task_interrupts(self, asked_here: PendingInterrupt) -> Commit:
-        """Build the commit that stores the hashes of a task's interrupts."""
+        """Return the commit that stores the hashes of a task's interrupts."""
         asked = {
             **self._asked.get(asked_here.task_id, {}),
             str(asked_here.index): ids.hash_json(asked_here.interrupt.value),
@@ -115,7 +116,7 @@ class TaskInterrupts:
         return Commit(self._asking[asked_here.task_id].config, writes=writes)
 
     def note_writes(self, config: RunnableConfig, task: TaskWrites) -> None:
-        """Record whether the writes of a task contain interrupts."""
+        """Register a task as interrupted if its writes contain interrupts."""
         written = dict(task.writes)
         if INTERRUPT in written:
             self._asking[task.task_id] = InterruptedTask(
@@ -152,11 +153,11 @@ class TaskInterrupts:
 
 
 class _CheckedAnswers(list[Any]):
-    """The responses of a task by position, each with the interrupt to which it was given.
+    """The responses of a task by position, each with the interrupt for which it was given.
 
-    ``interrupt`` looks a response up without passing its payload, so the payload is read from the
-    caller's frame (docs/explanation/decisions.md, section 8). If LangGraph starts to pass the
-    payload, a test fails.
+    LangGraph's ``interrupt`` looks up a response without passing its payload, so the payload is
+    read from the caller's frame (docs/explanation/decisions.md, section 8). If LangGraph starts to
+    pass the payload, a test fails.
     """
 
     def __init__(

@@ -121,7 +121,7 @@ class _Import:
         return set(rows.values_list("ns", "checkpoint_id"))
 
     def _find_grown(self, known: set[Place]) -> dict[Place, CheckpointTuple]:
-        """Return the existing checkpoints at the end of a branch that have new writes."""
+        """Return existing checkpoints without a child for which the source has new writes."""
         followed = {
             (one.ns, one.parent_id) for one in self.found if (one.ns, one.checkpoint_id) in known
         }
@@ -193,7 +193,7 @@ class _Import:
     ) -> None:
         """Store checkpoints with the writes that led to them.
 
-        The pending writes of the last checkpoints are also stored.
+        The pending writes of the newest checkpoints are also stored.
         """
         versions: dict[Place, Mapping[str, Any]] = {}
         for place, found in grown.items():
@@ -245,9 +245,9 @@ class _Import:
         return next((graph.channels for _, graph in iterate_subgraphs(root, ns, True)), {})
 
     def _date(self, thread: Thread) -> None:
-        """Set the time of each checkpoint to the time in the source.
+        """Set the creation time of each checkpoint to the time in the source database.
 
-        The saver stores the current time.
+        When the checkpoints were stored, they got the current time.
         """
         rows = Checkpoint.objects.using(write_alias()).filter(thread=thread)
         dated = []
@@ -264,7 +264,7 @@ class _Import:
         root: CheckpointTuple,
         saver: DjangoSaver,
     ) -> Run.State:
-        """Create a run for the thread, in the state in which LangGraph left the thread."""
+        """Create a run for the thread, with the state that the thread had in LangGraph."""
         using = write_alias()
         batch = WriteBatch(using)
         replaced = Run.objects.using(using).filter(thread=thread, state__in=Run.ACTIVE).first()

@@ -39,7 +39,7 @@ class SourceError(HitlError, OSError):
 
 
 class StoredCheckpoint(NamedTuple):
-    """Reference to a checkpoint in a source, and to the checkpoint's parent."""
+    """A reference to a checkpoint in a source database, and to the checkpoint's parent."""
 
     ns: str
     checkpoint_id: str
@@ -47,7 +47,7 @@ class StoredCheckpoint(NamedTuple):
 
 
 class ThreadSource:
-    """Database of a LangGraph saver, whose contents are converted to the engine's classes.
+    """A database of a LangGraph saver. Its contents are converted to the engine's classes.
 
     Reads within a ``snapshot`` are consistent. ``failure`` is the exception that the driver raises
     for an unreachable database. Any other exception means that the contents can't be read.
@@ -253,9 +253,9 @@ def open_postgres(url: str) -> Iterator[ThreadSource]:
 
 
 def _show_task_paths(connection: Any) -> None:
-    """Create a temporary view with which the current saver can read an older schema.
+    """Create a temporary view with which the current saver can read an older database schema.
 
-    The saver would otherwise migrate the database, which a reader should not do.
+    Without the view, the saver would migrate the database, which an import must not do.
     """
     found = connection.execute(
         "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('checkpoint_writes') "
@@ -283,7 +283,7 @@ def _load_saver(kind: str) -> Any:
 
 @contextmanager
 def _describing(failure: type[Exception], name: str) -> Iterator[None]:
-    """Convert exceptions of a database driver to SourceError."""
+    """Convert exceptions that a database driver raises in the block to SourceError."""
     try:
         yield
     except failure as error:
@@ -325,10 +325,10 @@ def _convert_versions(versions: Mapping[str, Any]) -> dict[str, Version]:
 
 
 def _convert_version(version: Any) -> Version:
-    """Convert a version to a counter, and a part that distinguishes branches.
+    """Convert a version to a counter and a part that distinguishes branches.
 
-    LangGraph's versions are strings with both parts, for example "00000003.0.8257". Versions in old
-    databases are numbers, which don't distinguish branches.
+    LangGraph's versions are strings that contain both, for example "00000003.0.8257". Versions in
+    old databases are numbers, which don't distinguish branches.
     """
     count, _, branch = version.partition(".") if isinstance(version, str) else ("", "", "")
     if not count.isdigit() or int(count) >= _MAX_COUNT or not branch:

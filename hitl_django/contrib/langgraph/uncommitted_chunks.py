@@ -1,4 +1,4 @@
-"""Chunks of a LangGraph run that are kept until the state that they describe is stored.
+"""Chunks of a LangGraph run that are buffered until the state that they describe is stored.
 
 LangGraph emits chunks before or after it stores the state, and emits some chunks again when a run
 resumes. Each chunk must become exactly one event. The start of a super-step is therefore stored
@@ -33,9 +33,9 @@ _HANDLERS = ("__error_handler__", "__default_error_handler__")
 
 
 class BufferedChunk(NamedTuple):
-    """A chunk with its position.
+    """A chunk with its position in the stream.
 
-    ``base`` is the checkpoint of its super-step.
+    ``base`` is the id of the checkpoint on which the chunk's super-step is based.
     """
 
     place: int
@@ -45,7 +45,7 @@ class BufferedChunk(NamedTuple):
 
 @dataclass(slots=True)
 class _Graph:
-    """A graph with stored state.
+    """A graph of the run that stores its state.
 
     ``owner`` is the id of the task that runs the graph.
     """
@@ -73,9 +73,9 @@ class _Graph:
 
 @dataclass(slots=True)
 class _Task:
-    """A task of a graph with stored state.
+    """A task of a graph that stores its state.
 
-    ``base`` is the checkpoint of the task's super-step.
+    ``base`` is the id of the checkpoint on which the task's super-step is based.
     """
 
     id: str
@@ -94,7 +94,7 @@ class _Task:
 class Beginning(NamedTuple):
     """The start of a super-step that isn't stored yet.
 
-    ``task_id`` is the id of the task because of which the start must be stored.
+    ``task_id`` is the id of the task because of which it must be stored.
     """
 
     ns: str
@@ -104,7 +104,7 @@ class Beginning(NamedTuple):
 
 
 class UncommittedChunks:
-    """Buffer of chunks until the commit with which they are stored.
+    """A buffer of chunks that are waiting for their commit.
 
     LangGraph's OS threads add chunks. ``keep`` converts a chunk's data for storage.
     """
@@ -120,7 +120,7 @@ class UncommittedChunks:
         self._lock = threading.Lock()
 
     def enter_graph(self, config: Any, found: CheckpointTuple | None) -> None:
-        """Record that a graph is about to resume from its stored state."""
+        """Register that a graph is about to resume from its stored state."""
         given = config["configurable"]
         ns, owner = given.get("checkpoint_ns", ""), given.get(keys.CONFIG_KEY_TASK_ID)
         with self._lock:
@@ -177,7 +177,7 @@ class UncommittedChunks:
             self._add(task.chunks, task.graph, chunk)
 
     def _find_owner(self, ns: Sequence[str]) -> _Task | None:
-        """Return the task with which data of a namespace is stored.
+        """Return the task with whose writes the data of a namespace is stored.
 
         This is the namespace's own task or the nearest parent task.
         """
@@ -276,9 +276,9 @@ class UncommittedChunks:
             return [(graph.ns, graph.base) for graph, _ in self._list_above(ns)]
 
     def stands(self, ns: str, stored: Mapping[str, str]) -> bool:
-        """Return whether the checkpoint with which the task in a namespace runs has been stored.
+        """Return whether the checkpoint on which a task is based has been stored.
 
-        ``stored`` are the newest checkpoints by namespace.
+        ``ns`` is the namespace of the task. ``stored`` are the newest checkpoints by namespace.
         """
         with self._lock:
             task = self._find_owner(ns.split(NS_SEP))
@@ -312,21 +312,21 @@ class UncommittedChunks:
             return [task.name for task in self._tasks.values() if not task.has_ended]
 
     def has_ended(self, task_id: str) -> bool:
-        """Return whether all chunks of a task have been received."""
+        """Return whether the last chunk of a task has been received."""
         with self._lock:
             return task_id in self._tasks and self._tasks[task_id].has_ended
 
     def is_ambiguous(self, task_id: str) -> bool:
-        """Return whether a cached update may belong to this task or to another task.
+        """Return whether a cached result may belong to this task or to another task.
 
-        The writes of these tasks must be stored in one commit.
+        The writes of such tasks must be stored in one commit.
         """
         with self._lock:
             task = self._tasks.get(task_id)
             return task is not None and not task.has_ended and bool(task.graph.cached[task.name])
 
     def take_of_task(self, ns: str, checkpoint_id: str, written: TaskWrites) -> list[BufferedChunk]:
-        """Remove and return the chunks that are stored with the writes of a task."""
+        """Remove and return the chunks to store with the writes of a task."""
         with self._lock:
             graph, task = self._graphs.get(ns), self._tasks.get(written.task_id)
             taken = [] if graph is None else _take_until(graph.opening, checkpoint_id)
@@ -340,9 +340,9 @@ class UncommittedChunks:
         return taken
 
     def take_of_checkpoint(self, ns: str, checkpoint_id: str) -> list[BufferedChunk]:
-        """Remove and return the chunks that are stored with a checkpoint.
+        """Remove and return the chunks to store with a checkpoint.
 
-        These are chunks of earlier super-steps.
+        These are the chunks of earlier super-steps.
         """
         with self._lock:
             graph = self._graphs.get(ns)
@@ -372,10 +372,10 @@ class UncommittedChunks:
         return [one for one in reversed(begun) if one.chunks]
 
     def take_rest(self, status: str) -> list[Chunk]:
-        """Return the chunks that are stored with the run's outcome.
+        """Return the chunks to store with the run's outcome.
 
-        When the run resumes, a super-step without stored results starts again, and so does a task
-        that failed or was requeued.
+        Chunks of a super-step without stored results are omitted, because the super-step starts
+        again when the run resumes. This also applies to tasks that failed or were requeued.
         """
         with self._lock:
             lists = [graph.closing for graph in self._graphs.values()]
@@ -418,7 +418,7 @@ def sort_chunks(kept: Iterable[BufferedChunk]) -> list[Chunk]:
 def _take_until(
     chunks: list[BufferedChunk], checkpoint_id: str, *, itself: bool = True
 ) -> list[BufferedChunk]:
-    """Remove and return the chunks of super-steps up to the super-step of a checkpoint.
+    """Remove and return the chunks of super-steps up to the one of a checkpoint.
 
     Checkpoint ids sort by time.
     """
@@ -428,9 +428,9 @@ def _take_until(
 
 
 def _asks_again(task: _Task, written: TaskWrites) -> bool:
-    """Return whether a task repeats its interrupt.
+    """Return whether a task creates the same interrupt again.
 
-    LangGraph causes this when a run resumes.
+    LangGraph does this when a run resumes.
     """
     status, writes = task.graph.statuses.get(task.id), dict(written.writes)
     if status is None or INTERRUPT not in writes:

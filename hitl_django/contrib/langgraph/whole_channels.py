@@ -14,8 +14,8 @@ class WholeChannel(DeltaChannel):
     """DeltaChannel that stores its complete value in each checkpoint.
 
     LangGraph stores occasional snapshots and computes the value from later writes. The engine's
-    savers store only the items that were added to a list, so deltas would save no space. Complete
-    values make it possible to read, keep and fork a single checkpoint.
+    savers store only the items that were added to a list, so storing deltas would save no space.
+    With complete values, a single checkpoint can be read, kept and forked.
     """
 
     __slots__ = ()
@@ -25,9 +25,9 @@ class WholeChannel(DeltaChannel):
 
 
 def store_channels_whole(graph: Pregel) -> Pregel:
-    """Return the graph with channels that store complete values.
+    """Return a copy of the graph with channels that store complete values.
 
-    Subgraphs of the graph's nodes are changed in place. LangGraph also finds subgraphs in
+    Subgraphs of the graph's nodes are changed in place, because LangGraph also finds subgraphs in
     functions, where they can't be replaced.
     """
     twin = copy.copy(graph)

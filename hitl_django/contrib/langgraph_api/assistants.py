@@ -48,7 +48,7 @@ def get_visible_graph(request: Request, assistant_id: str) -> RegisteredGraph:
 
 
 class AssistantList(AgentResource):
-    """Creation of assistants, which is not supported."""
+    """View for the creation of assistants. The request is refused, because it is not supported."""
 
     @operation("create_assistant", responses={})
     def post(self, request: Request) -> Response:
@@ -56,7 +56,7 @@ class AssistantList(AgentResource):
 
 
 class AssistantSearch(AgentResource):
-    """Search for assistants."""
+    """View that searches for assistants."""
 
     @operation(
         "search_assistants", body=AssistantSearchBody, responses={}, throttle="THROTTLE_READ"
@@ -75,7 +75,7 @@ class AssistantSearch(AgentResource):
 
 
 class AssistantCount(AgentResource):
-    """Number of assistants."""
+    """View of the number of assistants."""
 
     @operation("count_assistants", body=AssistantCountBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
@@ -99,7 +99,7 @@ class AssistantDetail(AgentResource):
 
 
 class AssistantGraph(AgentResource):
-    """The nodes and edges of an assistant's graph."""
+    """View of the nodes and edges of an assistant's graph."""
 
     @operation("draw_assistant", query=DrawingQuery, responses={})
     def get(self, request: Request, assistant_id: str) -> Response:
@@ -109,7 +109,7 @@ class AssistantGraph(AgentResource):
 
 
 class AssistantSchemas(AgentResource):
-    """The JSON Schemas of an assistant's graph."""
+    """View of the JSON Schemas of an assistant's graph."""
 
     @operation("get_assistant_schemas", responses={})
     def get(self, request: Request, assistant_id: str) -> Response:
@@ -118,7 +118,7 @@ class AssistantSchemas(AgentResource):
 
 
 class AssistantSubgraphs(AgentResource):
-    """The JSON Schemas of the subgraphs of an assistant's graph."""
+    """View of the JSON Schemas of the subgraphs of an assistant's graph."""
 
     @operation("list_assistant_subgraphs", query=SubgraphsQuery, responses={})
     def get(self, request: Request, assistant_id: str, namespace: str | None = None) -> Response:

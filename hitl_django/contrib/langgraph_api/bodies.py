@@ -37,7 +37,7 @@ MOST_ROWS = 200
 
 
 class AgentBody(StrictSerializer):
-    """Request body in which null means that a field is missing.
+    """Request body in which the value null is treated like a missing field.
 
     A field in ``not_supported`` is accepted only if its value is empty.
     """
@@ -75,7 +75,7 @@ class StreamMode(serializers.Field):
 
 
 class Filter(JSONObject):
-    """JSON object that is compared with each row."""
+    """A JSON object of limited size that is compared with each row."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
         "too_large": "Must have at most {values} values, {levels} levels and {size} bytes."
@@ -97,7 +97,7 @@ class Filter(JSONObject):
 
 
 class MultitaskStrategy(Choice):
-    """What happens to a new run if the thread has an active run."""
+    """The rule for a new run if the thread already has an active run."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
         "invalid_choice": "Must be enqueue or reject. To cancel a run, use the cancel endpoint."
@@ -108,7 +108,7 @@ class MultitaskStrategy(Choice):
 
 
 class NodeNames(serializers.Field):
-    """A list of node names, or a star for all nodes."""
+    """A list of node names, or ``"*"`` for all nodes."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
         "invalid": 'Must be "*" or a list of node names.'
@@ -122,7 +122,7 @@ class NodeNames(serializers.Field):
 
 
 class CheckpointBody(StrictSerializer):
-    """A checkpoint in the format of states."""
+    """A checkpoint in the format in which states contain it."""
 
     thread_id = StrictCharField(max_length=255, required=False, allow_null=True)
     checkpoint_ns = StrictCharField(required=False, allow_blank=True, allow_null=True)
@@ -180,7 +180,7 @@ class RunBody(AgentBody):
 
 
 class AssistantSearchBody(AgentBody):
-    """Search for assistants."""
+    """Request body of a search for assistants."""
 
     metadata = Filter(required=False)
     graph_id = StrictCharField(max_length=200, required=False)
@@ -193,7 +193,7 @@ class AssistantSearchBody(AgentBody):
 
 
 class AssistantCountBody(AgentBody):
-    """Filter for counting assistants."""
+    """Request body that filters the assistants to count."""
 
     metadata = Filter(required=False)
     graph_id = StrictCharField(max_length=200, required=False)
@@ -201,13 +201,13 @@ class AssistantCountBody(AgentBody):
 
 
 class DrawingQuery(Query):
-    """Query parameter: the depth of subgraphs in a drawing."""
+    """Query parameter with the number of subgraph levels in a drawing."""
 
     xray = StrictCharField(max_length=5, required=False)
 
 
 class SubgraphsQuery(Query):
-    """Query parameter: the depth of subgraphs."""
+    """Query parameter with the number of subgraph levels to return."""
 
     recurse = StrictBooleanField(required=False)
 
@@ -231,7 +231,7 @@ class ThreadChangeBody(AgentBody):
 
 
 class ThreadCountBody(AgentBody):
-    """Filter for counting threads."""
+    """Request body that filters the threads to count."""
 
     not_supported: ClassVar[tuple[str, ...]] = ("values",)
 
@@ -240,7 +240,7 @@ class ThreadCountBody(AgentBody):
 
 
 class ThreadSearchBody(ThreadCountBody):
-    """Search for threads."""
+    """Request body of a search for threads."""
 
     not_supported = ("values", "extract")
 
@@ -255,7 +255,7 @@ class ThreadSearchBody(ThreadCountBody):
 
 
 class AgentStateQuery(Query):
-    """Query parameter: whether a state includes subgraphs."""
+    """Query parameter that determines whether a state includes subgraphs."""
 
     subgraphs = StrictBooleanField(required=False)
     select = StrictCharField(required=False, allow_blank=True)
@@ -351,7 +351,7 @@ class ItemQuery(Query):
 
 
 class ItemSearchBody(AgentBody):
-    """Search for items."""
+    """Request body of a search for items."""
 
     namespace_prefix = serializers.ListField(child=StrictCharField(), max_length=100)
     filter = Filter(required=False)

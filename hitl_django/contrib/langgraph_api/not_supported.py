@@ -1,6 +1,6 @@
 """Features of LangGraph's server that this API doesn't support.
 
-Requests for them return the status 501.
+Requests for these features get the status 501.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .resource import AgentResource
 
 
 class NotSupported(APIException):
-    """The clients know this feature, but this API doesn't support it."""
+    """The requested feature of LangGraph's server is not supported by this API."""
 
     status_code = 501
     default_code = "not_supported"

@@ -39,7 +39,7 @@ class AgentResource(Resource):
 
 
 def _split_list(text: str) -> list[str]:
-    """Return the items of a list.
+    """Return the items of a list in a query parameter.
 
     The list is comma-separated, or JSON as sent by the JavaScript client.
     """

@@ -146,7 +146,7 @@ def _fork(
 
 
 def _resume(user: Any, thread: Thread, body: dict[str, Any]) -> StartedRun:
-    """Resume a thread after a breakpoint, a failure or an update.
+    """Resume a thread that stopped at a breakpoint or failed, or whose state was updated.
 
     If the thread has pending interrupts, nothing is resumed.
     """
@@ -173,10 +173,10 @@ def _find_newest_run(user: Any, thread: Thread) -> Run | None:
 
 
 def _shall_wait(user: Any, thread: Thread, body: dict[str, Any]) -> bool:
-    """Return whether new input waits until the thread's active run has ended.
+    """Return whether a run with new input waits until the thread's active run has ended.
 
-    Clients expect this by default if the run continues without people. A run that needs a person
-    may never end, so clients must request to wait for it.
+    Clients expect this by default if the active run continues without people. A run that needs a
+    person may never end, so clients must explicitly request to wait for such a run.
     """
     if "multitask_strategy" in body:
         return bool(body["multitask_strategy"] == "enqueue")
@@ -221,23 +221,23 @@ def _read_options(body: dict[str, Any]) -> RunOptions | None:
 
 
 def _list_options(body: dict[str, Any]) -> list[str]:
-    """Return the names of the options in a body.
+    """Return the names of the run options in a body.
 
-    Clients send an empty context, which doesn't count as an option.
+    An empty context, which clients send by default, doesn't count as an option.
     """
     return [name for name in OPTIONS if name in body and (name, body[name]) != ("context", {})]
 
 
 def _read_configurable(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of the config without keys of the engine, which clients also send."""
+    """Return the ``configurable`` keys of the config, without keys that the engine sets."""
     given = body.get("config", {}).get("configurable", {})
     return {name: value for name, value in given.items() if not is_reserved(name)}
 
 
 def _refuse_options(body: dict[str, Any]) -> None:
-    """Raise NotSupported if the body has options.
+    """Raise NotSupported if the body contains run options.
 
-    A resumed run uses its original options.
+    A resumed run uses the options with which it was started.
     """
     for name in _list_options(body):
         raise NotSupported(f"`{name}` can't be changed when a run resumes.")
@@ -255,10 +255,10 @@ def _read_checkpoint_id(body: dict[str, Any]) -> str | None:
 
 
 def _is_shown_now(user: Any, thread: Thread, checkpoint_id: str) -> bool:
-    """Return whether clients may consider a checkpoint the current one of its thread.
+    """Return whether a client may regard a checkpoint as the current checkpoint of its thread.
 
     This applies to the newest checkpoint. During a run, it also applies to each checkpoint that the
-    run stored, and to the checkpoint from which the run resumed.
+    run has stored, and to the checkpoint from which the run resumed.
     """
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
     newest_first = rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)
@@ -273,7 +273,7 @@ def _is_shown_now(user: Any, thread: Thread, checkpoint_id: str) -> bool:
 
 
 def _read_goto(value: Any) -> Any:
-    """Return the targets of a command: node names, or nodes with a separate input."""
+    """Return the targets of a Command's ``goto``: node names, or Sends with a separate input."""
     if value is None:
         return ()
     return [_read_target(each) for each in (value if isinstance(value, list) else [value])]

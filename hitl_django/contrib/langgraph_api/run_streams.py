@@ -30,12 +30,12 @@ _COORDINATES = {"config": "checkpoint", "parent_config": "parent_checkpoint"}
 
 
 class RunStream:
-    """Stream of the events of a run that follow the event ``after``.
+    """A stream of the events of a run, starting after the event with the number ``after``.
 
     The id of an event is its number, so that a reconnecting client gets each event exactly once.
     The stream ends with ``end`` when the run ends or waits for review. After the maximum time of a
-    response, the stream stays open if it doesn't occupy an OS thread, because not every client
-    reconnects. The user's permissions are then checked again.
+    response, the stream stays open if it doesn't occupy an OS thread, because some clients don't
+    reconnect. The user's permissions are then checked again.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class RunStream:
         self.subgraphs = subgraphs
 
     def steps(self, most: float) -> Steps:
-        """Yield events to send, and numbers of seconds to wait."""
+        """Yield the events to send, and the numbers of seconds to wait between events."""
         yield from stream_events(self.reader, self.last, most, self._render_page)
         while not self.reader.read(self.last, 1).ended:
             if not (self.stays and most and self._may_stay()):
@@ -88,10 +88,10 @@ class RunStream:
         return render_frame(name, self._find_data(event), event.seq)
 
     def _render_beginning(self, event: EventInfo) -> bytes:
-        """Return the events for a start or resume.
+        """Return the events for the start or resume of a run.
 
-        If the last values had interrupts, the values are included without interrupts, because
-        clients show the interrupts of the last values until they receive new values.
+        Clients show the interrupts of the last values until they receive new values. If the last
+        values had interrupts, they are therefore sent again without interrupts.
         """
         about = {"run_id": str(self.run.pk), "thread_id": self.run.thread.thread_id, "attempt": 1}
         values = self._find_answered_values(event.seq)
@@ -103,10 +103,7 @@ class RunStream:
         return frames + render_frame("values", values, event.seq)
 
     def _find_answered_values(self, before: int) -> dict[str, Any] | None:
-        """Return the run's last values that had interrupts, or None.
-
-        The interrupts are removed from the values.
-        """
+        """Return the run's last values that had interrupts, without the interrupts, or None."""
         event = self.reader.find_last("values", before) if "values" in self.kinds else None
         if event is None or event.withheld:
             return None
@@ -125,10 +122,10 @@ class RunStream:
         return event.data
 
     def _render_end(self) -> bytes:
-        """Return the final events, with the state if the earlier events don't contain it.
+        """Return the final events of the stream, with the state if no earlier event contains it.
 
-        Events don't contain it if a task raised an interrupt while other tasks continued, because
-        the event is stored before the interrupt's row.
+        No earlier event contains it if a task created an interrupt while other tasks continued. The
+        event is then stored before the interrupt's row.
         """
         self.run.refresh_from_db(self.reader.using)
         frames = []
@@ -161,7 +158,7 @@ def read_values(run: Run, user: Any) -> Any:
 
 
 def read_outcome(run_id: UUID, user: Any) -> Any:
-    """Return the values or the error of a run, as the result of waiting for the run."""
+    """Return the values or the error of a run, for a client that waited for the run."""
     run = Run.objects.select_related("thread").get(pk=run_id)
     failure = describe_failure(run, user)
     goes_on = RUN_STATUS[run.state] in (PENDING, RUNNING) or run.resumes_at is not None

@@ -44,7 +44,7 @@ class RunStart(AgentResource):
     """
 
     def begin(self, thread_id: str | None) -> tuple[dict[str, Any], StartedRun]:
-        """Execute the request.
+        """Start or resume the run that the request describes.
 
         Returns the request's body and the run.
         """
@@ -67,7 +67,7 @@ class RunStart(AgentResource):
     def begin_and_follow(
         self, thread_id: str | None
     ) -> tuple[dict[str, Any], StartedRun, EventReader]:
-        """Execute the request, and return a reader of the run's events.
+        """Start or resume the run, and return a reader of the run's events.
 
         Raises an error if the user may not read the events.
         """
@@ -88,7 +88,7 @@ class RunStart(AgentResource):
 
 
 class AgentRunList(RunStart):
-    """The runs of a thread."""
+    """View of the runs of a thread."""
 
     lists = frozenset({"select"})
 
@@ -113,7 +113,7 @@ class AgentRunList(RunStart):
 
 
 class RunStreaming(RunStart):
-    """Start a run and stream its events."""
+    """View that starts a run and streams its events."""
 
     renderer_classes = (PlainJSONRenderer, EventStreamRenderer)  # type: ignore[assignment]
 
@@ -132,7 +132,7 @@ class RunStreaming(RunStart):
 
 
 class RunWait(RunStart):
-    """Start a run and wait for its result."""
+    """View that starts a run and waits for its result."""
 
     @operation("wait_for_run", body=RunBody, responses={}, throttle="THROTTLE_START")
     def post(self, request: Request, thread_id: str | None = None) -> Any:
@@ -155,7 +155,7 @@ class AgentRunDetail(AgentResource):
 
 
 class AgentRunCancel(AgentResource):
-    """Cancel a run and withdraw its interrupts."""
+    """View that cancels a run and withdraws its interrupts."""
 
     @operation("cancel_run", query=CancelQuery, responses={})
     def post(self, request: Request, thread_id: str, run_id: UUID) -> Response:
@@ -168,7 +168,7 @@ class AgentRunCancel(AgentResource):
 
 
 class RunJoin(AgentResource):
-    """Wait for the result of a run."""
+    """View that waits for the result of a run."""
 
     @operation("join_run", query=JoinQuery, responses={})
     def get(self, request: Request, run_id: UUID, thread_id: str | None = None) -> Any:
@@ -178,7 +178,7 @@ class RunJoin(AgentResource):
 
 
 class RunJoinStream(AgentResource):
-    """Stream a run's events since its last start or resume, or after a given event."""
+    """View that streams a run's events since its last start or resume, or after a given event."""
 
     renderer_classes = (PlainJSONRenderer, EventStreamRenderer)  # type: ignore[assignment]
     lists = frozenset({"stream_mode"})
@@ -224,7 +224,7 @@ def send_stream(request: Request, stream: RunStream, headers: dict[str, str]) ->
 
 
 def send_outcome(request: Request, reader: EventReader, headers: dict[str, str]) -> Any:
-    """Return a response that waits for a run and contains its result."""
+    """Return a response that waits for a run and then contains the run's result."""
 
     def show(_: bool) -> Any:
         return read_outcome(reader.run_id, request.user)
@@ -240,7 +240,7 @@ def send_outcome(request: Request, reader: EventReader, headers: dict[str, str])
 def _read_last_event_id(request: Request) -> int | None:
     """Return the number of the last event that the client received, or None.
 
-    The id -1 means 0.
+    The id -1, which clients send to receive all events, is treated as 0.
     """
     header = request.headers.get("Last-Event-ID")
     if not header:

@@ -1,6 +1,6 @@
 """Views of the store.
 
-The policy determines which namespaces a user may use.
+The permission policy determines which namespaces a user may use.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class StoreItems(AgentResource):
 
 
 class ItemSearch(AgentResource):
-    """The items in a namespace and in the namespaces below it."""
+    """View that searches the items in a namespace and in its sub-namespaces."""
 
     @operation("search_items", body=ItemSearchBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
@@ -80,7 +80,7 @@ class ItemSearch(AgentResource):
 
 
 class NamespaceList(AgentResource):
-    """The namespaces that contain items."""
+    """View of the namespaces that contain items."""
 
     @operation("list_namespaces", body=NamespacesBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
@@ -96,7 +96,7 @@ class NamespaceList(AgentResource):
 
 
 def open_store(user: Any, namespace: list[str], *, writes: bool = False) -> DjangoStore:
-    """Return the store if the user may read or write in a namespace and the namespaces below it."""
+    """Return the store if the user may read or write in a namespace and its sub-namespaces."""
     if not get_policy().may_use_store(user, tuple(namespace), writes=writes):
         raise NotAllowedError("You don't have permission to access this namespace.")
     return DjangoStore()
@@ -104,7 +104,7 @@ def open_store(user: Any, namespace: list[str], *, writes: bool = False) -> Djan
 
 @contextmanager
 def refuse_invalid(pointer: str) -> Iterator[None]:
-    """Convert the store's errors about names, values and filters to errors of the request."""
+    """Convert errors of the store about names, values and filters to errors of the request."""
     try:
         yield
     except PayloadLimitError:

@@ -16,7 +16,7 @@ FLAGS = {"assistants": True, "crons": False, "langsmith": False}
 
 
 class Health(AgentResource):
-    """The health of the server.
+    """View of the server's health.
 
     No authentication is required.
     """
@@ -35,7 +35,7 @@ class Health(AgentResource):
 
 
 class Info(AgentResource):
-    """The capabilities of the server."""
+    """View of the server's capabilities."""
 
     @operation("info", responses={})
     def get(self, request: Request) -> Response:

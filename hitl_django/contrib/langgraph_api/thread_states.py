@@ -38,9 +38,9 @@ def read_state(
     checkpoint: dict[str, Any] | None = None,
     subgraphs: bool = False,
 ) -> dict[str, Any]:
-    """Return the state of a thread, or its state at a checkpoint.
+    """Return the current state of a thread, or its state at a checkpoint.
 
-    The parts that are hidden from the user are omitted.
+    Parts that the user may not view are omitted.
     """
     place = checkpoint or {}
     found = services.thread_state(
@@ -63,7 +63,7 @@ def sees_errors(user: Any, thread_id: str) -> bool:
 
 
 class ThreadStateNow(AgentResource):
-    """The current state of a thread."""
+    """View of the current state of a thread."""
 
     input_pointer = "/values"
     lists = frozenset({"select"})
@@ -100,7 +100,7 @@ class ThreadStateNow(AgentResource):
 
 
 class ThreadStateAt(AgentResource):
-    """The state of a thread or subgraph at a checkpoint."""
+    """View of the state of a thread or subgraph at a checkpoint."""
 
     @operation("get_thread_state_at", body=StateAtBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request, thread_id: str) -> Response:
@@ -115,7 +115,7 @@ class ThreadStateAt(AgentResource):
 
 
 class AgentThreadHistory(AgentResource):
-    """The states of a thread, newest first."""
+    """View of the states of a thread, newest first."""
 
     lists = frozenset({"select"})
 
@@ -162,7 +162,7 @@ class AgentThreadHistory(AgentResource):
 
 
 def _read_checkpoint_id(before: Any) -> str | None:
-    """Return the id of a checkpoint, which clients give as an id, a checkpoint or a config."""
+    """Return a checkpoint id. Clients send the id itself, a checkpoint, or a config."""
     if isinstance(before, dict):
         before = before.get("configurable", before)
         before = before.get("checkpoint_id") if isinstance(before, dict) else None

@@ -49,7 +49,7 @@ GRAPH_NAMES = ("graph_id", "assistant_id")
 
 
 class AgentThreadList(AgentResource):
-    """Creation of threads."""
+    """View that creates threads."""
 
     input_pointer = "/metadata"
 
@@ -73,7 +73,7 @@ class AgentThreadList(AgentResource):
 
 
 class ThreadSearch(AgentResource):
-    """Search for threads, newest first by default."""
+    """View that searches for threads. By default, the newest threads come first."""
 
     @operation("search_threads", body=ThreadSearchBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
@@ -94,7 +94,7 @@ class ThreadSearch(AgentResource):
 
 
 class ThreadCount(AgentResource):
-    """The number of threads that match a filter."""
+    """View of the number of threads that match a filter."""
 
     @operation("count_threads", body=ThreadCountBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
@@ -139,7 +139,7 @@ class AgentThreadDetail(AgentResource):
 
 
 class ThreadCopy(AgentResource):
-    """Copying of a thread with its history."""
+    """View that copies a thread with its history."""
 
     @operation("copy_thread", responses={}, throttle="THROTTLE_START")
     def post(self, request: Request, thread_id: str) -> Response:
@@ -149,7 +149,7 @@ class ThreadCopy(AgentResource):
 
 
 def show_thread(thread: Thread, user: Any) -> dict[str, Any]:
-    """Return a thread with the parts that are visible to the user."""
+    """Return a thread in the clients' format, without parts that the user may not view."""
     (shown,) = show_threads([thread], user)
     return shown
 
@@ -157,9 +157,9 @@ def show_thread(thread: Thread, user: Any) -> dict[str, Any]:
 def show_threads(
     threads: Sequence[Thread], user: Any, wanted: frozenset[str] = frozenset()
 ) -> list[dict[str, Any]]:
-    """Return threads with the parts that are visible to the user.
+    """Return threads in the clients' format, without parts that the user may not view.
 
-    Members that are not in ``wanted`` may be incorrect, because nothing is read for them. An empty
+    Only the members in ``wanted`` are correct, because no data is read for other members. An empty
     ``wanted`` selects all members.
     """
 
@@ -180,13 +180,13 @@ def show_threads(
 
 
 class ByteBudget:
-    """The number of bytes that values and payloads may still take in a response."""
+    """The number of bytes that values and payloads may still occupy in a response."""
 
     def __init__(self) -> None:
         self.left = MOST_BYTES
 
     def spend(self, size: int) -> bool:
-        """Subtract a size, and return whether the budget was not exhausted before."""
+        """Subtract ``size`` from the budget. Return whether any bytes were left before."""
         had, self.left = self.left > 0, self.left - size
         return had
 
@@ -204,7 +204,7 @@ def _find_newest_runs(threads: Sequence[Thread], user: Any) -> dict[int, Run]:
 def _find_interrupts(
     threads: Sequence[Thread], user: Any, budget: ByteBudget
 ) -> dict[int, list[Interrupt]]:
-    """Return the visible pending interrupts by thread.
+    """Return the pending interrupts that the user may view, by thread.
 
     Large payloads are replaced by None.
     """
@@ -284,7 +284,7 @@ def _build_status(newest: QuerySet[Run]) -> Coalesce:
 
 
 def _sort(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySet[Thread]:
-    """Sort threads by values that are visible to the user."""
+    """Sort threads by values that the user may view."""
     runs = _select_newest_run(user)
     states = Checkpoint.objects.filter(thread=OuterRef("pk"), ns="").order_by("-checkpoint_id")
     keys: dict[str, Any] = {
@@ -301,5 +301,5 @@ def _sort(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySe
 
 
 def _newest(rows: QuerySet[Any], value: Any, otherwise: Any) -> Coalesce:
-    """Return an SQL expression for a value of the first row, or a fallback if there is no row."""
+    """Return an SQL expression for a value of the first row. Without a row, it is ``otherwise``."""
     return Coalesce(Subquery(rows.annotate(wanted=value).values("wanted")[:1]), otherwise)

@@ -1,4 +1,4 @@
-"""Review links: a person without an account decides one request, once.
+"""Review links, with which a person without an account decides one request, once.
 
 models.py        ``ReviewLink``
 services.py      create, list and revoke links; decide and undo with a link

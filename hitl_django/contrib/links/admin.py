@@ -223,7 +223,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
 def _make_mail_url(
     request: HttpRequest, pending: Interrupt, made: services.LinkInfo, url: str
 ) -> str:
-    """Return a mailto: URL, with which the user's own email program opens a draft."""
+    """Return a mailto: URL that opens a draft with the link in the user's email program."""
     sender: Any = request.user
     title = escape_hidden(pending.title)[:MAIL_TITLE]
     lines = [

@@ -2,8 +2,8 @@
 
 A review link lets one named person without an account view and decide an interrupt once. The user
 who creates the link must have the permission to decide. If this user loses the permission or the
-account, the link becomes invalid. A link contains the id of its row and a secret. Only a digest of
-the secret is stored.
+account, the link becomes invalid. A link contains the id of its row and a secret. The database
+contains only a digest of the secret.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def resolve_link(token: str) -> LinkInfo:
 
 
 def get_link_states(link_ids: Collection[UUID]) -> dict[UUID, LinkState]:
-    """Return the state of each link, by id."""
+    """Return the state of each link, by link id."""
     rows = list(_rows().filter(pk__in=link_ids))
     makers = _Creators(rows)
     return {row.pk: _state(row, makers=makers) for row in rows}
@@ -221,10 +221,10 @@ def decide_by_link(
     *,
     reason: str = "",
 ) -> DecisionInfo:
-    """Decide an interrupt with a link. The link can't be used again.
+    """Decide an interrupt with a link. Afterwards, the link can't be used again.
 
-    If the interrupt requires a claim, the link counts as a claim. This doesn't apply if someone
-    other than the link's creator has claimed the interrupt.
+    If the interrupt requires a claim, the link counts as a claim. However, if someone other than
+    the link's creator has claimed such an interrupt, the link can't be used.
 
     Raises:
         LinkUnusableError: if the link can't be used. In this case, nothing is stored.
@@ -253,7 +253,7 @@ def decide_by_link(
 
 
 def find_undo_by_link(token: str) -> UndoInfo | None:
-    """Return the decision that was made with a link if it can be undone now, otherwise None."""
+    """Return the decision made with a link if the decision can be undone now, otherwise None."""
     if not hitl.UNDO_SECONDS:
         return None
     link = _found(token)
@@ -282,7 +282,7 @@ def undo_by_link(token: str) -> DecisionInfo:
 
 
 def restore_links(batch: Any, event: Event) -> None:
-    """Make the links of an interrupt valid again after an undo.
+    """Make the links of an interrupt valid again after the undo of a decision.
 
     A used link becomes unused. A link is valid for one version of the interrupt, and an undo
     reopens the same request in a new version.
@@ -356,9 +356,9 @@ def _state(
 
 
 class _Creators:
-    """The users who created links, and their permissions.
+    """The users who created links, with their permissions.
 
-    Each user is looked up once.
+    Each user is loaded once.
     """
 
     def __init__(self, rows: Collection[ReviewLink]) -> None:
@@ -388,7 +388,7 @@ def _is_claimed(row: ReviewLink, now: datetime) -> bool:
 
 
 def _asked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
-    """Return the locked thread and the pending interrupt if the user may create links to it."""
+    """Lock and return a thread and its pending interrupt. Refuse users who may not create links."""
     thread = lookup.lock_thread(interrupt_id)
     interrupt = lookup.rows_with_run().get(pk=interrupt_id)
     _refuse_if_not_allowed(interrupt, by, InterruptNotFound)

@@ -1,10 +1,10 @@
-"""Signed links of emails, with which the recipient can decide a request without login.
+"""Signed links in emails, with which the recipient can decide a request without login.
 
-A link is signed with SECRET_KEY instead of containing a stored secret: a worker builds the same
-email again after a failed attempt, and each copy must work. The token names the recipient, the
-recipient's email address, the version of the request, and the decision. A decision or a change of
-the request gives it another version or closes it, so the link works once. The signature proves that
-this site sent the link, and its time limits the validity.
+A link is signed with SECRET_KEY instead of containing a stored secret. The reason is that a worker
+builds the same email again after a failed attempt, and the link in each copy must work. The token
+contains the recipient, the recipient's email address, the version of the request, and the decision.
+After a decision or a change of the request, this version is no longer pending, so the link works
+once. The signature proves that this site created the link, and its timestamp limits the validity.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class DecisionLinkState(StrEnum):
 class DecisionLink:
     """A link with a valid signature.
 
-    Without permission, ``item`` is None.
+    If the recipient has no permission to decide, ``item`` is None.
     """
 
     state: DecisionLinkState

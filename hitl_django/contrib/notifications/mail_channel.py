@@ -1,9 +1,9 @@
 """The email channel: one delivery per event, from which one delivery per person is created.
 
 The first delivery is stored in the transaction of the event. Sending it creates a delivery for each
-person, with an id that is derived from the delivery and the person, so repetitions create no
-duplicates. Each of these deliveries is claimed, sent and retried separately. After a crash, at most
-one email to one person is sent again, with the same Message-ID.
+person. The id of such a delivery is derived from the first delivery and the person, so a repeated
+attempt creates no duplicates. The delivery to each person is claimed, sent and retried separately.
+After a crash, at most one email to one person is sent twice, with the same Message-ID.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ When = NotificationPreferences.When
 def make_endpoint(using: str) -> None:
     """Create the email endpoint.
 
-    Nothing happens if the endpoint exists, or on other databases.
+    Nothing happens if the endpoint exists, or if ``using`` is not the database of the runs.
     """
     if using == write_alias():
         values = {

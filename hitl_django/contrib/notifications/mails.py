@@ -98,7 +98,7 @@ def build_digest_mail(
 
 
 def find_interrupt_url(item: Interrupt) -> str:
-    """Return the URL of the request page, or "".
+    """Return the URL of the request page for an email, or an empty string.
 
     The URL is empty if SITE_URL is not set or the page doesn't exist.
     """
@@ -190,7 +190,7 @@ def _write_list(entries: Sequence[Entry]) -> list[str]:
 
 
 def list_moments(item: Interrupt) -> list[str]:
-    """Return lines with the due time and the time of expiry."""
+    """Return text lines with the due time and the time of expiry of a request."""
     found = []
     if item.due_at is not None:
         found.append(gettext("Due: %(when)s") % {"when": format_with_zone(item.due_at)})

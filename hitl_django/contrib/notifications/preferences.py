@@ -62,9 +62,9 @@ def read_stop_token(token: str) -> tuple[Any, str] | None:
 
 
 def stop(user: Any, what: str) -> None:
-    """Turn notifications off for one topic or for all topics.
+    """Turn off notifications for one topic, or for all topics.
 
-    For the digest, all topics in the digest are turned off.
+    If ``what`` is the digest, all topics that the user receives in the digest are turned off.
     """
     save_preferences(
         user, dict.fromkeys(_list_topics(user, what), NotificationPreferences.When.OFF)

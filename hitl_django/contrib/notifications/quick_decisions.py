@@ -27,7 +27,7 @@ def list_quick_decisions(item: Interrupt) -> tuple[str, ...]:
 
 
 def list_decisions_of(item: Interrupt, user: Any) -> tuple[str, ...]:
-    """Return the decision types that the user can choose without a form."""
+    """Return the decision types that a given user can choose without a form."""
     return tuple(type_ for type_ in list_quick_decisions(item) if _is_valid(item, type_, user))
 
 

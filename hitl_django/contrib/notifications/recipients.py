@@ -23,9 +23,9 @@ from .topics import TOPICS, NotificationTopic
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """A possible recipient with the chosen frequency.
+    """A possible recipient with the chosen frequency of notifications.
 
-    An empty frequency means the default.
+    An empty frequency means the default frequency.
     """
 
     user_id: Any
@@ -33,7 +33,7 @@ class Recipient:
 
 
 def find_topic(delivery: Delivery, item: Interrupt) -> NotificationTopic | None:
-    """Return the topic of an event, or None if nobody needs to be notified any more."""
+    """Return the topic of an event, or None if a notification is no longer necessary."""
     topic = TOPICS[delivery.event]
     if topic == NotificationTopic.MENTIONED:
         return topic
@@ -71,7 +71,7 @@ def find_item(delivery: Delivery, user: Any = None) -> Interrupt | None:
 
 
 def is_theirs(item: Interrupt, user: Any, topic: str) -> bool:
-    """Return whether the topic of the notification still applies to the user."""
+    """Return whether the notification's topic still applies to the user and the request."""
     if topic == NotificationTopic.MENTIONED:
         return True
     if item.status != Interrupt.Status.PENDING:

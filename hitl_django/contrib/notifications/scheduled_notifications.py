@@ -1,8 +1,8 @@
 """Sweep steps of notifications: due reminders and the daily digest.
 
-A row stores the progress of each step. A conditional UPDATE changes the row in the transaction that
-stores the deliveries, so only one of several concurrent sweeps sends notifications. A sweep without
-anything to send writes nothing.
+A row stores the progress of each step. The transaction that stores the deliveries also changes this
+row with a conditional UPDATE, so only one of several concurrent sweeps sends notifications. A sweep
+without anything to send writes nothing.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ DUE, DIGEST = "due", "digest"
 
 @retry_on_conflict
 def publish_due() -> int:
-    """Notify about a batch of interrupts that are due within DUE_REMINDER_SECONDS.
+    """Store the reminders for a batch of interrupts that are due within DUE_REMINDER_SECONDS.
 
-    Returns their number. Interrupts that were created with less time are skipped, because their
-    reviewers have just been notified.
+    Returns the number of interrupts. Interrupts that were created less than this time before they
+    are due are skipped, because their reviewers were notified when they were created.
     """
     lead = timedelta(seconds=hitl.DUE_REMINDER_SECONDS)
     until, now = _read_mark(DUE)
@@ -82,9 +82,9 @@ def publish_digest() -> bool:
 
 
 def _read_mark(name: str) -> tuple[datetime, datetime]:
-    """Return the progress and the current time.
+    """Return the time up to which a step has sent notifications, and the current time.
 
-    The progress of a new step is the current time.
+    For a new step, both times are the current time.
     """
     rows = NotificationCursor.objects.using(write_alias()).annotate(now=Now())
     found = rows.filter(name=name).values_list("until", "now").first()

@@ -1,11 +1,12 @@
 """The URL to which Slack sends clicks on the buttons of messages, and submitted modals.
 
-Approve decides at once. Reject opens a modal for the reason, and the submitted modal decides.
+A click on Approve stores the decision immediately. A click on Reject opens a modal for the reason,
+and submitting the modal stores the decision.
 
 The signature of a request proves that Slack sent it. The Slack user is mapped to the active user
 with the same confirmed email address, and this user's permissions apply. A repeated request has the
-same idempotency key, so it changes nothing. All channels then update their messages through the
-outbox.
+same idempotency key, so it changes nothing. After a decision, all channels update their messages
+through the outbox.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ _ACTIONS = {f"{ACTION}{type_}": type_ for type_ in TYPES}
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """The version of an interrupt that a message or a modal shows."""
+    """The version of an interrupt that a Slack message or modal shows."""
 
     pk: UUID
     version: int
@@ -153,7 +154,7 @@ def _open_modal(trigger: str, target: _Target, user: Any) -> None:
 
 
 def _submit(interaction: dict[str, Any], view: dict[str, Any]) -> HttpResponse:
-    """Store the rejection of a submitted modal, or show the errors in the modal."""
+    """Store the rejection from a submitted modal, or return the errors for the modal."""
     if view["callback_id"] != slack_reject_modal.CALLBACK:
         return HttpResponse()
     target = _Target.read(view["private_metadata"])
@@ -220,7 +221,7 @@ def _find_user(slack_user: str) -> Any:
 
 
 def _tell(click: dict[str, Any], slack_user: str, words: Any) -> None:
-    """Show a text that only the Slack user sees, if Slack accepts it."""
+    """Show a text to one Slack user only. Errors of Slack are ignored."""
     channel = (click.get("channel") or {}).get("id")
     if not channel:
         return

@@ -29,9 +29,9 @@ TOKEN_ERRORS = frozenset(
 
 
 class SlackError(Exception):
-    """A call failed, with Slack's error code or the reason.
+    """Raised if a call of Slack's API failed, with Slack's error code or another reason.
 
-    ``status`` is the status of the response, or None without a response.
+    ``status`` is the HTTP status of the response, or None without a response.
     """
 
     def __init__(self, code: str, status: int | None = None, retry_after: str = "") -> None:
@@ -40,7 +40,7 @@ class SlackError(Exception):
 
 
 def call(method: str, values: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Call a method, and return the response.
+    """Call a method of Slack's Web API, and return the response.
 
     Raises:
         SlackError: if the call failed.
@@ -79,8 +79,8 @@ def call(method: str, values: Mapping[str, Any], seconds: float) -> dict[str, An
 def find_email(slack_user: str, seconds: float) -> str:
     """Return the confirmed email address of a member of the bot's workspace, or "".
 
-    Members of other workspaces in a shared channel have no address here, because the administrators
-    of their workspace choose their addresses.
+    The result is "" for members of other workspaces in a shared channel, because the administrators
+    of those workspaces choose their members' addresses.
 
     Raises:
         SlackError: if a call failed.

@@ -127,7 +127,7 @@ def delete_channel(channel: SlackChannel, *, by: Any) -> None:
 
 @retry_on_conflict
 def try_channel(channel: SlackChannel, *, by: Any) -> None:
-    """Queue a test notification, even if the channel is paused."""
+    """Queue a test message to a channel, even if the channel is paused."""
     _refuse_if_not_allowed(by)
     with transaction.atomic(using=write_alias()):
         rows = WebhookEndpoint.objects.using(write_alias()).filter(pk=channel.pk)
@@ -138,22 +138,22 @@ def try_channel(channel: SlackChannel, *, by: Any) -> None:
 
 
 def update_messages(batch: WriteBatch, event: Event) -> None:
-    """Queue updates of an interrupt's messages after the interrupt was closed or reopened."""
+    """Queue updates of an interrupt's Slack messages after it was closed or reopened."""
     if event.name in CHANGES:
         queue_update(batch, event.graph, event.data["interrupt_id"])
 
 
 def queue_update(batch: WriteBatch, graph: str, interrupt_id: Any) -> None:
-    """Queue updates of an interrupt's messages in all channels of the Slack app."""
+    """Queue updates of an interrupt's messages in all channels that the Slack app posts to."""
     data = {"graph": graph, "interrupt_id": interrupt_id}
     # The interrupt may have been assigned to another group in the meantime.
     outbox.write_messages(batch, Event(UPDATE, graph, data), any_group=True)
 
 
 def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> AttemptResult:
-    """Post an interrupt or a test to the channel, or update the messages about an interrupt.
+    """Post a request or a test message to the channel, or update the messages about a request.
 
-    An interrupt that was closed in the meantime is not posted.
+    A request that was closed after the delivery was stored is not posted.
     """
     is_app = _is_channel_id(endpoint.secret)
     if delivery.event == TEST and is_app:
@@ -194,7 +194,7 @@ def _post_message(
 def _update(
     delivery: Delivery, endpoint: WebhookEndpoint, item: Interrupt, deadline: float
 ) -> AttemptResult:
-    """Update the messages about an interrupt. Without messages, nothing is sent."""
+    """Update the messages about an interrupt. If there are no messages, nothing is sent."""
     # The index of the endpoint's deliveries limits the rows to those since the interrupt. Comparing
     # their text is faster than parsing each of them, and the id is compared below.
     posted = Delivery.objects.using(write_alias()).filter(
@@ -249,7 +249,7 @@ def _refuse_if_not_allowed(by: Any) -> None:
 
 
 def _judge(answer: AttemptResult) -> AttemptResult:
-    """Make a failure permanent if Slack would reject the message again."""
+    """Mark a failure as permanent if Slack would reject the same message again."""
     status = answer.status
     if status is None or status >= 500 or status in LATER or 200 <= status < 300:
         return answer

@@ -67,7 +67,7 @@ def build_test() -> bytes:
 
 
 def escape_text(text: str) -> str:
-    """Escape the control characters with which Slack marks mentions and links."""
+    """Escape the characters with which Slack marks mentions and links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -82,7 +82,7 @@ def make_title(item: Interrupt) -> str:
 
 
 def write_value(item: Interrupt) -> str:
-    """Return the value of a button, which identifies the version of an interrupt."""
+    """Return the value of a Slack button, which identifies the version of an interrupt."""
     return f"{item.pk}:{item.version}:{item.payload_digest}"
 
 

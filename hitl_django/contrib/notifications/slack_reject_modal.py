@@ -22,7 +22,7 @@ LABEL_LENGTH, OPTION_LENGTH, INPUT_LENGTH, MOST_OPTIONS = 24, 75, 3000, 100
 
 
 def build_modal(item: Interrupt) -> dict[str, Any]:
-    """Return the modal as a view for ``views.open``."""
+    """Return the modal as a view for Slack's method ``views.open``."""
     label = str(get_button_label(item, REJECT))[:LABEL_LENGTH]
     form = _make_form(item.graph)
     blocks: list[dict[str, Any]] = [{"type": "section", "text": make_plain(make_title(item))}]
@@ -56,7 +56,7 @@ def read_reason(graph: str, values: Mapping[str, Any]) -> ReasonForm:
 
 
 def find_errors(form: ReasonForm) -> dict[str, str]:
-    """Return the errors of an invalid form by the id of their block."""
+    """Return the errors of an invalid form, by the id of the modal's input block."""
     return {
         name if name in form.fields else REASON: " ".join(str(error) for error in errors)
         for name, errors in form.errors.items()
@@ -86,5 +86,5 @@ def _make_option(reason: str) -> dict[str, Any]:
 
 
 def _make_key(reason: str) -> str:
-    """Return a short value for an option. A reason may be longer than Slack's limit."""
+    """Return a short value for a selectable reason. The reason may be longer than Slack's limit."""
     return hashlib.sha256(reason.encode()).hexdigest()[:32]

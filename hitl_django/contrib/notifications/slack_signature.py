@@ -25,6 +25,6 @@ def is_from_slack(request: HttpRequest) -> bool:
 
 
 def sign(secret: str, stamp: str, body: bytes) -> str:
-    """Return the signature of a body that was sent at a time."""
+    """Return the signature of a request with the given timestamp and body."""
     made = hmac.new(secret.encode(), b"v0:" + stamp.encode() + b":" + body, hashlib.sha256)
     return f"v0={made.hexdigest()}"

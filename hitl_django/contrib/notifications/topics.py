@@ -39,7 +39,7 @@ TOPICS: dict[str, NotificationTopic] = {
 
 
 def is_escalation(delivery: Delivery, item: Interrupt) -> bool:
-    """Return whether the event assigned an expired interrupt to another group."""
+    """Return whether the event assigned an expired interrupt to another group (escalation)."""
     if delivery.event != EventName.INTERRUPT_EXPIRED or item.then != "escalate":
         return False
     # Without this group, the interrupt is only overdue.

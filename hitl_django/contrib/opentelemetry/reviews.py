@@ -40,10 +40,10 @@ def connect() -> None:
 
 
 def trace_decision(*, decision: DecisionInfo, **kwargs: Any) -> None:
-    """Record an interrupt's span from its creation to its decision, and the span of the decision.
+    """Record a span from an interrupt's creation to its decision, and a span for the decision.
 
-    The decision's span links to the span in which the decision was made, for example the HTTP
-    request.
+    The decision's span links to the span in which the decision was made, for example the span of
+    the HTTP request.
     """
     here = trace.get_current_span().get_span_context()
     asked = _read_interrupt(decision.interrupt_id)

@@ -104,11 +104,11 @@ class TracedSegment:
         self._span.end()
 
     def _find_parent(self, task: Task) -> Context:
-        """Return the context of a task's super-step.
+        """Return the tracing context of a task's super-step.
 
-        For a nested task, the context is that of the task that calls it. A super-step begins with
-        its first task. A super-step ends when the next super-step begins or the graph ends. The
-        span therefore includes the time for storing the super-step.
+        For a nested task, the context is that of the calling task. A super-step begins with its
+        first task, and ends when the next super-step begins or the graph ends. Its span therefore
+        includes the time for storing the super-step.
         """
         here = contexts.get_current()
         if task.node.triggers == (PUSH,):
@@ -125,7 +125,7 @@ class TracedSegment:
         return trace.set_span_in_context(span, here)
 
     def _end_steps_below(self, task: Task) -> None:
-        """End the last super-steps of the subgraphs that a task has run."""
+        """End the spans of the last super-steps in subgraphs that a task has run."""
         with self._lock:
             if len(self._steps) > 1:
                 below = [ns for ns in self._steps if ns.startswith(task.ns)]

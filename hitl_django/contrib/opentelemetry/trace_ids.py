@@ -47,7 +47,7 @@ def open_context(run_id: UUID | str, tracer: Tracer) -> Context:
 
 
 def get_run_tracer(run_id: UUID | str) -> Tracer:
-    """Return a tracer whose first root span is that of the run.
+    """Return a tracer that gives the run's predetermined ids to its first root span.
 
     If the provider doesn't accept given ids, the span gets a different id, in a separate trace.
     """
@@ -58,7 +58,7 @@ def get_run_tracer(run_id: UUID | str) -> Tracer:
 
 
 class _RunIds:
-    """Id generator of the SDK for the root span of a run."""
+    """Id generator of the OpenTelemetry SDK that returns the predetermined ids of a run."""
 
     def __init__(self, run_id: UUID | str) -> None:
         self._trace_id, self._span_id = make_ids(run_id)

@@ -1,9 +1,9 @@
 """Due times of cron expressions, in the local time of a time zone.
 
-cronsim parses the expressions. The extra ``hitl-django[schedules]`` installs it. When clocks go
-forward, due times in the missing hour move to the end of that hour. When clocks go back, due times
-in the repeated hour occur once. This applies to expressions with fixed hours and minutes. ``*/10 *
-* * *`` follows elapsed time.
+The library cronsim, which the extra ``hitl-django[schedules]`` installs, parses the expressions.
+For expressions with fixed hours and minutes, clock changes have these effects: if clocks go
+forward, due times in the missing hour move to the end of that hour. If clocks go back, due times in
+the repeated hour occur once. An expression such as ``*/10 * * * *`` follows elapsed time.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Cron:
     timezone: str
 
     def find_next(self, after: datetime) -> datetime | None:
-        """Return the first due time after a time, or None if the next fifty years have none."""
+        """Return the first due time after ``after``, or None if the next fifty years have none."""
         return next(self.iterate(after), None)
 
     def iterate(self, after: datetime) -> Iterator[datetime]:
-        """Yield the due times after a time, in UTC and in order."""
+        """Yield the due times after ``after`` in order, in UTC."""
         from cronsim import CronSim
 
         for found in CronSim(self.expression, after.astimezone(ZoneInfo(self.timezone))):
@@ -44,7 +44,7 @@ class Cron:
                 yield moment
 
     def find_newest(self, until: datetime) -> datetime | None:
-        """Return the last due time up to a time, or None."""
+        """Return the last due time up to ``until``, or None."""
         from cronsim import CronSim
 
         # Just after clocks go back, the local time is earlier than it was at the last due time.

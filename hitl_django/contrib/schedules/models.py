@@ -18,14 +18,14 @@ require_app("hitl_django.contrib.schedules")
 
 
 class Schedule(models.Model):
-    """A cron expression that starts runs of a graph, with the times of its runs.
+    """A cron expression that starts runs of a graph, with the times of its last and next run.
 
-    The sweep starts a run in the same transaction in which it changes ``next_at``. Each due time
-    therefore either has one run or is counted as skipped.
+    The sweep, a periodic job, starts a run in the same transaction in which it changes ``next_at``.
+    Each due time therefore either has one run or is counted as skipped.
     """
 
     class Overlap(models.TextChoices):
-        """What happens at a due time if the schedule's last run is active."""
+        """The rule for a due time at which the schedule's last run is still active."""
 
         SKIP = "skip", _("skip the scheduled run")
         ALLOW = "allow", _("start another run")

@@ -26,7 +26,7 @@ TONES: dict[str, Any] = {
 
 
 def list_next_runs(user: Any) -> OverviewTable | None:
-    """Return the active schedules with an error, and those that are due next."""
+    """Return the active schedules that have an error or are due next."""
     schedules = select_visible(select_schedules().filter(is_active=True), user)
     schedules = schedules.defer("input", "context", "configurable")
     found = {row.pk: row for row in schedules.exclude(last_error="")[:MOST]}

@@ -41,10 +41,10 @@ MOST_COUNTED = 1000
 
 
 def start_due() -> list[UUID]:
-    """Start a run for each due schedule of one batch, and return the ids of the runs.
+    """Start a run for each schedule that is due, up to the size of a batch. Return the runs' ids.
 
-    Schedules that are defined in code are updated first. If several due times were missed, only the
-    newest gets a run, and the others count as skipped.
+    Schedules that are defined in code are updated first. If several due times of a schedule were
+    missed, only the newest gets a run. The others count as skipped.
     """
     _sync_registered()
     due = select_due().order_by("next_at").values_list("pk", flat=True)
@@ -77,9 +77,9 @@ def select_due() -> QuerySet[Schedule]:
 
 @dataclass(frozen=True, slots=True)
 class _DueTime:
-    """A due time that gets a run.
+    """A due time for which a run is started.
 
-    The instance also has the number of skipped due times before it, and the next due time.
+    The instance also has the number of due times skipped before it, and the next due time.
     """
 
     at: datetime
@@ -91,7 +91,7 @@ class _DueTime:
 
 @retry_on_conflict
 def _start_one(pk: UUID) -> UUID | None:
-    """Advance a schedule to its next due time and start its run, in one transaction."""
+    """Set a schedule's next due time and start the run of the current one, in one transaction."""
     with transaction.atomic(using=write_alias()):
         # A sweep that has locked the row is processing the same due time, so there is no need to
         # wait.
@@ -183,7 +183,7 @@ def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
 
 
 def _refuse_unless_wanted(row: Schedule) -> None:
-    """Raise an error if neither the code nor the owner may start the run any more."""
+    """Raise an error if the run may no longer be started by the owner or the defining code."""
     if row.is_registered:
         if row.graph not in list_registered():
             raise GraphDefinitionError(f"The graph {row.graph!r} isn't scheduled in code any more.")
@@ -198,7 +198,7 @@ def _refuse_unless_wanted(row: Schedule) -> None:
 def _sync_registered() -> None:
     """Update the rows of schedules that are defined in code.
 
-    Paused schedules stay paused.
+    A paused schedule remains paused.
     """
     registered = list_registered()
     if not registered:

@@ -40,18 +40,18 @@ class DjangoStore(IndexedStore):
     """A store in the project's database, for all threads and processes.
 
     The store behaves like InMemoryStore, with some limits. Values are plain JSON, so a tuple is
-    read as a list. Namespace and key have at most 2,000 bytes together. A search in several
-    namespaces is ordered by their names. A batch is stored completely or not at all. If a
+    read as a list. Namespace and key have at most 2,000 bytes together. The results of a search in
+    several namespaces are ordered by namespace. A batch is stored completely or not at all. If a
     transaction is open, for example by ``transact()``, the batch becomes part of the transaction.
     Times are on the database's clock.
 
     With ``index``, embeddings are computed when items are put. Items that were put without
     ``index`` are found without a score until they are put again. A semantic search reads the
-    vectors of all matching items in its namespace. Semantic search is designed for up to about ten
-    thousand items. Searching these takes up to a few seconds, depending on the length of the
+    vectors of all matching items in its namespace. It is designed for up to about ten thousand
+    items. Searching ten thousand items takes up to a few seconds, depending on the length of the
     vectors.
 
-    Expired items are invisible, and the sweep removes them.
+    Expired items are invisible, and the sweep (a periodic job) deletes them.
     """
 
     def __init__(self, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None) -> None:

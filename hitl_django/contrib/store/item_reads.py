@@ -27,7 +27,7 @@ from .models import StoreItem
 
 
 def read_batch(using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
-    """Return the results of the read operations, with None for all other operations."""
+    """Return the results of a batch's reads. The result of any other operation is None."""
     reads = _Reads(using, ops, embedded)
     results = [reads.read(op) for op in ops]
     refresh_items(using, list(reads.refreshed))
@@ -35,7 +35,7 @@ def read_batch(using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[R
 
 
 class _Reads:
-    """The items that a batch gets, read with few queries, and the keys of items to refresh."""
+    """The items read for a batch, and the keys of the items to refresh."""
 
     def __init__(self, using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> None:
         self.using, self.embedded = using, embedded
@@ -66,9 +66,9 @@ class _Reads:
 def select_items(
     rows: QuerySet[StoreItem], names: Sequence[ItemKey]
 ) -> Iterator[QuerySet[StoreItem]]:
-    """Yield querysets of the rows with these names.
+    """Yield querysets of the rows with the given namespaces and keys.
 
-    Each queryset has as many names as fit in one statement.
+    Each queryset has as many of them as fit in one SQL statement.
     """
     for start in range(0, len(names), BATCH):
         keys: dict[Namespace, list[str]] = {}
@@ -88,7 +88,7 @@ def _list_namespaces(using: str, op: ListNamespacesOp) -> list[Namespace]:
 
 
 def _take_known(condition: MatchCondition) -> Namespace:
-    """Return the leading labels of a condition, up to the first wildcard."""
+    """Return the labels at the start of a condition, up to the first wildcard."""
     if condition.match_type != "prefix":
         return ()
     return tuple(takewhile("*".__ne__, condition.path))

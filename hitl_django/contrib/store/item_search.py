@@ -66,7 +66,8 @@ def _select_candidates(using: str, op: SearchOp) -> QuerySet[StoreItem]:
 def _list_needed_texts(wanted: Mapping[str, Any]) -> Iterator[str]:
     """Yield texts that the JSON of every matching item contains.
 
-    Other values are compared after reading, because only texts have a single JSON form.
+    The query finds items that contain these texts. Filters on other values are applied to the items
+    that were read, because only texts have a single JSON form.
     """
     for key, each in wanted.items():
         if isinstance(each, Mapping):

@@ -16,10 +16,10 @@ require_app("hitl_django.contrib.store")
 
 
 class StoreItem(models.Model):
-    """A JSON object under a namespace and a key.
+    """A JSON object, stored under a namespace and a key.
 
-    From ``expires_at`` on, the item is invisible. This time is ``ttl`` after the item was stored or
-    last read. ``vectors`` are the item's embeddings, if the store has an index.
+    From the time ``expires_at`` on, the item is invisible. This time is ``ttl`` after the item was
+    stored or last read. ``vectors`` are the item's embeddings, if the store has an index.
     """
 
     namespace = NamespaceField(_("namespace"))

@@ -1,8 +1,8 @@
 """Allowed addresses of webhooks.
 
-The person who enters a URL may have no access to the internal network. The addresses of a host name
-can change over time. A name is therefore resolved once per attempt, every address is checked, and
-the connection uses one of the checked addresses.
+The person who enters a URL may have no access to the internal network, and the addresses of a host
+name can change over time. A name is therefore resolved once per attempt, every resolved address is
+checked, and the connection uses one of the checked addresses.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?")
 
 
 class AddressRefused(Exception):
-    """The address is not allowed.
+    """Raised if the address of a webhook is not allowed.
 
     The message explains the reason to operators.
     """
@@ -72,7 +72,7 @@ class AddressRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The parts of a URL."""
+    """The parts of a webhook's URL that are needed for a request."""
 
     is_tls: bool
     host: str
@@ -138,9 +138,9 @@ def resolve_host(target: Target, seconds: float) -> Sequence[str]:
 
 
 def _look_up(target: Target, seconds: float) -> Sequence[str]:
-    """Resolve a host within a time limit.
+    """Resolve a host name within a time limit.
 
-    The resolver itself has no time limit.
+    The operating system's resolver has no time limit.
     """
     answer: dict[str, Any] = {}
 
@@ -174,7 +174,7 @@ def _check(address: IP, target: Target) -> None:
 
 
 def _to_ipv4(address: IP) -> IP:
-    """Return the IPv4 address in an IPv6 address.
+    """Return the IPv4 address that an IPv6 address contains.
 
     Any other address is returned unchanged.
     """

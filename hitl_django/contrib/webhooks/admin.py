@@ -302,9 +302,10 @@ def format_delivery_state(row: Delivery) -> str:
 
 
 def link_recipients(request: HttpRequest, rows: Iterable[Delivery]) -> dict[UUID, SubjectLink]:
-    """Return the recipients of deliveries, by delivery.
+    """Return a link to the recipient of each delivery, by delivery id.
 
-    Names are included if the user may view users. Only deliveries to people have a recipient.
+    The link contains the user's name if the current user may view users. Only deliveries to people
+    have a recipient.
     """
     users = get_user_model()._meta
     keys = {

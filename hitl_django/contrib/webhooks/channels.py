@@ -1,8 +1,9 @@
 """Channels: the ways to send deliveries, by name.
 
-Each endpoint has a channel. Leases, retries, pauses and final failures are the same for all
-channels. A channel names its events and sends one delivery. An app registers its channels when it
-is loaded. If the app isn't installed, no deliveries for its channels are stored.
+Each endpoint has a channel. Leases, retries, pauses and final failures work in the same way for all
+channels. A channel defines the events for which deliveries are stored, and sends one delivery. An
+app registers its channels when it is loaded. If the app isn't installed, no deliveries for its
+channels are stored.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from .models import Delivery, WebhookEndpoint
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """The result of an attempt: the status of the response.
+    """The result of an attempt to send a delivery: the status of the response.
 
-    If there was no response, ``fault`` is the reason. If ``ends`` is set, it is the final state of
-    the delivery, independent of the status.
+    Without a response, ``fault`` is the reason. If ``ends`` is set, it is the final state of the
+    delivery, independent of the status.
     """
 
     status: int | None = None

@@ -35,9 +35,9 @@ class Claim:
     deadline: float
 
     def row(self) -> QuerySet[Delivery]:
-        """Return a queryset with the delivery.
+        """Return a queryset with the claimed delivery.
 
-        The queryset is empty if another worker has claimed or changed the delivery.
+        The queryset is empty if another worker has claimed or changed the delivery in the meantime.
         """
         return select_deliveries().filter(
             pk=self.delivery.pk, state=Delivery.State.PENDING, attempts=self.attempt
@@ -62,13 +62,13 @@ def claim_endpoint(endpoint_id: UUID) -> WebhookEndpoint | None:
 
 
 def select_claimed(endpoint: WebhookEndpoint) -> QuerySet[WebhookEndpoint]:
-    """Return a queryset with the endpoint, which is empty if this worker has lost the lease."""
+    """Return a queryset with the endpoint. It is empty if this worker has lost the lease."""
     return select_endpoints().filter(pk=endpoint.pk, epoch=endpoint.epoch)
 
 
 @retry_on_conflict
 def release_endpoint(endpoint: WebhookEndpoint, **changes: Any) -> None:
-    """End this worker's lease on an endpoint, and write further changes of its columns."""
+    """End this worker's lease on an endpoint. ``changes`` are other columns to update."""
     select_claimed(endpoint).update(lease_until=None, **changes)
 
 

@@ -46,8 +46,9 @@ NO_CHANGES: Mapping[str, Any] = {}
 def deliver(endpoint_id: str) -> None:
     """Send the endpoint's due deliveries, oldest first, until none is due or the time is over.
 
-    Returns immediately if another worker has the lease, or if the endpoint is paused. No error is
-    raised. A delivery whose result could not be stored is due again after its claim expires.
+    Returns immediately if another worker has the lease, or if the endpoint is paused. Errors are
+    logged and not raised. A delivery whose result could not be stored is due again after its claim
+    expires.
     """
     try:
         endpoint = claims.claim_endpoint(UUID(str(endpoint_id)))
@@ -65,8 +66,8 @@ def deliver(endpoint_id: str) -> None:
 def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
     """Send due deliveries, and release the lease on the endpoint.
 
-    Returns whether to check for due deliveries again. The check finds deliveries whose messages
-    arrived while this worker had the lease.
+    Returns whether the caller must check for due deliveries again. The check finds deliveries whose
+    messages arrived while this worker had the lease.
     """
     while (claim := claims.claim_next(endpoint)) is not None:
         answer = _attempt(claim, endpoint)
@@ -83,9 +84,9 @@ def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
 
 
 def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> AttemptResult | None:
-    """Send a delivery once.
+    """Attempt to send a delivery once.
 
-    Returns None if the delivery has no attempts left.
+    Returns None if the maximum number of attempts has been reached.
     """
     if claim.attempt > hitl.WEBHOOK_ATTEMPTS:
         return None
@@ -96,7 +97,7 @@ def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> AttemptResult | None:
 
 
 def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult | None) -> bool:
-    """Store the result of an attempt, and return whether to continue with the next delivery."""
+    """Store the result of an attempt. Return whether to continue with the next delivery."""
     if answer is None:
         fault = "The worker died during the last attempt."
         _end(claim, endpoint, state=Delivery.State.DEAD, attempts=F("attempts") - 1, fault=fault)
@@ -136,7 +137,7 @@ def _put_off(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult) -> 
 
 
 def _stop(claim: Claim, endpoint: WebhookEndpoint) -> None:
-    """Deactivate an endpoint whose response was 410 Gone."""
+    """Deactivate an endpoint that has responded with the status 410 (Gone)."""
     stopped = "The receiver returned 410 Gone."
     off = {"lease_until": None, "is_active": False, "stopped": stopped}
     _end(claim, endpoint, off, state=Delivery.State.DEAD, status=GONE, fault=stopped)

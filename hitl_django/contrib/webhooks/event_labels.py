@@ -28,5 +28,5 @@ def list_labels() -> dict[str, Any]:
 
 
 def list_choices() -> list[tuple[str, Any]]:
-    """Return the same labels as choices of a form field."""
+    """Return the labels of all events and of other deliveries, as choices of a form field."""
     return [*list_labels().items()]

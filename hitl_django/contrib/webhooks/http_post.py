@@ -1,8 +1,8 @@
-"""One POST request to one checked address, within one deadline.
+"""One POST request to one checked address, with a total time limit.
 
 The standard library connects to exactly the checked address. HTTP clients with pools, redirects and
-proxies make this difficult. The response's body is never read. Each read of the head has the
-remaining time as its timeout, so a slow response can't exceed the deadline.
+proxies make this difficult. The response's body is never read. Each read of the response's headers
+has the remaining time as its timeout, so a slow response can't exceed the time limit.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _receive(connection: socket.socket, deadline: float) -> AttemptResult:
 
 
 class _Readable:
-    """A connection with the method ``makefile``, which HTTPResponse needs."""
+    """An adapter that gives a connection the method ``makefile``, which HTTPResponse needs."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._raw = _Reading(connection, deadline)
@@ -110,7 +110,7 @@ class _Readable:
 
 
 class _Reading(io.RawIOBase):
-    """A reader whose reads time out at the deadline."""
+    """A raw reader. Its reads time out at the deadline of the request."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._connection, self._deadline = connection, deadline

@@ -23,7 +23,7 @@ LEFT_OVER = timedelta(hours=1)
 
 @retry_on_conflict
 def enqueue_due() -> list[UUID]:
-    """Send a message for each endpoint with due deliveries, and return the endpoints' ids.
+    """Enqueue a message for each endpoint with due deliveries, and return the endpoints' ids.
 
     Paused and leased endpoints are skipped. An endpoint gets at most one message per SWEEP_SECONDS,
     so the queue doesn't grow while no worker runs.

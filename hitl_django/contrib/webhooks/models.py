@@ -22,12 +22,12 @@ require_app("hitl_django.contrib.webhooks")
 class WebhookEndpoint(models.Model):
     """A URL that receives events, with the secret that signs its deliveries.
 
-    A ``channel`` other than the default belongs to another app.
+    A ``channel`` other than the default belongs to another app, such as notifications.
 
-    Only one worker at a time sends to an endpoint, with the lease in ``lease_until`` and ``epoch``.
-    After failures, the endpoint is paused until ``rests_until``. The pause becomes longer with the
-    number of ``failures``. Secrets are stored in clear text, because signing needs them. Secrets
-    are shown only once.
+    Only one worker at a time sends to an endpoint. This worker has the lease in ``lease_until`` and
+    ``epoch``. After failures, the endpoint is paused until ``rests_until``. The pause becomes
+    longer with the number of ``failures``. Secrets are stored in clear text, because signing needs
+    them. Secrets are shown only once.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -87,8 +87,8 @@ class WebhookEndpoint(models.Model):
 class Delivery(models.Model):
     """A delivery to an endpoint, stored in the transaction of its event.
 
-    ``attempts`` counts claims, not responses, so attempts of killed workers are included. A claim
-    sets ``due_at`` to the end of the claim.
+    ``attempts`` is the number of claims by workers, so it includes attempts of workers that were
+    killed before a response. A claim sets ``due_at`` to the time at which the claim expires.
     """
 
     class State(models.TextChoices):

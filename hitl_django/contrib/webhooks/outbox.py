@@ -1,8 +1,8 @@
 """The transactional outbox: deliveries are stored in the transaction of their event.
 
-``write_messages`` subscribes to the events. Each process reads the endpoints again every
-LOOK_SECONDS, so a new or changed endpoint gets events after this time at the latest. The module
-``delivery`` sends the rows through their ``channels``.
+``write_messages`` subscribes to the events. Each process caches the endpoints for LOOK_SECONDS, so
+a new or changed endpoint gets events after this time at the latest. The module ``delivery`` sends
+the stored deliveries through their ``channels``.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _known: dict[str, tuple[float, tuple[Subscription, ...]]] = {}
 
 
 def write_messages(batch: WriteBatch, event: Event, *, any_group: bool = False) -> None:
-    """Add a delivery for each subscribed endpoint to the batch.
+    """Add to the batch a delivery for each endpoint that subscribes to the event.
 
-    The deliveries contain ids, but no contents. With ``any_group``, the group of an endpoint
-    doesn't matter.
+    The deliveries contain ids, but no contents. With ``any_group``, endpoints of all groups get the
+    event.
     """
     listeners = _listeners(batch.using)
     if listeners:

@@ -133,9 +133,9 @@ def check_webhook(**given: Any) -> None:
 def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) -> WebhookInfo:
     """Change a webhook.
 
-    Activating a webhook again resets its number of failures. A user who changes the URL or includes
-    interrupt content becomes the creator. The webhook then sends only interrupts that this user may
-    view.
+    Activating a webhook again resets its number of failures. A user who changes the URL, or enables
+    the content of interrupts, becomes the webhook's creator. The webhook then sends only interrupts
+    that this user may view.
     """
     row = _managed(webhook_id, by)
     known = {"url", "events", "graphs", "description", "with_interrupt", "is_active"}

@@ -16,7 +16,7 @@ def make_secret() -> str:
 
 
 def sign_message(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
-    """Return the signature of the id, the timestamp and the body of a delivery."""
+    """Return the signature over the id, the timestamp and the body of a delivery."""
     key = base64.b64decode(secret.removeprefix(PREFIX))
     signed = f"{message_id}.{timestamp}.".encode() + body
     digest = hmac.new(key, signed, hashlib.sha256).digest()

@@ -1,4 +1,4 @@
-"""Message to workers that an endpoint has due deliveries."""
+"""A message that informs workers about due deliveries of an endpoint."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ DELIVER = "hitl_django.contrib.webhooks.delivery.deliver"
 
 
 def enqueue_delivery(endpoint_id: object, batch: WriteBatch) -> None:
-    """Add to the batch a message that makes a worker send the endpoint's deliveries."""
+    """Add a message to the batch. The message makes a worker send the endpoint's deliveries."""
     dispatcher.enqueue_task(DELIVER, endpoint_id, batch)

@@ -1,4 +1,4 @@
-"""The former location of the names in ``types``; each import emits a warning."""
+"""The former location of the names in ``types``. Each import emits a deprecation warning."""
 
 from __future__ import annotations
 

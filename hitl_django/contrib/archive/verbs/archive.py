@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Archive in batches until no thread is old enough."""
+    """Archive threads in batches until no more threads are old enough."""
     days, graph, total = options["older_than"], options["graph"], 0
     if options["dry_run"]:
         found = select_archivable(write_alias(), days)

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Restore each thread.
+    """Restore each of the given threads.
 
     If a thread can't be restored, the command continues with the next thread.
     """

@@ -30,9 +30,9 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line with a name and one value per place.
+    """A line of a plot, with a name and one value for each position on the x-axis.
 
-    None leaves a gap. The area below a filled line is coloured.
+    None leaves a gap. The area below a filled line is colored.
     """
 
     name: Any
@@ -51,10 +51,11 @@ def draw_lines(
     describe_level: Callable[[float], Any] = str,
     steps: Sequence[float] = (),
 ) -> str:
-    """Return a line plot over places, such as days. The scale begins at zero.
+    """Return a line plot. The scale of the y-axis begins at zero.
 
-    ``describe_level`` formats the value of a grid line. ``steps`` are the allowed distances between
-    grid lines. Distances larger than the largest step are round numbers.
+    ``places`` are the labels on the x-axis, such as days. ``describe_level`` formats the value of a
+    grid line. ``steps`` are the allowed distances between grid lines. Distances larger than the
+    largest step are round numbers.
     """
     largest = max((value for one in series for value in one.values if value is not None), default=0)
     step = _choose_step(largest, steps)
@@ -141,9 +142,9 @@ def _draw_names(places: Sequence[Any]) -> Iterator[str]:
 
 
 def _draw_series(series: Series, place: Callable[[int, float], Point]) -> Iterator[str]:
-    """Yield the parts of a line.
+    """Yield the SVG elements of a line.
 
-    The line is interrupted at a gap. A single value is drawn as a dot.
+    The line is interrupted at a gap. A single value between two gaps is drawn as a dot.
     """
     runs: list[list[Point]] = [[]]
     for index, value in enumerate(series.values):

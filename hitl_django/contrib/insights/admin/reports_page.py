@@ -107,12 +107,12 @@ class ReportFilterForm(forms.Form):
 
     @property
     def narrowed(self) -> dict[str, str | None]:
-        """The selected graph and reviewer, as arguments of reports."""
+        """The selected graph and reviewer, as keyword arguments of the reports."""
         cleaned = self.cleaned_data
         return {"graph": cleaned["graph"] or None, "reviewer": cleaned["by"] or None}
 
     def link(self, **changed: Any) -> str:
-        """Return the query string of the page with changed parameters."""
+        """Return the query string of the page, with some parameters changed."""
         given = self.cleaned_data if self.is_valid() else {}
         kept: dict[str, Any] = {"days": self.days} if self.days else {}
         if given and not self.days:
@@ -165,7 +165,7 @@ class Figure:
 class Plot:
     """A plot with its legend and a table of its numbers.
 
-    The legend has the class of each line and its name.
+    The legend contains the CSS class and the name of each line.
     """
 
     ident: str
@@ -178,7 +178,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class ShareRow:
-    """The decisions and times of a graph or a reviewer."""
+    """A row of the page's table: decisions, times and spot checks of a graph or a reviewer."""
 
     label: Figure
     bar: str
@@ -190,7 +190,7 @@ class ShareRow:
 
 @dataclass(frozen=True, slots=True)
 class FilterMenu:
-    """A menu of links, each of which selects a value."""
+    """A menu of links. Each link selects a value of a filter."""
 
     title: Any
     choices: Sequence[Mapping[str, Any]]
@@ -198,7 +198,7 @@ class FilterMenu:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Builder of the URLs of counted rows."""
+    """Builds the URLs of the rows that a number on the page counts."""
 
     request: HttpRequest
     period: Period
@@ -338,12 +338,12 @@ def describe_seconds(seconds: float | None) -> str:
 
 
 def describe_share(part: int, whole: int) -> str:
-    """Return a share as a percentage, or a dash if there is nothing to share."""
+    """Return a share as a percentage, or a dash if the whole is zero."""
     return _("%(n)s %%") % {"n": localize(round(100 * part / whole))} if whole else "–"
 
 
 def _offer(form: ReportFilterForm) -> list[tuple[Any, str, bool]]:
-    """Return the label and link of each period, and whether it is selected."""
+    """Return the periods that the page offers: label, link, and whether it is selected."""
     return [
         (
             _("1 year") if days == 365 else _("%(n)d days") % {"n": days},
@@ -421,7 +421,7 @@ def _lay_out(figures: ReviewReport, rows: _Rows, user: Any) -> dict[str, Any]:
 
 
 def _style(decision_type: str) -> str:
-    """Return the class of a decision type's part of a bar."""
+    """Return the CSS class for a decision type's part of a bar."""
     return f"m-{decision_type}"
 
 
@@ -622,7 +622,7 @@ def _plot_times(figures: ReviewReport, rows: _Rows) -> Plot:
 
 
 def _describe_time_level(seconds: float) -> str:
-    """Return a short text for a level, in one unit with a decimal."""
+    """Return the label of a grid line for a duration, in one unit with at most one decimal."""
     if seconds < HOUR:
         return describe_seconds(seconds) if seconds else "0"
     unit, text = (DAY, _("%(n)s d")) if seconds >= DAY else (HOUR, _("%(n)s h"))
@@ -653,7 +653,7 @@ def _plot(
 
 
 def _list_ages(bands: Sequence[AgeBucket], rows: _Rows) -> list[tuple[Figure, str]]:
-    """Return the age buckets, each with a bar relative to the largest."""
+    """Return the age buckets of pending interrupts, each with a bar relative to the largest."""
     most = max((band.count for band in bands), default=0)
     ages = [describe_seconds(age.total_seconds()) for age in AGES]
     labels = [

@@ -75,7 +75,7 @@ class ResultFilter(admin.SimpleListFilter):
 class ApproverFilter(ReviewerFilter):
     """Filter by approver.
 
-    The approver is shown only after there is a result.
+    Until a spot check has a result, its approver is hidden.
     """
 
     title = _("approved by")
@@ -158,9 +158,9 @@ class SpotCheckAdmin(ReportPages):
         )
 
     def file_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """Return a file of the payload.
+        """Return a file that the payload refers to.
 
-        The request page also serves the file, but it shows the approver.
+        The request page also serves the file, but that page shows the approver.
         """
         check = self.get_object(request, unquote(object_id))
         if "at" not in request.GET:

@@ -24,7 +24,7 @@ def sign_form(link: LinkInfo, interrupt: Interrupt) -> str:
 
 
 def is_signed(signature: str, link: LinkInfo, interrupt: Interrupt) -> bool:
-    """Return whether the signature was made for this link and version, with a valid key."""
+    """Return whether a signature belongs to this link and version, and is made with a valid key."""
     try:
         Signer(salt=SALT).unsign(f"{_shown(link, interrupt)}:{signature}")
     except BadSignature:

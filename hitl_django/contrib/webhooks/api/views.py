@@ -126,7 +126,7 @@ class WebhookDetail(WebhookResource):
 
 
 class WebhookSecret(WebhookResource):
-    """The secret of a webhook."""
+    """View that rotates the secret of a webhook."""
 
     @operation(
         "rotate_secret",
@@ -149,7 +149,7 @@ class WebhookSecret(WebhookResource):
 
 
 class WebhookTest(WebhookResource):
-    """Test deliveries of a webhook."""
+    """View that sends test deliveries to a webhook."""
 
     @operation(
         "send_test_event",
@@ -169,7 +169,7 @@ class WebhookTest(WebhookResource):
 
 
 class DeliveryList(Collection):
-    """The deliveries of a webhook."""
+    """View of the deliveries of a webhook."""
 
     serializer_class = DeliverySerializer
     filterset_class = DeliveryFilterSet
@@ -199,7 +199,7 @@ class DeliveryDetail(Resource):
 
 
 class Redelivery(WebhookResource):
-    """Redeliveries of a delivery."""
+    """View that sends a delivery again."""
 
     @operation(
         "redeliver",
