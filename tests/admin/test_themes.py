@@ -30,7 +30,7 @@ __all__ = ["rows"]  # the fixture
 
 #: The themes, as their instructions have them installed.
 THEMES = ("unfold", "jazzmin", "grappelli")
-#: Pages that are the theme's, of which only the row is ours.
+#: Pages that are the theme's, of which only the row is ours, except those of webhooks.
 THEIRS = ("_delete", "_history")
 #: What does without a page: it is sent, or it is read by a script.
 NO_PAGE = (
@@ -77,7 +77,7 @@ def test_every_admin_page_in_the_active_theme_returns_200_with_all_landmarks(
         if name in NO_PAGE:
             continue
         html = response.content.decode()
-        if not name.endswith(THEIRS):
+        if name.startswith("webhookendpoint") or not name.endswith(THEIRS):
             assert landmarks(html) == [], name
         seen.add(name)
     assert len(seen) > 40

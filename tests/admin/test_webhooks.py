@@ -87,10 +87,34 @@ def test_webhook_list_action_deletes_selected_webhooks_after_confirmation(
     action = {"action": "delete_selected", "_selected_action": [str(gone.pk)]}
     page = integrator.post(list_of("webhookendpoint"), action)
     assert page.status_code == 200
-    assert "gone" in page.content.decode()
+    html = page.content.decode()
+    assert "Delete the selected webhooks?" in html
+    assert "gone</li>" in html
+    assert "kept</li>" not in html
     assert WebhookEndpoint.objects.count() == 2
     assert integrator.post(list_of("webhookendpoint"), {**action, "post": "yes"}).status_code == 302
     assert WebhookEndpoint.objects.get() == kept
+
+
+def test_webhook_delete_page_shows_the_escaped_name(integrator: Client) -> None:
+    hook = made(description="<b>CRM</b>")
+    gone = reverse("admin:hitl_webhooks_webhookendpoint_delete", args=[hook.pk])
+    page = integrator.get(gone).content.decode()
+    assert "Delete “&lt;b&gt;CRM&lt;/b&gt;”?" in page
+    assert "<b>CRM" not in page
+
+
+def test_webhook_history_page_lists_changes_made_in_the_admin(integrator: Client) -> None:
+    hook = made(description="CRM")
+    url = reverse("admin:hitl_webhooks_webhookendpoint_history", args=[hook.pk])
+    assert "No changes in the admin yet." in integrator.get(url).content.decode()
+    form = {"url": URL, "description": "<b>CRM</b>", "is_active": "on"}
+    assert integrator.post(page_of(hook, "webhookendpoint"), form).status_code == 302
+    page = integrator.get(url).content.decode()
+    assert "<bdi>integrator</bdi>" in page
+    assert "Changed Description." in page
+    assert "&lt;b&gt;CRM&lt;/b&gt;" in page
+    assert "<b>CRM" not in page
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,9 @@ class EndpointAdmin(ReadOnlyAdmin):
 
     actions = ("try_them",)
     add_form_template = change_form_template = "hitl_django/admin/endpoint.html"
+    delete_confirmation_template = "hitl_django/admin/endpoint_delete.html"
+    delete_selected_confirmation_template = "hitl_django/admin/endpoint_delete.html"
+    object_history_template = "hitl_django/admin/endpoint_history.html"
     # Endpoints can be edited, so the page is Django's own form.
     change_view = admin.ModelAdmin.change_view
 
@@ -123,14 +126,43 @@ class EndpointAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         row = context.get("original")
         title = context["title"] if row is None else escape_hidden(str(row))
-        context |= {
-            "list_url": self.url("changelist", request),
-            "navigation": build_navigation(request, context["available_apps"]),
-            "pill": "" if row is None else format_endpoint_state(row),
+        pill = "" if row is None else format_endpoint_state(row)
+        context |= self._frame(request, title, pill=pill)
+        return super().render_change_form(request, context, *args, **options)
+
+    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+        title = _("Delete “%(name)s”?") % {"name": context["object"]}
+        context |= self._frame(request, title)
+        return super().render_delete_form(request, context)
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        response = super().changelist_view(request, extra_context)
+        found = getattr(response, "context_data", None) or {}
+        if "deletable_objects" in found:  # The page that confirms the action.
+            title = _("Delete the selected %(names)s?") % {"names": self.opts.verbose_name_plural}
+            [names] = found["deletable_objects"]
+            found |= self._frame(request, title, names=names)
+        return response
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        row = self.get_object(request, unquote(object_id))
+        frame = {} if row is None else self._frame(request, escape_hidden(str(row)))
+        return super().history_view(request, object_id, {**frame, **(extra_context or {})})
+
+    def _frame(self, request: HttpRequest, title: Any, **context: Any) -> dict[str, Any]:
+        """Return the context that the frame adds to a page of Django."""
+        available_apps = self.admin_site.each_context(request)["available_apps"]
+        return {
+            "back": self.url("changelist", request),
+            "navigation": build_navigation(request, available_apps),
             "subtitle": None,
             "title": title,
+            **context,
         }
-        return super().render_change_form(request, context, *args, **options)
 
     @admin.display(description=_("state"), ordering="is_active")
     def state(self, row: WebhookEndpoint) -> str:
@@ -204,12 +236,13 @@ class WebhookEndpointAdmin(EndpointAdmin):
         if not self.has_change_permission(request, row):
             return HttpResponse(status=403)
         if request.method != "POST":
-            return self.page(request, row, "secret.html", secret="")
+            return self._secret(request, row, "")
         rotated = services.rotate_secret(row.pk, by=request.user)
         return self._secret(request, row, rotated.secret)
 
     def _secret(self, request: HttpRequest, row: Any, secret: str) -> HttpResponse:
-        response = self.page(request, row, "secret.html", secret=secret)
+        back = self.url("changelist", request)
+        response = self.page(request, row, "secret.html", back=back, secret=secret)
         response.headers["Cache-Control"] = "no-store"
         return response
 
