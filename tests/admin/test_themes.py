@@ -36,6 +36,7 @@ THEIRS = ("_delete", "_history")
 NO_PAGE = (
     "spotcheck_csv",
     "spotcheck_record",
+    "reviewitem_ahead",
     "reviewitem_news",
     "reviewitem_payload",
     "reviewitem_people",
@@ -73,7 +74,8 @@ def test_every_admin_page_in_the_active_theme_returns_200_with_all_landmarks(
         response: Any = root.get(address_of(name, rows), follow=True)
         if response.status_code == 403 and name.endswith(("_add", "_delete")):
             continue  # what nobody may
-        assert response.status_code == 200, name
+        # The rows are too few for a next request.
+        assert response.status_code == (204 if name == "reviewitem_ahead" else 200), name
         if name in NO_PAGE:
             continue
         html = response.content.decode()

@@ -91,9 +91,10 @@ class TestRestoredDrafts:
             "**/change/",
             lambda route: route.abort() if route.request.method == "POST" else route.continue_(),
         )
-        with page.expect_event("requestfailed"):
-            button(page, "Reject").click()
-        page.wait_for_url("chrome-error://chromewebdata/")
+        button(page, "Reject").click()
+        assert page.get_by_role("alert").inner_text().startswith("No connection.")
+        assert page.locator("[name=reason]").first.input_value() == "Half a thought"
+        assert not Decision.objects.exists()
         open_interrupt(page)
         assert_it_comes_back(page)
 

@@ -41,15 +41,21 @@ class QueuePosition:
 
 
 def read_place(
-    request: HttpRequest, item: Interrupt, shown: Collection[Any], url_of: Callable[[Any], str]
+    request: HttpRequest,
+    item: Interrupt,
+    shown: Collection[Any],
+    url_of: Callable[[Any], str],
+    left: Any = None,
 ) -> QueuePosition | None:
     """Find an interrupt in the list from which its page was opened.
 
     The list's filters are in the page's URL. ``shown`` are the ids of all interrupts on the page.
     These interrupts don't count as previous or next. ``url_of`` returns the URL of an interrupt's
-    page from its id. Returns None if the list has no other interrupt.
+    page from its id. ``left`` is the id of an interrupt that is omitted from the list. Returns None
+    if the list has no other interrupt.
     """
-    keys = list(_select_listed(request).values_list("pk", flat=True)[:MOST])
+    listed = _select_listed(request).values_list("pk", flat=True)[:MOST]
+    keys = [key for key in listed if key != left]
     if not {*keys} - {*shown}:
         return None
     at = keys.index(item.pk) if item.pk in keys else -1
@@ -61,7 +67,7 @@ def read_place(
         count=localize(len(keys)) + ("+" if len(keys) == MOST else ""),
         previous_url=url_of(before[-1]) if before else "",
         next_url=url_of(after[0]) if after else "",
-        neighbours=_read_neighbours(request, keys[first : first + BESIDE], url_of),
+        neighbours=_read_neighbours(request, item, keys[first : first + BESIDE], url_of),
     )
 
 
@@ -86,11 +92,15 @@ def _select_listed(request: HttpRequest) -> QuerySet[Any]:
 
 
 def _read_neighbours(
-    request: HttpRequest, keys: Sequence[Any], url_of: Callable[[Any], str]
+    request: HttpRequest, item: Interrupt, keys: Sequence[Any], url_of: Callable[[Any], str]
 ) -> list[QueueRow]:
     if not shows_list(request):
         return []
     rows = {row.pk: row for row in select_rows(ReviewItem.objects.filter(pk__in=keys))}
+    if item.pk in rows:
+        for name in ("claimed_by_id", "claimed_by_label", "claimed_until"):
+            # The claim of a page that was rendered in advance isn't stored yet.
+            setattr(rows[item.pk], name, getattr(item, name))
     return [
         QueueRow.build(rows[key], request.user, url_of(key), SubjectLink(""), "")
         for key in keys

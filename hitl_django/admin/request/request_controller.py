@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -19,6 +20,8 @@ from django.http import (
     JsonResponse,
     QueryDict,
 )
+from django.template.loader import render_to_string
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
@@ -32,6 +35,8 @@ from hitl_django.admin.display.list_filters import ListFilters
 from hitl_django.admin.display.refusal_messages import describe_claim, describe_undo_refusal
 from hitl_django.admin.display.run_status import describe_run
 from hitl_django.admin.form_tokens import UNSENT
+from hitl_django.audit import label_user
+from hitl_django.conf import hitl
 from hitl_django.engine.errors import InvalidAnswerError, PayloadError
 from hitl_django.errors import (
     AlreadyApprovedError,
@@ -45,8 +50,9 @@ from hitl_django.errors import (
     StaleInterruptError,
     UndoRefusedError,
 )
-from hitl_django.models import Interrupt
+from hitl_django.models import Interrupt, ReviewItem
 from hitl_django.permissions import get_policy
+from hitl_django.services.reviews.claim import find_next
 
 from .answer_forms import AS_TYPED, InterruptForms, TypedText
 from .multi_action import make_interrupt_forms
@@ -63,6 +69,8 @@ from .request_view import ClaimWarning
 
 NOT_RECORDED = _("Your decision was not recorded.")
 NOT_SAVED = _("Your submission was not saved.")
+#: Header with the id and version of the interrupt whose page the script has prefetched.
+AHEAD = "X-Hitl-Ahead"
 #: Errors after which the interrupt is still pending.
 REFUSALS = (
     AlreadyApprovedError,
@@ -79,6 +87,7 @@ class RequestController(RequestPage):
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
             **super().own_pages(),
+            "ahead": ("<path:object_id>/ahead/", self.ahead_view),
             "handling": ("<path:object_id>/handling/", self.handling_view),
             "people": ("<path:object_id>/people/", self.people_view),
             "undo": ("<path:object_id>/undo/", self.undo_view),
@@ -298,21 +307,61 @@ class RequestController(RequestPage):
         self.message_user(request, format_undone(item), level=messages.SUCCESS)
         return here
 
+    def ahead_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Return the page that probably follows the decision on an interrupt.
+
+        The page is rendered as after the decision. Nothing is claimed, and messages are kept for
+        the page that shows them.
+        """
+        left = self.get_object(request, unquote(object_id))
+        chosen = ListFilters.read(request)
+        found = find_next(by=request.user, graph=chosen.graph, group=chosen.group, after=left.pk)
+        if found is None:
+            return HttpResponse(status=204)
+        item = self.get_object(request, str(found))
+        item.claimed_by_id, item.claimed_by_label = request.user.pk, label_user(request.user)
+        item.claimed_until = timezone.now() + timedelta(seconds=hitl.CLAIM_SECONDS)
+        interrupt_forms = make_interrupt_forms(item)
+        return self.show_interrupt(request, item, interrupt_forms, left=left.pk, messages=())
+
     def claim_next(self, request: HttpRequest, after: UUID | str | None) -> HttpResponse | None:
         """Claim the next interrupt and redirect to its page.
 
         Returns None if there is no interrupt that the user could claim. ``after`` is the id of the
         interrupt that the user leaves. The list's filters apply.
         """
-        chosen = ListFilters.read(request)
-        taken = services.claim_next(
-            by=request.user, via="admin", graph=chosen.graph, group=chosen.group, after=after
-        )
+        taken = self._take_next(request, after)
         return None if taken is None else HttpResponseRedirect(self.url("change", request, taken))
 
+    def _take_next(self, request: HttpRequest, after: UUID | str | None) -> UUID | None:
+        chosen = ListFilters.read(request)
+        return services.claim_next(
+            by=request.user, via="admin", graph=chosen.graph, group=chosen.group, after=after
+        )
+
     def _redirect_to_next(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
-        to_list = HttpResponseRedirect(self.url("changelist", request))
-        return self.claim_next(request, item.pk) or to_list
+        taken = self._take_next(request, item.pk)
+        if taken is None:
+            return HttpResponseRedirect(self.url("changelist", request))
+        url = self.url("change", request, taken)
+        if not _is_prefetched(request, item, taken):
+            return HttpResponseRedirect(url)
+        texts = {"messages": messages.get_messages(request)}
+        shown = render_to_string("hitl_django/admin/messages.html", texts, request)
+        return JsonResponse({"url": url, "messages": shown})
+
+
+def _is_prefetched(request: HttpRequest, left: Interrupt, taken: UUID) -> bool:
+    """Return whether the script has the current page of the claimed interrupt.
+
+    That page was rendered without the interrupt that the user has left, so the list must not
+    contain it any more.
+    """
+    if AHEAD not in request.headers:
+        return False
+    pending = ReviewItem.pending.filter(pk__in=[left.pk, taken])
+    found = [f"{key}.{version}" for key, version in pending.values_list("pk", "version")]
+    return found == [request.headers[AHEAD]]
 
 
 def _read_typed(item: Interrupt, data: QueryDict) -> InterruptForms | None:

@@ -83,10 +83,13 @@ class RequestPage(OutcomePage):
         forms: ActionForms | None = None,
         *,
         warning: ClaimWarning | None = None,
+        left: Any = None,
+        **context: Any,
     ) -> TemplateResponse:
         """Show a pending interrupt, with forms that contain the submitted values, if any.
 
-        ``warning`` is shown if the decision needs a confirmation.
+        ``warning`` is shown if the decision needs a confirmation. ``left`` is the id of an
+        interrupt that the list no longer contains when the page is shown.
         """
         others = find_other_interrupts(request, item)
         if forms is None and request.method == "POST":
@@ -97,7 +100,6 @@ class RequestPage(OutcomePage):
             page.make_view(item, interrupt_forms, warning),
             *(page.make_view(one, make_interrupt_forms(one)) for one in others),
         ]
-        context: dict[str, Any] = {}
         if others:
             words = _("%(count)d requests from one run")
             context["title"] = words % {"count": len(views)}
@@ -119,6 +121,7 @@ class RequestPage(OutcomePage):
                 item,
                 [one.item.pk for one in views],
                 partial(self.url, "change", request),
+                left,
             ),
             shows_list=shows_list(request),
             conversation=None if others else read_conversation(request.user, item),
@@ -128,6 +131,8 @@ class RequestPage(OutcomePage):
                 self.url("watch", request, item.pk), [one.item for one in views]
             ),
             take_url=self.url("next", request),
+            # Other requests of the run come before the next one of the queue.
+            ahead_url="" if others else self.url("ahead", request, item.pk),
             picture=self._picture(request, item),
             history=list_steps(request, item.thread, limit=MAX_STEPS),
             **context,

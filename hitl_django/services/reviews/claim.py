@@ -1,4 +1,4 @@
-"""Claims on interrupts: claim, release and claim_next.
+"""Claims on interrupts: claim, release, claim_next and find_next.
 
 A claim is a user and an end time in the interrupt's row. The end time is compared with the
 database's clock, so an expired claim needs no cleanup. Claiming is a single UPDATE of one row. Only
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any, cast
 from uuid import UUID
 
@@ -159,6 +160,24 @@ def claim_next(
             users = get_user_model()._base_manager.using(write_alias()).filter(pk=by.pk)
             users.select_for_update(no_key=True, of=("self",)).values_list("pk").first()
         return taking.found() or _take(by, graph, group, taking, left)
+
+
+def find_next(
+    *, by: Any, graph: str | None = None, group: Any = None, after: UUID | str | None = None
+) -> UUID | None:
+    """Return the interrupt that claim_next would probably return, without claiming it.
+
+    Nothing is written, so another user may claim the interrupt first. Other interrupts of the
+    thread of ``after`` have no precedence.
+    """
+    _refuse_without_user(by)
+    rows = queue_filters.list_waiting(by, graph=graph, group=group)
+    if after is not None:
+        rows = rows.exclude(pk=lookup.parse_id(after))
+    free = queue_filters.split_free(by, queue_filters.list_group_keys(by), group)
+    own = [queue_filters.match_claimed_by(by)]
+    batches = chain(_candidates(rows, free, by), _candidates(rows, own, by))
+    return next(chain.from_iterable(batches), None)
 
 
 def find_taken(key: str, *, by: Any, graph: str | None = None, group: Any = None) -> UUID | None:

@@ -101,6 +101,10 @@
         field.value = username;
         tell(field);
     };
-    document.querySelectorAll("textarea[data-hitl-people]").forEach((field) => suggest(field, {}, readMention, mention));
-    document.querySelectorAll("input[data-hitl-people]").forEach((field) => suggest(field, { assign: 1 }, () => field.value, assign));
+    const start = () => {
+        document.querySelectorAll("textarea[data-hitl-people]").forEach((field) => suggest(field, {}, readMention, mention));
+        document.querySelectorAll("input[data-hitl-people]").forEach((field) => suggest(field, { assign: 1 }, () => field.value, assign));
+    };
+    start();
+    document.addEventListener("hitl:shown", start);
 })();

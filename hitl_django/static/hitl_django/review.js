@@ -62,8 +62,8 @@
     };
     const tell = (field) => field.dispatchEvent(new Event("input", { bubbles: true }));
 
-    // Size as submitted: line ends are CR LF, six characters when encoded.
-    const sizeOf = (form, button) => String(new URLSearchParams(new FormData(form, button))).replace(/(%0D)?%0A/g, "%0D%0A").length;
+    // As a form is submitted: line ends are CR LF.
+    const encode = (form, button) => String(new URLSearchParams(new FormData(form, button))).replace(/(%0D)?%0A/g, "%0D%0A");
 
     document.addEventListener("input", (event) => {
         const was = event.target.closest(".hitl-field, .form-row")?.querySelector("[data-hitl-was]");
@@ -77,27 +77,6 @@
         const own = fields(label.closest("form")).filter((field) => field.name.startsWith("answer"));
         label.textContent = own.some(isChanged) ? label.dataset.hitlLabel : label.dataset.hitlPlain;
     });
-    all("[data-hitl-reset]").forEach((button) => {
-        const field = button.closest(".hitl-field").querySelector("input:not([type=hidden]), textarea, select");
-        button.hidden = isTick(field);
-        button.addEventListener("click", () => {
-            if (field.options) [...field.options].forEach((option) => (option.selected = option.defaultSelected));
-            else field.value = field.defaultValue;
-            tell(field);
-            field.focus();
-        });
-    });
-    all("[data-hitl-most]").forEach((large) => {
-        const form = large.closest("form");
-        form.addEventListener("submit", (event) => {
-            const { hitlMost: most } = large.dataset;
-            large.hidden = !most || sizeOf(form, event.submitter) <= most;
-            if (large.hidden) return;
-            event.preventDefault();
-            large.scrollIntoView({ block: "center" });
-        });
-    });
-
     /* Drafts: typed text that is not yet recorded, per user and browser tab. A draft is kept until
        a page confirms that the form with its key was recorded. As long as the decision can be
        undone, the submitted values are kept, too, for the page of the interrupt that is pending
@@ -128,7 +107,7 @@
     });
     addEventListener("pageshow", () => (leaves = false));
 
-    all("[data-hitl-recorded]").forEach(({ dataset }) => draftsOf(own).forEach((key) => {
+    const forgetRecorded = () => all("[data-hitl-recorded]").forEach(({ dataset }) => draftsOf(own).forEach((key) => {
         const draft = read(key);
         if (draft.key !== dataset.hitlRecorded) return;
         const isSent = (one) => one.part === dataset.hitlPart;
@@ -143,7 +122,7 @@
         return date.toLocaleString(document.documentElement.lang || [], { ...day, hour: "2-digit", minute: "2-digit" });
     };
 
-    all("form[data-hitl-draft]").forEach((form) => {
+    const keepDraft = (form, signal) => {
         const key = own + form.dataset.hitlDraft, of = form.dataset.hitlVersion;
         const kept = form.hasAttribute("data-hitl-kept");
         const isUndone = document.querySelector(`[data-hitl-undone="${form.dataset.hitlDraft}"]`) !== null;
@@ -197,26 +176,10 @@
             typed = [...unplaced.filter(({ name }) => !names.has(name)), ...changed];
             write(key, { at: at ?? Date.now(), of, key: form.elements.key?.value || form.dataset.hitlDraft, typed });
         };
-        addEventListener("pagehide", keep);
-        document.addEventListener("visibilitychange", () => document.hidden && keep());
-    });
-
-    /* A form submitted without a connection stays on the page. */
-
-    addEventListener("submit", (event) => {
-        const form = event.target, { submitter } = event;
-        const isPost = form.getAttribute("method")?.toLowerCase() === "post";
-        if (navigator.onLine || event.defaultPrevented || !isPost) return;
-        event.preventDefault();
-        all("[data-hitl-unsubmitted]").forEach((notice) => notice.remove());
-        const notice = copyOf("offline"), retry = notice.querySelector("button");
-        retry.addEventListener("click", () => {
-            notice.remove();
-            form.requestSubmit(submitter?.isConnected ? submitter : null);
-        });
-        (submitter?.closest(".hitl-drawer-panel, .hitl-bar") ?? form).prepend(notice);
-        focus(retry);
-    });
+        addEventListener("pagehide", keep, { signal });
+        signal.addEventListener("abort", keep);
+        document.addEventListener("visibilitychange", () => document.hidden && keep(), { signal });
+    };
 
     /* A bulk operation in several parts: submit the form for the next part. After the Back button,
        the user decides. */
@@ -226,20 +189,20 @@
 
     /* Countdown until a decision can no longer be undone. */
 
-    all("[data-hitl-undo]").forEach((form) => {
+    const countDown = (form, signal) => {
         const count = form.querySelector("[data-hitl-seconds]");
         if (!count) return;
         const end = performance.now() + 1000 * Number(count.textContent);
         const tick = setInterval(() => {
             const left = Math.ceil((end - performance.now()) / 1000);
-            if (left > 0) {
+            if (left > 0 && !signal.aborted) {
                 count.textContent = left;
                 return;
             }
             clearInterval(tick);
             form.remove();
         }, 250);
-    });
+    };
 
     /* Live updates: the state of a run, changed interrupts, other viewers, new rows of the list.
        The response contains the delay of the next request. The delay grows on idle or hidden pages
@@ -284,23 +247,23 @@
         const title = document.title.replace(/^\(\S+\) /, "");
         document.title = counts[""] === "0" ? title : `(${counts[""]}) ${title}`;
     };
-    const watch = (line) => {
+    const watch = (line, signal) => {
         let tries = 0, failures = 0, again = 0.5, last = 0, timer;
         const wait = () => {
             const slow = Math.min(1 + tries / 30, 2) * (document.hidden ? 4 : 1) * 2 ** failures;
             const pause = Math.min(again * slow, Math.max(again, 300)) * 1000;
             clearTimeout(timer);
-            timer = setTimeout(ask, Math.max(0, last + pause - Date.now()));
+            if (!signal.aborted) timer = setTimeout(ask, Math.max(0, last + pause - Date.now()));
         };
         const ask = async () => {
-            if (document.hidden && !("hitlUnseen" in line.dataset)) return;
+            if (signal.aborted || (document.hidden && !("hitlUnseen" in line.dataset))) return;
             [tries, last] = [tries + 1, Date.now()];
             try {
                 const response = await fetch(line.dataset.hitlWatch, { headers: { Accept: "application/json" } });
                 if (response.redirected || [401, 403, 404].includes(response.status)) return (again = 0);
                 const news = response.ok && await response.json();
                 failures = news ? 0 : failures + 1;
-                if (news) take(line, news);
+                if (news && !signal.aborted) take(line, news);
                 if (news) again = news.again ?? 0;
             } catch {
                 failures += 1; // the network may recover
@@ -314,7 +277,7 @@
         document.addEventListener("visibilitychange", () => {
             if (!document.hidden) tries = 0;
             if (again) wait();
-        });
+        }, { signal });
     };
 
     /* The list: number of selected rows, select all, and closing of filters. */
@@ -336,9 +299,8 @@
         if (target.matches("input[name=item]:not(:checked)")) all("[data-hitl-matching]").forEach((whole) => (whole.checked = false));
     });
     addEventListener("pageshow", countTicks);
-    all("[data-hitl-watch]").forEach(watch);
 
-    all("[data-hitl-all]").forEach((whole) => {
+    const selectAll = (whole) => {
         const tick = whole.querySelector("input");
         whole.hidden = false;
         (tick ?? whole).addEventListener(tick ? "change" : "click", () => {
@@ -346,7 +308,7 @@
             ticks().forEach((tick) => (tick.checked = some));
             countTicks();
         });
-    });
+    };
 
     const fold = (event) => all(":is(.hitl-filter, .hitl-menu)[open]").forEach((menu) => {
         // A suggestion that was clicked is no longer in the document.
@@ -357,12 +319,170 @@
     document.addEventListener("click", fold);
     document.addEventListener("keydown", (event) => event.key === "Escape" && fold(event));
 
-    all("#action-toggle").forEach((toggle) => {
-        const ticks = all("#result_list .action-select");
-        toggle.addEventListener("change", () => {
-            ticks.forEach((tick) => (tick.checked = toggle.checked));
+    /* The shown page: the part of the document that a decision replaces. Its listeners and timers
+       end with the signal. */
+
+    const start = (signal) => {
+        forgetRecorded();
+        all("form[data-hitl-draft]").forEach((form) => keepDraft(form, signal));
+        all("[data-hitl-undo]").forEach((form) => countDown(form, signal));
+        all("[data-hitl-watch]").forEach((line) => watch(line, signal));
+        all("[data-hitl-all]").forEach(selectAll);
+        all("[data-hitl-reset]").forEach((button) => {
+            const field = button.closest(".hitl-field").querySelector("input:not([type=hidden]), textarea, select");
+            button.hidden = isTick(field);
+            button.addEventListener("click", () => {
+                if (field.options) [...field.options].forEach((option) => (option.selected = option.defaultSelected));
+                else field.value = field.defaultValue;
+                tell(field);
+                field.focus();
+            });
         });
+        all("[data-hitl-most]").forEach((large) => {
+            const form = large.closest("form");
+            form.addEventListener("submit", (event) => {
+                const { hitlMost: most } = large.dataset;
+                large.hidden = !most || encode(form, event.submitter).length <= most;
+                if (large.hidden) return;
+                event.preventDefault();
+                large.scrollIntoView({ block: "center" });
+            });
+        });
+        all("#action-toggle").forEach((toggle) => {
+            const ticks = all("#result_list .action-select");
+            toggle.addEventListener("change", () => {
+                ticks.forEach((tick) => (tick.checked = toggle.checked));
+            });
+        });
+    };
+
+    /* A decision and Skip are sent as the same form, and the response replaces the shown page
+       without a full load. Meanwhile the page that probably comes next has been prefetched: if it
+       does come next, the response contains only its messages. A prefetched page claims nothing. */
+
+    const KEEP = 60_000, prefetchDelay = 300;
+    const parse = (text) => new DOMParser().parseFromString(text, "text/html");
+    const messagesIn = (from) => from.querySelector("[data-hitl-messages]");
+    const shownIn = (from) => from.querySelector("[data-hitl-shown]");
+    let page = new AbortController(), here = location.pathname + location.search;
+    let ahead = null, isSending = false;
+
+    const prefetch = (signal) => {
+        const part = document.querySelector("[data-hitl-ahead]");
+        if (!part || navigator.connection?.saveData) return;
+        let at = Date.now();
+        const look = async () => {
+            if (signal.aborted || isSending || document.hidden) return;
+            [at, ahead] = [Date.now(), null];
+            try {
+                const response = await fetch(part.dataset.hitlAhead, { headers: { Accept: "text/html" }, signal });
+                const fresh = response.ok && !response.redirected && parse(await response.text());
+                const form = fresh && fresh.querySelector("form[data-hitl-draft]");
+                if (form) ahead = { at, fresh, version: `${form.dataset.hitlDraft}.${form.dataset.hitlVersion}` };
+            } catch { /* The page is loaded when it is needed. */ }
+        };
+        setTimeout(look, prefetchDelay);
+        // A page that was read for long is prefetched again before the decision.
+        for (const kind of ["focusin", "pointerover"]) part.addEventListener(kind, () => Date.now() - at > KEEP && look(), { signal });
+    };
+    // Scripts of a parsed document don't run, but copies of them do.
+    const revive = (script) => {
+        const copy = document.createElement("script");
+        [...script.attributes].forEach(({ name, value }) => copy.setAttribute(name, value));
+        copy.textContent = script.textContent;
+        script.replaceWith(copy);
+    };
+    const replaceShown = (fresh) => {
+        page.abort();
+        [page, ahead] = [new AbortController(), null];
+        const part = shownIn(fresh);
+        if (!part) return document.replaceChild(fresh.documentElement, document.documentElement);
+        const sheets = (from) => all("link[rel=stylesheet]", from);
+        const known = new Set(sheets(document).map((sheet) => sheet.href));
+        document.head.append(...sheets(fresh.head).filter((sheet) => !known.has(sheet.href)));
+        messagesIn(document).replaceChildren(...messagesIn(fresh).childNodes);
+        shownIn(document).replaceWith(part);
+        all("script", part).forEach(revive);
+        document.title = fresh.title;
+        start(page.signal);
+        prefetch(page.signal);
+        document.dispatchEvent(new Event("hitl:shown"));
+        // Screen readers read the element with the focus, and then the new messages.
+        const target = part.querySelector("[autofocus]"), heading = part.querySelector("h1");
+        heading?.setAttribute("tabindex", "-1");
+        scrollTo(0, 0);
+        target ? target.focus() : heading?.focus({ preventScroll: true });
+    };
+    // The result is null without a connection.
+    const submit = async (form, button, next) => {
+        try {
+            const response = await fetch(form.getAttribute("action"), {
+                method: "POST",
+                headers: { Accept: "text/html", "Content-Type": "application/x-www-form-urlencoded", ...next && { "X-Hitl-Ahead": next.version } },
+                body: encode(form, button),
+            });
+            return { response, text: await response.text() };
+        } catch {
+            return null;
+        }
+    };
+    const show = (fresh, url, isOther) => {
+        replaceShown(fresh);
+        history[isOther ? "pushState" : "replaceState"](null, "", url);
+        here = location.pathname + location.search;
+    };
+    const send = async (form, button) => {
+        const next = ahead && Date.now() - ahead.at < KEEP ? ahead : null;
+        const { response, text } = await submit(form, button, next) ?? {};
+        if (!response) {
+            // The next attempt is an ordinary one. It decides nothing twice, because the form has
+            // a key.
+            plain.add(form);
+            return refuse(form, button);
+        }
+        if (response.headers.get("Content-Type")?.startsWith("application/json")) {
+            const { url, messages } = JSON.parse(text);
+            messagesIn(next.fresh).replaceChildren(...parse(messages).body.childNodes);
+            return show(next.fresh, url, true);
+        }
+        const fresh = parse(text);
+        // The address of a page of another kind, for example the login, is loaded.
+        if (response.redirected && !shownIn(fresh)) return location.assign(response.url);
+        show(fresh, response.url, response.redirected);
+    };
+    addEventListener("popstate", () => here === location.pathname + location.search || location.reload());
+
+    /* A form submitted without a connection stays on the page. */
+
+    const plain = new WeakSet();
+    const refuse = (form, submitter) => {
+        all("[data-hitl-unsubmitted]").forEach((notice) => notice.remove());
+        const notice = copyOf("offline"), retry = notice.querySelector("button");
+        retry.addEventListener("click", () => {
+            notice.remove();
+            form.requestSubmit(submitter?.isConnected ? submitter : null);
+        });
+        (submitter?.closest(".hitl-drawer-panel, .hitl-bar") ?? form).prepend(notice);
+        focus(retry);
+    };
+    addEventListener("submit", async (event) => {
+        const form = event.target, { submitter } = event;
+        const isPost = form.getAttribute("method")?.toLowerCase() === "post";
+        if (event.defaultPrevented || !isPost) return;
+        if (!navigator.onLine) {
+            event.preventDefault();
+            return refuse(form, submitter);
+        }
+        const isDecision = form.matches("[data-hitl-sheet]") && submitter?.name === "decision";
+        if (plain.has(form) || !(isDecision || form.id === "hitl-skip-form")) return;
+        event.preventDefault();
+        if (isSending) return;
+        isSending = true;
+        await send(form, submitter).finally(() => (isSending = false));
     });
+
+    start(page.signal);
+    prefetch(page.signal);
 
     /* Keyboard shortcuts. */
 
@@ -396,8 +516,8 @@
         if (details) details.open = true;
         return field;
     };
-    const press = (selector) => {
-        const button = (current() ?? document).querySelector(selector);
+    const press = (selector, root = current() ?? document) => {
+        const button = root.querySelector(selector);
         button?.click();
         return Boolean(button);
     };
@@ -417,7 +537,7 @@
         c: () => press("[data-hitl-claim]"),
         m: () => focus(opened(current()?.querySelector("[data-hitl-part=comment] textarea"))),
         r: () => focus(opened(current()?.querySelector("[name=reason]"))),
-        s: () => press("[data-hitl-skip]"),
+        s: () => press("[data-hitl-skip]", document),
         e: () => {
             const found = all(text, current() ?? undefined).filter((field) => !field.readOnly && field.closest("form[data-hitl-sheet]") && partOf(field) === "answer");
             return focus(opened(found.find((field) => field.name.startsWith("answer") || field.name.startsWith("action")) ?? found[0]));
