@@ -96,7 +96,7 @@ def test_request_and_run_page_without_decide_permission_have_no_bulk_button(
         assert forms_of(browse(role).get(address)) == {}
 
 
-def test_pages_with_bulk_buttons_take_at_most_25_queries(
+def test_request_and_run_pages_with_bulk_buttons_take_at_most_25_queries(
     reviewer: Client, five: list[Interrupt], django_assert_max_num_queries: Any
 ) -> None:
     with django_assert_max_num_queries(25):

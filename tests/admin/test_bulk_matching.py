@@ -118,7 +118,7 @@ class TestSelection:
         response = reviewer.post(BULK, {"decision": "approve", "all": "1"})
         assert told(response) == ["No requests selected."]
 
-    def test_large_selection_has_a_limited_number_of_form_fields(
+    def test_bulk_decision_page_of_large_selection_has_a_limited_number_of_form_fields(
         self, reviewer: Client, five: list[Interrupt], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(batches, "MAX_FIELDS", 2)
@@ -131,7 +131,7 @@ class TestSelection:
 
 
 class TestBatches:
-    def test_decisions_on_many_requests_are_made_in_batches_with_progress_and_all_results(
+    def test_bulk_decisions_on_many_requests_are_made_in_batches_and_show_progress_and_all_results(
         self, reviewer: Client, five: list[Interrupt], small: None
     ) -> None:
         page = reviewer.post(BULK, {"decision": "reject", "all": "1"})
@@ -152,7 +152,7 @@ class TestBatches:
             ("reject", "Too late.")
         }
 
-    def test_batch_submitted_twice_saves_each_decision_once_with_the_same_results(
+    def test_bulk_decision_batch_submitted_twice_saves_each_decision_once_and_shows_equal_results(
         self, reviewer: Client, five: list[Interrupt], small: None
     ) -> None:
         page = reviewer.post(BULK, {"decision": "approve", "all": "1"})
@@ -164,7 +164,7 @@ class TestBatches:
         assert "5 decisions saved." in words(second)
         assert Decision.objects.count() == 5
 
-    def test_stop_between_batches_leaves_the_other_requests_undecided(
+    def test_bulk_decision_stopped_between_batches_leaves_remaining_requests_pending(
         self, reviewer: Client, five: list[Interrupt], small: None
     ) -> None:
         page = reviewer.post(
@@ -179,14 +179,14 @@ class TestBatches:
         "results",
         ["{", "1", "[1]", '[["x", "y", "z", "1"]]', "[" * 100_000, '[["\\ud800", "a", "b", ""]]'],
     )
-    def test_batch_with_invalid_results_shows_the_results_of_the_batch_only(
+    def test_bulk_decision_batch_with_invalid_earlier_results_shows_only_its_own_results(
         self, reviewer: Client, five: list[Interrupt], results: str
     ) -> None:
         posted = confirmed(reviewer.post(BULK, {"decision": "approve", "all": "1"}))
         page = reviewer.post(BULK, {**posted, "results": results, "done": "9" * 5000})
         assert "5 decisions saved." in words(page)
 
-    def test_results_of_earlier_batches_are_escaped(
+    def test_bulk_decision_page_escapes_results_of_earlier_batches(
         self, reviewer: Client, five: list[Interrupt]
     ) -> None:
         hostile = json.dumps([[str(five[0].pk), "", "<script>\ud800", ""]])
@@ -196,7 +196,7 @@ class TestBatches:
         assert page.status_code == 200
         assert "&lt;script&gt;" in text_of(page)
 
-    def test_snooze_of_many_requests_is_made_in_batches(
+    def test_bulk_snooze_of_many_requests_is_made_in_batches(
         self, reviewer: Client, five: list[Interrupt], small: None
     ) -> None:
         page = reviewer.post(MANY, {"verb": "snooze", "all": "1"})
@@ -206,7 +206,7 @@ class TestBatches:
         assert told(response) == ["Requests snoozed: 5"]
         assert Interrupt.objects.filter(snoozed_until__year=2040).count() == 5
 
-    def test_claim_of_all_matching_requests_is_confirmed_first_and_made_in_batches(
+    def test_bulk_claim_of_all_matching_requests_requires_confirmation_and_is_made_in_batches(
         self, reviewer: Client, five: list[Interrupt], small: None
     ) -> None:
         Run.objects.filter(pk=five[0].run_id).update(state=Run.State.INTERRUPTED)
@@ -221,14 +221,14 @@ class TestBatches:
         ]
         assert Interrupt.objects.filter(claimed_by_label="reviewer").count() == 4
 
-    def test_claim_of_ticked_requests_beyond_one_batch_continues_without_confirmation(
+    def test_bulk_claim_of_selected_requests_beyond_one_batch_continues_without_confirmation(
         self, reviewer: Client, five: list[Interrupt], small: None
     ) -> None:
         ticked = {"verb": "claim", "item": [get_checkbox_value(row) for row in five]}
         page = proceed(reviewer, reviewer.post(MANY, ticked))
         assert told(proceed(reviewer, page)) == ["Requests claimed: 5"]
 
-    def test_assignment_of_many_requests_to_a_group_is_made_in_batches(
+    def test_bulk_assignment_of_many_requests_to_a_group_is_made_in_batches(
         self, person: Callable[[str], Any], browse: Callable[[str], Client],
         five: list[Interrupt], small: None,
     ) -> None:  # fmt: skip

@@ -279,7 +279,7 @@ def test_conversation_of_graph_that_redacts_messages_is_hidden(
     assert read_conversation(person("engineer"), hold(redact=["messages"])) is None
 
 
-def test_conversation_shows_newest_20_messages_and_number_of_earlier_ones(
+def test_conversation_shows_newest_20_messages_and_number_of_earlier_messages(
     hold: Callable[..., Interrupt], person: Person
 ) -> None:
     found = read(person, hold([HumanMessage(f"message {n}") for n in range(50)]))
@@ -341,7 +341,7 @@ def test_conversation_template_without_conversation_is_empty() -> None:
 
 @pytest.mark.parametrize("schema", [MessagesState, Deltas])
 @pytest.mark.parametrize(("messages", "most"), [(2, 2), (300, 3)])
-def test_conversation_is_read_with_two_queries_or_three_if_it_is_long(
+def test_conversation_takes_two_queries_or_three_for_long_threads(
     messages: int, most: int, schema: Any, hold: Callable[..., Interrupt], person: Person
 ) -> None:
     said = [HumanMessage(f"message {n}") for n in range(messages)]
@@ -365,7 +365,7 @@ def test_conversation_of_decided_request_ends_at_the_request(
     assert lines(read(person, item)) == [*SHOWN[:-1], '  issue_refund(order="A-7", amount=49.9)']
 
 
-def test_conversation_of_graph_without_messages_is_none_without_queries(
+def test_conversation_of_graph_without_messages_is_none_and_takes_no_queries(
     hold: Callable[..., Interrupt], person: Person
 ) -> None:
     item, user = hold(schema=Other), person("engineer")

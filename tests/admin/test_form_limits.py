@@ -37,7 +37,7 @@ def api_takes(text: str) -> Any:
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("sign", ["", "-"])
 @pytest.mark.parametrize("kind", SCHEMAS)
-def test_form_and_api_accept_and_reject_integers_at_one_digit_limit(kind: str, sign: str) -> None:
+def test_response_form_and_api_have_equal_digit_limit_for_integers(kind: str, sign: str) -> None:
     form = form_of(SCHEMAS[kind], sign + MOST)
     assert form.is_valid(), form.errors
     number = api_takes(sign + MOST)

@@ -163,7 +163,7 @@ def test_review_link_pages_escape_markup(text: str, admin_client: Client, admin_
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
-def test_pages_escape_markup_in_user_and_group_names(
+def test_admin_pages_escape_markup_in_user_and_group_names(
     text: str, admin_user: Any, admin_client: Client
 ) -> None:
     Group.objects.create(name=text[:150])

@@ -74,7 +74,7 @@ def test_overview_figures_count_runs_by_state_and_link_to_their_lists(browse: Br
     assert figures["throughput"] == ("6 / h", "Runs in the last hour", runs)
 
 
-def test_overview_shows_pending_and_overdue_requests_and_the_oldest_one(
+def test_overview_shows_numbers_of_pending_and_overdue_requests_and_the_oldest_request(
     browse: Browse, asked: Callable[..., Interrupt]
 ) -> None:
     asked()

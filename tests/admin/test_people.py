@@ -33,7 +33,7 @@ def lead(person: Person, browse: Callable[[str], Client]) -> Client:
     return browse("reviewer")
 
 
-def test_comment_with_unreached_mentions_is_saved_with_a_warning_that_lists_them(
+def test_comment_with_unnotified_mentions_is_saved_with_a_warning_listing_the_names(
     lead: Client, person: Person
 ) -> None:
     person("reader")
@@ -45,7 +45,7 @@ def test_comment_with_unreached_mentions_is_saved_with_a_warning_that_lists_them
     assert Comment.objects.get().mentions == ["reader"]
 
 
-def test_comment_without_assign_permission_warns_alike_about_existing_and_unknown_users(
+def test_comment_without_assign_permission_shows_equal_warning_for_existing_and_unknown_users(
     reviewer: Client, person: Person
 ) -> None:
     person("reader")
@@ -62,7 +62,7 @@ def test_comment_with_notified_mention_only_has_no_warning(lead: Client, person:
 
 
 class TestSuggestions:
-    def test_suggestions_contain_only_active_people_who_can_view_the_request(
+    def test_people_suggestions_contain_only_active_users_with_permission_to_view_the_request(
         self, lead: Client, person: Person
     ) -> None:
         for role in ("reader", "nobody", "public"):
@@ -74,7 +74,7 @@ class TestSuggestions:
         assert suggest(lead, item, q="READ") == ["reader"]
         assert suggest(lead, item, q="nobody") == []
 
-    def test_suggestions_find_parts_of_the_full_name_and_put_recent_reviewers_first(
+    def test_people_suggestions_match_parts_of_full_name_and_list_recent_reviewers_first(
         self, lead: Client, person: Person
     ) -> None:
         User.objects.filter(pk=person("reader").pk).update(first_name="Ada", last_name="Byron")
@@ -86,12 +86,12 @@ class TestSuggestions:
         )  # fmt: skip
         assert suggest(lead, item) == ["reviewer", "reader"]
 
-    def test_suggestions_contain_at_most_eight_people(self, lead: Client) -> None:
+    def test_people_suggestions_contain_at_most_eight_users(self, lead: Client) -> None:
         for number in range(12):
             User.objects.create_user(f"boss{number}", is_superuser=True)
         assert len(suggest(lead, make_interrupt({}))) == 8
 
-    def test_suggestions_without_assign_permission_contain_only_people_named_on_the_page(
+    def test_people_suggestions_without_assign_permission_contain_only_users_named_on_the_page(
         self, reviewer: Client, person: Person
     ) -> None:
         person("reader")
@@ -101,7 +101,7 @@ class TestSuggestions:
         assert suggest(reviewer, item) == ["public"]
 
     @pytest.mark.parametrize(("role", "status"), [("reader", 403), ("nobody", 404)])
-    def test_suggestions_without_comment_permission_return_an_error(
+    def test_people_suggestions_without_comment_permission_return_403_or_404(
         self, browse: Callable[[str], Client], role: str, status: int
     ) -> None:
         url = page_of(make_interrupt({})).removesuffix("change/") + "people/"
@@ -109,7 +109,7 @@ class TestSuggestions:
 
 
 class TestAssignForm:
-    def test_find_people_lists_people_who_can_decide_as_buttons_that_assign(
+    def test_find_people_on_request_page_shows_an_assign_button_per_user_with_decide_permission(
         self, lead: Client, person: Person
     ) -> None:
         for role in ("reader", "public"):
@@ -125,7 +125,9 @@ class TestAssignForm:
         # The form shows the assignee, which is not a search.
         assert 'value="assign:reviewer"' in text_of(handle(lead, item, "people", user="public"))
 
-    def test_find_people_keeps_the_typed_reason_and_comment(self, lead: Client) -> None:
+    def test_find_people_on_request_page_shows_typed_reason_and_comment_again(
+        self, lead: Client
+    ) -> None:
         item = make_interrupt({})
         sheet = {**sheet_of(lead, item), "reason": "Half a thought", "text": "A remark"}
         page = text_of(handle(lead, item, "people", **{**sheet, "user": "nobody like this"}))
@@ -134,7 +136,7 @@ class TestAssignForm:
         assert "Half a thought" in page
         assert "A remark" in page
 
-    def test_find_people_without_assign_permission_is_refused_with_the_typed_reason(
+    def test_find_people_without_assign_permission_returns_403_with_the_typed_reason(
         self, reviewer: Client, person: Person
     ) -> None:
         person("public")

@@ -66,7 +66,7 @@ def test_diagram_nodes_visited_waiting_next_and_failed_have_distinct_class_mark_
     assert len(marks) == 4
 
 
-def test_diagram_node_both_visited_and_waiting_is_marked_waiting() -> None:
+def test_diagram_node_that_is_visited_and_waiting_is_marked_waiting() -> None:
     nodes = nodes_of(drawn(graph_of("a", "b"), visited=["a", "b"], paused=["b"], next=["b"]))
 
     assert "b: waiting for review" in nodes

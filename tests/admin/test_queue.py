@@ -99,7 +99,9 @@ class TestRow:
         make_interrupt({}, due_at=timezone.now() - timedelta(seconds=5))
         assert "Overdue 1 min" in words(reviewer.get(list_of()))
 
-    def test_queue_row_of_parked_run_shows_on_hold(self, reviewer: Client, asked: Asked) -> None:
+    def test_queue_row_of_parked_run_shows_the_label_on_hold(
+        self, reviewer: Client, asked: Asked
+    ) -> None:
         asked()
         assert "on hold" not in words(reviewer.get(list_of()))
         Run.objects.update(state=Run.State.PARKED)
@@ -489,7 +491,7 @@ class TestClaimNext:
         assert reviewer.get(NEXT).headers["Location"] == list_of()
         assert Interrupt.objects.get().claimed_by is None
 
-    def test_decision_skips_claimed_and_snoozed_requests_and_opens_the_next_free_request(
+    def test_saved_decision_opens_the_next_unclaimed_and_unsnoozed_request(
         self, reviewer: Client, person: Callable[[str], Any], asked: Asked, sam: User
     ) -> None:
         done, held, later, free = (asked("approval", text=str(n)) for n in range(4))
@@ -513,7 +515,7 @@ class TestClaimNext:
         response = reviewer.post(f"{page_of(done)}?_changelist_filters=graph%3Dtyped", sheet)
         assert response.headers["Location"].startswith(page_of(typed))
 
-    def test_snooze_and_skip_claim_and_open_the_next_request(
+    def test_snooze_and_skip_buttons_claim_and_open_the_next_request(
         self, reviewer: Client, asked: Asked
     ) -> None:
         first, second, third = (asked("approval", text=str(n)) for n in range(3))

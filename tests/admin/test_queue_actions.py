@@ -319,7 +319,7 @@ class TestHead:
         assert named in text_of(reviewer.get(page_of(item)))
 
 
-def test_page_with_several_requests_and_all_permissions_takes_constant_queries(
+def test_request_page_with_several_requests_takes_constant_queries_for_user_with_all_permissions(
     reviewer: Client, person: Person, asked: Asked, django_assert_max_num_queries: Any
 ) -> None:
     item = asked()
@@ -523,7 +523,7 @@ class TestDecisionOverClaim:
         assert not Decision.objects.exists()
 
 
-def test_decision_after_claimant_decided_concurrently_returns_409_with_the_outcome(
+def test_decision_after_concurrent_decision_of_claimant_returns_409_with_the_outcome(
     reviewer: Client,
     asked: Callable[..., Interrupt],
     admin_user: User,

@@ -82,7 +82,7 @@ class TestSeveralRequests:
         assert "requests from one run" not in page
         assert len(sheets_in(page)) == 1
 
-    def test_page_with_fifteen_requests_of_a_run_takes_at_most_25_queries(
+    def test_request_page_with_fifteen_requests_of_a_run_takes_at_most_25_queries(
         self, reviewer: Client, asked: Asked, django_assert_max_num_queries: Any
     ) -> None:
         item = asked()

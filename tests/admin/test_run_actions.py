@@ -156,7 +156,7 @@ def test_fork_from_a_step_starts_a_new_run_and_supersedes_the_pending_request(
     assert Interrupt.objects.get(run=waiting).status == "superseded"
 
 
-def test_fork_form_has_the_fields_of_the_state_and_updates_only_filled_ones(
+def test_fork_form_has_state_fields_and_updates_only_filled_fields(
     browse: Browse, waiting: Run, advance: Advance
 ) -> None:
     client = browse("engineer")
@@ -185,7 +185,9 @@ def test_fork_with_invalid_state_field_shows_the_error_and_starts_no_run(
     assert Run.objects.get() == waiting
 
 
-def test_fork_form_without_state_schema_has_only_json(browse: Browse, advance: Advance) -> None:
+def test_fork_form_of_graph_without_state_schema_has_only_a_json_field(
+    browse: Browse, advance: Advance
+) -> None:
     graph = StateGraph(dict).add_node("one", lambda state: {"n": 1}).add_edge(START, "one")
     registry.register("loose")(lambda: graph)
     try:
@@ -327,7 +329,7 @@ def test_failed_run_page_names_the_failed_step_and_folds_the_traceback(
     ("state", "seconds"),
     [("queued", "4"), ("running", "4"), ("interrupted", "15"), ("succeeded", ""), ("failed", "")],
 )
-def test_run_page_updates_itself_until_the_run_has_ended(
+def test_run_page_requests_updates_until_the_run_has_ended(
     browse: Browse, waiting: Run, state: str, seconds: str
 ) -> None:
     Run.objects.filter(pk=waiting.pk).update(state=state)

@@ -131,7 +131,7 @@ def test_object_page_on_site_without_package_pages_links_to_a_site_with_them(
     assert f"/in/the/office/hitl_django/run/{item.run_id}/change/" in links(there.content.decode())
 
 
-def test_links_without_a_default_admin_site_lead_to_another_registered_site(
+def test_package_links_without_a_default_admin_site_lead_to_another_registered_site(
     root: Client, about: Group, settings: Any
 ) -> None:
     settings.ROOT_URLCONF = WithoutDefault
@@ -154,7 +154,7 @@ def test_object_page_without_any_site_with_package_pages_has_no_links(
     assert find_admin_page(Run, "changelist") == ""
 
 
-def test_links_lead_only_to_admin_sites_accessible_to_the_user(
+def test_package_links_lead_only_to_admin_sites_accessible_to_the_user(
     about: Group, django_user_model: Any
 ) -> None:
     guest = django_user_model.objects.create_user("guest")  # no staff

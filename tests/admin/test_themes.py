@@ -113,7 +113,7 @@ def test_request_list_and_webhook_pages_in_the_active_theme_have_their_form_cont
         assert control in hook
 
 
-def test_submissions_in_the_active_theme_return_pages_with_landmarks(
+def test_admin_form_submissions_in_the_active_theme_return_pages_with_landmarks(
     root: Client, rows: dict[str, Any], asked: Callable[..., Interrupt], settings: Any
 ) -> None:
     item = asked()

@@ -31,7 +31,7 @@ def sent(client: Client, url: str, size: int) -> Any:
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("page", ["change", "handling", "bulk"])
-def test_form_of_ten_megabytes_returns_413_and_saves_no_decision(
+def test_admin_form_of_ten_megabytes_returns_413_and_saves_no_decision(
     page: str, person: Callable[[str], Any], asked: Asked
 ) -> None:
     # As a browser comes to it: the token is looked for in what can't be read.
@@ -52,7 +52,7 @@ def test_form_of_ten_megabytes_returns_413_and_saves_no_decision(
 
 
 @pytest.mark.promise("P21")
-def test_form_of_more_than_1000_fields_returns_413(reviewer: Client, asked: Asked) -> None:
+def test_admin_form_of_more_than_1000_fields_returns_413(reviewer: Client, asked: Asked) -> None:
     url = page_of(asked("approval"))
     most = reviewer.post(url, {f"field-{n}": "x" for n in range(1000)})
     assert most.status_code == 409  # it came from no form of ours
@@ -61,7 +61,7 @@ def test_form_of_more_than_1000_fields_returns_413(reviewer: Client, asked: Aske
     assert "Forms are limited to 1000 fields" in text_of(response)
 
 
-def test_anonymous_too_large_form_redirects_to_login(
+def test_admin_form_above_size_limit_of_anonymous_user_redirects_to_login(
     client: Client, asked: Asked, db: None
 ) -> None:
     response = sent(client, page_of(asked("approval")), 3 * MB)
@@ -78,7 +78,7 @@ def test_review_link_page_with_too_large_form_returns_413_and_saves_no_decision(
     assert not Decision.objects.exists()
 
 
-def test_too_large_form_returns_400_on_pages_of_other_apps_and_413_on_package_pages(
+def test_form_above_size_limit_returns_400_on_pages_of_other_apps_and_413_on_package_pages(
     admin_client: Client,
 ) -> None:
     assert sent(admin_client, reverse("admin:auth_user_add"), 3 * MB).status_code == 400
@@ -155,7 +155,7 @@ def test_upload_by_reviewer_or_link_above_limit_is_read_up_to_eight_megabytes(
 
 
 @pytest.mark.promise("P21")
-def test_upload_of_a_file_returns_400_and_stores_no_file(
+def test_admin_form_with_a_file_returns_400_and_stores_no_file(
     reviewer: Client, asked: Asked, admin_user: User, settings: Any
 ) -> None:
     settings.FILE_UPLOAD_HANDLERS = [f"{__name__}.Receiver"]

@@ -125,7 +125,7 @@ class TestParsing:
             (Money(), "1.05", 105, 105),
         ],
     )
-    def test_typed_amount_is_read_in_the_smallest_unit_or_refused_if_ambiguous(
+    def test_typed_amount_is_read_in_the_smallest_unit_or_raises_error_if_ambiguous(
         self, unit: Unit, text: str, english: int | None, german: int | None
     ) -> None:
         for language, expected in (("en", english), ("de", german)):
@@ -145,17 +145,21 @@ class TestParsing:
         ],
     )  # fmt: skip
     @pytest.mark.parametrize("language", ["en", "de", "fr", "hi", "ar"])
-    def test_text_that_is_not_an_amount_is_refused(self, text: str, language: str) -> None:
+    def test_typed_text_that_is_not_an_amount_raises_value_error(
+        self, text: str, language: str
+    ) -> None:
         for unit in (EUR, Percent()):
             with pytest.raises((ValueError, ValidationError)):
                 read(unit, text, language)
 
-    def test_amount_of_more_digits_than_an_integer_of_the_api_is_refused(self) -> None:
+    def test_typed_amount_with_more_digits_than_an_api_integer_raises_validation_error(
+        self,
+    ) -> None:
         assert read(EUR, "9" * 98 + ".99") == 10**100 - 1
         with pytest.raises(ValidationError):
             read(EUR, "9" * 99 + ".99")
 
-    def test_typed_amount_with_groups_of_two_digits_requires_such_a_number_format(
+    def test_typed_amount_with_groups_of_two_digits_is_read_only_in_languages_with_such_groups(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with pytest.raises(ValueError):
@@ -169,7 +173,7 @@ class TestParsing:
 
     @pytest.mark.parametrize("digits", [1, 17, 40, 97])
     @pytest.mark.parametrize("unit", [EUR, JPY, KWD])
-    def test_large_amount_is_shown_and_read_without_rounding(
+    def test_large_amount_is_formatted_and_parsed_without_rounding(
         self, unit: Money, digits: int
     ) -> None:
         value = int("1234567890" * 10)
@@ -197,7 +201,7 @@ class TestParsing:
             ("duration", "PT0S", "0 seconds", "0 Sekunden", "0 s"),
         ],
     )
-    def test_percentage_and_duration_are_shown_and_read_in_english_and_german(
+    def test_percentage_and_duration_are_formatted_and_parsed_in_english_and_german(
         self, hint: str, value: Any, english: str, german: str, typed: str
     ) -> None:
         found = parse_hints({"it": hint})["it",]
@@ -219,7 +223,7 @@ class TestParsing:
             ("pt5m", 300), ("-5 min", -300), ("3 hrs.", 10800),
         ],
     )  # fmt: skip
-    def test_duration_is_read_from_common_spellings(self, text: str, seconds: int) -> None:
+    def test_typed_duration_is_read_from_common_spellings(self, text: str, seconds: int) -> None:
         assert read(Duration(), text) == seconds
         iso = read(Duration(), text, like="PT1S")
         assert read(Duration(), iso) == seconds
@@ -229,12 +233,12 @@ class TestParsing:
         ["", "90", "1 mile", "1 h 2 h", "1 month", "P", "PT", "h", "1 h x", "-", "9" * 50 + " d",
          "1 h " * 3000, "١ h", "1:99", "1 d!", "NaN s"],
     )  # fmt: skip
-    def test_text_that_is_not_a_number_of_seconds_is_refused(self, text: str) -> None:
+    def test_typed_text_that_is_not_a_duration_raises_value_error(self, text: str) -> None:
         with pytest.raises(ValueError):
             read(Duration(), text)
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), True, None, "1", [], 10**13])
-    def test_values_of_other_kinds_are_not_accepted(self, value: Any) -> None:
+    def test_unit_accepts_returns_false_for_values_of_unsupported_types(self, value: Any) -> None:
         assert not Duration().accepts(value)
         if value != 10**13:
             assert not Money("EUR").accepts(value)
@@ -266,7 +270,7 @@ class TestForm:
         assert form.rows()[0].changed is (cents != 12352)
         assert form.rows()[0].original == "123.52\xa0EUR"
 
-    def test_invalid_amount_and_violated_limits_are_reported_in_the_unit(self) -> None:
+    def test_form_errors_of_invalid_amount_and_violated_limits_contain_the_currency(self) -> None:
         limited = schema(cents=money(maximum=12000))
         form = submitted(limited, {"cents": 12000}, {"cents": "12.345"})
         assert form.errors["answer/cents"] == ["Enter an amount, for example 12.50\xa0EUR."]
@@ -276,7 +280,7 @@ class TestForm:
         form.add_faults(find_faults(limited, form.answer))
         assert form.errors["answer/cents"] == ["Must be at most 120.00\xa0EUR."]
 
-    def test_hints_of_the_review_policy_apply_to_payload_values_and_lines_of_lists(self) -> None:
+    def test_display_hints_of_review_policy_apply_to_payload_values_and_list_lines(self) -> None:
         payload = {
             "lines": [{"cents": 1250, "currency": "JPY"}, {"cents": 5, "currency": "EUR"}],
             "share": 0.15,
@@ -323,7 +327,7 @@ class TestForm:
             "steps": [100, 300],
         }
 
-    def test_amount_follows_a_currency_that_is_changed_in_the_same_form(self) -> None:
+    def test_amount_is_read_in_the_currency_entered_in_the_same_form(self) -> None:
         hints = parse_hints({"amount": "money /currency"})
         payload = {"amount": 12000, "currency": "EUR"}
         for currency, typed, expected in [
@@ -343,14 +347,14 @@ class TestForm:
         ]
 
     @pytest.mark.parametrize("currency", [None, "", "eur", "E\u202eR", 978, {"a": 1}, "X" * 10_000])
-    def test_amount_with_an_unusable_currency_is_a_plain_integer(self, currency: Any) -> None:
+    def test_amount_with_invalid_currency_is_shown_as_plain_integer(self, currency: Any) -> None:
         hints = {("amount",): Hint("money", "/currency")}
         payload = {"amount": 12352, "currency": currency}
         shape = infer_shape({"amount": 12352})
         form = AnswerForm(shape, {"amount": 12352}, hints=hints, payload=payload)
         assert form["answer/amount"].value() == "12352"
 
-    def test_choice_of_amounts_is_shown_in_the_unit(self) -> None:
+    def test_form_choice_of_amounts_shows_options_in_the_currency(self) -> None:
         form = AnswerForm(read_shape(schema(cents={"enum": [500, 1000], "display": "money EUR"})))
         assert ">5.00\xa0EUR<" in str(form["answer/cents"])
 
@@ -358,7 +362,7 @@ class TestForm:
 class TestPages:
     AMOUNT = schema(approved={"type": "boolean"}, amount={"type": "integer", "maximum": 20000})
 
-    def test_request_shows_an_editable_amount_once_with_its_currency(
+    def test_request_page_shows_editable_amount_once_with_its_currency(
         self, reviewer: Client
     ) -> None:
         with displayed(amount="money /currency") as graph:
@@ -384,7 +388,7 @@ class TestPages:
             assert "95.00 EUR" in page
             assert "9500" not in page.partition("{")[0]
 
-    def test_request_shows_the_currency_of_an_amount_that_a_custom_form_edits(
+    def test_request_page_shows_currency_of_amount_edited_in_a_custom_form(
         self, reviewer: Client
     ) -> None:
         with displayed(PlainForm, amount="money /currency") as graph:
@@ -395,7 +399,9 @@ class TestPages:
         assert "Currency EUR" in facts
         assert 'value="12352"' in page
 
-    def test_edited_arguments_of_an_action_are_converted(self, reviewer: Client) -> None:
+    def test_edited_amount_in_action_arguments_is_sent_in_the_smallest_unit(
+        self, reviewer: Client
+    ) -> None:
         args = {"order": "A-7", "cents": 4990}
         with displayed(cents="money EUR") as graph:
             payload = {

@@ -21,7 +21,7 @@ def test_package_modules_have_no_import_cycle() -> None:
     assert circles(imports) == set()
 
 
-def test_import_cycle_check_finds_cycles_and_type_checking_imports() -> None:
+def test_import_cycle_check_reports_cycles_and_type_checking_imports() -> None:
     imports = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": {"d"}, "e": {"a"}}
     assert circles(imports) == {frozenset("bc"), frozenset("d")}
     tree = ast.parse("if TYPE_CHECKING:\n    from .. import two\n    from .three import X")

@@ -34,7 +34,7 @@ def test_tests_use_private_names_of_their_own_package_only() -> None:
     assert found == []
 
 
-def test_private_name_check_finds_names_of_other_packages() -> None:
+def test_private_name_check_reports_private_names_of_other_packages() -> None:
     package = {
         "hitl_django/answers/limits.py": ast.parse("def _read(): ...\n_most: int = 3"),
         "hitl_django/policy.py": ast.parse("class A:\n def f(self): self._read, self._seen = 1, 2"),

@@ -49,7 +49,7 @@ def test_suite_runner_without_paths_runs_the_part_named_by_its_option_or_the_sam
 
 
 @pytest.mark.long
-def test_suite_runner_quick_part_includes_tests_of_every_package() -> None:
+def test_suite_runner_option_quick_runs_tests_of_every_package() -> None:
     command = [sys.executable, "-m", "pytest", "--part", "quick", "--collect-only", "-q"]
     done = subprocess.run(
         command, cwd=ROOT, env=keep_bytecode(os.environ), capture_output=True, text=True
@@ -105,7 +105,7 @@ def test_browser_test_without_chromium_fails_in_ci_and_is_skipped_elsewhere(
 
 
 @pytest.mark.django_db
-def test_database_test_is_run_on_each_database_unless_marked_any_database(
+def test_database_test_runs_on_each_database_unless_marked_any_database(
     request: pytest.FixtureRequest,
 ) -> None:
     assert uses_database(request.node)

@@ -37,7 +37,7 @@ def test_core_settings_are_read_by_the_core_or_by_several_packages() -> None:
     assert {name: found for name, found in read.items() if "" not in found and len(found) < 2} == {}
 
 
-def test_setting_reader_check_finds_a_setting_read_by_a_single_optional_package() -> None:
+def test_setting_reader_check_reports_setting_read_by_a_single_optional_package() -> None:
     trees = {
         "hitl_django/conf/defaults.py": ast.parse("STARS: int = 5; 'STARS'"),
         "hitl_django/contrib/ratings/panels.py": ast.parse("hitl.STARS"),

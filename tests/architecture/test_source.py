@@ -80,7 +80,7 @@ def test_engine_source_names_no_module_above_the_engine() -> None:
     assert {path: named for path, named in found.items() if named} == {}
 
 
-def test_named_module_check_finds_imports_and_strings() -> None:
+def test_named_module_check_reports_module_names_in_imports_and_strings() -> None:
     tree = ast.parse(
         "\n".join(
             (
@@ -205,7 +205,7 @@ COUNTED += r"|(?:steps|tasks|threads|times|webhooks|workers)"
 SEVERAL = ("%(count)d requests from one run", "More than %(n)s pending requests", "{n} times)")
 
 
-def test_messages_with_a_count_are_worded_for_one_and_many() -> None:
+def test_messages_with_a_count_have_singular_and_plural_forms() -> None:
     bare = re.compile(rf"(?:\{{[^{{}}\"]+\}}|%[sd]) (?:{COUNTED})\b.*")
     translated = re.compile(rf"\b_\(\s*\"([^\"]*%\(\w+\)[sd] (?:{COUNTED})\b[^\"]*)\"")
     found = [

@@ -10,7 +10,7 @@ from .words import CODE, DOCS, UI, Sentence, find_faults, read_docstrings, read_
 
 
 @pytest.mark.parametrize("read", [read_messages, read_pages, read_docstrings])
-def test_text_of_messages_pages_and_docstrings_contains_no_forbidden_phrase(
+def test_messages_documentation_and_docstrings_contain_no_forbidden_phrase(
     read: Callable[[], Iterator[Sentence]],
 ) -> None:
     sentences = list(read())
@@ -28,10 +28,10 @@ def test_text_of_messages_pages_and_docstrings_contains_no_forbidden_phrase(
         (DOCS, "The node that asks what the person who decides, which nobody knows, wants."),
     ],
 )
-def test_word_check_finds_each_kind_of_forbidden_phrase(kind: str, text: str) -> None:
+def test_word_check_reports_each_kind_of_forbidden_phrase(kind: str, text: str) -> None:
     assert list(find_faults(Sentence(kind, "page", text)))
 
 
-def test_word_check_finds_no_fault_in_a_plain_sentence() -> None:
+def test_word_check_reports_no_fault_in_a_plain_sentence() -> None:
     sentence = "Return the pending interrupts of a thread, oldest first."
     assert not list(find_faults(Sentence(CODE, "module", sentence)))

@@ -74,7 +74,7 @@ class TestKeys:
         page.keyboard.press("e")
         assert focused(page) == "answer/amount"
 
-    def test_keyboard_shortcut_for_reject_stays_armed_after_switching_windows(
+    def test_reject_shortcut_pressed_before_switching_windows_rejects_on_control_enter(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         start("approval", text="the news")
@@ -194,7 +194,7 @@ class TestKeys:
 
 
 class TestSeveralRequests:
-    def test_decision_on_first_of_two_requests_keeps_text_typed_for_the_second(
+    def test_decision_on_first_of_two_requests_preserves_text_typed_for_the_second(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         run = start("panel")
@@ -338,7 +338,7 @@ def test_request_without_javascript_can_be_claimed_commented_and_approved(
     assert "Succeeded" in page.inner_text("#hitl")
 
 
-def test_stale_tab_and_back_button_do_not_change_a_saved_decision(
+def test_submission_from_stale_tab_or_after_back_button_does_not_change_saved_decision(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     for name in ("Dana", "Sam"):
@@ -366,7 +366,7 @@ def test_stale_tab_and_back_button_do_not_change_a_saved_decision(
 
 
 @pytest.mark.any_database
-def test_request_page_in_custom_base_template_keeps_shortcuts_and_saves_edit(
+def test_request_page_in_custom_base_template_has_shortcuts_and_saves_edit(
     log_in: Callable[..., Any], start: Start, settings: Any, tmp_path: Path
 ) -> None:
     # As themes do: a base of their own, with Django's blocks and hardly anything of its markup.

@@ -35,7 +35,7 @@ def test_request_page_open_in_two_browsers_names_the_other_viewer(
     rita.get_by_text("Also viewing: ravi.").wait_for()
 
 
-def test_request_page_announces_decision_of_another_user_and_keeps_typed_reason(
+def test_request_page_announces_decision_of_another_user_and_preserves_typed_reason(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     start("typed", customer="Dana", amount=120.0)

@@ -67,7 +67,9 @@ def test_insights_numbers_link_to_matching_rows(lead: Any) -> None:
     assert "No decisions in this period." in lead.inner_text("#hitl")
 
 
-def test_insights_page_is_as_wide_as_the_window_and_filters_by_reviewer(lead: Any) -> None:
+def test_insights_page_fits_the_window_width_and_is_filtered_by_the_reviewer_menu(
+    lead: Any,
+) -> None:
     lead.goto("/admin/hitl_insights/spotcheck/reports/")
     assert lead.evaluate("document.documentElement.scrollWidth <= innerWidth")
     for text in lead.locator(".hitl-lines text").all():

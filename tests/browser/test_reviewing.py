@@ -253,7 +253,7 @@ def test_queue_on_phone_fits_in_left_to_right_and_right_to_left_languages(
 @pytest.mark.any_database
 @pytest.mark.parametrize("language", ["en", "de"])
 @pytest.mark.parametrize("width", [1280, 800, 390])
-def test_queue_row_parts_stay_inside_the_list_at_every_width(
+def test_queue_row_is_inside_the_list_at_every_window_width(
     log_in: Callable[..., Any], start: Start, width: int, language: str, settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = language

@@ -77,7 +77,7 @@ def decide_by_keyboard(page: Any) -> float:
     return time.monotonic() - began
 
 
-def test_twenty_decisions_by_keyboard_take_two_keys_each_within_the_time_limit(
+def test_twenty_decisions_by_keyboard_take_two_keys_per_decision_within_the_time_limit(
     queue: Any, fill_queue: Callable[[], None], figures: Callable[[str], None]
 ) -> None:
     took = []

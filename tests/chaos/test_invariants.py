@@ -56,7 +56,7 @@ def waiting(effects: Effects) -> Run:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_thread_invariants_report_no_fault_at_any_step_of_intact_run(
+def test_invariants_report_no_fault_at_any_step_of_a_successful_run(
     shape: str, effects: Effects
 ) -> None:
     info = services.start(shape, EMPTY)
@@ -272,7 +272,7 @@ def test_invariants_report_response_stored_at_wrong_position(waiting: Run) -> No
 
 
 @pytest.mark.parametrize("state", ["queued", "running"])
-def test_unfinished_reports_queued_or_running_run_only_after_the_given_time(state: str) -> None:
+def test_invariants_report_unfinished_run_only_after_the_given_time(state: str) -> None:
     services.start("chaos line", EMPTY)
     Run.objects.update(state=state, hinted_at=Now() - timedelta(seconds=10))
     Thread.objects.update(lease_until=Now() - timedelta(seconds=10))
@@ -280,14 +280,14 @@ def test_unfinished_reports_queued_or_running_run_only_after_the_given_time(stat
     assert invariants.unfinished(timedelta(seconds=11)) == []
 
 
-def test_unfinished_does_not_report_running_run_with_valid_lease() -> None:
+def test_invariants_report_no_unfinished_run_for_running_run_with_valid_lease() -> None:
     services.start("chaos line", EMPTY)
     Run.objects.update(state="running", hinted_at=Now() - timedelta(seconds=10))
     Thread.objects.update(lease_until=Now() + timedelta(seconds=10))
     assert invariants.unfinished() == []
 
 
-def test_astray_reports_message_for_run_that_does_not_exist(finished: Run) -> None:
+def test_invariants_report_message_for_run_that_does_not_exist(finished: Run) -> None:
     async_task(dispatcher.ADVANCE, str(uuid.uuid4()))
     assert OrmQ.objects.count() == 1
     assert ["isn't there" in fault for fault in invariants.astray()] == [True]

@@ -122,7 +122,7 @@ def test_decision_of_process_killed_before_its_message_resumes_the_run(
     assert invariants.faults() == []
 
 
-def test_effects_file_lists_begun_and_done_functions_in_order(tmp_path: Path) -> None:
+def test_chaos_effects_file_lists_started_and_finished_functions_in_order(tmp_path: Path) -> None:
     effects = Effects(tmp_path / "effects")
     assert (effects.begun(), effects.done()) == ([], [])
     for word, task in (("begun", "a"), ("done", "a"), ("begun", "a")):

@@ -313,7 +313,7 @@ class Runs(RuleBasedStateMachine):
 @pytest.mark.promise("P3")
 @pytest.mark.promise("P8")
 @pytest.mark.promise("P10")
-def test_random_operations_on_runs_follow_the_state_diagram(
+def test_random_operations_on_runs_change_run_states_only_along_documented_transitions(
     amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     machines = amount(30, 2_000)

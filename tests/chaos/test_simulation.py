@@ -68,7 +68,7 @@ def test_database_simulation_under_random_faults_violates_no_invariant(
     figures(f"{count:,} seeds from {seed} on, in the database: all clean")
 
 
-def test_simulation_repeated_with_the_same_seed_has_the_same_story() -> None:
+def test_simulation_repeated_with_equal_seed_performs_equal_operations() -> None:
     stories = []
     for _ in range(2):
         simulation = Simulation(MemoryWorld("chaos fan"), 7)

@@ -99,7 +99,7 @@ def spend_by_crashes(shape: str, after: bool, effects: Effects) -> float:
     return spent / len(keys)
 
 
-def test_bomb_counts_every_statement_of_a_run_except_transaction_statements(
+def test_statement_counter_counts_every_statement_of_a_run_except_transaction_statements(
     effects: Effects,
 ) -> None:
     bomb = victim.Bomb(0, after=False)

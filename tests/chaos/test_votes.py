@@ -34,7 +34,7 @@ def waiting() -> Interrupt:
 @pytest.mark.promise("P3")
 @pytest.mark.parametrize("after", SIDES)
 @pytest.mark.parametrize("way", WAYS)
-def test_vote_killed_at_any_statement_is_stored_completely_or_rolled_back(
+def test_approval_killed_at_any_statement_is_stored_completely_or_rolled_back(
     way: str, after: bool
 ) -> None:
     for number in range(2):

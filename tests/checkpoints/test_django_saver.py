@@ -73,7 +73,7 @@ def test_django_saver_commit_without_valid_lease_raises_lease_lost_error_and_sto
     assert not PendingWrite.objects.exists()
 
 
-def test_django_saver_checks_fence_at_each_commit_and_settles_it_at_the_last() -> None:
+def test_django_saver_checks_fence_at_each_commit_and_settles_fence_at_the_last_commit() -> None:
     fence = Turnstile()
     saver = bound(fence)
     saver.commit(a_commit())

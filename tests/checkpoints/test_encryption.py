@@ -128,7 +128,9 @@ def test_thread_stored_before_first_encryption_key_is_readable_and_continues(key
     assert read()["log"] == resumed["log"]
 
 
-def test_checkpoints_of_old_key_are_readable_and_new_ones_use_the_first_key(keys: Any) -> None:
+def test_checkpoints_of_old_key_are_readable_and_new_checkpoints_use_the_first_key(
+    keys: Any,
+) -> None:
     keys(OLD)
     expected = run()
     keys(NEW, OLD)

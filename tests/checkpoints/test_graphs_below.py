@@ -171,7 +171,7 @@ HIDDEN: dict[str, Callable[[Any], Callable[[State], State]]] = {
 
 
 @pytest.mark.parametrize("way", HIDDEN)
-def test_subgraph_state_can_be_read_for_every_way_of_calling_the_subgraph(
+def test_get_state_with_subgraphs_contains_subgraph_state_for_every_way_of_calling_the_subgraph(
     saver: Saver, way: str
 ) -> None:
     below = StateGraph(State).add_node("first", lambda state: {"log": ["first"]})

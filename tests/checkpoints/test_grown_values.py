@@ -126,7 +126,7 @@ def step_of(kind: str, given: Any) -> Callable[[Any], Any]:
 
 @pytest.mark.promise("P14")
 @given(st.lists(steps, min_size=1, max_size=14))
-def test_appended_channel_value_is_stored_with_same_bytes_as_full_comparison(
+def test_appended_channel_value_is_stored_with_bytes_equal_to_those_of_full_comparison(
     plan: list[Any],
 ) -> None:
     ended, stored = [], []

@@ -97,7 +97,7 @@ def test_checkpoint_with_forged_number_of_value_rows_raises_corrupt_payload_erro
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("known", [False, True], ids=["a new saver each time", "the same saver"])
-def test_scalars_are_restored_after_state_becomes_wider_and_narrower(known: bool) -> None:
+def test_checkpoint_scalars_are_restored_after_state_gets_more_and_fewer_keys(known: bool) -> None:
     sizes = [
         3,
         MAX_SCALARS,
@@ -134,7 +134,7 @@ def test_step_of_small_state_is_stored_in_one_checkpoint_row() -> None:
     assert not PendingWrite.objects.exists()
 
 
-def test_step_of_wide_state_stores_one_value_row_per_changed_scalar() -> None:
+def test_step_of_state_with_many_keys_stores_one_value_row_per_changed_scalar() -> None:
     saver, chain = DjangoSaver(), Chain()
     for number in range(5):
         chain.go(saver, {**state(MAX_SCALARS + 4), "key0": number})
@@ -176,7 +176,7 @@ def test_long_graph_input_is_stored_in_its_own_row(value: Any) -> None:
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("known", [False, True], ids=["a new saver each time", "the same saver"])
-def test_short_graph_input_is_restored_after_state_becomes_wider_and_narrower(known: bool) -> None:
+def test_short_graph_input_is_restored_after_state_gets_more_and_fewer_keys(known: bool) -> None:
     chain, saver = Chain(), DjangoSaver()
     for size in (2, MAX_SCALARS + 4, 2):
         chain.go(saver if known else DjangoSaver(), {START: SHORT, **state(size)})

@@ -128,7 +128,7 @@ def namespaces(saver: Any, thread: str = "t") -> set[str]:
 
 
 @pytest.mark.parametrize(("stateful", "left"), [(False, {""}), (True, {"", "below"})])
-def test_prune_removes_finished_subgraph_unless_it_has_its_own_checkpoints(
+def test_prune_removes_namespace_of_finished_subgraph_unless_subgraph_has_persistent_history(
     saver: BaseCheckpointSaver, stateful: bool, left: set[str]
 ) -> None:
     graph = nested(stateful=stateful).compile(checkpointer=saver)

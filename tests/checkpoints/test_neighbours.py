@@ -97,7 +97,7 @@ OF_A_PLACE: dict[str, Callable[[str, str], Any]] = {
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("name", OF_A_PLACE)
 @pytest.mark.parametrize("page", [1, 100])
-def test_reading_checkpoint_returns_same_result_beside_other_threads_and_namespaces(
+def test_get_tuple_result_does_not_depend_on_other_threads_and_namespaces(
     name: str, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAGE_SIZE", page)
@@ -170,7 +170,7 @@ def of_head(read: Callable[..., Any], thread: str, *more: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", OF_A_THREAD)
-def test_reading_root_graph_returns_same_result_beside_other_threads(name: str) -> None:
+def test_get_tuple_result_of_root_graph_does_not_depend_on_other_threads(name: str) -> None:
     read = OF_A_THREAD[name]
     threads = list(dict.fromkeys(thread for thread, _ in PLACES))
     expected = {thread: alone([(thread, "")], read, thread) for thread in threads}

@@ -97,7 +97,7 @@ def test_stream_closed_at_first_update_has_stored_that_update(saver: Saver) -> N
     assert (calls, compiled.get_state(CONFIG).values["log"]) == (["once"], ["once"])
 
 
-def test_stream_does_not_yield_update_that_cannot_be_stored(saver: Saver) -> None:
+def test_stream_yields_no_update_that_cannot_be_stored(saver: Saver) -> None:
     graph = StateGraph(State).add_node("good", lambda state: {"log": ["good"]})
     graph.add_node("bad", lambda state: {"x": object()})
     graph.add_edge(START, "good").add_edge(START, "bad")

@@ -340,7 +340,7 @@ def test_saver_does_not_continue_delta_deleted_by_another_saver(row_stays: bool)
 
 @real
 @pytest.mark.parametrize("act", ["prune_to_latest", "delete_runs"])
-def test_saver_does_not_continue_delta_read_while_rows_are_being_deleted(
+def test_saver_stores_no_delta_based_on_rows_read_while_they_are_being_deleted(
     act: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saver = DjangoSaver()

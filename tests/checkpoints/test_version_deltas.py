@@ -113,7 +113,7 @@ def test_stored_size_of_channel_versions_grows_with_square_root_of_their_number(
 
 @real
 @pytest.mark.promise("P14")
-def test_wide_thread_has_equal_history_in_django_saver_and_memory_saver() -> None:
+def test_thread_with_many_channels_has_equal_history_in_django_saver_and_memory_saver() -> None:
     histories = []
     for saver in (InMemorySaver(), DjangoSaver()):
         graph = turning(60).compile(checkpointer=saver)
@@ -140,7 +140,7 @@ def test_channel_versions_restored_from_differences_equal_versions_of_memory_sav
 
 
 @real
-def test_stored_size_of_step_in_wide_state_depends_only_on_its_changes() -> None:
+def test_stored_size_of_step_in_state_with_many_channels_depends_only_on_its_changes() -> None:
     def stored(name: str) -> int:
         heads = Checkpoint.objects.filter(thread__thread_id=name)
         rows = ChannelBlob.objects.filter(thread__thread_id=name)
@@ -155,7 +155,9 @@ def test_stored_size_of_step_in_wide_state_depends_only_on_its_changes() -> None
 
 
 @real
-def test_get_tuple_and_list_of_wide_thread_take_same_queries_for_any_length() -> None:
+def test_get_tuple_and_list_of_thread_with_many_channels_take_constant_queries_for_any_length() -> (
+    None
+):
     saver, counted = DjangoSaver(), []
     for steps in (20, 200):
         chain(saver, steps, place(f"of {steps}"))
@@ -240,7 +242,7 @@ def test_delete_for_runs_leaves_version_bases_of_other_runs(gone: str) -> None:
 
 
 @real
-def test_copied_wide_thread_is_readable_after_source_is_deleted() -> None:
+def test_copy_of_thread_with_many_channels_is_readable_after_source_is_deleted() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 30)
     before = found(configs)

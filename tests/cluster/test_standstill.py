@@ -22,7 +22,7 @@ Start = Callable[..., Cluster]
 
 
 @pytest.mark.promise("P7")
-def test_all_runs_succeed_whichever_qcluster_process_is_killed(
+def test_runs_succeed_after_kill_of_any_qcluster_process(
     cluster: Start, book: Path, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     supervised = cluster("hitl", "worker").ready()

@@ -104,7 +104,7 @@ def built(
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_graph_built_invalidly_on_bare_channels_raises_error_message_of_langgraph(
+def test_invalid_graph_built_on_bare_channels_raises_error_with_message_of_langgraph(
     wrong: str,
 ) -> None:
     _, error, message = attempted(lambda: WRONG[wrong](OURS))

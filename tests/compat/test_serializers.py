@@ -226,7 +226,9 @@ class Pickles:
     [None, JsonPlusSerializer(), EncryptedSerializer(Turned()), Pickles(), pickle],
     ids=["ours", "given", "encrypted", "untyped", "module"],
 )
-def test_savers_store_threads_with_each_kind_of_serializer(serde: Any, tmp_path: Path) -> None:
+def test_saver_with_each_kind_of_serializer_stores_and_restores_a_thread(
+    serde: Any, tmp_path: Path
+) -> None:
     here = load("hitl_django.langgraph")
     expected = here["run"](here["TableSaver"]())
     path = tmp_path / "threads"

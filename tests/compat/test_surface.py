@@ -174,12 +174,12 @@ def covers(row: str, name: str) -> bool:
     return name == row or name.startswith(f"{row}.")
 
 
-def test_public_langgraph_names_missing_from_the_package_are_documented() -> None:
+def test_langgraph_names_missing_from_the_package_are_documented() -> None:
     rows = read_table()
     assert sorted(n for n in find_missing() if not any(covers(row, n) for row in rows)) == []
 
 
-def test_names_documented_as_missing_are_missing_and_have_reasons() -> None:
+def test_langgraph_names_documented_as_missing_are_missing_and_have_reasons() -> None:
     rows = read_table()
     assert [row for row in rows if not any(covers(row, name) for name in find_missing())] == []
     assert all(rows.values())

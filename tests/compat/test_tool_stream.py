@@ -271,7 +271,7 @@ def test_tool_stream_inside_a_streamed_run_emits_each_event_once_per_stream(kind
     assert len(heard) == 4
 
 
-def test_tool_output_delta_is_streamed_before_the_tool_returns() -> None:
+def test_tool_output_delta_is_yielded_in_stream_before_the_tool_returns() -> None:
     heard = threading.Event()
 
     def slow(runtime: Any) -> str:

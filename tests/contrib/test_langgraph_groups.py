@@ -277,7 +277,7 @@ def test_parent_command_raised_in_a_task_group_is_applied_to_the_parent(
     assert services.run_result(run_id)["out"] == "left"
 
 
-def test_functional_task_made_from_partial_keeps_name_and_cache_key() -> None:
+def test_functional_task_made_from_partial_has_name_and_cache_key_of_its_function() -> None:
     called = functools.partial(ask_in_group.func, "a")
     wrapped = _build_resolving_function(called)
     assert wrapped.__name__ == "ask_in_group"

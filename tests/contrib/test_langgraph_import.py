@@ -274,7 +274,7 @@ def test_imported_thread_history_equals_history_in_langgraph(written: Path) -> N
                 ]
 
 
-def test_imported_checkpoints_keep_their_creation_times(paused: Path) -> None:
+def test_imported_checkpoints_have_the_creation_times_of_the_source(paused: Path) -> None:
     Import(paused)
     with their_graph(paused) as theirs:
         expected = {

@@ -292,7 +292,7 @@ def test_message_events_without_langchain_are_not_stored(
     connections.close_all()
 
 
-def test_model_with_100000_chunks_keeps_fewer_than_ten_in_memory() -> None:
+def test_message_buffer_of_model_with_100000_chunks_has_fewer_than_ten_in_memory() -> None:
     """A step may say a hundred thousand pieces, of which a worker keeps a few at a time."""
     stored: list[str] = []
 

@@ -24,7 +24,7 @@ class HalfKnown(StructuredTool):
         return super()._run(*args, config=config, **kwargs)
 
 
-def test_langchain_tool_wrapped_for_commands_keeps_signature_and_annotations() -> None:
+def test_langchain_tool_wrapped_for_commands_has_signature_and_annotations_of_the_tool() -> None:
     run = keep_commands(look_up)._run
     assert inspect.signature(run) == inspect.signature(look_up._run)
     assert run.__annotations__["config"] is RunnableConfig

@@ -19,7 +19,7 @@ def handlers() -> list[object]:
     return [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGURG)]
 
 
-def test_process_executing_django_q2_tasks_itself_keeps_its_signal_handlers(
+def test_process_executing_django_q2_tasks_in_sync_mode_preserves_its_signal_handlers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[object] = []

@@ -58,7 +58,7 @@ def test_failed_async_commit_raises_in_its_future_and_closes_the_connection(
     assert made[1] is None
 
 
-def test_idle_commit_os_thread_ends_and_a_new_one_starts_for_next_commit(
+def test_idle_commit_os_thread_ends_and_a_new_os_thread_starts_for_next_commit(
     threads: CommitThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "IDLE", 0.01)

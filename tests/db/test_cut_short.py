@@ -177,7 +177,7 @@ def test_adopt_shape_interrupted_at_any_statement_stores_structure_and_fingerpri
     assert Run.objects.get().fingerprint == GraphShape.objects.get().fingerprint
 
 
-def test_store_shape_after_interrupted_first_attempt_stores_the_graph_structure() -> None:
+def test_store_shape_repeated_after_interrupted_attempt_stores_the_graph_structure() -> None:
     compatibility.clear_shapes()
     with pytest.raises(CutError), cut_before(0):
         compatibility.store_shape(registry.get_graph("approval"))

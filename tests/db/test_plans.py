@@ -181,7 +181,7 @@ def test_queue_search_of_pending_interrupts_uses_trigram_index(text: str, databa
 
 @pytest.mark.parametrize("database", ["full"], indirect=True)
 @pytest.mark.parametrize("model", [Interrupt, Decision, Run, Thread])
-def test_admin_search_of_closed_objects_reads_only_the_newest_rows(
+def test_admin_search_in_history_lists_reads_only_the_newest_rows(
     model: Any, database: str, rf: Any, admin_user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue_filters, "SCANNED", 100)

@@ -59,7 +59,7 @@ def test_prepared_query_reopens_unusable_database_connection() -> None:
 
 
 @pytest.mark.usefixtures("preparing")
-def test_prepared_statements_repeated_ten_times_return_the_same_rows() -> None:
+def test_prepared_statements_executed_ten_times_return_equal_rows() -> None:
     make("a", "b")
     for _ in range(10):  # PostgreSQL thinks about another plan after the fifth
         assert counted("a").commit() == counted("b").commit()

@@ -76,7 +76,7 @@ def test_parallel_os_threads_use_separate_connections_or_wait_on_sqlite(
         assert came_after is (shared is first.result(10)) is (connection.vendor == "sqlite")
 
 
-def test_shared_connection_is_available_again_after_a_failed_call(pool: SharedConnections) -> None:
+def test_shared_connection_is_available_again_after_failed_call(pool: SharedConnections) -> None:
     def fail() -> None:
         with pool.use("default"):
             raise ValueError

@@ -292,7 +292,7 @@ def without(payload: dict[str, Any], name: str) -> dict[str, Any]:
     ],
     ids=str,
 )  # fmt: skip
-def test_payload_resembling_a_dialect_is_recognised_as_raw(payload: Any) -> None:
+def test_payload_resembling_a_dialect_is_recognised_as_dialect_raw(payload: Any) -> None:
     assert recognise_dialect(payload) == "raw"
 
 

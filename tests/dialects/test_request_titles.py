@@ -210,7 +210,9 @@ def test_tool_call_title_of_review_policy_that_fails_is_replaced_by_default_titl
         ({"pay": "{order"}, ValueError),
     ],
 )
-def test_review_policy_with_invalid_titles_raises(titles: Any, error: type[Exception]) -> None:
+def test_review_policy_with_invalid_titles_raises_type_or_value_error(
+    titles: Any, error: type[Exception]
+) -> None:
     with pytest.raises(error):
         ReviewPolicy(titles=titles)
 

@@ -75,7 +75,7 @@ def test_documentation_shows_project_files_only_in_the_tutorial() -> None:
     assert {page.name for page in shown} <= {"docs/tutorial.md"}
 
 
-def test_documentation_fences_have_a_known_language() -> None:
+def test_documentation_code_blocks_have_a_known_language() -> None:
     """A fence without a language, or with one misspelt, would be left out in silence."""
     known = {"console", "css", "html", "http", "ini", "json", "nginx", "python", "sh", "sql"}
     known |= {"text", "toml", "xml", "yaml", "javascript", "diff"}

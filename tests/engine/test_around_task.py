@@ -47,7 +47,7 @@ def build(attempts: list[int]) -> Any:
 
 
 @pytest.mark.parametrize("form", ["invoke", "ainvoke"])
-def test_around_task_context_wraps_all_retries_of_a_task_in_a_single_call(form: str) -> None:
+def test_run_control_around_task_context_encloses_all_attempts_of_a_task(form: str) -> None:
     attempts: list[int] = []
     heard: list[tuple[str, str]] = []
 
@@ -79,7 +79,7 @@ def test_around_task_context_wraps_all_retries_of_a_task_in_a_single_call(form: 
     ]
 
 
-def test_around_task_context_of_failed_task_contains_its_error() -> None:
+def test_run_control_around_task_context_contains_error_of_failed_task() -> None:
     def fail(state: State) -> State:
         raise LookupError
 

@@ -47,7 +47,9 @@ def test_context_variable_set_in_async_task_is_not_visible_in_siblings_or_caller
     assert asyncio.run(drive()) == ([12 if waits else 11] * 3, 10)
 
 
-def test_waiting_async_tasks_of_wide_step_all_start_within_ten_event_loop_iterations() -> None:
+def test_waiting_async_tasks_of_step_with_many_tasks_start_within_ten_event_loop_iterations() -> (
+    None
+):
     rounds = 0
 
     async def drive() -> list[Any]:

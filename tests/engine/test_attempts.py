@@ -83,7 +83,7 @@ WAYS = pytest.mark.parametrize("run", [advanced, ainvoked])
 
 @WAYS
 @pytest.mark.promise("P12")
-def test_attempt_count_continues_after_crash_between_attempts(run: Run) -> None:
+def test_node_attempt_count_continues_after_crash_between_attempts(run: Run) -> None:
     node, saver = Failing(5), DiesWaiting()
     graph = submitted(trying(node, saver, max_attempts=3))
     for attempt in (1, 2):
@@ -96,7 +96,7 @@ def test_attempt_count_continues_after_crash_between_attempts(run: Run) -> None:
     assert len(node.began) == 1
 
 
-def test_retry_after_crash_waits_only_the_rest_of_its_interval(
+def test_node_retry_after_crash_waits_only_the_rest_of_the_retry_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waits: list[float] = []
@@ -111,7 +111,7 @@ def test_retry_after_crash_waits_only_the_rest_of_its_interval(
     assert 40 < left <= 50
 
 
-def test_failed_run_started_again_gets_all_retry_attempts() -> None:
+def test_node_of_failed_run_invoked_again_gets_all_retry_attempts() -> None:
     node = Failing(3)
     graph = submitted(trying(node, max_attempts=2))
     assert graph.advance(CONFIG).status == "failed"
@@ -177,7 +177,7 @@ def test_run_control_async_wait_returns_true_only_after_drain_request() -> None:
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_drain_during_retry_wait_preserves_response_and_once_result(durability: str) -> None:
+def test_run_drained_during_retry_wait_stores_response_and_once_result(durability: str) -> None:
     control, calls = RunControl(), Counter[str]()
 
     def node(state: State) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def test_interrupt_after_option_stops_run_after_the_named_node() -> None:
 
 
 @pytest.mark.parametrize("kind", ["interrupt_before", "interrupt_after"])
-def test_breakpoint_given_as_star_stops_run_at_every_node_except_start(kind: str) -> None:
+def test_breakpoint_star_stops_run_at_every_node_except_start(kind: str) -> None:
     graph = paused(abc(), **{kind: "*"})
     stops = [log_of(graph)]
     while graph.get_state(CONFIG).next:
@@ -50,7 +50,7 @@ def test_resume_value_given_at_breakpoint_does_not_answer_next_interrupt() -> No
     assert (list(open_interrupts(graph)), log_of(graph)) == (["q"], [])
 
 
-def test_breakpoints_passed_to_invoke_apply_to_that_call() -> None:
+def test_breakpoints_passed_to_invoke_do_not_stop_later_calls() -> None:
     graph = saved(abc())
     graph.invoke({"x": 1}, CONFIG, interrupt_before=["b"])
     assert graph.get_state(CONFIG).next == ("b",)
@@ -59,7 +59,9 @@ def test_breakpoints_passed_to_invoke_apply_to_that_call() -> None:
     assert graph.invoke(None, CONFIG)["log"] == ["a", "b", "c"]
 
 
-def test_invoke_with_breakpoints_none_uses_compiled_ones_and_empty_list_disables_them() -> None:
+def test_invoke_with_breakpoints_none_uses_compiled_breakpoints_and_empty_list_disables_all() -> (
+    None
+):
     for given, left in ((None, ("b",)), ([], ())):
         graph = saved(abc(), interrupt_before=["b"])
         graph.invoke({"x": 1}, CONFIG, interrupt_before=given)
@@ -126,6 +128,6 @@ def test_new_input_at_breakpoint_restarts_graph_from_start() -> None:
     assert graph.invoke({"x": 2}, CONFIG) == {"x": 2, "log": ["a", "a"]}
 
 
-def test_breakpoint_appears_in_stream_as_interrupt_event_without_interrupts() -> None:
+def test_breakpoint_is_yielded_in_stream_as_interrupt_chunk_without_interrupts() -> None:
     graph = saved(abc(), interrupt_before=["b"])
     assert list(graph.stream({"x": 1}, CONFIG)) == [{"a": {"log": ["a"]}}, {"__interrupt__": ()}]

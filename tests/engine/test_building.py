@@ -102,7 +102,7 @@ FAULTS: list[tuple[str, Callable[[], Any]]] = [
 
 
 @pytest.mark.parametrize(("message", "build"), FAULTS, ids=lambda v: v if type(v) is str else "")
-def test_invalid_graph_definition_raises_value_error_naming_its_reason(
+def test_compile_of_invalid_graph_definition_raises_value_error_with_reason(
     message: str, build: Callable[[], Any]
 ) -> None:
     with pytest.raises(ValueError) as raised:

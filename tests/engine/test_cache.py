@@ -164,7 +164,7 @@ def test_cache_key_function_returning_int_raises_type_error() -> None:
 
 
 @pytest.mark.parametrize("way", ["advance", "ainvoke"])
-def test_exception_in_cache_key_function_fails_the_task_until_fixed(way: str) -> None:
+def test_exception_in_cache_key_function_fails_task_until_function_is_fixed(way: str) -> None:
     broken = [True]
 
     def key(state: State) -> str:
@@ -208,7 +208,7 @@ def test_cached_node_result_is_stored_in_thread_history() -> None:
     assert node.count == 1
 
 
-def test_response_dependent_result_is_not_returned_from_cache() -> None:
+def test_node_result_that_depends_on_response_is_not_returned_from_cache() -> None:
     def node(state: State) -> dict[str, Any]:
         return {"log": [interrupt("q")]} if state["x"] else {"log": ["nobody was asked"]}
 
@@ -221,7 +221,7 @@ def test_response_dependent_result_is_not_returned_from_cache() -> None:
     assert graph.advance(CONFIG).status == "interrupted"
 
 
-def test_result_that_cannot_be_cached_is_logged_and_run_finishes(
+def test_node_result_that_cannot_be_cached_is_logged_and_run_finishes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     lock = threading.Lock()

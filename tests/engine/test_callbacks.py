@@ -60,7 +60,7 @@ def test_callback_handler_receives_breakpoint_event_with_kind_interrupt_before()
     assert listener.heard == [("interrupt", "interrupt_before", "run", [])]
 
 
-def test_exception_in_callback_handler_is_logged_or_with_raise_error_raised(
+def test_exception_in_callback_handler_is_logged_and_raised_only_with_raise_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     broken = Broken()

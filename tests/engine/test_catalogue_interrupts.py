@@ -243,14 +243,14 @@ def test_second_response_to_answered_interrupt_raises_nothing_pending_error() ->
 # The same input twice.
 
 
-def test_same_input_given_twice_runs_graph_twice_on_accumulated_state() -> None:
+def test_graph_invoked_twice_with_equal_input_runs_twice_on_accumulated_state() -> None:
     graph = saved(line(a=says("a")))
     for _ in range(2):
         graph.invoke({"x": 1, "log": ["in"]}, CONFIG)
     assert log_of(graph) == ["in", "a", "in", "a"]
 
 
-def test_input_given_while_interrupt_is_pending_raises_pending_interrupts_error() -> None:
+def test_invoke_with_input_at_pending_interrupt_raises_pending_interrupts_error() -> None:
     graph = paused(line(a=lambda state: {"log": [interrupt("who?")]}))
     with pytest.raises(PendingInterruptsError):
         graph.invoke({"x": 1}, CONFIG)

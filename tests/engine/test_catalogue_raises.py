@@ -61,7 +61,9 @@ FAILURES: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
 
 @in_each_place
 @pytest.mark.parametrize("name", FAILURES)
-def test_failed_node_names_node_in_error_and_run_continues_after_fix(name: str, place: str) -> None:
+def test_error_of_failed_node_names_the_node_and_run_continues_after_fix(
+    name: str, place: str
+) -> None:
     fault, kind = FAILURES[name]
     trial = Trial(fault, place)
     error = trial.failure()
@@ -210,7 +212,7 @@ def test_crash_in_parallel_node_preserves_writes_of_finished_sibling(kind: Any) 
 
 
 @in_each_place
-def test_node_exception_that_rejects_notes_fails_run_with_its_own_type(place: str) -> None:
+def test_node_exception_that_rejects_notes_is_raised_with_its_own_type(place: str) -> None:
     class Deaf(Exception):
         def add_note(self, note: str) -> None:
             raise TypeError("no notes")

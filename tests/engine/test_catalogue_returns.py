@@ -86,7 +86,7 @@ NO_UPDATE: dict[str, tuple[Make, str]] = {
 
 @in_each_place
 @pytest.mark.parametrize("name", NO_UPDATE)
-def test_node_returning_invalid_update_fails_naming_node_and_continues_after_fix(
+def test_invalid_node_update_raises_error_naming_node_and_run_continues_after_fix(
     name: str, place: str
 ) -> None:
     make, words = NO_UPDATE[name]
@@ -149,7 +149,7 @@ def test_command_with_goto_of_invalid_type_raises_invalid_update_error_naming_go
 
 @in_each_place
 @pytest.mark.parametrize("goto", ["nowhere", "__start__", Send("nowhere", 1)], ids=str)
-def test_command_with_goto_to_unknown_node_fails_naming_node_and_target(
+def test_command_with_goto_to_unknown_node_raises_error_naming_node_and_target(
     goto: Any, place: str
 ) -> None:
     trial = Trial(lambda state: Command(goto=goto), place)
@@ -161,7 +161,7 @@ def test_command_with_goto_to_unknown_node_fails_naming_node_and_target(
 
 
 @in_each_place
-def test_command_with_send_to_end_fails_and_run_continues_after_fix(place: str) -> None:
+def test_node_with_send_to_end_fails_and_run_continues_after_fix(place: str) -> None:
     trial = Trial(lambda state: Command(goto=Send(END, 1)), place)
     assert "END" in str(trial.failure())
     trial.assert_waits_at_the_fault()
@@ -211,7 +211,7 @@ def test_unserializable_error_names_node_path_and_type_of_unstorable_value(
 
 
 @in_each_place
-def test_coroutine_returned_as_state_value_fails_the_node(place: str) -> None:
+def test_node_returning_coroutine_as_state_value_fails(place: str) -> None:
     made: list[Any] = []
 
     def node(state: Any) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def test_coroutine_returned_as_state_value_fails_the_node(place: str) -> None:
 
 
 @in_each_place
-def test_send_with_unstorable_argument_fails_naming_the_sending_node(place: str) -> None:
+def test_send_with_unstorable_argument_raises_error_naming_the_sending_node(place: str) -> None:
     trial = Trial(lambda state: Command(goto=Send("after", threading.Lock())), place)
     said = str(trial.failure())
     assert "'bad'" in said
@@ -237,7 +237,7 @@ def test_send_with_unstorable_argument_fails_naming_the_sending_node(place: str)
 
 
 @in_each_place
-def test_node_returning_oversized_value_fails_with_payload_limit_error_naming_node(
+def test_node_returning_oversized_value_raises_payload_limit_error_naming_the_node(
     place: str,
 ) -> None:
     trial = Trial(lambda state: {"x": "x" * 50_000_000}, place)

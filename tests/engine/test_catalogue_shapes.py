@@ -301,13 +301,13 @@ def test_interrupt_in_subgraph_with_very_long_node_name_receives_its_response() 
     assert log_of(graph) == ["yes", "end"]
 
 
-def test_unnamed_node_from_functools_partial_is_named_partial() -> None:
+def test_node_added_from_functools_partial_without_name_is_named_partial() -> None:
     node = functools.partial(lambda extra, state: {"log": [extra]}, "given")
     assert list(StateGraph(State).add_node(node).nodes) == ["partial"]
     assert line(a=node).compile().invoke({"x": 1})["log"] == ["given"]
 
 
-def test_object_with_invoke_method_is_accepted_as_node_and_plain_object_is_not() -> None:
+def test_add_node_accepts_object_with_invoke_method_and_rejects_plain_object() -> None:
     class Invoked:
         def invoke(self, state: Any) -> Any:
             return {"log": ["invoked"]}

@@ -317,7 +317,7 @@ class Once(EphemeralValue):
         return changed
 
 
-def test_channel_subclass_uses_its_overridden_update_get_and_consume() -> None:
+def test_channel_subclass_calls_its_overridden_update_get_and_consume_methods() -> None:
     assert Doubled(int).fold(MISSING, [3]) == 6
     assert Doubled(int).fold(6, []) is SAME
     assert Counted(int).read(3) == ("read", 3)

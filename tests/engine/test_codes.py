@@ -42,7 +42,7 @@ def test_recursion_limit_error_has_code_graph_recursion_limit() -> None:
     assert raised.value.code is ErrorCode.GRAPH_RECURSION_LIMIT
 
 
-def test_is_invalid_resume_returns_true_for_response_failing_its_schema() -> None:
+def test_is_invalid_resume_returns_true_only_for_error_of_response_failing_its_schema() -> None:
     def node(state: Any) -> dict[str, Any]:
         return {"log": [interrupt("q", response_schema=int)]}
 

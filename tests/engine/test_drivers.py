@@ -177,7 +177,7 @@ def test_once_in_os_thread_outliving_its_run_raises_error_naming_the_ended_run()
 
 @WAYS
 @pytest.mark.parametrize("bound", [True, False])
-def test_writes_of_finished_task_are_stored_while_its_sibling_is_running(
+def test_writes_of_finished_task_are_stored_while_sibling_task_is_running(
     run: Run, bound: bool
 ) -> None:
     saver = Watched()
@@ -450,7 +450,7 @@ def test_concurrent_threads_of_one_graph_receive_their_own_responses() -> None:
         assert graph.get_state(place).values == {"x": number, "log": [f"answer {number}"]}
 
 
-def test_finished_run_leaves_no_task_os_threads() -> None:
+def test_finished_run_leaves_no_os_threads_of_its_tasks() -> None:
     def sleeps(state: State) -> dict[str, Any]:
         time.sleep(0.005)
         return {"log": ["b"]}

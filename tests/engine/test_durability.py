@@ -104,7 +104,7 @@ def test_exit_durability_run_resumes_interrupt_of_a_subgraph() -> None:
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_async_run_stores_the_same_history_as_sync_run(durability: str) -> None:
+def test_async_run_stores_equal_history_as_sync_run(durability: str) -> None:
     def stored(run: Any) -> Any:
         saver = InMemorySaver()
         graph = saved(line(a=says("a"), b=asks("q"), c=says("c")), saver)

@@ -34,7 +34,7 @@ def refused(kind: type[Exception], call: Callable[[], Any]) -> dict[str, Any]:
     return {key: value for key, value in vars(raised.value).items() if key != "__notes__"}
 
 
-def test_rejected_call_error_has_attributes_thread_id_and_interrupt_ids() -> None:
+def test_error_of_rejected_graph_call_has_attributes_thread_id_and_interrupt_ids() -> None:
     graph = paused(line(a=asks("q")))
     open_ids = tuple(open_interrupts(graph).values())
     for call in (

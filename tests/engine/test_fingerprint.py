@@ -195,7 +195,7 @@ EDITS: dict[str, tuple[Edit, str | None]] = {
 
 @pytest.mark.promise("P15")
 @pytest.mark.parametrize("name", EDITS)
-def test_edited_graph_resumes_paused_thread_or_reports_the_incompatible_change(name: str) -> None:
+def test_edited_graph_resumes_paused_thread_or_lists_the_incompatible_change(name: str) -> None:
     edit, fault = EDITS[name]
     paused = Plan().build()
     paused.invoke({"amount": 5}, CONFIG)

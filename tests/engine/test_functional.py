@@ -501,7 +501,7 @@ def test_async_workflow_interrupts_and_resumes_under_sync_invoke() -> None:
 
 
 @pytest.mark.usefixtures("leaping")
-def test_async_task_exceeding_wait_for_timeout_is_cancelled() -> None:
+def test_async_task_function_exceeding_wait_for_timeout_is_cancelled() -> None:
     ended: list[str] = []
 
     @task
@@ -621,7 +621,7 @@ def test_workflow_input_and_output_schemas_follow_its_annotations() -> None:
         flow.validate_input("many")
 
 
-def test_entrypoint_rejects_generator_and_function_without_parameters() -> None:
+def test_entrypoint_with_generator_or_function_without_parameters_raises_error() -> None:
     def yields(x: int) -> Any:
         yield x
 

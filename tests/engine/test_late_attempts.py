@@ -121,7 +121,7 @@ def test_once_result_arriving_after_attempt_timeout_is_not_stored(run: Run) -> N
     assert refused == [1]
 
 
-def test_late_once_call_of_timed_out_attempt_does_not_replace_next_attempts_result() -> None:
+def test_once_call_of_timed_out_attempt_does_not_replace_result_of_next_attempt() -> None:
     begun: list[int] = []
 
     async def drive() -> None:

@@ -55,7 +55,9 @@ def in_raised_group(state: State) -> dict[str, Any]:
 
 @WAYS
 @pytest.mark.parametrize("node", [in_asyncio_group, in_anyio_session, in_raised_group])
-def test_interrupts_raised_in_task_group_pause_the_run_until_answered(run: Run, node: Any) -> None:
+def test_interrupts_raised_in_task_group_pause_run_until_each_has_a_response(
+    run: Run, node: Any
+) -> None:
     graph = saved(line(a=node))
     run(graph, {"x": 1})
     asked = {one.value["title"]: one.id for one in graph.get_state(CONFIG).interrupts}

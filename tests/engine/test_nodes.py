@@ -246,7 +246,7 @@ def test_invoke_with_input_of_wrong_type_raises_invalid_update_error(wrong: Any)
         graph.invoke(wrong)
 
 
-def test_invoke_drops_unknown_input_key_and_validate_input_rejects_it() -> None:
+def test_invoke_drops_unknown_input_key_and_validate_input_raises_error_naming_the_key() -> None:
     graph = line(a=says("a")).compile()
     assert graph.invoke({"x": 1, "y": 2}) == {"x": 1, "log": ["a"]}
     with pytest.raises(ValueError, match=r"\$\.y: unknown field"):
@@ -288,7 +288,7 @@ def retried(node: Any, *policies: RetryPolicy) -> Any:
     return graph.compile().invoke({"x": 1})["log"]
 
 
-def test_retry_policy_runs_failed_node_again_until_it_succeeds() -> None:
+def test_retry_policy_runs_failed_node_again_until_the_node_succeeds() -> None:
     assert retried(Flaky(ConnectionError(), ConnectionError()), quick()) == ["call 3"]
 
 

@@ -128,7 +128,7 @@ def test_once_result_stored_before_node_crash_is_reused_when_node_runs_again() -
 # Questions with keys.
 
 
-def test_keyed_interrupts_keep_their_responses_when_their_order_changes() -> None:
+def test_keyed_interrupts_receive_their_responses_after_their_order_changes() -> None:
     order = ["x", "y"]
 
     def node(state: State) -> dict[str, Any]:
@@ -253,7 +253,9 @@ def test_changed_interrupt_is_logged_only_if_its_response_was_valid(
 
 
 @pytest.mark.parametrize("key", [None, "k"])
-def test_run_from_named_checkpoint_makes_its_answered_interrupt_pending_again(key: Any) -> None:
+def test_invoke_at_checkpoint_id_makes_answered_interrupt_of_checkpoint_pending_again(
+    key: Any,
+) -> None:
     def node(state: State) -> dict[str, Any]:
         raise ValueError(interrupt("q", key=key))
 

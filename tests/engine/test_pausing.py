@@ -179,7 +179,7 @@ def test_response_without_id_to_two_pending_interrupts_raises_ambiguous_error() 
     assert log_of(graph) == []
 
 
-def test_response_to_finished_thread_raises_nothing_pending_error() -> None:
+def test_command_resume_on_finished_thread_raises_nothing_pending_error() -> None:
     graph = paused(line(a=asks("q")))
     answer(graph, "yes")
     with pytest.raises(NothingPendingError, match="has no pending interrupt"):
@@ -198,7 +198,7 @@ def test_second_response_to_finished_run_is_not_used_by_next_run() -> None:
     assert list(open_interrupts(graph)) == ["q"]
 
 
-def test_response_to_thread_without_checkpoint_raises_thread_not_found() -> None:
+def test_command_resume_on_thread_without_checkpoint_raises_thread_not_found() -> None:
     graph = saved(line(a=asks("q")))
     with pytest.raises(ThreadNotFound, match="'thread'"):
         answer(graph, "yes")
@@ -346,7 +346,7 @@ def test_node_retried_after_failure_receives_its_stored_responses_again() -> Non
     assert calls == [["1", "2"]] * 3
 
 
-def test_node_interrupting_beside_failed_sibling_is_still_next() -> None:
+def test_node_interrupted_in_step_with_failed_sibling_is_in_next_of_state() -> None:
     graph = saved(side_by_side(a=asks("qa"), b=lambda state: 1 / 0))
     with pytest.raises(ZeroDivisionError):
         graph.invoke({"x": 1}, CONFIG)

@@ -314,7 +314,7 @@ def test_saver_get_next_version_increases_and_differs_between_branches() -> None
     assert len({saver.get_next_version(versions[0], None) for _ in range(20)}) > 1
 
 
-def test_planner_runs_node_with_edge_to_itself_until_it_writes_no_trigger() -> None:
+def test_planner_repeats_node_with_edge_to_itself_until_node_writes_no_trigger() -> None:
     graph = StateGraph(Values).add_node("a", nothing).add_edge(START, "a").add_edge("a", "a")
     run = stepper(graph)
     assert run.begin({"x": 1}) == ["a"]

@@ -46,11 +46,11 @@ def test_node_exceeding_step_timeout_fails_async_run_with_timeout_error() -> Non
     assert graph.get_state(CONFIG).next == ("a",)
 
 
-def test_runtime_merge_returns_context_of_argument_if_it_is_set() -> None:
+def test_runtime_merge_uses_context_of_argument_if_set_or_else_its_own_context() -> None:
     base, other = Runtime(context="base"), Runtime(context="other")
     assert base.merge(other).context == "other"
     assert base.merge(Runtime()).context == "base"
 
 
-def test_interrupt_constructed_without_id_has_placeholder_id() -> None:
+def test_interrupt_object_constructed_without_id_has_placeholder_id() -> None:
     assert Interrupt("q").id == "placeholder-id"

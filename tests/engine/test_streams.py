@@ -54,7 +54,7 @@ def test_stream_of_node_without_writes_yields_none_as_its_update() -> None:
     assert told(saved(line(a=lambda state: None)), {"x": 1}) == [{"a": None}]
 
 
-def test_stream_of_node_with_several_updates_yields_them_as_list() -> None:
+def test_stream_of_node_with_several_updates_yields_a_list_of_updates() -> None:
     graph = saved(line(a=lambda state: [Command(update={"log": ["1"]}), {"log": ["2"]}]))
     assert told(graph, {"x": 1}) == [{"a": [{"log": ["1"]}, {"log": ["2"]}]}]
 

@@ -320,7 +320,7 @@ NODES = [
 
 
 @pytest.mark.parametrize("node", NODES, ids=lambda node: node.__name__)
-def test_graph_read_from_object_attribute_in_node_is_listed_as_its_subgraph(node: Any) -> None:
+def test_get_subgraphs_lists_graph_that_a_node_reads_from_an_object_attribute(node: Any) -> None:
     compiled = paused(line(n=node))
     assert list(compiled.get_subgraphs(recurse=True)) == [("n", agent.graph)]
     state = compiled.get_state(CONFIG, subgraphs=True).tasks[0].state
@@ -333,7 +333,7 @@ def test_graph_read_from_object_attribute_in_node_is_listed_as_its_subgraph(node
     assert answer(compiled, "yes")["log"] == ["pre", "edited", "yes"]
 
 
-def test_get_subgraphs_omits_graph_whose_node_reads_the_graph_itself() -> None:
+def test_get_subgraphs_omits_graph_whose_own_node_reads_the_graph() -> None:
     compiled = saved(line(n=lambda state: {"log": [compiled.name]}))
     assert list(compiled.get_subgraphs(recurse=True)) == []
 

@@ -46,7 +46,7 @@ def test_example_app_uses_names_of_the_reference_only() -> None:
     } == {}
 
 
-def test_name_missing_in_the_reference_is_found() -> None:
+def test_example_app_check_reports_name_missing_in_the_reference() -> None:
     lines = [
         "from hitl_django.extensions import register, find_table",
         "from hitl_django.models import Interrupt",

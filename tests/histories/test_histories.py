@@ -45,7 +45,7 @@ def content_of(message: Any) -> str:
 
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("path", SAVED, ids=[path.stem for path in SAVED])
-def test_threads_saved_by_earlier_version_are_resumed_and_finished(path: Path) -> None:
+def test_threads_saved_by_earlier_version_resume_and_finish(path: Path) -> None:
     call_command("loaddata", path, verbosity=0, ignorenonexistent=True)
     threads = {thread.thread_id: thread for thread in Thread.objects.all()}
     assert {"paused", "queued", "decided", "under-way", "finished"} <= threads.keys()
@@ -112,7 +112,9 @@ def run_program(program: str, name: str, url: str) -> Any:
 @pytest.mark.promise("P16")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_example_app_of_version_works_in_the_migrated_database(name: str, tmp_path: Path) -> None:
+def test_example_app_of_earlier_version_has_its_rows_pages_and_routes_in_the_migrated_database(
+    name: str, tmp_path: Path
+) -> None:
     with new_database(tmp_path) as url:
         assert run_program("tests.histories.upgrade_app", name, url) == {
             "rows": [
@@ -146,7 +148,7 @@ def test_example_app_of_version_works_in_the_migrated_database(name: str, tmp_pa
 
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_interface_for_apps_of_version_is_kept(name: str) -> None:
+def test_extension_interface_of_earlier_version_has_no_breaking_change(name: str) -> None:
     saved = example_app.read(name)["interface"]
     assert [*example_app.find_breaks(saved, example_app.describe_interface())] == []
 
@@ -157,7 +159,7 @@ def test_every_saved_history_has_a_saved_database_schema() -> None:
 
 
 @pytest.mark.promise("P16")
-def test_threads_saved_by_the_current_version_can_all_be_finished() -> None:
+def test_threads_saved_by_the_current_version_resume_and_finish() -> None:
     make()
     finish()
     assert ended() == set(Thread.objects.values_list("thread_id", flat=True))

@@ -57,16 +57,18 @@ class OtherExtension:
         (Extension, OtherExtension, ["sweep is called differently"]),
     ],
 )
-def test_change_of_a_name_is_found(before: Any, after: Any, breaks: list[str]) -> None:
+def test_interface_comparison_reports_change_of_a_name(
+    before: Any, after: Any, breaks: list[str]
+) -> None:
     found = [*find_breaks({"a": describe(before)}, {"a": describe(after)})]
     assert found == [f"a: {each}" for each in breaks]
 
 
-def test_removed_name_is_found() -> None:
+def test_interface_comparison_reports_removed_name() -> None:
     assert [*find_breaks({"a": describe(rate)}, {})] == ["a: removed"]
 
 
-def test_new_parameter_of_an_overridden_method_is_found() -> None:
+def test_interface_comparison_reports_new_parameter_of_overridden_method() -> None:
     path = "hitl_django.admin.panels.Panel.perform"
     found = [*find_breaks({path: describe(rate)}, {path: describe(rate_with_option)})]
     assert found == [f"{path}: by is added", f"{path}: more is added"]

@@ -190,7 +190,7 @@ def test_long_unrelated_texts_are_compared_as_one_removal_and_one_addition() -> 
     ],
     ids=["nothing in common", "separated"],
 )
-def test_lists_of_one_document_share_one_work_limit_for_their_patch(
+def test_json_patch_of_several_lists_in_one_document_shares_one_work_limit(
     monkeypatch: pytest.MonkeyPatch, before: list[Any], after: list[Any]
 ) -> None:
     """As many values as an answer may have, in twenty lists: each alone would be within it."""

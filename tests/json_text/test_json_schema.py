@@ -400,7 +400,7 @@ def test_find_faults_accepts_the_same_values_as_jsonschema(schema: Any, value: A
 
 
 @pytest.mark.promise("P21")
-def test_decision_request_with_any_generated_schema_is_answered_within_the_time_limit(
+def test_api_decision_on_interrupt_with_any_generated_schema_is_answered_within_the_time_limit(
     interrupt: Interrupt, reviewer: User
 ) -> None:
     client = Client()

@@ -144,17 +144,19 @@ INVALID = {
 
 
 @pytest.mark.parametrize(("name", "text"), [(n, t) for n, many in VALID.items() for t in many])
-def test_valid_text_of_each_format_has_no_schema_fault(name: str, text: str) -> None:
+def test_find_faults_reports_no_fault_for_valid_text_of_each_format(name: str, text: str) -> None:
     assert find_faults({"format": name}, text) == []
 
 
 @pytest.mark.parametrize(("name", "text"), [(n, t) for n, many in INVALID.items() for t in many])
-def test_invalid_text_of_each_format_has_one_schema_fault(name: str, text: str) -> None:
+def test_find_faults_reports_one_fault_for_invalid_text_of_each_format(
+    name: str, text: str
+) -> None:
     [(pointer, reason)] = find_faults({"format": name}, text)
     assert pointer == ""
     assert reason.startswith("must be ")
 
 
 @given(st.sampled_from(sorted(text_formats.CHECKS)), st.text())
-def test_format_check_returns_true_or_false_for_any_text(name: str, text: str) -> None:
+def test_text_format_check_of_any_text_returns_bool_without_exception(name: str, text: str) -> None:
     assert text_formats.CHECKS[name](text) in (True, False)

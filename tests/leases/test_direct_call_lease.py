@@ -207,7 +207,7 @@ def test_second_asyncio_call_on_running_thread_raises_lease_held_error(
 
 
 @pytest.mark.parametrize("end", ["fails", "is refused", "is closed", "pauses"])
-def test_direct_call_that_fails_pauses_or_is_rejected_or_closed_releases_the_lease(
+def test_direct_call_releases_its_lease_after_failure_pause_rejection_or_close(
     savers: MakeSaver, end: str
 ) -> None:
     def fail(state: State) -> State:

@@ -91,7 +91,7 @@ def test_lease_removed_from_renewals_is_not_renewed_again(renewals: LeaseRenewer
     assert len(removed.seen) == count
 
 
-def test_lease_due_earlier_wakes_the_sleeping_renewal_os_thread(
+def test_lease_added_with_earlier_renewal_time_wakes_the_sleeping_renewal_os_thread(
     renewals: LeaseRenewer,
 ) -> None:
     with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 3600}):

@@ -163,7 +163,7 @@ def office(host: Callable[[str], Host], tmp_path: Path) -> Iterator[Host]:
 
 
 @pytest.mark.browser
-def test_host_project_settles_a_claim_after_a_killed_celery_worker(
+def test_host_project_settles_an_insurance_claim_after_a_killed_celery_worker(
     office: Host,
     chromium: Any,  # noqa: F811
 ) -> None:

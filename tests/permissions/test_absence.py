@@ -158,7 +158,9 @@ def variants(name: str, page: Page, world: World, things: Things) -> Iterator[An
 
 
 @pytest.mark.promise("P18")
-def test_hidden_object_in_url_of_a_visible_object_is_answered_as_missing(world: World) -> None:
+def test_hidden_object_in_url_of_a_visible_object_returns_response_of_a_missing_object(
+    world: World,
+) -> None:
     opened, vault = world.areas["open"], world.areas["vault"]
     client = world.client(PEOPLE["minter"])
     path = path_of("hitl_django:link-detail", (opened.interrupt.pk, vault.link.pk))
@@ -216,7 +218,7 @@ def test_admin_action_on_hidden_row_equals_action_on_missing_row(world: World) -
 
 
 @pytest.mark.promise("P18")
-def test_assignment_without_assign_permission_is_answered_equally_for_known_and_unknown_username(
+def test_assignment_without_assign_permission_returns_equal_response_for_known_and_unknown_username(
     world: World,
 ) -> None:
     client, item = world.client(PEOPLE["reviewer"]), world.areas["open"].free

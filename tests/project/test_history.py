@@ -69,7 +69,7 @@ def test_demo_cases_have_distinct_keys_and_use_every_graph(cases: list[Case]) ->
     assert min(kinds.values()) >= 3
 
 
-def test_demo_case_steps_are_not_in_the_future(cases: list[Case]) -> None:
+def test_demo_case_timestamps_are_not_in_the_future(cases: list[Case]) -> None:
     assert [
         (case.key, step.do) for case in cases for step in case.steps if step.after >= case.ago
     ] == []

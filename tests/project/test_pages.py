@@ -42,7 +42,7 @@ def test_demo_start_page_names_the_users_and_their_password() -> None:
     assert "All passwords are <code>demo</code>." in page
 
 
-def test_demo_start_page_shows_first_requests_of_the_queue(hitl: testing.GraphEnvironment) -> None:
+def test_demo_start_page_lists_first_requests_of_the_queue(hitl: testing.GraphEnvironment) -> None:
     hitl.make_interrupt(
         {"title": "Refund 12.00 EUR to Dana", "text": "The left shoe is a 41. " * 3}
     )
@@ -79,25 +79,25 @@ def test_demo_log_in_button_ignores_page_of_another_host() -> None:
     assert response.headers["Location"] == QUEUE
 
 
-def test_demo_log_in_button_requires_csrf_token() -> None:
+def test_demo_log_in_button_without_csrf_token_returns_403() -> None:
     client = Client(enforce_csrf_checks=True)
     assert client.post("/login/", {"as": "rita"}).status_code == 403
     assert user_of(client) == ""
 
 
-def test_demo_log_in_button_with_get_request_is_refused() -> None:
+def test_demo_log_in_url_with_get_request_returns_405() -> None:
     assert Client().get("/login/?as=rita").status_code == 405
 
 
 @pytest.mark.parametrize("name", ["", "nobody"])
-def test_demo_log_in_button_of_other_user_is_not_found(name: str) -> None:
+def test_demo_log_in_url_of_user_outside_the_demo_returns_404(name: str) -> None:
     get_user_model().objects.create_user("nobody", password=people.PASSWORD)
     client = Client()
     assert client.post("/login/", {"as": name}).status_code == 404
     assert user_of(client) == ""
 
 
-def test_demo_log_in_button_without_debug_is_not_found(settings: Any) -> None:
+def test_demo_log_in_url_without_debug_returns_404(settings: Any) -> None:
     settings.DEBUG = False
     client = Client()
     assert client.post("/login/", {"as": "rita"}).status_code == 404

@@ -20,7 +20,7 @@ def test_demo_group_has_its_listed_permissions(name: str) -> None:
 
 
 @pytest.mark.django_db
-def test_demo_user_without_groups_is_the_only_superuser() -> None:
+def test_demo_user_admin_is_the_only_superuser() -> None:
     people.create()
     users = get_user_model().objects
     assert [user.get_username() for user in users.filter(is_superuser=True)] == ["admin"]

@@ -190,7 +190,7 @@ def jointly(count: int) -> list[str]:
 
 
 @pytest.mark.promise("P1")
-def test_concurrent_approvals_with_quorum_two_store_exactly_two_votes(
+def test_concurrent_approvals_with_quorum_two_store_exactly_two_approvals(
     rounds: int, figures: Callable[[str], None]
 ) -> None:
     for interrupt, words in race("vote", jointly(rounds), count=VOTERS).items():
@@ -212,7 +212,9 @@ def test_concurrent_approvals_with_quorum_two_store_exactly_two_votes(
 
 
 @pytest.mark.promise("P1")
-def test_concurrent_votes_and_proposals_decide_one_version_with_two_votes(rounds: int) -> None:
+def test_concurrent_approvals_and_proposals_decide_one_version_with_two_approvals(
+    rounds: int,
+) -> None:
     for interrupt, words in race("propose", jointly(rounds), count=VOTERS).items():
         assert not [word for word in words if word.startswith("error")], words
         row = Interrupt.objects.get(pk=interrupt)
@@ -227,7 +229,9 @@ def test_concurrent_votes_and_proposals_decide_one_version_with_two_votes(rounds
 
 
 @pytest.mark.promise("P8")
-def test_concurrent_responses_to_run_waiting_for_all_queue_the_run_once(rounds: int) -> None:
+def test_concurrent_responses_to_run_waiting_for_all_responses_queue_the_run_once(
+    rounds: int,
+) -> None:
     with testing.inline() as advance:
         runs = [str(services.start("jury", {"log": []}).id) for _ in range(rounds)]
         advance()

@@ -441,7 +441,7 @@ def test_event_with_nul_surrogate_or_nan_is_recorded_with_escaped_text(tell: Tel
     assert told[4:] == ["<1 bytes>", {"['a', 1]": [1, 2]}, "<ValueError>"]
 
 
-def test_custom_event_records_value_as_it_was_when_written(tell: Tell) -> None:
+def test_custom_event_records_value_without_later_mutations(tell: Tell) -> None:
     def count(state: State) -> State:
         progress = {"done": 0}
         for done in (1, 2):

@@ -140,7 +140,7 @@ def test_run_statement_changes_no_run_that_left_the_queued_and_running_states(
 
 
 @pytest.mark.promise("P10")
-def test_claim_changes_only_the_claimed_of_three_due_runs(advance: Advance) -> None:
+def test_claim_of_one_run_leaves_two_other_due_runs_unchanged(advance: Advance) -> None:
     first, second, last = (services.start("steps", {"log": []}) for _ in range(3))
     before = list(Thread.objects.exclude(thread_id=second.thread_id).order_by("pk").values())
     claimed(second.id)
@@ -242,7 +242,7 @@ def asked_again(*rows: Interrupt) -> tuple[PendingInterrupt, ...]:
 
 
 @pytest.mark.parametrize(("answered", "state"), [(1, "interrupted"), (2, "queued")])
-def test_run_waiting_for_all_is_queued_if_all_were_answered_while_it_was_pausing(
+def test_run_waiting_for_all_responses_is_queued_if_all_were_given_while_the_run_was_pausing(
     advance: Advance, answered: int, state: str
 ) -> None:
     info = services.start("jury", {"log": []})

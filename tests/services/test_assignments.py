@@ -76,7 +76,7 @@ def test_assignment_labels_remain_after_assignee_and_group_are_deleted(
 
 
 @pytest.mark.promise("P18")
-def test_assign_without_permission_or_to_user_who_cannot_decide_raises_error_and_assigns_no_user(
+def test_assign_without_permission_or_to_user_unable_to_decide_raises_error_and_assigns_no_user(
     interrupt: Interrupt, boss: User, reviewer: User, reader: User, user: Callable[..., User]
 ) -> None:
     with pytest.raises(NotAllowedError):

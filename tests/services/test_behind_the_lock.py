@@ -135,7 +135,7 @@ def test_decision_without_permission_raises_not_allowed_or_not_found_and_stores_
 @pytest.mark.parametrize(
     ("right", "error"), [("see", InterruptNotFound), ("decide", NotAllowedError)]
 )
-def test_decision_after_permission_was_revoked_before_lock_raises_not_allowed_or_not_found(
+def test_decision_whose_permission_was_revoked_before_its_lock_raises_not_allowed_or_not_found(
     advance: Advance,
     reviewer: User,
     revocable: set[str],
@@ -174,7 +174,7 @@ WAITING: dict[str, tuple[str, Callable[[Interrupt, User], object]]] = {
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("verb", WAITING)
-def test_service_call_after_permission_was_revoked_before_lock_raises_not_allowed_error(
+def test_service_call_whose_permission_was_revoked_before_its_lock_raises_not_allowed_error(
     advance: Advance,
     user: Make,
     revocable: set[str],
@@ -269,7 +269,7 @@ def test_decision_made_while_run_is_pausing_queues_the_run(
     assert Run.objects.get().state == "succeeded"
 
 
-def test_last_required_vote_on_concurrently_parked_run_raises_hitl_error_and_stores_no_decision(
+def test_last_required_approval_on_concurrently_parked_run_raises_hitl_error_and_stores_no_decision(
     advance: Advance, reviewer: User
 ) -> None:
     interrupt = reviewed(advance, quorum=2)
@@ -308,7 +308,7 @@ SENT: dict[str, tuple[Any, ...]] = {"approve": (), "edit": ({"amount": 6},), "re
 @pytest.mark.parametrize("first", SENT)
 @pytest.mark.parametrize("second", SENT)
 @pytest.mark.promise("P1")
-def test_vote_on_interrupt_whose_votes_changed_before_its_write_raises_hitl_error(
+def test_approval_of_interrupt_whose_approvals_changed_before_its_write_raises_hitl_error(
     advance: Advance, user: Make, reviewer: User, first: str, second: str
 ) -> None:
     interrupt = reviewed(advance, quorum=2)

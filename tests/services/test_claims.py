@@ -333,7 +333,7 @@ class TestClaimNext:
         assert services.claim_next(by=reviewer) is None
         assert services.claim_next(by=sam) == row.pk
 
-    def test_claim_next_skips_only_the_interrupt_version_the_user_voted_on(
+    def test_claim_next_skips_only_the_interrupt_version_that_the_user_approved(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         first, second = ask(quorum=2), ask(quorum=2)
@@ -434,7 +434,7 @@ def test_take_over_and_release_lock_thread_before_writing_the_interrupt(
     assert locks[0] < writes[0]
 
 
-def test_claimed_error_for_claim_released_meanwhile_says_a_moment_ago(
+def test_claimed_error_for_claim_released_before_its_message_says_a_moment_ago(
     interrupt: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What refuses somebody and what tells them why are two looks."""
@@ -624,7 +624,7 @@ class TestClaimNextAfterDecision:
         services.decide(first.pk, "respond", "yes", by=reviewer)
         assert services.claim_next(by=reviewer, after=first.pk) == other.pk
 
-    def test_claim_next_after_interrupt_returns_new_interrupts_before_own_claimed_ones(
+    def test_claim_next_after_interrupt_prefers_unclaimed_to_own_claimed_interrupts(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         first, second, third = (ask() for _ in range(3))
@@ -646,7 +646,7 @@ class TestClaimNextAfterDecision:
         assert services.claim_next(by=reviewer, after=second.pk) == first.pk
         assert services.find_taken("k", by=reviewer) == first.pk
 
-    def test_claim_next_after_invalid_id_raises_not_found_and_after_unknown_id_continues(
+    def test_claim_next_after_invalid_id_raises_not_found_and_after_unknown_id_claims_first(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         ask()
@@ -703,7 +703,7 @@ class TestDecisionOverClaim:
             assert made.claimed_by_label == ""
         assert not [e for e in AuditEntry.objects.all() if "claimed_by" in e.detail]
 
-    def test_vote_on_claimed_interrupt_stores_claimant_in_audit_log(
+    def test_approval_of_claimed_interrupt_below_quorum_stores_claimant_in_audit_log(
         self, interrupt: Interrupt, reviewer: User, sam: User
     ) -> None:
         Interrupt.objects.filter(pk=interrupt.pk).update(quorum=2)

@@ -78,7 +78,7 @@ def test_queue_counts_do_not_count_interrupt_of_parked_run_as_free(
     assert figures(services.queue_counts(reviewer)) == {"awake": 1, "pending": 1}
 
 
-def test_count_queue_takes_one_query_and_caps_its_counts(
+def test_count_queue_takes_one_query_and_limits_its_counts(
     ask: Callable[..., Interrupt], reviewer: User
 ) -> None:
     for _ in range(3):
@@ -220,7 +220,7 @@ def test_review_stats_include_only_interrupts_allowed_by_policy_or_graph_filter(
     assert stats.oldest_at == Interrupt.objects.get(pk=waiting.pk).created_at
 
 
-def test_review_stats_exclude_old_decisions_and_incomplete_votes(
+def test_review_stats_exclude_old_decisions_and_approvals_below_quorum(
     ask: Callable[..., Interrupt], reviewer: User
 ) -> None:
     old, refused, open_ = ask(), ask(), ask(quorum=2)

@@ -317,7 +317,7 @@ def test_approved_breakpoint_resumes_run_and_rejection_raises_invalid_answer_err
     assert values_of(stop.thread)["answer"] == "done"
 
 
-def test_two_decisions_on_one_run_make_one_worker_task(advance: Advance) -> None:
+def test_two_decisions_on_one_run_create_one_worker_task(advance: Advance) -> None:
     asked("panel", {"log": []}, advance)
     for row in Interrupt.objects.all():
         services.decide(row.pk, "approve")

@@ -156,7 +156,9 @@ def test_run_events_before_pruned_events_raises_events_pruned_error(
     assert services.run_events(asking.id, after=1).last == 2
 
 
-def test_follow_of_run_deleted_meanwhile_raises_run_not_found(asking: services.RunInfo) -> None:
+def test_follow_of_run_deleted_during_iteration_raises_run_not_found(
+    asking: services.RunInfo,
+) -> None:
     following_it = hitl_django.follow(asking.id)
     assert [next(following_it).seq, next(following_it).seq] == [1, 2]
     Run.objects.all().delete()

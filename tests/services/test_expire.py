@@ -138,7 +138,7 @@ def test_interrupt_expiring_with_then_cancel_cancels_the_run(
 
 
 @pytest.mark.promise("P1")
-def test_interrupt_decided_before_sweep_does_not_expire_and_expired_one_rejects_decision(
+def test_interrupt_decided_before_sweep_does_not_expire_and_expired_interrupt_rejects_decision(
     interrupt: Callable[..., Interrupt], advance: Advance, reviewer: User
 ) -> None:
     late = interrupt(DAY, "answer", {"seats": 8})
@@ -309,7 +309,7 @@ def test_expiry_creates_webhook_deliveries_audit_entry_and_run_event(
     assert (Run.objects.get().state, Run.objects.get().traceback) == (state, "")
 
 
-def test_default_response_to_one_interrupt_does_not_queue_run_waiting_for_all(
+def test_default_response_to_one_interrupt_does_not_queue_run_waiting_for_all_responses(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.start("jury", {"log": []})

@@ -237,7 +237,7 @@ def test_fork_after_lease_expired_invalidates_lease_of_the_old_worker(advance: A
 
 
 @pytest.mark.parametrize("from_other", ["00000000-0000-0000-0000-000000000000", "x" * 400, ""])
-def test_fork_from_unknown_checkpoint_or_one_of_another_thread_raises_checkpoint_not_found(
+def test_fork_from_unknown_checkpoint_or_checkpoint_of_another_thread_raises_checkpoint_not_found(
     advance: Advance, unchanged: Unchanged, from_other: str
 ) -> None:
     thread, other = ran(advance), ran(advance)

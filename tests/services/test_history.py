@@ -243,7 +243,7 @@ def test_thread_history_redacts_secret_keys_in_written_values(
 
 
 @pytest.mark.promise("P21")
-def test_thread_history_truncates_long_values_and_omits_huge_ones(
+def test_thread_history_truncates_long_values_and_omits_values_too_large_to_read(
     advance: Advance, made: Callable[..., str]
 ) -> None:
     nodes = {f"n{number}": {"text": "ü" * 3000} for number in range(60)}

@@ -74,7 +74,7 @@ def test_uncaught_service_error_in_host_view_returns_403_or_404(
     assert not Run.objects.exists()
 
 
-def test_not_allowed_and_not_found_errors_subclass_permission_denied_and_http404() -> None:
+def test_not_allowed_and_not_found_errors_are_subclasses_of_permission_denied_and_http404() -> None:
     for kind in (errors.NotAllowedError, errors.SelfApprovalError):
         assert issubclass(kind, errors.HitlError)
         assert issubclass(kind, PermissionDenied)

@@ -662,7 +662,7 @@ def test_pseudonymize_user_during_decisions_of_the_user_leaves_valid_audit_logs(
     assert find_faults() == {}
 
 
-def test_pseudonymize_user_preserves_claim_taken_over_by_another_user_meanwhile(
+def test_pseudonymize_user_preserves_claim_that_another_user_takes_over_during_the_call(
     lena: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A question is claimed without the thread's lock."""

@@ -92,7 +92,7 @@ def test_second_approval_by_same_user_raises_already_approved_error(
 
 
 @pytest.mark.promise("P2")
-def test_vote_with_repeated_key_returns_the_first_vote(
+def test_approval_with_repeated_key_returns_the_first_approval(
     advance: Advance, people: list[User]
 ) -> None:
     interrupt = jointly(advance)
@@ -156,7 +156,7 @@ def test_equal_edit_by_second_user_counts_as_approval_of_the_edit(
     assert values_of(interrupt.thread)["answer"] == changed
 
 
-def test_rejection_decides_interrupt_with_quorum_without_further_votes(
+def test_rejection_decides_interrupt_with_quorum_without_further_approvals(
     advance: Advance, people: list[User]
 ) -> None:
     interrupt = jointly(advance)
@@ -196,7 +196,7 @@ def test_approval_with_changed_values_becomes_a_new_proposal_of_the_interrupt(
     assert (last.complete, last.value) == (True, {"amount": 4, "approved": True})
 
 
-def test_vote_writes_audit_entry_and_only_deciding_vote_writes_decide_entry(
+def test_approval_below_quorum_writes_audit_entry_and_only_last_approval_writes_decide_entry(
     advance: Advance, people: list[User]
 ) -> None:
     interrupt = jointly(advance)
@@ -219,7 +219,7 @@ def test_vote_writes_audit_entry_and_only_deciding_vote_writes_decide_entry(
     assert audit.find_first_fault(Thread.objects.get(pk=interrupt.thread_id)) is None
 
 
-def test_interrupt_decided_signal_is_sent_only_after_the_deciding_vote(
+def test_interrupt_decided_signal_is_sent_only_after_the_last_required_approval(
     advance: Advance,
     people: list[User],
     django_capture_on_commit_callbacks: Callable[..., Any],
@@ -239,7 +239,7 @@ def test_interrupt_decided_signal_is_sent_only_after_the_deciding_vote(
     assert heard == [("bob", True)]
 
 
-def test_vote_ends_claim_and_assignment_of_the_voting_user(
+def test_approval_below_quorum_ends_claim_and_assignment_of_the_approving_user(
     advance: Advance, people: list[User]
 ) -> None:
     interrupt = jointly(advance, assignee="ann")
@@ -253,7 +253,7 @@ def test_vote_ends_claim_and_assignment_of_the_voting_user(
     assert services.claim_next(by=bob) == interrupt.pk
 
 
-def test_vote_on_one_interrupt_preserves_own_claims_on_other_interrupts(
+def test_approval_of_one_interrupt_preserves_own_claims_on_other_interrupts(
     advance: Advance, people: list[User]
 ) -> None:
     ann = people[0]
@@ -265,7 +265,7 @@ def test_vote_on_one_interrupt_preserves_own_claims_on_other_interrupts(
         assert (other.claimed_by, other.assignee, other.assignee_label) == (ann, ann, "ann")
 
 
-def test_vote_preserves_claim_and_assignment_of_another_user(
+def test_approval_below_quorum_preserves_claim_and_assignment_of_another_user(
     advance: Advance, people: list[User]
 ) -> None:
     ann, bob, _ = people
@@ -276,7 +276,7 @@ def test_vote_preserves_claim_and_assignment_of_another_user(
     assert (left.approvals, left.claimed_by, left.assignee) == (1, bob, bob)
 
 
-def test_interrupt_pending_again_after_rejected_response_needs_all_votes_again(
+def test_interrupt_pending_again_after_rejected_response_needs_all_approvals_again(
     advance: Advance, people: list[User]
 ) -> None:
     interrupt = jointly(advance, typed=True)
@@ -360,7 +360,7 @@ def test_user_who_started_another_run_of_the_thread_can_approve_fork(
     assert services.decide(interrupt.pk, "approve", by=ann).complete
 
 
-def test_vote_without_required_claim_raises_claim_required_error(
+def test_approval_without_required_claim_raises_claim_required_error(
     advance: Advance, people: list[User], unchanged: Callable[..., None]
 ) -> None:
     given = {"payload": {"amount": 5}, "terms": {"claim_required": True}}
@@ -389,7 +389,7 @@ def test_check_answer_rejects_second_approval_by_user_and_accepts_rejection(
     assert services.check_answer(interrupt.pk, "approve", by=bob) is True
 
 
-def test_vote_on_cancelled_interrupt_raises_already_decided_error(
+def test_approval_of_cancelled_interrupt_raises_already_decided_error(
     advance: Advance, people: list[User]
 ) -> None:
     interrupt = jointly(advance)
@@ -432,7 +432,7 @@ def test_decision_without_user_ignores_claims_and_no_self_approval(
         assert services.decide(interrupt.pk, "approve").complete
 
 
-def test_vote_with_expired_claim_raises_claim_required_error(
+def test_approval_with_expired_required_claim_raises_claim_required_error(
     advance: Advance, people: list[User], unchanged: Callable[..., None]
 ) -> None:
     terms = {"claim_required": True}
@@ -457,7 +457,7 @@ def test_audit_entry_contains_approvals_only_for_interrupt_with_quorum_above_one
     assert (first.detail["approvals"], first.detail["quorum"]) == (1, 2)
 
 
-def test_vote_without_user_preserves_assignment_label_of_user_without_account(
+def test_approval_without_user_preserves_assignment_label_of_user_without_account(
     advance: Advance,
 ) -> None:
     """Somebody without an account is nobody to the database, as code is."""

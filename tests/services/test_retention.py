@@ -492,7 +492,7 @@ class TestStructures:
         sweep()
         return GraphShape.objects.count()
 
-    def test_unused_graph_structure_is_deleted_and_used_one_after_its_last_thread(self) -> None:
+    def test_graph_structure_is_deleted_only_after_its_last_thread(self) -> None:
         thread = ended(self.advance)
         GraphShape.objects.create(fingerprint="old", graph="approval", shape={})
         self.age()

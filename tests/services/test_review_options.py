@@ -130,7 +130,7 @@ def test_review_option_due_accepts_datetime(advance: Advance) -> None:
     assert posed(advance, {}, due=at).due_at == at
 
 
-def test_interrupts_of_different_threads_store_their_own_due_date_and_expiry(
+def test_due_date_and_expiry_are_stored_separately_for_interrupts_of_different_threads(
     advance: Advance,
 ) -> None:
     free = posed(advance, {})

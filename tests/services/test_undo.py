@@ -468,7 +468,7 @@ def test_responses_to_two_interrupts_of_one_task_are_undone_separately(
     assert invariants.faults([ann.thread_id]) == []
 
 
-def test_undo_of_deciding_vote_preserves_votes_of_other_users(
+def test_undo_of_last_required_approval_preserves_approvals_of_other_users(
     advance: Advance, reviewer: User, other: User
 ) -> None:
     given = {"payload": {"amount": 5}, "terms": {"quorum": 2}}
@@ -507,7 +507,7 @@ def test_undo_of_edit_restores_the_original_payload(advance: Advance, reviewer: 
     assert now(interrupt).payload_digest == interrupt.payload_digest
 
 
-def test_undo_of_vote_below_quorum_raises_undo_refused_error(
+def test_undo_of_approval_below_quorum_raises_undo_refused_error(
     advance: Advance, reviewer: User
 ) -> None:
     interrupt = asked("reviewed", {"payload": {}, "terms": {"quorum": 2}}, advance)

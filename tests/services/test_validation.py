@@ -131,7 +131,7 @@ def test_response_schema_validation_runs_outside_transactions(
     assert not any(entries)
 
 
-def test_response_schema_validation_of_votes_and_proposals_runs_outside_transactions(
+def test_response_schema_validation_of_approvals_and_proposals_runs_outside_transactions(
     boss: User, advance: Advance, entries: list[bool]
 ) -> None:
     terms = {"quorum": 2, "typed": True, "claim_required": True}
@@ -208,7 +208,7 @@ def test_decision_on_interrupt_changing_at_every_validation_raises_stale_interru
     assert not Decision.objects.exists()
 
 
-def test_decision_with_version_on_interrupt_changed_meanwhile_raises_stale_interrupt_error(
+def test_decision_with_version_of_interrupt_changed_during_validation_raises_stale_interrupt_error(
     advance: Advance, boss: User, changing: Callable[..., list[Any]]
 ) -> None:
     interrupt = asked("typed", TYPED, advance)
@@ -219,7 +219,7 @@ def test_decision_with_version_on_interrupt_changed_meanwhile_raises_stale_inter
     assert not Decision.objects.exists()
 
 
-def test_decide_by_link_on_interrupt_changed_meanwhile_raises_stale_link_error(
+def test_decide_by_link_on_interrupt_changed_during_validation_raises_stale_link_error(
     advance: Advance, boss: User, changing: Callable[..., list[Any]]
 ) -> None:
     interrupt = asked("typed", TYPED, advance)

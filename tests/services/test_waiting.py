@@ -257,7 +257,7 @@ def test_waiting_run_writes_start_audit_entry_and_waiting_event_immediately(
     assert AuditEntry.objects.filter(subject=str(second.id)).count() == 1
 
 
-def test_waiting_run_that_cannot_start_fails_and_the_next_one_starts(
+def test_waiting_run_that_cannot_start_fails_and_the_next_waiting_run_starts(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(given={"text": "one"})

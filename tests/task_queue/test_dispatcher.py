@@ -115,7 +115,7 @@ def test_custom_dispatcher_with_only_enqueue_receives_run_id_of_started_run() ->
         (dispatcher.SWEEP, worker, "sweep"),
     ],
 )
-def test_queued_message_calls_the_function_it_names(
+def test_worker_executing_queued_message_calls_the_function_named_in_the_message(
     monkeypatch: pytest.MonkeyPatch, message: str, module: ModuleType, name: str
 ) -> None:
     called: list[str] = []

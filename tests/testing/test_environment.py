@@ -77,7 +77,7 @@ def test_graph_environment_finds_interrupt_by_title_node_graph_or_run(
     assert not hitl.interrupts().exists()
 
 
-def test_graph_environment_error_for_missing_or_ambiguous_interrupt_lists_pending_ones(
+def test_graph_environment_error_for_missing_or_ambiguous_interrupt_lists_pending_interrupts(
     hitl: GraphEnvironment,
 ) -> None:
     with pytest.raises(

@@ -52,7 +52,7 @@ def test_benchmark_row_with_floor_shows_the_highest_possible_ratio() -> None:
         (20, 21, report.MET),
     ],
 )
-def test_benchmark_verdict_is_met_by_target_or_by_a_near_floor(
+def test_benchmark_verdict_is_met_if_target_is_reached_or_result_is_near_the_floor(
     ratio: float, floor: float | None, expected: str
 ) -> None:
     found = {"ratio": ratio} if floor is None else {"ratio": ratio, "floor_ratio": floor}
@@ -65,7 +65,7 @@ def test_benchmark_agent_meets_its_target_at_twice_the_time_of_its_floor() -> No
     assert report.verdict(row, {"ratio": 3.4, "floor_ratio": 7}) == report.SHORT
 
 
-def test_benchmark_row_against_its_floor_is_short_above_its_ceiling() -> None:
+def test_benchmark_row_compared_with_floor_is_short_if_above_the_ceiling() -> None:
     row = command.ROWS["sqlite-pause-floor"]
     assert report.verdict(row, {"ratio": 1.8}) == report.MET
     assert report.verdict(row, {"ratio": 1.9}) == report.SHORT

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.promise("P6"), pytest.mark.promise("P7"), pytest.mark.
 @pytest.mark.cluster
 @pytest.mark.long
 @pytest.mark.django_db(transaction=True)
-def test_soak_run_with_all_faults_ends_without_findings(
+def test_soak_test_run_with_all_faults_reports_no_findings(
     seed: int, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     command = ["-m", "tools.soak", "--quick", "--hours", str(amount(0, 5) / 60)]

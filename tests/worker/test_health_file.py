@@ -60,7 +60,7 @@ def test_supervisor_health_file_says_ready_only_while_sweep_succeeds(
     assert found == ["ready", "waiting", "ready"]
 
 
-def test_supervisor_removes_its_health_file_when_it_ends(
+def test_supervisor_removes_its_health_file_at_its_end(
     transactional_db: None, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[str] = []

@@ -89,7 +89,7 @@ def test_locked_sqlite_error_in_node_fails_run_by_its_retry_policy(call: str, di
     assert (found.state, disk.codes) == ("failed", [])
 
 
-def test_direct_graph_call_hitting_disk_error_raises_it_and_resumes_on_next_call(
+def test_direct_graph_call_hitting_disk_error_raises_the_error_and_resumes_on_next_call(
     disk: Disk,
 ) -> None:
     disk.codes = [sqlite3.SQLITE_IOERR]

@@ -344,7 +344,7 @@ def test_sigterm_during_start_of_child_process_leaves_no_running_child(
     assert [child.exit_code() is not None for child in started] == [True]
 
 
-def test_sweep_returns_ids_of_the_runs_it_requeued(due: Any) -> None:
+def test_sweep_returns_ids_of_the_requeued_runs(due: Any) -> None:
     from hitl_django.worker.sweeper import is_any_due, sweep
 
     assert sweep() == []

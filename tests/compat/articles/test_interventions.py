@@ -32,7 +32,7 @@ def revise(state: Text) -> Any:
 
 
 @pytest.mark.parametrize("thread_id", ["some_id", uuid.uuid4()])
-def test_reviewed_text_is_replaced_by_the_response_with_string_or_uuid_thread_id(
+def test_state_text_is_replaced_by_the_response_for_thread_id_of_type_str_or_uuid(
     checkpointer: Any, thread_id: Any
 ) -> None:
     """Follow "interrupt", short and extended.
@@ -69,7 +69,7 @@ class Decision(TypedDict):
         ("reject", "rejected", "❌ Rejected path taken."),
     ],
 )
-def test_approve_or_reject_response_selects_the_path_by_command(
+def test_approve_or_reject_response_selects_the_next_node_by_command(
     checkpointer: Any, printed: Any, answer: str, decision: str, line: str
 ) -> None:
     """Follow "Approve or reject", extended."""

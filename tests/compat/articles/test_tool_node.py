@@ -246,7 +246,7 @@ def test_interrupt_in_tool_with_handle_tool_errors_pauses_the_run(
     assert [q.value for q in asked["__interrupt__"]] == [{"approve": "a"}]
 
 
-def test_interrupt_swallowed_by_bare_except_in_tool_is_pending_and_resumes(
+def test_interrupt_caught_by_bare_except_in_tool_is_pending_and_resumes(
     checkpointer: Any, config: Any
 ) -> None:
     def careless(name: str) -> str:

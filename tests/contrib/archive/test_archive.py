@@ -454,7 +454,7 @@ def test_thread_archived_by_an_earlier_release_is_restored_with_result_and_decis
 
 
 class TestRestore:
-    def test_restore_after_user_deletion_clears_user_reference_and_keeps_label(
+    def test_restore_after_user_deletion_clears_user_reference_and_preserves_label(
         self, ended: Ended
     ) -> None:
         thread = ended()
@@ -650,7 +650,7 @@ class TestPartitions:
                 id=1, runs=1, interrupts=0, started_at=at, ended_at=at, document=b""
             )
 
-    def test_archive_partitions_already_created_take_one_query(
+    def test_make_partitions_of_archive_with_existing_partitions_takes_one_query(
         self, django_assert_num_queries: Any
     ) -> None:
         moments = [datetime(2024, 3, day, tzinfo=UTC) for day in (1, 31)]

@@ -360,7 +360,7 @@ class TestPreviousPeriod:
         before = figures(ann).previous
         assert (before.asked, before.decided, before.checked) == (1, 1, 1)
 
-    def test_insights_report_of_an_unfinished_period_ends_the_previous_one_at_the_same_time(
+    def test_insights_report_of_unfinished_period_ends_the_previous_period_at_the_same_time_of_day(
         self, ann: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("django.utils.timezone.now", lambda: NOON)

@@ -349,7 +349,7 @@ class TestPage:
         dates = f"{first:%m/%d/%Y} – {last:%m/%d/%Y}"
         assert f"Compared with the previous 7 days: {dates}." in html
 
-    def test_insights_page_shorter_times_and_lower_agreement_have_the_opposite_meaning(
+    def test_insights_page_marks_shorter_times_as_better_and_lower_agreement_as_worse(
         self, admin_client: Client
     ) -> None:
         for days, hours, result in ((2, 1, "disagree"), (10, 3, "agree")):
@@ -392,7 +392,7 @@ class TestPage:
             "Open now": None,
         }
 
-    def test_insights_page_comparison_keeps_the_graph_and_the_reviewer(
+    def test_insights_page_comparison_applies_the_graph_and_reviewer_filters(
         self, admin_client: Client
     ) -> None:
         ann, ben = (User.objects.create_user(name) for name in ("ann", "ben"))
@@ -422,7 +422,9 @@ class TestPage:
         html = text_of(admin_client.get(f"{PAGE}?first={day}&last={day}"))
         assert "Compared with the previous day: " in html
 
-    def test_insights_page_comparison_is_in_german(self, admin_client: Client) -> None:
+    def test_insights_page_comparison_with_language_code_de_is_in_german(
+        self, admin_client: Client
+    ) -> None:
         for days, hours in ((2, 5), (3, 5), (10, 6)):
             decide(None, "edit", days=days, took=timedelta(hours=hours))
         with translation.override("de"):
@@ -449,7 +451,7 @@ class TestPage:
         changes = {str(one.label): one.change for one in page.context["tiles"]}
         assert changes["Requests"].text == changes["Decided"].text == "Unchanged"
 
-    def test_insights_page_menus_keep_the_other_filters_and_the_period(
+    def test_insights_page_menu_links_preserve_the_remaining_filters_and_the_period(
         self, admin_client: Client, asked: Callable[..., Interrupt]
     ) -> None:
         ann = User.objects.create_superuser("ann")
@@ -507,7 +509,9 @@ class TestPlots:
         assert len(found) == len(set(found)) == min(places, plots.NAMES)
         assert (found[0], found[-1]) == (names[0], names[-1])
 
-    def test_line_chart_of_times_has_levels_in_one_unit_each(self, admin_client: Client) -> None:
+    def test_line_chart_level_of_times_is_labelled_in_a_single_unit(
+        self, admin_client: Client
+    ) -> None:
         decide(None)
         Interrupt.objects.update(created_at=timezone.now() - timedelta(days=2, hours=4))
         times = admin_client.get(PAGE).context["plots"][1].svg
@@ -600,7 +604,7 @@ class TestDecisionsAsCsv:
         found = rows_of(admin_client.get(f"{DECISIONS}?graph=approval"))
         assert [row["graph"] for row in found] == ["approval"]
 
-    def test_csv_download_under_asgi_streams_rows(self) -> None:
+    def test_csv_download_under_asgi_contains_header_and_rows(self) -> None:
         request = ASGIRequest({"type": "http", "method": "GET", "path": "/", "headers": []}, None)
 
         async def read() -> bytes:
@@ -646,7 +650,7 @@ class TestAuditLogCsv:
         hashed = (row["prev_hash"] + row["hashed"]).encode()
         assert hashlib.sha256(hashed).hexdigest() != row["hash"]
 
-    def test_audit_log_csv_escapes_formula_in_name_and_keeps_exact_name_in_json(
+    def test_audit_log_csv_escapes_formula_in_name_column_and_contains_exact_name_in_json_column(
         self, decided: Thread, admin_client: Client
     ) -> None:
         row = rows_of(admin_client.get(RECORD))[-1]

@@ -180,7 +180,7 @@ def test_spot_check_result_saved_after_reading_raises_already_decided_error(
     assert SpotCheck.objects.get().result == "agree"
 
 
-def test_erase_of_thread_clears_spot_check_reason_and_keeps_result(
+def test_erase_of_thread_clears_spot_check_reason_and_preserves_result(
     look: SpotCheck, ben: User, advance: Callable[[], int]
 ) -> None:
     record_spot_check(look.pk, False, reason="Dana lied.", by=ben)

@@ -81,7 +81,7 @@ def test_email_has_signed_approve_and_reject_buttons_in_text_and_html(
 
 
 @pytest.mark.parametrize("method", ["get", "head"])
-def test_email_decision_link_followed_by_scanner_decides_nothing(
+def test_email_decision_link_get_request_leaves_interrupt_pending(
     rita: Any, ask: Ask, visitor: Client, method: str
 ) -> None:
     item = ask(group="Night")
@@ -152,7 +152,7 @@ def test_email_decision_link_is_invalid_after_change_of_request_or_recipient(
     assert Decision.objects.count() == decided
 
 
-def test_email_decision_link_expires(
+def test_email_decision_link_after_its_time_limit_returns_410(
     rita: Any, ask: Ask, visitor: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = path_of(ask(group="Night"), rita)
@@ -179,14 +179,14 @@ def test_email_decision_page_shows_payload_only_if_policy_allows(
     assert "Amount" in visitor.get(path).content.decode()
 
 
-def test_email_decision_is_not_offered_for_claims_and_users_without_permission(
+def test_email_for_request_with_required_claim_or_user_without_permission_has_no_decision_buttons(
     rita: Any, person: Callable[..., Any], ask: Ask
 ) -> None:
     assert not decision_links.list_decision_urls(ask(claim_required=True), rita)
     assert not decision_links.list_decision_urls(ask(), person("vik", sees=False))
 
 
-def test_email_decision_of_request_claimed_by_another_user_is_refused(
+def test_email_decision_on_request_claimed_by_another_user_returns_410_and_stores_no_decision(
     rita: Any, person: Callable[..., Any], ask: Ask, visitor: Client
 ) -> None:
     item = ask(group="Night")

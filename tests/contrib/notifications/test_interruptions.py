@@ -40,7 +40,7 @@ def list_sent(mails: MailServer) -> Callable[[], list[str]]:
     return list_new
 
 
-def test_event_emails_are_sent_once_after_worker_kill_at_any_commit(
+def test_email_for_each_event_is_sent_once_despite_worker_kill_at_any_commit(
     person: Person, ask: Ask, send: Send, list_sent: Callable[[], list[str]]
 ) -> None:
     ravi = person("ravi", "Night")
@@ -58,7 +58,7 @@ def test_event_emails_are_sent_once_after_worker_kill_at_any_commit(
     commits.assert_same_after_kills(tell, wait=end_claims, effects=list_sent)
 
 
-def test_digest_emails_are_sent_once_after_worker_kill_at_any_commit(
+def test_digest_email_is_sent_once_despite_worker_kill_at_any_commit(
     person: Person, ask: Ask, send: Send, list_sent: Callable[[], list[str]], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "DIGEST_HOUR": 0}

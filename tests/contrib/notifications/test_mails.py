@@ -79,7 +79,7 @@ def test_email_is_sent_to_address_in_email_field_of_user_model(
     assert recipients(mails) == ["office@shop.example"]
 
 
-def test_request_without_group_and_assignee_creates_no_email_delivery(
+def test_request_event_without_group_and_assignee_creates_no_email_delivery(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")
@@ -87,7 +87,7 @@ def test_request_without_group_and_assignee_creates_no_email_delivery(
     assert not Delivery.objects.exists()
 
 
-def test_request_for_30_members_is_one_delivery_until_sent(
+def test_request_event_for_group_of_30_members_is_one_delivery_until_its_first_attempt(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     for number in range(30):
@@ -433,7 +433,7 @@ def test_email_rejected_with_451_is_pending_and_sent_later(
     assert len(mails.all()) == 1
 
 
-def test_unavailable_mail_server_pauses_the_mail_endpoint_and_emails_are_sent_after_recovery(
+def test_unavailable_mail_server_pauses_email_endpoint_and_emails_are_sent_after_recovery(
     mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any
 ) -> None:
     person("rita", "Night")
@@ -465,7 +465,7 @@ def test_failed_mail_server_login_leaves_the_email_pending(
 
 
 @pytest.mark.usefixtures("db")
-def test_notifications_without_endpoints_write_no_delivery(person: Person, ask: Ask) -> None:
+def test_event_without_notification_endpoints_stores_no_delivery(person: Person, ask: Ask) -> None:
     rita, ravi = person("rita", "Night"), person("ravi", "Night")
     item = ask(group="Night", due=timedelta(hours=1))
     services.assign(item.pk, to=ravi, by=rita)
@@ -498,7 +498,7 @@ def test_webhooks_get_no_assignment_or_mention_events(
 
 
 @pytest.mark.django_db
-def test_mail_endpoint_is_created_again_after_database_flush() -> None:
+def test_email_endpoint_is_created_again_after_database_flush() -> None:
     # ``manage.py flush`` sends post_migrate without the state of the apps.
     make_mail_endpoint(using="default")
     assert WebhookEndpoint.objects.filter(pk=mail_channel.ENDPOINT, channel="email").exists()

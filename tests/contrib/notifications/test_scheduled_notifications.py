@@ -51,7 +51,7 @@ def test_due_soon_email_is_sent_once_over_repeated_sweeps(
     assert mail["Subject"] == "Due soon: Refund 120 EUR?"
 
 
-def test_request_created_shortly_before_its_due_time_publishes_no_due_event(
+def test_request_created_shortly_before_its_due_time_publishes_no_due_reminder_event(
     mails: MailServer, person: Person, ask: Ask
 ) -> None:
     person("rita", "Night")
@@ -74,7 +74,7 @@ def test_due_soon_email_is_sent_to_the_claimant_instead_of_the_group(
     assert [mail["To"] for mail in mails.all()] == ["ravi@shop.example"]
 
 
-def test_due_events_in_several_sweep_batches_are_published_for_every_request(
+def test_due_reminder_events_of_several_sweep_batches_are_published_for_every_request(
     mails: MailServer, person: Person, ask: Ask, settings: Any
 ) -> None:
     person("rita", "Night")
@@ -86,7 +86,7 @@ def test_due_events_in_several_sweep_batches_are_published_for_every_request(
     assert told("interrupt.due") == 7
 
 
-def test_due_event_is_published_once_by_concurrent_sweeps(
+def test_due_reminder_event_is_published_once_by_concurrent_sweeps(
     mails: MailServer, person: Person, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person("rita", "Night")

@@ -325,7 +325,7 @@ def test_slack_channel_is_created_tested_changed_and_deleted_in_the_admin(
     assert not SlackChannel.objects.exists()
 
 
-def test_slack_channel_pages_and_services_without_manage_webhooks_permission_are_denied(
+def test_slack_channel_pages_and_services_without_manage_webhooks_permission_return_403_or_raise(
     client: Any, person: Any, receive: Receive, connect: Connect
 ) -> None:
     channel = connect(receive())

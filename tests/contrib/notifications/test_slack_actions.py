@@ -198,7 +198,7 @@ def test_slack_message_with_large_payload_is_within_the_limits_of_slack(
     assert any("Key 29: 29" in text for text in texts)
 
 
-def test_slack_message_of_request_with_required_claim_has_only_open(
+def test_slack_message_of_request_with_required_claim_has_only_the_open_button(
     slack: SlackServer, channel: SlackChannel, ask: Ask
 ) -> None:
     ask(group="Night", claim_required=True)
@@ -245,7 +245,7 @@ def test_slack_messages_are_updated_after_decision_elsewhere_and_reassignment(
     assert "Approved by system" in slack.of("chat.update")[-1]["blocks"]
 
 
-def test_slack_messages_get_their_buttons_back_after_undo(
+def test_slack_messages_have_buttons_again_after_undo(
     slack: SlackServer, channel: SlackChannel, ask: Ask, rita: Any, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600}
@@ -259,7 +259,7 @@ def test_slack_messages_get_their_buttons_back_after_undo(
     assert buttons(slack.of("chat.update")[-1])["hitl_approve"]["value"] == value_of(item)
 
 
-def test_slack_click_sent_again_changes_nothing(ask: Ask, rita: Any) -> None:
+def test_slack_click_sent_twice_stores_one_decision(ask: Ask, rita: Any) -> None:
     item = ask(group="Night")
     for _ in range(2):
         assert click(item).status_code == 200
@@ -271,7 +271,7 @@ def test_slack_click_sent_again_changes_nothing(ask: Ask, rita: Any) -> None:
     [{"secret": "wrong"}, {"age": 301}, {"age": -301}],
     ids=["signature", "old", "future"],
 )
-def test_slack_click_with_invalid_signature_or_time_is_rejected(
+def test_slack_click_with_invalid_signature_or_time_returns_403(
     ask: Ask, rita: Any, slack: SlackServer, options: Any
 ) -> None:
     assert click(ask(), **options).status_code == 403
@@ -295,7 +295,7 @@ def test_slack_url_without_signing_secret_returns_404(ask: Ask, settings: Any) -
     ],
     ids=["unconfirmed", "deleted", "bot", "other workspace"],
 )
-def test_slack_click_of_unverified_user_decides_nothing_and_tells_the_user(
+def test_slack_click_of_unverified_user_stores_no_decision_and_shows_message_to_the_user(
     ask: Ask, rita: Any, slack: SlackServer, values: Any
 ) -> None:
     slack.know("U1", "rita@shop.example", **values)
@@ -304,7 +304,7 @@ def test_slack_click_of_unverified_user_decides_nothing_and_tells_the_user(
     assert "no matching user" in slack.of("chat.postEphemeral")[0]["text"]
 
 
-def test_slack_click_of_inactive_or_ambiguous_user_decides_nothing(
+def test_slack_click_of_inactive_or_ambiguous_user_stores_no_decision(
     ask: Ask, rita: Any, person: Callable[..., Any]
 ) -> None:
     item = ask()
@@ -326,7 +326,7 @@ def test_slack_click_of_inactive_or_ambiguous_user_decides_nothing(
     ],
     ids=["permission", "decided", "changed"],
 )
-def test_refused_slack_click_tells_the_user_the_reason(
+def test_slack_click_whose_decision_fails_shows_the_reason_to_the_user(
     ask: Ask, rita: Any, slack: SlackServer, spend: Callable[[Interrupt, Any], Any], words: str
 ) -> None:
     item = ask()
@@ -354,7 +354,7 @@ def test_slack_click_with_malformed_payload_returns_400(ask: Ask, rita: Any, mor
     assert click(ask(), **more).status_code == 400
 
 
-def test_slack_click_on_open_and_other_interactions_are_acknowledged(ask: Ask) -> None:
+def test_slack_click_on_open_and_unknown_interactions_return_200(ask: Ask) -> None:
     assert click(ask(), actions=[{"action_id": "x"}]).status_code == 200
     other = {"type": "view_submission", "view": {"callback_id": "x"}}
     assert post({**other, "user": {"id": "U1"}}).status_code == 200
@@ -365,7 +365,7 @@ def test_slack_click_on_open_and_other_interactions_are_acknowledged(ask: Ask) -
     ("code", "state"),
     [("channel_not_found", "dead"), ("internal_error", "pending"), ("invalid_auth", "pending")],
 )
-def test_slack_app_errors_end_or_repeat_the_delivery(
+def test_slack_api_error_makes_the_delivery_dead_or_pending_by_its_code(
     slack: SlackServer, channel: SlackChannel, ask: Ask, code: str, state: str
 ) -> None:
     slack.answers["chat.postMessage"] = {"ok": False, "error": code}
@@ -422,7 +422,7 @@ def test_slack_modal_saves_the_suggested_reason_before_the_typed_reason(
     assert Decision.objects.get().reason == f"{long.strip()}\nWhich shoe?"
 
 
-def test_slack_modal_with_removed_suggestion_shows_an_error_and_decides_nothing(
+def test_slack_modal_with_removed_suggestion_shows_an_error_and_stores_no_decision(
     slack: SlackServer, ask: Ask, rita: Any, suggest: Callable[..., None]
 ) -> None:
     suggest("Proof missing")
@@ -434,7 +434,7 @@ def test_slack_modal_with_removed_suggestion_shows_an_error_and_decides_nothing(
     assert not Decision.objects.exists()
 
 
-def test_slack_modal_with_too_long_reason_shows_an_error_and_decides_nothing(
+def test_slack_modal_with_too_long_reason_shows_an_error_and_stores_no_decision(
     slack: SlackServer, ask: Ask, rita: Any
 ) -> None:
     click(ask(), "reject")
@@ -444,7 +444,7 @@ def test_slack_modal_with_too_long_reason_shows_an_error_and_decides_nothing(
 
 
 @pytest.mark.parametrize("reason", ["a\0b", "\ud800"], ids=["nul", "surrogate"])
-def test_slack_modal_with_unstorable_reason_shows_an_error_or_stores_it_escaped(
+def test_slack_modal_with_unstorable_reason_shows_an_error_or_stores_the_reason_escaped(
     slack: SlackServer, ask: Ask, rita: Any, reason: str
 ) -> None:
     click(ask(), "reject")
@@ -488,7 +488,7 @@ def test_slack_modal_of_claimed_request_shows_an_error(
     assert "Someone else" in errors_in(submit(opened(slack)))["reason"]
 
 
-def test_slack_modal_submitted_again_changes_nothing_and_second_modal_shows_closed(
+def test_slack_modal_submitted_twice_stores_one_rejection_and_second_modal_shows_closed(
     slack: SlackServer, ask: Ask, rita: Any
 ) -> None:
     click(ask(), "reject")
@@ -499,7 +499,7 @@ def test_slack_modal_submitted_again_changes_nothing_and_second_modal_shows_clos
     assert Decision.objects.get().reason == "No."
 
 
-def test_slack_modal_of_unverified_user_shows_an_error_and_decides_nothing(
+def test_slack_modal_of_unverified_user_shows_an_error_and_stores_no_decision(
     slack: SlackServer, ask: Ask, rita: Any
 ) -> None:
     click(ask(), "reject")
@@ -508,7 +508,7 @@ def test_slack_modal_of_unverified_user_shows_an_error_and_decides_nothing(
     assert not Decision.objects.exists()
 
 
-def test_slack_modal_with_invalid_signature_is_rejected(
+def test_slack_modal_with_invalid_signature_returns_403(
     slack: SlackServer, ask: Ask, rita: Any
 ) -> None:
     click(ask(), "reject")
@@ -525,7 +525,7 @@ def test_slack_modal_with_invalid_signature_is_rejected(
     ],
     ids=["permission", "decided", "changed"],
 )
-def test_refused_slack_reject_opens_no_modal_and_tells_the_user_the_reason(
+def test_slack_reject_that_is_not_allowed_opens_no_modal_and_shows_the_reason_to_the_user(
     slack: SlackServer, ask: Ask, rita: Any, spend: Callable[[Interrupt, Any], Any], words: str
 ) -> None:
     item = ask()
@@ -535,7 +535,7 @@ def test_refused_slack_reject_opens_no_modal_and_tells_the_user_the_reason(
     assert words in slack.of("chat.postEphemeral")[0]["text"]
 
 
-def test_slack_reject_tells_the_user_if_slack_opens_no_modal(
+def test_slack_reject_whose_modal_cannot_be_opened_shows_a_message_to_the_user(
     slack: SlackServer, ask: Ask, rita: Any
 ) -> None:
     slack.answers["views.open"] = {"ok": False, "error": "expired_trigger_id"}

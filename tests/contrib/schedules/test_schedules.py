@@ -252,7 +252,7 @@ def test_schedule_of_deactivated_or_unpermitted_owner_starts_no_run_and_stores_e
     assert "have permission to start" in breaks_off(made, caplog)
 
 
-def test_schedule_of_graph_no_longer_open_to_api_starts_no_run_and_stores_error(
+def test_schedule_of_graph_closed_to_the_api_starts_no_run_and_stores_error(
     caplog: pytest.LogCaptureFixture, register: Register
 ) -> None:
     person = make_person("manage_schedules", "start_run", "view_schedule")
@@ -262,7 +262,9 @@ def test_schedule_of_graph_no_longer_open_to_api_starts_no_run_and_stores_error(
     assert "have permission to start" in breaks_off(made, caplog)
 
 
-def test_schedule_stays_due_after_a_database_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedule_whose_run_start_failed_with_database_error_is_due_in_the_next_sweep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made = make()
     due = come_due(made.id)
     monkeypatch.setattr(start_due, "start", Mock(side_effect=OperationalError("server is away")))
@@ -295,7 +297,9 @@ def test_code_defined_schedule_is_stored_by_the_first_sweep(register: Register) 
     assert Run.objects.get().started_by is None
 
 
-def test_stored_schedule_follows_changes_in_code_and_stays_paused(register: Register) -> None:
+def test_paused_code_defined_schedule_is_updated_by_changes_in_code_and_remains_paused(
+    register: Register,
+) -> None:
     register("daily", "0 7 * * *", timezone="UTC")
     start_due.start_due()
     row = Schedule.objects.get()
@@ -403,7 +407,7 @@ def test_schedule_changes_require_manage_and_start_permission() -> None:
         delete_schedule(made.id, by=User.objects.get(pk=person.pk))
 
 
-def test_deleted_schedule_starts_no_run_and_keeps_its_earlier_runs() -> None:
+def test_deleted_schedule_starts_no_run_and_preserves_its_earlier_runs() -> None:
     made = make()
     come_due(made.id)
     start_due.start_due()

@@ -79,7 +79,7 @@ def test_store_put_of_none_deletes_the_item(make: Make) -> None:
 
 
 @ours
-def test_store_item_replaced_keeps_its_creation_time(make: Make) -> None:
+def test_store_item_replaced_preserves_its_creation_time(make: Make) -> None:
     store = make()
     store.put(("a",), "k", {"v": 1})
     first = store.get(("a",), "k")

@@ -196,7 +196,7 @@ def test_django_store_batch_of_1200_items_is_stored_and_deleted() -> None:
     assert not StoreItem.objects.exists()
 
 
-def test_django_store_batch_failing_at_insert_keeps_the_rows_of_before(
+def test_django_store_batch_failing_at_insert_leaves_earlier_rows_unchanged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = DjangoStore()

@@ -212,7 +212,7 @@ def test_webhook_creation_with_several_faults_reports_an_error_per_field() -> No
     assert [name for name, _ in caught.value.faults] == ["url", "events", "graphs", "description"]
 
 
-def test_webhook_networks_setting_allows_private_addresses_of_its_networks_only(
+def test_webhook_networks_setting_allows_only_private_addresses_of_the_listed_networks(
     settings: Any,
 ) -> None:
     settings.HITL = {"WEBHOOK_NETWORKS": ["10.1.0.0/16", "fd00::/64"]}

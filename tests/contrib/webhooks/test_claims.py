@@ -28,7 +28,7 @@ def test_webhook_disabled_after_its_claim_gets_no_delivery(hook: Hook) -> None:
     assert Delivery.objects.get().attempts == 0
 
 
-def test_webhook_release_by_a_worker_keeps_leases_of_other_webhooks(hook: Hook) -> None:
+def test_webhook_release_by_a_worker_preserves_leases_of_other_webhooks(hook: Hook) -> None:
     held = [claims.claim_endpoint(hook(f"https://example.com/{number}").pk) for number in range(3)]
     assert {endpoint.epoch for endpoint in held if endpoint} == {1}
     assert held[1] is not None

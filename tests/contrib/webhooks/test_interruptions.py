@@ -27,7 +27,7 @@ def end_claims() -> None:
 
 
 @pytest.mark.parametrize(("status", "count"), [(204, 1), (404, 2), (410, 2), (503, 2)])
-def test_webhook_worker_killed_at_any_commit_repeats_deliveries_only_with_their_first_id(
+def test_webhook_delivery_repeated_after_worker_kill_at_any_commit_has_the_id_of_the_first_attempt(
     hook: Callable[..., WebhookEndpoint], receive: Callable[..., Receiver], status: int, count: int
 ) -> None:
     receiver = receive(answering(status))

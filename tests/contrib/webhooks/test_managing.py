@@ -78,7 +78,7 @@ def rows_of(*hooks: WebhookEndpoint) -> list[str]:
 
 
 @pytest.mark.parametrize("what", DONE)
-def test_webhook_operation_changes_no_other_webhook(
+def test_webhook_service_call_changes_no_other_webhook(
     three: list[WebhookEndpoint], integrator: User, what: str
 ) -> None:
     first, hook, last = three
@@ -90,7 +90,7 @@ def test_webhook_operation_changes_no_other_webhook(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("what", DONE)
-def test_webhook_operation_without_permission_raises_not_allowed_or_not_found(
+def test_webhook_service_call_without_permission_raises_not_allowed_or_not_found(
     three: list[WebhookEndpoint], person: Callable[..., User], what: str
 ) -> None:
     before = rows_of(*three)
@@ -120,7 +120,7 @@ class AllButOne(ModelPermissionPolicy):
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("what", DONE)
-def test_webhook_operation_on_webhook_hidden_by_policy_raises_webhook_not_found(
+def test_webhook_service_call_for_webhook_hidden_by_policy_raises_webhook_not_found(
     three: list[WebhookEndpoint], integrator: User, settings: Any, what: str
 ) -> None:
     WebhookEndpoint.objects.filter(pk=three[1].pk).update(url=f"{URL}/hidden")
@@ -141,7 +141,7 @@ LAST: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("what", LAST)
-def test_webhook_operation_failing_at_its_last_write_leaves_rows_unchanged(
+def test_webhook_service_call_failing_at_its_last_write_leaves_rows_unchanged(
     three: list[WebhookEndpoint],
     integrator: User,
     monkeypatch: pytest.MonkeyPatch,

@@ -159,7 +159,7 @@ def test_webhook_created_by_another_process_is_found_after_the_reload_delay(
     assert told() == ["interrupt.created"]
 
 
-def test_decision_with_webhook_deleted_meanwhile_is_stored(hook: Hook, advance: Advance) -> None:
+def test_decision_during_deletion_of_a_webhook_is_stored(hook: Hook, advance: Advance) -> None:
     interrupt = asked(advance)
     gone = hook(URL)
     outbox._listeners("default")

@@ -526,7 +526,9 @@ def test_webhook_is_not_claimed_during_its_lease_or_pause(
     assert claims.claim_endpoint(endpoint.pk) is None
 
 
-def test_webhook_result_for_dead_delivery_is_not_stored(hook: Hook, receive: Receive) -> None:
+def test_webhook_response_after_delivery_became_dead_is_not_stored(
+    hook: Hook, receive: Receive
+) -> None:
     endpoint = hook(receive())
     delivery = message_to(endpoint)
     held = claims.claim_endpoint(endpoint.pk)
@@ -637,7 +639,7 @@ def test_webhook_result_of_worker_with_lost_lease_does_not_change_the_current_at
     assert (delivery.state, delivery.attempts) == ("delivered", 2)
 
 
-def test_webhook_delivery_claimed_concurrently_gets_distinct_attempt_numbers(
+def test_webhook_delivery_claimed_by_concurrent_workers_has_distinct_attempt_numbers(
     hook: Hook, receive: Receive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint = hook(receive())
@@ -735,7 +737,7 @@ def test_webhook_leased_paused_disabled_or_deleted_gets_no_delivery_and_logs_no_
     assert "could not process deliveries" not in caplog.text
 
 
-def test_verify_function_of_the_webhook_guide_accepts_old_and_new_secret_after_rotation(
+def test_webhook_guide_verify_function_accepts_old_and_new_secret_after_rotation(
     hook: Hook, receive: Receive
 ) -> None:
     names: dict[str, Any] = {}

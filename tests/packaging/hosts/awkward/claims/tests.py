@@ -64,7 +64,7 @@ def key(name):
     return {"Authorization": f"Key {name * 3}"}
 
 
-def test_claim_is_settled_after_two_approvals(ask, claim, client, make_person, hitl):
+def test_insurance_claim_is_settled_after_two_approvals(ask, claim, client, make_person, hitl):
     for name in ("rita", "ravi"):
         make_person(name)
     run = ask()
@@ -87,11 +87,11 @@ def test_claim_is_settled_after_two_approvals(ask, claim, client, make_person, h
     assert deciders == {"rita@office.example", "ravi@office.example"}
 
 
-def test_claim_reported_twice_starts_one_run(ask):
+def test_insurance_claim_reported_twice_starts_one_run(ask):
     assert ask() == ask()
 
 
-def test_claim_in_second_database_is_the_subject_of_its_thread(ask, claim):
+def test_insurance_claim_in_second_database_is_the_subject_of_its_thread(ask, claim):
     ask()
     assert Thread.objects.get().subject == claim
 
@@ -112,7 +112,7 @@ def test_project_and_package_api_responses_have_their_own_error_formats(
 
 
 @pytest.mark.parametrize("site", SITES)
-def test_both_admin_sites_show_the_queue_and_the_request_page(ask, client, make_person, site, hitl):
+def test_two_admin_sites_show_the_queue_and_the_request_page(ask, client, make_person, site, hitl):
     ask()
     rita = make_person("rita")
     assert client.login(email="rita@office.example", password="secret")
@@ -128,7 +128,7 @@ def test_both_admin_sites_show_the_queue_and_the_request_page(ask, client, make_
     assert client.get(f"/{site}/hitl_django/run/").status_code == 200
 
 
-def test_claim_admin_page_shows_the_pending_request(ask, claim, client, make_person):
+def test_insurance_claim_admin_page_shows_the_pending_request(ask, claim, client, make_person):
     ask()
     make_person("rita")
     client.login(email="rita@office.example", password="secret")
@@ -154,7 +154,7 @@ def test_deactivated_reviewer_gets_401_and_is_named_on_past_decisions(
     assert "rita@office.example" in page.text
 
 
-def test_run_started_in_a_rolled_back_request_does_not_exist(
+def test_run_started_in_a_rolled_back_request_is_not_stored(
     client, claim, make_person, monkeypatch
 ):
     make_person("clerk")

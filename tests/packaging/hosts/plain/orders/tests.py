@@ -92,7 +92,7 @@ class RefundTests(TestCase):
         with self.assertRaises(InterruptNotFound):
             hitl_django.decide(interrupt.pk, "approve", by=self.clerk)
 
-    def test_refund_run_started_in_a_rolled_back_transaction_does_not_exist(self) -> None:
+    def test_refund_run_started_in_a_rolled_back_transaction_is_not_stored(self) -> None:
         with transaction.atomic():
             run = hitl_django.start("refund", {"order": self.order.pk, "cents": 1})
             transaction.set_rollback(True)
