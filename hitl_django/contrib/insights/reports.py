@@ -107,6 +107,7 @@ class DecisionCounts:
     key: Any
     label: str
     counts: Mapping[str, int]
+    late: int
     median: float | None
     p90: float | None
     checked: int
@@ -134,11 +135,17 @@ class PreviousPeriod:
     asked: int
     decided: int
     approved: int
+    due: int
     late: int
     median: float | None
     p90: float | None
     checked: int
     agreed: int
+
+    @property
+    def on_time(self) -> int:
+        """The number of decisions up to the due time."""
+        return self.due - self.late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +156,8 @@ class ReviewReport:
     the latest ``sample`` decisions, or from all decisions if ``sample`` is None. ``reviewers`` is
     None if the user may not view insights by reviewer.
 
+    ``due`` is the number of decisions with a due time, and ``late`` the number after it.
+
     ``oldest`` is the creation time of the oldest pending interrupt. ``previous`` is None if the
     retention settings remove threads of the previous period.
     """
@@ -158,6 +167,7 @@ class ReviewReport:
     median: float | None
     p90: float | None
     sample: int | None
+    due: int
     late: int
     graphs: Sequence[DecisionCounts]
     reviewers: Sequence[DecisionCounts] | None
@@ -175,6 +185,11 @@ class ReviewReport:
     def decided(self) -> int:
         """The number of interrupts that people decided."""
         return sum(bucket.decided for bucket in self.buckets)
+
+    @property
+    def on_time(self) -> int:
+        """The number of decisions up to the due time."""
+        return self.due - self.late
 
     @property
     def approved(self) -> int:
@@ -206,6 +221,9 @@ class _Percentile(Aggregate):
     template = "PERCENTILE_CONT(%(share)s) WITHIN GROUP (ORDER BY %(expressions)s)"
     output_field = FloatField()
 
+
+#: The condition that a decision was made after the due time of its interrupt.
+_IS_LATE = Q(created_at__gt=F("interrupt__due_at"))
 
 _Times = tuple[float | None, float | None]
 _NONE: _Times = (None, None)
@@ -250,12 +268,14 @@ def review_report(
         median=times.whole[0],
         p90=times.whole[1],
         sample=times.sample,
-        late=types.late,
+        due=types.due,
+        late=types.late.total(),
         graphs=[
             _make_shares(
                 name,
                 name,
                 counts,
+                types.late[name],
                 times.by_graph.get(name, _NONE),
                 [check for check in own_checks if check.graph == name],
             )
@@ -331,6 +351,7 @@ def _sum_up(
         asked=asked,
         decided=counts.total(),
         approved=sum(n for name, n in counts.items() if DECISION_TYPES[name].is_approval),
+        due=types.previous_due,
         late=types.previous_late,
         median=times[0],
         p90=times[1],
@@ -356,15 +377,20 @@ def _truncate(unit: str) -> Trunc:
     return Trunc("created_at", unit, output_field=DateField())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Types:
-    """The decisions by type. ``previous`` are those of the previous period, by graph."""
+    """The decisions by type, and those after their due time by graph.
 
-    by_start: Counter[date]
-    by_graph: Mapping[str, Counter[str]]
-    late: int
-    previous: Mapping[str, Counter[str]]
-    previous_late: int
+    ``previous`` are the decisions of the previous period.
+    """
+
+    by_start: Counter[date] = field(default_factory=Counter)
+    by_graph: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    late: Counter[str] = field(default_factory=Counter)
+    due: int = 0
+    previous: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    previous_late: int = 0
+    previous_due: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,26 +425,28 @@ def _count_asked(
 
 
 def _count_types(both: QuerySet[Decision], spans: _Spans, unit: str) -> _Types:
-    is_late = Q(created_at__gt=F("interrupt__due_at"))
+    is_due, is_late = Q(interrupt__due_at__isnull=False), _IS_LATE
     groups = both.annotate(start=_truncate(unit)).values_list("start", "interrupt__graph", "type")
-    by_start: Counter[date] = Counter()
-    by_graph: dict[str, Counter[str]] = defaultdict(Counter)
-    previous: dict[str, Counter[str]] = defaultdict(Counter)
-    total_late = previous_late = 0
-    for start, name, kind, count, late, earlier, earlier_late in groups.annotate(
+    types = _Types()
+    for start, name, kind, *numbers in groups.annotate(
         n=Count("pk", filter=spans.is_current),
+        due=Count("pk", filter=spans.is_current & is_due),
         late=Count("pk", filter=spans.is_current & is_late),
         earlier=Count("pk", filter=spans.is_previous),
+        earlier_due=Count("pk", filter=spans.is_previous & is_due),
         earlier_late=Count("pk", filter=spans.is_previous & is_late),
     ):
+        count, due, late, earlier, earlier_due, earlier_late = numbers
         if count:
-            by_start[start] += count
-            by_graph[name][kind] += count
+            types.by_start[start] += count
+            types.by_graph[name][kind] += count
         if earlier:
-            previous[name][kind] += earlier
-        total_late += late
-        previous_late += earlier_late
-    return _Types(by_start, by_graph, total_late, previous, previous_late)
+            types.previous[name][kind] += earlier
+        types.late[name] += late
+        types.due += due
+        types.previous_due += earlier_due
+        types.previous_late += earlier_late
+    return types
 
 
 @dataclass(frozen=True, slots=True)
@@ -547,14 +575,19 @@ def _list_reviewers(
     elif not times:
         times = _group_times(_read_latest(decided, "by")[0], 0)
     counts: dict[Any, Counter[str]] = {key: Counter() for key in labels}
-    for key, kind, count in decided.values_list("by", "type").annotate(n=Count("pk")):
+    total_late: Counter[Any] = Counter()
+    late = Count("pk", filter=_IS_LATE)
+    types = decided.values_list("by", "type")
+    for key, kind, count, late_count in types.annotate(n=Count("pk"), late=late):
         if key in counts:
             counts[key][kind] += count
+            total_late[key] += late_count
     return [
         _make_shares(
             key,
             "" if key is None else labels[key],
             of,
+            total_late[key],
             times.get(key, _NONE),
             [check for check in checks if check.reviewer == key],
         )
@@ -563,13 +596,19 @@ def _list_reviewers(
 
 
 def _make_shares(
-    key: Any, label: str, counts: Mapping[str, int], times: _Times, checks: Sequence[_Checks]
+    key: Any,
+    label: str,
+    counts: Mapping[str, int],
+    late: int,
+    times: _Times,
+    checks: Sequence[_Checks],
 ) -> DecisionCounts:
     median, p90 = times
     return DecisionCounts(
         key=key,
         label=label,
         counts={name: counts.get(name, 0) for name in DECISION_TYPES},
+        late=late,
         median=median,
         p90=p90,
         checked=sum(check.checked for check in checks),

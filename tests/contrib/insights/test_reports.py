@@ -130,7 +130,10 @@ def test_insights_report_has_approval_count_late_count_and_times_per_graph_and_r
     decide(ben, "reject", graph="a", took=100, due_at=NOON + timedelta(seconds=1))
     decide(ben, "respond", graph="b", took=7)
     found = figures(ann)
-    assert (found.approved, found.decided, found.late) == (2, 4, 1)
+    assert (found.approved, found.decided, found.due, found.late) == (2, 4, 2, 1)
+    assert {one.key: one.late for one in [*found.graphs, *found.reviewers]} == {
+        "a": 1, "b": 0, ann.pk: 1, ben.pk: 0,
+    }  # fmt: skip
     assert found.count_type("edit") == 1
     times = {
         one.key: (one.approved, round(one.median), round(one.p90))
@@ -268,6 +271,7 @@ class TestPreviousPeriod:
             (7, "approve", 9),  # the day after the period
         ):
             due_at = NOON + timedelta(days=days, seconds=-1 if kind == "reject" else 1)
+            due_at = None if kind == "respond" else due_at
             made = decide(
                 ann, kind, at=NOON + timedelta(days=days), took=seconds, due_at=due_at, graph="a"
             )
@@ -281,6 +285,7 @@ class TestPreviousPeriod:
         before = found.previous
         assert (before.first, before.last) == (DAY - timedelta(7), DAY - timedelta(1))
         assert (before.asked, before.decided, before.approved, before.late) == (4, 4, 2, 1)
+        assert before.due == 3
         assert (before.checked, before.agreed) == (4, 3)
         assert (before.median, before.p90) == (
             pytest.approx(25, abs=0.01),

@@ -377,6 +377,38 @@ class TestPage:
         assert [one.change for one in page.context["tiles"]] == [None] * 6
         assert "ompared with the previous" not in text_of(page)
 
+    def test_insights_page_has_the_share_of_decisions_before_their_due_time(
+        self, admin_client: Client
+    ) -> None:
+        now = timezone.now()
+        for days, due in ((2, -1), (2, 1), (2, 1), (2, None), (10, 1)):
+            due_at = None if due is None else now - timedelta(days=days) + timedelta(hours=due)
+            decide(None, days=days, due_at=due_at, graph="a")
+        page = admin_client.get(f"{PAGE}?days=7")
+        tiles = {str(one.label): one for one in page.context["tiles"]}
+        tile = tiles["Decided on time"]
+        assert (tile.text, tile.detail) == ("67 %", "1 late")
+        assert (tile.change.text, tile.change.css) == ("33 points lower", "is-worse")
+        assert tiles["Decided"].detail == ""
+        [row] = page.context["graphs"]
+        assert {str(one.label): one.text for one in row.figures}["Late"] == "1"
+
+    def test_insights_page_without_due_decisions_has_no_share_of_decisions_on_time(
+        self, admin_client: Client
+    ) -> None:
+        decide(None)
+        page = admin_client.get(PAGE)
+        assert "Decided on time" not in text_of(page)
+
+    def test_insights_page_shows_the_share_of_approvals_with_changes_per_reviewer(
+        self, admin_client: Client
+    ) -> None:
+        ann = User.objects.create_user("ann")
+        for kind in ("approve", "edit", "edit", "reject"):
+            decide(ann, kind)
+        [row] = admin_client.get(PAGE).context["reviewers"]
+        assert {str(one.label): one.text for one in row.figures}["With changes"] == "50 %"
+
     def test_insights_page_without_decisions_in_the_period_compares_only_the_counts(
         self, admin_client: Client
     ) -> None:
@@ -498,6 +530,23 @@ class TestPlots:
         assert 2 <= len(levels) <= 4
         assert float(levels[0]) == 0
         assert float(levels[-1]) >= largest
+
+    @pytest.mark.parametrize(
+        ("largest", "levels"),
+        [
+            (1, ["0", "1"]),
+            (7, ["0", "3", "6", "9"]),
+            (11, ["0", "4", "8", "12"]),
+            (62, ["0", "25", "50", "75"]),
+            (340, ["0", "200", "400"]),
+            (1100, ["0", "400", "800", "1200"]),
+        ],
+    )
+    def test_line_chart_axis_ends_close_above_the_maximum(
+        self, largest: float, levels: list[str]
+    ) -> None:
+        svg = plots.draw_lines("x", "t", "d", ["a", "b"], [plots.Series("s", [0, largest])])
+        assert re.findall(r'class="hitl-level"[^>]*>([\d.]+)<', svg) == levels
 
     @pytest.mark.parametrize("places", [1, 2, 3, 4, 30, 366])
     def test_line_chart_axis_labels_are_unique_and_include_first_and_last(

@@ -114,7 +114,8 @@ def _choose_step(largest: float, steps: Sequence[float]) -> float:
         if step >= least:
             return step
     power = 10 ** max(0, math.floor(math.log10(least)) if least > 0 else 0)
-    return next(power * n for n in (1, 2, 5, 10, 20) if power * n >= least)
+    tenths = (power * n for n in (10, 20, 25, 30, 40, 50, 100, 200))
+    return next(step // 10 for step in tenths if step >= 10 * least and step % 10 == 0)
 
 
 def _draw_level(y: float, label: Any) -> str:

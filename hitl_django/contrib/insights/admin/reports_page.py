@@ -400,7 +400,14 @@ def _lay_out(figures: ReviewReport, rows: _Rows, user: Any) -> dict[str, Any]:
         "overdue": _make_open_figures(figures, rows)[1],
         "types": [(_style(name), type_.participle) for name, type_ in DECISION_TYPES.items()],
         "graphs": [
-            _lay_out_shares(f"graph-{n}", one, name_graph(one.key), rows, {"graph": one.key})
+            _lay_out_shares(
+                f"graph-{n}",
+                one,
+                name_graph(one.key),
+                rows,
+                {"graph": one.key},
+                last=[Figure(_("Late"), localize(one.late))],
+            )
             for n, one in enumerate(figures.graphs)
         ],
         "reviewers": None
@@ -412,6 +419,9 @@ def _lay_out(figures: ReviewReport, rows: _Rows, user: Any) -> dict[str, Any]:
                 _name_reviewer(one),
                 rows,
                 {"by": _get_key(one)},
+                second=[
+                    Figure(_("With changes"), describe_share(one.counts["edit"], one.total)),
+                ],
                 letters=get_letters(one.label) if one.key is not None else "–",
                 is_own=one.key == user.pk,
             )
@@ -498,12 +508,10 @@ def _list_tiles(figures: ReviewReport, rows: _Rows) -> Iterator[Figure]:
     if not rows.reviewer:
         asked = localize(figures.asked)
         yield Figure(_("Requests"), asked, rows.interrupts(), change=changes.count("asked"))
-    late = _("%(n)s late") % {"n": localize(figures.late)} if figures.late else ""
     yield Figure(
         pgettext("number of requests", "Decided"),
         localize(figures.decided),
         rows.decisions(),
-        late,
         change=changes.count("decided"),
     )
     edited = describe_share(figures.count_type("edit"), figures.decided)
@@ -518,6 +526,11 @@ def _list_tiles(figures: ReviewReport, rows: _Rows) -> Iterator[Figure]:
     for label, name in ((_("Median time to decide"), "median"), (_("90th percentile"), "p90")):
         time = describe_seconds(getattr(figures, name))
         yield Figure(label, time, timed, change=changes.time(name))
+    if figures.due:
+        on_time = describe_share(figures.on_time, figures.due)
+        late = _("%(n)s late") % {"n": localize(figures.late)} if figures.late else ""
+        change = changes.share("on_time", "due", more="is-better", less="is-worse")
+        yield Figure(_("Decided on time"), on_time, detail=late, change=change)
     if figures.checked:
         agreed = describe_share(figures.agreed, figures.checked)
         words = ngettext("%(n)d spot check", "%(n)d spot checks", figures.checked)
@@ -657,9 +670,9 @@ def _list_ages(bands: Sequence[AgeBucket], rows: _Rows) -> list[tuple[Figure, st
     most = max((band.count for band in bands), default=0)
     ages = [describe_seconds(age.total_seconds()) for age in AGES]
     labels = [
-        _("less than %(age)s") % {"age": ages[0]},
+        _("Under %(age)s") % {"age": ages[0]},
         *(_("%(from)s to %(to)s") % {"from": one, "to": next_} for one, next_ in pairwise(ages)),
-        _("more than %(age)s") % {"age": ages[-1]},
+        _("Over %(age)s") % {"age": ages[-1]},
     ]
     found = []
     for n, (band, label) in enumerate(zip(bands, labels, strict=True)):
@@ -675,6 +688,9 @@ def _lay_out_shares(
     label: str,
     rows: _Rows,
     narrowed: dict[str, Any],
+    *,
+    second: Sequence[Figure] = (),
+    last: Sequence[Figure] = (),
     **person: Any,
 ) -> ShareRow:
     counts = {name: count for name, count in shares.counts.items() if count}
@@ -699,8 +715,10 @@ def _lay_out_shares(
                 rows.decisions(**narrowed),
             ),
             Figure(_("Approval rate"), describe_share(shares.approved, shares.total), approved),
+            *second,
             Figure(_("Median"), describe_seconds(shares.median)),
             Figure(_("90th percentile"), describe_seconds(shares.p90)),
+            *last,
         ],
         agreement,
         **person,
