@@ -20,7 +20,13 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django import answers
 from hitl_django.admin import add_pages
-from hitl_django.admin.base import ERASED, LinkedChangeList, ReadOnlyAdmin, format_entry
+from hitl_django.admin.base import (
+    ERASED,
+    LinkedChangeList,
+    ReadOnlyAdmin,
+    format_entry,
+    format_status,
+)
 from hitl_django.audit import label_user
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import AlreadyDecidedError, NotAllowedError
@@ -47,6 +53,12 @@ STATES: dict[str, Any] = {
     services.LinkState.CLOSED: _("request closed"),
     services.LinkState.WAITING: _("run stopped"),
     services.LinkState.CLAIMED: _("claimed by someone else"),
+}
+#: Meaning of the states of links, which gives the pill of a state its colour.
+TONES = {
+    services.LinkState.OPEN: "is-ok",
+    services.LinkState.VOID: "is-warn",
+    services.LinkState.STALE: "is-warn",
 }
 
 
@@ -131,7 +143,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("state"))
     def state(self, row: Any) -> str:
-        return str(STATES[row.found])
+        return _format_state(row.found)
 
     @admin.display(description=_("created by"), ordering="created_by_label")
     def maker(self, row: ReviewLink) -> str:
@@ -155,7 +167,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
             self.message_user(request, left % {"n": spent}, messages.WARNING)
 
     def show(self, request: HttpRequest, row: ReviewLink) -> HttpResponse:
-        state = STATES[services.get_link_states([row.pk])[row.pk]]
+        state = services.get_link_states([row.pk])[row.pk]
         title = format_html("{} {}", _("Link for"), escape_hidden(row.name))
         labels: list[Any] = [Decision.Type(word).label for word in row.decisions]
         return self.page(
@@ -163,7 +175,8 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
             row,
             "link.html",
             title=title,
-            state=state,
+            list_url=self.url("changelist", request),
+            pill=_format_state(state),
             item=row.interrupt,
             decisions=get_text_list(labels, _("or")),
         )
@@ -218,6 +231,10 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
         if not services.may_make_link(request.user, pending):
             raise Http404
         return pending
+
+
+def _format_state(state: services.LinkState) -> str:
+    return format_status(STATES[state], TONES.get(state, ""))
 
 
 def _make_mail_url(

@@ -52,7 +52,7 @@ def test_review_link_url_is_shown_at_creation_and_on_no_later_page(
     )
     for page in (host.get(list_of("reviewlink")), host.get(page_of(link, "reviewlink"))):
         assert "Lena Roth" in page.content.decode()
-        assert "active" in page.content.decode()
+        assert '<span class="hitl-pill is-ok">Active</span>' in page.content.decode()
         assert address not in page.content.decode()
     assert Client().get(urlsplit(address).path).status_code == 200
 
@@ -130,7 +130,7 @@ def test_review_link_list_query_count_is_constant_for_one_and_four_links(
     def queries() -> int:
         with CaptureQueriesContext(connection) as made:
             page = host.get(list_of("reviewlink"))
-        assert page.content.decode().count("active") == ReviewLink.objects.count()
+        assert page.content.decode().count(">Active</span>") == ReviewLink.objects.count()
         return len(made)
 
     def make() -> None:
