@@ -118,7 +118,7 @@ def create_schedule(
     )
     row.next_at = find_next(Cron(row.expression, row.timezone))
     row.save(using=write_alias(), force_insert=True)
-    _log("made", row.pk, by)
+    _log("created", row.pk, by)
     row.refresh_from_db(write_alias())
     return ScheduleInfo.from_row(row)
 
