@@ -71,7 +71,7 @@ def find_admin_page(model: Any, page: str, *args: Any, request: HttpRequest | No
 
 
 def _site_name(request: HttpRequest | None) -> str:
-    """Return the name of the request's site, which is found as Django's ``{% url %}`` does."""
+    """Return the URL namespace of the request, determined like Django's ``{% url %}`` tag."""
     if name := getattr(request, "current_app", None):
         return str(name)
     match = getattr(request, "resolver_match", None)

@@ -51,7 +51,7 @@ def expand(
     user: Any,
     render: Callable[[type[Serializer[Any]], Any], Any],
 ) -> dict[str, Any]:
-    """Return the related objects by name and id, rendered."""
+    """Return the requested related objects in serialized form, by name and id."""
     shown: dict[str, Any] = {}
     for name in names:
         found: dict[str, Any] = {}

@@ -39,7 +39,7 @@ class InvalidParam:
 
 
 def list_errors(faults: Iterable[InvalidParam]) -> list[dict[str, str]]:
-    """Return the first MAX_FAULTS errors in the format of a problem."""
+    """Return the first MAX_FAULTS errors as dicts for a problem response."""
     return [fault.as_json() for fault in islice(faults, MAX_FAULTS)]
 
 

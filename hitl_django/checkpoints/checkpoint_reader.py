@@ -67,9 +67,9 @@ def decode_checkpoints(
 
 
 def read_newest(using: str, threads: Sequence[int]) -> dict[str, CheckpointTuple]:
-    """Read the newest checkpoint of each thread with few queries; return them by thread id.
+    """Read the newest checkpoint of each thread with few queries.
 
-    Damaged checkpoints are omitted.
+    Returns the checkpoints by thread id. Damaged checkpoints are omitted.
     """
     heads, rows, written = queries.read_newest(using, threads)
     opened: dict[int, _Decoded] = {}

@@ -34,7 +34,7 @@ class Fence(Protocol):
         """Make the batch fail if the lease is lost. With an outcome, also release the lease."""
 
     def flag_changed(self, batch: WriteBatch, interrupts: Sequence[str]) -> None:
-        """Mark interrupts that are different from the ones already decided."""
+        """Mark the interrupts that are different from the interrupts that were decided."""
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
         """Add the run's outcome and interrupts. ``step`` is the step of the new checkpoint."""

@@ -54,7 +54,7 @@ class CheckpointStep(Protocol):
 
 
 def pack_tasks(ended: Sequence[EndedTask]) -> bytes:
-    """Return the writes of tasks as the column of a checkpoint."""
+    """Encode the writes of ended tasks for storage in a column of a checkpoint."""
     return codec.encode_record([[*task] for task in ended])
 
 
@@ -108,7 +108,7 @@ def _writes_after(row: queries.ChildRow) -> bytes:
 
 
 def unpack_tasks(led_here: Any) -> Sequence[EndedTask]:
-    """Return the ended tasks stored in a checkpoint's column."""
+    """Decode the ended tasks that are stored in a column of a checkpoint."""
     if not led_here:
         return ()
     try:

@@ -60,7 +60,7 @@ class Line:
     oldest: str
 
     def contains(self, checkpoint_id: str) -> bool:
-        """Return whether a checkpoint is an ancestor, or older than all those that were read."""
+        """Return whether a checkpoint is an ancestor, or older than all loaded ancestors."""
         return checkpoint_id in self.checkpoints or checkpoint_id < self.oldest
 
 

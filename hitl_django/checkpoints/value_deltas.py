@@ -164,7 +164,7 @@ def _add(tip: ValueTip, version: int, entries: bytes, kept: OpenValue) -> tuple[
 
 
 def read_delta(data: bytes) -> ValueDelta | None:
-    """Return the head of a delta, or None for a whole value."""
+    """Return the header of a stored value delta, or None for a complete value."""
     if data[:1] != _MARKED or is_encrypted(data):
         return None
     if len(data) < HEAD.size or not _DELTA <= data[1] <= _SEAL + _DICTS:

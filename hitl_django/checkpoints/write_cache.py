@@ -35,7 +35,7 @@ class WriteCache:
         self._bases = 0  # The number of cached namespaces that have a base.
 
     def get(self, thread_id: str, ns: str) -> CachedNamespace:
-        """Return the cached data of a namespace."""
+        """Return the cached data of a namespace, or UNKNOWN."""
         return self._namespaces.get((thread_id, ns), UNKNOWN)
 
     def add(

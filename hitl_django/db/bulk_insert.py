@@ -46,7 +46,7 @@ class NewKey:
 
 
 class _Text:
-    """The text of an INSERT for one kind of database, and the functions that prepare values."""
+    """The SQL of an INSERT for one kind of database, and functions that prepare its values."""
 
     __slots__ = ("cast", "conflict", "into", "most", "one", "preparations", "row")
 

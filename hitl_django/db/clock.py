@@ -19,7 +19,7 @@ _read: dict[str, tuple[float, datetime]] = {}
 
 
 def read_clock(using: str) -> datetime:
-    """Return the database's time. It is read once a minute and extrapolated in between."""
+    """Return the database's time, which is read once a minute and extrapolated in between."""
     connection = connections[using]
     if connection.vendor != "postgresql":
         return timezone.now()  # The database uses this machine's clock.

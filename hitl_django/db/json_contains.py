@@ -35,7 +35,7 @@ class JSONContains(Func):
 
 
 def _match_members(source: str, wanted: Mapping[str, Any], level: int) -> Iterator[Sql]:
-    """Yield a condition for each member that the object ``source`` must have."""
+    """Yield SQL conditions for an object ``source`` that must contain all wanted members."""
     yield "1", ()
     row = f"json_{level}"
     for key, value in wanted.items():
@@ -45,7 +45,7 @@ def _match_members(source: str, wanted: Mapping[str, Any], level: int) -> Iterat
 
 
 def _match_value(row: str, wanted: Any, level: int) -> Iterator[Sql]:
-    """Yield the conditions for the value in a row of ``json_each``."""
+    """Yield SQL conditions for a row of ``json_each`` that must contain the wanted value."""
     if isinstance(wanted, Mapping):
         yield f"{row}.type = 'object'", ()
         # The CASE is needed because the database may evaluate the conditions in any order, and a

@@ -36,7 +36,7 @@ class Guard(NamedTuple):
 
 
 class _NoRowError(Exception):
-    """Rolls back a batch that is written again with another guard."""
+    """Raised to roll back a batch before it is written again with another guard."""
 
 
 class Prefetch:

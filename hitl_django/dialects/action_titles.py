@@ -154,7 +154,7 @@ def _rank(argument: _Argument) -> int:
 
 
 def _label(argument: _Argument, currency: str) -> str:
-    """Return an argument as text with its name. The name is omitted if the value is clear alone."""
+    """Return an argument as text, with its name unless the value is clear without it."""
     has_currency = _CURRENCY.fullmatch(argument.text.rpartition(" ")[2])
     if argument.is_one_of(_AMOUNTS):
         if currency and not has_currency:
@@ -174,7 +174,7 @@ def _label(argument: _Argument, currency: str) -> str:
 
 
 def _format_scalar(name: str, value: Any, currencies: Mapping[str, str]) -> str:
-    """Return a string or number as text on one line; "" for other values."""
+    """Return a string or number as text on one line, or "" for other values."""
     if isinstance(value, str):
         return "" if value == HIDDEN else " ".join(value.split())
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):

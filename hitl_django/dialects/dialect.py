@@ -139,7 +139,7 @@ class Dialect(ABC):
         return False
 
     def actions(self, payload: Any) -> Sequence[RequestedAction]:
-        """Return the actions in a payload."""
+        """Return the actions that a payload requests."""
         return ()
 
     def arguments_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:

@@ -383,7 +383,7 @@ class SaverFailed(GraphBubbleUp):
 
 
 def iterate_leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the leaf errors of a nested exception group; a plain error yields itself."""
+    """Yield the leaf errors of an exception group, or the error itself if it isn't a group."""
     if isinstance(error, BaseExceptionGroup):
         for part in error.exceptions:
             yield from iterate_leaves(part)

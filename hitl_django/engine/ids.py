@@ -26,7 +26,10 @@ _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def new_uuid6() -> str:
-    """Return a version-6 UUID as text; each id sorts after all earlier ids of this process."""
+    """Return a version-6 UUID as text.
+
+    Each id sorts after all earlier ids of this process.
+    """
     global _last
     now = time.time_ns() // 100 + _GREGORIAN
     with _lock:

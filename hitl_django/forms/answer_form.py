@@ -170,7 +170,10 @@ class AnswerForm(forms.Form):
 
     @property
     def answer(self) -> JSON:
-        """The entered JSON value. If the form is invalid, it lacks the invalid parts."""
+        """The entered JSON value.
+
+        If the form is invalid, the value lacks the invalid parts.
+        """
         return self._compose(self.tree)
 
     def is_edited(self) -> bool:
@@ -196,7 +199,10 @@ class AnswerForm(forms.Form):
         )
 
     def typed_texts(self) -> list[tuple[str, str, Sequence[Span]]]:
-        """Return typed or changed texts with label and word differences, even if invalid."""
+        """Return the label, text and word differences of each field that the user changed.
+
+        Invalid input is included.
+        """
         chosen: list[tuple[str, str, Sequence[Span]]] = [
             (node.label, str(kind_label(node.chosen(number))), ())
             for node in self.tree.nodes()

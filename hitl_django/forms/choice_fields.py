@@ -208,7 +208,10 @@ class LinesField(AnswerField):
         return answer
 
     def reader(self) -> Callable[[str], JSON]:
-        """Return the parser of a line. For an unchanged line, it returns the original value."""
+        """Return a function that parses a line.
+
+        For an unchanged line, the function returns the original value.
+        """
         items = self.shape.items
         assert items is not None
         known: dict[str, JSON] = {}

@@ -63,7 +63,10 @@ class CustomForm:
 
     @property
     def answer(self) -> JSON:
-        """The entered JSON value. If the form is invalid, it lacks the invalid parts."""
+        """The entered JSON value.
+
+        If the form is invalid, the value lacks the invalid parts.
+        """
         cleaned = getattr(self.form, "cleaned_data", {})
         made = {name: self._value(name, value) for name, value in cleaned.items()}
         return {name: value for name, value in {**self.original, **made}.items()
@@ -78,7 +81,10 @@ class CustomForm:
         return any(not is_identical(answer[name], value) for name, value in self.original.items())
 
     def typed_texts(self) -> list[tuple[str, str, Sequence[Span]]]:
-        """Return typed or changed texts with label and word differences, even if invalid."""
+        """Return the label and text of each field that the user changed.
+
+        Invalid input is included. The word differences are always empty.
+        """
         return [
             (str(bound.label), HIDDEN if _is_secret(bound) else str(bound.data or ""), ())
             for bound in map(self.form.__getitem__, self.form.changed_data)

@@ -24,7 +24,7 @@ MAX_NUMBER = 400
 
 
 class UnitInput(forms.TextInput):
-    """An input with its unit beside it."""
+    """An input widget with the unit next to it."""
 
     unit = ""
 

@@ -50,7 +50,7 @@ class Hint:
     def currency_names(self) -> Names:
         """The path to the currency of an amount.
 
-        It is empty if the hint itself has the currency.
+        The path is empty if the hint itself has the currency.
         """
         is_pointer = self.format == "money" and self.argument.startswith("/")
         return tuple(parse_pointer(self.argument)) if is_pointer else ()

@@ -1,4 +1,4 @@
-"""State values that the run computes."""
+"""State values that the run itself computes."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class LeaseRenewer:
         self.reset()
 
     def reset(self) -> None:
-        """Remove all leases and the OS thread in a forked process, which has neither of them."""
+        """Clear the inherited leases and OS thread in a forked process."""
         self._changed = threading.Condition(threading.Lock())
         self._leases: set[LeaseRenewal] = set()
         self._thread: threading.Thread | None = None
@@ -81,7 +81,10 @@ class LeaseRenewer:
                 self._changed.notify()
 
     def remove(self, lease: LeaseRenewal) -> None:
-        """Stop renewing a lease; the lease isn't renewed after this method returns."""
+        """Stop renewing a lease.
+
+        The lease isn't renewed after this method returns.
+        """
         with self._changed:
             self._leases.discard(lease)
         with lease.busy:

@@ -58,7 +58,7 @@ class RunFence:
             batch.commit()
 
     def flag_changed(self, batch: WriteBatch, interrupt_ids: Sequence[str]) -> None:
-        """Mark the interrupts that are different from the ones already decided."""
+        """Mark the interrupts that are different from the interrupts that were decided."""
         batch.before_commit(
             partial(interrupts.flag_changed_interrupts, self.lease, interrupt_ids, batch.using)
         )

@@ -147,7 +147,7 @@ class GraphEnvironment:
         return RunInfo.from_row(runs.get(pk=_find_id(run)))
 
     def assert_asks(self, run: RunInfo | UUID | str, *titles: str) -> None:
-        """Assert that the titles of a run's pending interrupts are exactly these, in any order."""
+        """Assert that the pending interrupts of a run have exactly these titles, in any order."""
         asked = sorted(self.interrupts(run=run).values_list("title", flat=True))
         if asked != sorted(titles) or not asked:
             raise AssertionError(

@@ -40,7 +40,7 @@ def add_observer(observer: Observer) -> None:
 
 
 def remove_observer(observer: Observer) -> None:
-    """Remove an observer. It isn't called for new segments any more."""
+    """Remove an observer, so that it isn't called for new segments."""
     _observers.remove(observer)
 
 
@@ -52,7 +52,10 @@ def observe_segment(lease: RunLease) -> Iterator[Sequence[RunSegment]]:
 
 
 def combine_around(segments: Sequence[RunSegment]) -> AroundTask | None:
-    """Return a context manager that combines the observers' ones, or None without observers."""
+    """Return a context manager function that enters the ``around_task`` of each segment.
+
+    Returns None if there are no segments.
+    """
     if not segments:
         return None
 

@@ -138,7 +138,7 @@ def _delete_archived(model: type[Model], days: float, limit: int, graph: str | N
 
 
 def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Exception]]:
-    """Delete threads in one transaction; after an error, delete each thread separately."""
+    """Delete threads in one transaction or, after an error, each thread separately."""
     try:
         return _delete_together(using, days, chosen), []
     except Exception as error:

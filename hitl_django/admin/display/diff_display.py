@@ -61,7 +61,7 @@ def list_patch_differences(
 
 
 def get_decision_context(item: Interrupt, decision: Decision | None) -> dict[str, Any]:
-    """Return the template context that shows a decision."""
+    """Return the template context for a decision: its response and the reviewer's changes."""
     if decision is None:
         return {"decision": None}
     answer = display_answer(item, decision.value)

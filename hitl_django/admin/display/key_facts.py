@@ -46,7 +46,10 @@ class KeyFacts:
 
 
 def with_payload(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Add columns ``small_payload`` and ``small_schema``. They are NULL if too large for a list."""
+    """Add the columns ``small_payload`` and ``small_schema``.
+
+    A column is NULL if its value is too large for a list.
+    """
     lengths = {
         f"{column}_length": Length(Cast(column, TextField()))
         for column in ("payload", "response_schema")

@@ -7,7 +7,7 @@ LETTERS = 2
 
 
 def get_letters(name: str) -> str:
-    """Return the initials of a name; for a single word, its first letters."""
+    """Return the initials of a name, or the first letters of a single word."""
     # Invisible characters could change the direction of the text around the avatar.
     visible = ("".join(filter(str.isprintable, word)) for word in name.split())
     words = [word for word in visible if word]

@@ -38,7 +38,7 @@ TABS: dict[str, tuple[str, Any]] = {
 
 
 def get_tab_condition(tab: str, user: Any) -> Q:
-    """Return the filter condition of a tab."""
+    """Return the condition that selects the rows of a tab of the review queue."""
     if tab == "free":
         return queue_filters.match_unclaimed(user)
     return reduce(or_, get_tab_parts(tab, user, (), None))

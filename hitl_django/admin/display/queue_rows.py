@@ -48,7 +48,7 @@ class Responsible:
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """A listed interrupt for display."""
+    """A row of the review queue: the texts and links that it shows for an interrupt."""
 
     id: Any
     url: str

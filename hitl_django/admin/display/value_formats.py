@@ -83,7 +83,7 @@ class Presentation:
         return replace(self, hints={**safe, **self.hints}).at(arguments)
 
     def find_hint(self, path: Path) -> Hint | None:
-        """Return the hint of the value at a path."""
+        """Return the display hint of the value at a path, or None."""
         hint = self.hints.get(get_names(path))
         if hint is not None or self.arguments_member not in path:
             return hint
@@ -91,13 +91,13 @@ class Presentation:
         return hint if hint is not None and hint.format in PLAIN_FORMATS else None
 
     def find_unit(self, hint: Hint, path: Path) -> Unit | None:
-        """Return the unit of the value at a path, or None if its currency is unknown."""
+        """Return the unit that a hint gives the value at a path, or None if it is unknown."""
         start, below = self._split(path)
         roots = tuple(follow(root, start) for root in self.roots) if start else ()
         return find_unit(hint, below, (*roots, *self.roots))
 
     def list_shown_currencies(self, value: JSON, skip: Collection[str] = ()) -> set[str]:
-        """Return the members of an object that appear only as the currency of another member.
+        """Return the currency members of an object that are shown only together with an amount.
 
         ``skip`` are members that are not shown.
         """

@@ -217,7 +217,7 @@ class QueueChangeList(LinkedChangeList):
         ]
 
     def describe_all_matching(self) -> str:
-        """Return the label of the checkbox for all pages, or an empty string for a single page."""
+        """Return the label of the checkbox that selects all pages, or "" for a single page."""
         if not self.multi_page:
             return ""
         if self.result_count >= MAX_SELECTED:
@@ -305,7 +305,7 @@ def read_list_updates(request: HttpRequest, list_url: str) -> dict[str, Any]:
 
 
 def count_in_words(count: int) -> str:
-    """Return the number of pending requests as text."""
+    """Return the number of pending requests as text, for example "5 pending requests"."""
     if count >= CAP:
         words = _("More than %(n)s requests. Filter the list to see the rest.")
         return words % {"n": localize(CAP - 1)}

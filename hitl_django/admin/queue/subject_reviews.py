@@ -43,9 +43,9 @@ class SubjectReviews:
 
 @dataclass(frozen=True, slots=True)
 class Reviews:
-    """Runs and pending interrupts of an object.
+    """The runs and pending interrupts of an object.
 
-    A part is None if the user can't view it.
+    ``runs`` or ``interrupts`` is None if the user may not view them.
     """
 
     runs: list[Run] | None

@@ -42,7 +42,7 @@ OVERTAKEN = _("This thread has a newer run.")
 
 @dataclass(frozen=True, slots=True)
 class BulkOperation:
-    """A bulk operation: its texts, and the states of runs to which it applies."""
+    """An operation on several runs: its texts, and the run states in which it is allowed."""
 
     allowed: Sequence[str]
     title: Any

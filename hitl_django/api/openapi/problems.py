@@ -106,7 +106,7 @@ def build_response(
 
 
 def build_headers(own: Iterable[HeaderSpec]) -> dict[str, Any]:
-    """Return the header objects of a response, including the headers of all responses."""
+    """Return the OpenAPI header objects of a response: its own and the common headers."""
     common = {
         header.name: {"$ref": f"#/components/headers/{header.name}"} for header in COMMON_HEADERS
     }
@@ -114,7 +114,7 @@ def build_headers(own: Iterable[HeaderSpec]) -> dict[str, Any]:
 
 
 def build_common_headers() -> dict[str, Any]:
-    """Return the components of the headers that all responses refer to."""
+    """Return the OpenAPI components for the headers that all responses have."""
     return {header.name: build_header(header) for header in COMMON_HEADERS}
 
 

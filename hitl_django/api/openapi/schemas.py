@@ -148,7 +148,7 @@ class ComponentSchemas:
         return dict(next(_PLAIN[kind] for kind in type(field).__mro__ if kind in _PLAIN))
 
     def resolve(self, schema: Any) -> Any:
-        """Return the schema, with references instead of serializer classes."""
+        """Return the schema with each serializer class replaced by a reference."""
         if isinstance(schema, dict):
             return {key: self.resolve(value) for key, value in schema.items()}
         if isinstance(schema, list):

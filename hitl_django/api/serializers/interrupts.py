@@ -69,7 +69,7 @@ class InterruptSerializer(InterruptColumnsSerializer):
 
 
 class DecisionBody(StrictSerializer):
-    """A decision: either its type and value, or a resume value."""
+    """Request body of a decision: either its type and value, or a resume value."""
 
     either = (("type", "value"), ("resume",))
 
@@ -165,7 +165,7 @@ class ValidationSerializer(serializers.Serializer):
 
 
 class BulkItem(DecisionBody):
-    """One of several decisions, with the id of its interrupt."""
+    """A decision in a bulk request, with the id of its interrupt."""
 
     interrupt = Id()
     etag = StrictCharField(

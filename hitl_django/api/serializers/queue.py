@@ -18,7 +18,7 @@ DAY = 86_400
 
 
 class NextBody(StrictSerializer):
-    """Filters for the interrupt to claim."""
+    """Request body for claiming the next interrupt, with filters by graph and group."""
 
     graph = StrictCharField(max_length=200, required=False)
     group = StrictCharField(max_length=150, required=False, help_text="Name of one of your groups.")

@@ -233,7 +233,7 @@ class Resource(APIView):
         return response
 
     def render_all(self, serializer_class: type[Serializer[Any]], things: Any) -> Response:
-        """Return a list without pagination, in the format of a page."""
+        """Return a response with all items on a single page."""
         results = self.render(serializer_class, things, many=True)
         return Response({"next": None, "previous": None, "results": results})
 
@@ -245,7 +245,7 @@ class Resource(APIView):
         return Response(shown, status=status, headers={"Location": shown["url"]})
 
     def render(self, serializer_class: type[Serializer[Any]], thing: Any, **options: Any) -> Any:
-        """Return ``thing`` as the serializer renders it."""
+        """Return the serialized form of ``thing``."""
         if options:
             return serializer_class(thing, context={"request": self.request}, **options).data
         with _borrow_serializer(serializer_class, self.request) as serializer:

@@ -303,7 +303,7 @@ def choose_unit(period: Period) -> str:
 class _Spans:
     """The period of a report, and the period of the same length before it.
 
-    ``whole`` has the days of both. One query over these days counts both periods.
+    ``whole`` covers both periods, so that one query counts both.
     """
 
     period: Period
@@ -326,7 +326,7 @@ class _Spans:
 
 
 def _is_retained(first: date, graph: str | None) -> bool:
-    """Return whether no retention setting removes threads that ended on or after a day."""
+    """Return whether the retention settings keep all threads that ended on or after a day."""
     days = [left for name in RETENTION for left in _list_days(getattr(hitl, name, None), graph)]
     if not days:
         return True
@@ -379,9 +379,9 @@ def _truncate(unit: str) -> Trunc:
 
 @dataclass(slots=True)
 class _Types:
-    """The decisions by type, and those after their due time by graph.
+    """The decisions by type, and the decisions after their due time by graph.
 
-    ``previous`` are the decisions of the previous period.
+    ``previous`` contains the decisions of the previous period by graph.
     """
 
     by_start: Counter[date] = field(default_factory=Counter)
@@ -412,7 +412,7 @@ class _Checks:
 def _count_asked(
     user: Any, spans: _Spans, graph: str | None, unit: str
 ) -> tuple[Counter[date], int]:
-    """Return the numbers of requests by bucket, and of all requests of the previous period."""
+    """Return the number of requests by bucket, and the total of the previous period."""
     rows = Interrupt.objects.using(write_alias()).filter(spans.whole.match("created_at")).order_by()
     rows = select_visible(rows if graph is None else rows.filter(graph=graph), user)
     groups = rows.annotate(start=_truncate(unit)).values_list("start")

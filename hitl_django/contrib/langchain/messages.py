@@ -20,7 +20,7 @@ from hitl_django.engine.state.schema import is_model
 
 
 def register_messages() -> None:
-    """Allow LangChain's messages and documents in the state of graphs."""
+    """Allow the states of graphs to contain LangChain's messages and documents."""
     for cls in list_stored_classes():
         adopt_model(cls)
 

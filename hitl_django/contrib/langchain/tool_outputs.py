@@ -46,7 +46,7 @@ def keep_commands(tool: Any) -> Any:
 
 
 def _described_as(run: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return a decorator that sets the name, signature and annotations of ``run``.
+    """Return a decorator that gives a function the name, signature and annotations of ``run``.
 
     LangChain inspects the signature and annotations on each call of a tool, so they are computed
     once.

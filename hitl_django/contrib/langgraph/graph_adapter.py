@@ -123,7 +123,7 @@ def _is_async_only(called: Any) -> bool:
 
 
 def list_functions(graph: ForeignPregel) -> Iterator[Callable[..., Any]]:
-    """Yield the functions of a graph's nodes."""
+    """Yield the sync and async functions of a graph's nodes."""
     for node in graph.nodes.values():
         for name in ("func", "afunc"):
             function = getattr(node.bound, name, None)

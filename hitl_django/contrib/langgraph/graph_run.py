@@ -1,4 +1,4 @@
-"""Run segment of a LangGraph graph, from its stored state to the next pause or the end."""
+"""One segment of a run of a LangGraph graph: from the stored state to the next pause or the end."""
 
 from __future__ import annotations
 

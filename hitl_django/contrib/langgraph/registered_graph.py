@@ -231,7 +231,7 @@ class _CollectedCommit(BaseCheckpointSaver[Any]):
         self._commits.append(commit)
 
     def store(self) -> None:
-        """Store the collected commit."""
+        """Store all collected commits as one commit."""
         (whole,) = [commit for commit in self._commits if commit.checkpoint is not None]
         whole.writes = [task for commit in self._commits for task in commit.writes]
         self._saver.commit(whole)

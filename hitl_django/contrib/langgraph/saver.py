@@ -162,7 +162,7 @@ class BridgedSaver(BaseCheckpointSaver[int]):
     def _build_writes(
         self, task_id: str, task_path: str, writes: Sequence[tuple[str, Any]]
     ) -> TaskWrites:
-        """Convert the writes of a task to the engine's classes."""
+        """Return the writes of a task as the engine's TaskWrites."""
         return TaskWrites(task_id, task_path, writes)
 
     def _commit(self, commit: Commit) -> None:

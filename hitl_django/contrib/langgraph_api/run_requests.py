@@ -184,12 +184,12 @@ def _shall_wait(user: Any, thread: Thread, body: dict[str, Any]) -> bool:
 
 
 def _is_active(run: Run | None) -> bool:
-    """Return whether the run exists and continues without people."""
+    """Return whether the run is queued or running, or resumes later without a decision."""
     return run is not None and (run.state in BUSY or run.resumes_at is not None)
 
 
 def _refuse_busy(thread: Thread, run: Run | None) -> None:
-    """Raise RunStateError if the thread's run continues without people."""
+    """Raise RunStateError if the run of the thread is queued or running."""
     if run is not None and run.state in BUSY:
         raise RunStateError(
             f"The thread {thread.thread_id!r} has a run that is {run.state}.",

@@ -55,7 +55,10 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class SentPayload:
-    """The reason of an interrupt, and its facts: those that the review policy names come first."""
+    """The reason and the facts of an interrupt.
+
+    Facts that the review policy names come first.
+    """
 
     why: str = ""
     facts: Sequence[Fact] = ()

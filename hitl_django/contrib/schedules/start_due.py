@@ -91,7 +91,7 @@ class _DueTime:
 
 @retry_on_conflict
 def _start_one(pk: UUID) -> UUID | None:
-    """Set a schedule's next due time and start the run of the current one, in one transaction."""
+    """In one transaction, set a schedule's next due time and start the run that is due."""
     with transaction.atomic(using=write_alias()):
         # A sweep that has locked the row is processing the same due time, so there is no need to
         # wait.

@@ -88,7 +88,7 @@ def _list_namespaces(using: str, op: ListNamespacesOp) -> list[Namespace]:
 
 
 def _take_known(condition: MatchCondition) -> Namespace:
-    """Return the labels at the start of a condition, up to the first wildcard."""
+    """Return the labels before the first wildcard of a prefix condition, otherwise ()."""
     if condition.match_type != "prefix":
         return ()
     return tuple(takewhile("*".__ne__, condition.path))

@@ -318,7 +318,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
 
 def format_endpoint_state(row: WebhookEndpoint) -> str:
-    """Return the HTML of the pill with an endpoint's state."""
+    """Return the HTML of a badge that shows an endpoint's state."""
     if row.stopped and not row.is_active:
         return format_status(_("stopped"), "is-bad")
     if not row.is_active:
@@ -330,7 +330,7 @@ def format_endpoint_state(row: WebhookEndpoint) -> str:
 
 
 def format_delivery_state(row: Delivery) -> str:
-    """Return the HTML of the pill with a delivery's state."""
+    """Return the HTML of a badge that shows a delivery's state."""
     return format_status(row.get_state_display(), TONES.get(Delivery.State(row.state), ""))
 
 

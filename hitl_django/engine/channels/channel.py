@@ -44,15 +44,9 @@ class EmptyChannelError(LookupError):
 
 
 class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
-    """The rule of one channel; subclasses override at least ``fold``.
+    """The rule of one channel.
 
-    Class attributes tell the loop which calls to make:
-
-    - ``expires``: the value changes after a super-step without a write
-    - ``consumable``: the value is reset after a node triggered by the channel has run
-    - ``finishes``: the value becomes readable when no other node is left to run
-    - ``durable``: the value is stored in checkpoints
-    - ``plain``: the readable value equals the stored value
+    Subclasses override at least ``fold``.
     """
 
     expires = True

@@ -11,7 +11,10 @@ from .channel import MISSING, SAME, BaseChannel
 
 
 class LastValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """The last value written; the channel accepts at most one write per super-step."""
+    """The last value written.
+
+    The channel accepts at most one write per super-step.
+    """
 
     expires = False
     plain = True

@@ -24,7 +24,7 @@ class DrawnNode:
 
     @property
     def data(self) -> None:
-        """The data of a node in langchain's drawings; always None."""
+        """The data of a node in langchain's drawings, which is always None."""
 
     def copy(self, *, id: str | None = None, name: str | None = None) -> DrawnNode:
         """Return the node with another id or name, as in langchain's drawings."""

@@ -172,7 +172,7 @@ def _size(node: OutlineNode, lines: tuple[str, ...], inner_picture: Picture | No
 
 
 def _combine_parallel(edges: Iterable[OutlineEdge]) -> list[OutlineEdge]:
-    """Merge edges with the same source and target; the merged edge's label lists all labels."""
+    """Merge edges with the same source and target into one edge that has all labels."""
     labels: dict[tuple[str, str, Leads], list[str]] = {}
     for edge in edges:
         labels.setdefault((edge.source, edge.target, edge.leads), []).append(edge.label)

@@ -14,7 +14,10 @@ _ENDS = {"start": "__start__", "end": "__end__"}
 
 
 def write_text(picture: Picture) -> str:
-    """Return a picture as ASCII art; stars draw unconditional edges, and dots draw other edges."""
+    """Return a picture as ASCII art.
+
+    Unconditional edges are drawn with stars, and other edges with dots.
+    """
     canvas = _Canvas(picture.width, picture.height)
     for edge in picture.edges:
         canvas.draw_edge(edge)

@@ -347,7 +347,10 @@ class AsyncDriver:
         return function(*args)
 
     def emit(self, chunk: Chunk) -> None:
-        """Add a running node's stream chunk; any OS thread may call this method."""
+        """Add a running node's stream chunk.
+
+        Any OS thread may call this method.
+        """
         self.chunks.append(chunk)
         if self.tasks is not None and self.home is not None:
             self.home.call_soon_threadsafe(self.tasks.wake.set)

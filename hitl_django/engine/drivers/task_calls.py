@@ -38,7 +38,10 @@ _Effect = RunTasks | Save | CacheRead | CacheWrite
 
 
 class CalledTask(Task):
-    """A call of a @task function; its path and namespace extend those of the caller."""
+    """A call of a @task function.
+
+    Its path and namespace extend the path and namespace of the calling task.
+    """
 
     __slots__ = ("_caller_ns",)
 

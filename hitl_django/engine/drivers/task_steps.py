@@ -130,7 +130,10 @@ def _wait(context: TaskContext, wait: Wait) -> None:
 
 
 def _call_plain(context: TaskContext, action: Action) -> None:
-    """Run a task that consists of a single call; any OS thread may make this call."""
+    """Run a task that consists of a single function call.
+
+    Any OS thread may call this function.
+    """
     task, around = context.task, context.run.around_call
     try:
         if around is None:

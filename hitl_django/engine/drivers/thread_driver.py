@@ -1,4 +1,4 @@
-"""The driver for callers without an event loop; it runs parallel tasks on OS threads."""
+"""The driver for callers without an event loop, which runs parallel tasks on OS threads."""
 
 from __future__ import annotations
 
@@ -265,7 +265,10 @@ class SyncDriver:
                 perform_effects(take_in(self.state, ended), self._perform)
 
     def _end_deputy(self, deputy: Future[None]) -> None:
-        """End the deputy's work; from now on, only other OS threads run the step's tasks."""
+        """End the deputy's work.
+
+        Afterwards, only the other OS threads run the tasks of the step.
+        """
         assert self.threads is not None
         self.threads.inbox.put(None)
         self.joins = False
@@ -296,7 +299,10 @@ class SyncDriver:
         return 0 if self.threads is None else self.threads.drop()
 
     def emit(self, chunk: Chunk) -> None:
-        """Add a running node's stream chunk; any OS thread may call this method."""
+        """Add a running node's stream chunk.
+
+        Any OS thread may call this method.
+        """
         self.chunks.append(chunk)
         # An item in the inbox already wakes the waiting OS thread. Before the next step with
         # parallel tasks, no OS thread reads the inbox.

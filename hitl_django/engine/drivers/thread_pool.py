@@ -1,4 +1,7 @@
-"""OS threads for the parallel tasks of a step; their number grows while tasks are queued."""
+"""OS threads for the parallel tasks of a step.
+
+Their number grows while tasks are queued.
+"""
 
 from __future__ import annotations
 
@@ -204,7 +207,7 @@ class TaskThreads:
         return found
 
     def _get(self) -> Callable[[], Any] | None:
-        """Wait until a task has ended or another OS thread requests a call; return the call."""
+        """Wait until a task has ended or another OS thread requests a call, and return the call."""
         while not self.finished:
             now = time.monotonic()
             if self.waiting and self._started < self.limit and self.are_blocked():

@@ -46,7 +46,10 @@ def check_stoppable(name: str, action: Action) -> None:
 
 
 class AttemptTimer:
-    """The caller and timer of a task with a timeout; each attempt starts with a new time limit."""
+    """Calls the functions of a task within the limits of its timeout policy.
+
+    Each attempt starts with new time limits.
+    """
 
     def __init__(self, policy: TimeoutPolicy, context: TaskContext, start: Start) -> None:
         self.policy, self.context, self.start = policy, context, start
@@ -56,7 +59,10 @@ class AttemptTimer:
         self.over = False
 
     def touch(self) -> None:
-        """Report progress of the attempt; any OS thread may call this method."""
+        """Report progress of the attempt.
+
+        Any OS thread may call this method.
+        """
         self.progressed = time.monotonic()
 
     def due(self) -> tuple[float, str]:
@@ -68,7 +74,7 @@ class AttemptTimer:
         return min(moments)
 
     async def call(self, call: Call) -> Any:
-        """Make a call of the attempt.
+        """Call a function of the node within the time limits of the attempt.
 
         Raises:
             NodeTimeoutError: the attempt exceeded a time limit.

@@ -27,7 +27,7 @@ class NodeBuilder:
         self._metadata: dict[str, Any] = {}
 
     def subscribe_only(self, channel: str) -> NodeBuilder:
-        """Run the node when the channel is updated; the node's input is the channel's value."""
+        """Run the node when the channel is updated, with the channel's value as its input."""
         if self._channels:
             raise ValueError(
                 "Cannot subscribe to single channels when other channels are already subscribed to"
@@ -56,7 +56,7 @@ class NodeBuilder:
         return self
 
     def do(self, node: Any) -> NodeBuilder:
-        """Add a function to the node. It receives the result of the function added before."""
+        """Add a function to the node, which receives the result of the function added before."""
         self._actions.append(build_action(node))
         return self
 

@@ -34,7 +34,7 @@ class BranchSpec:
 
 
 class GraphDefinition(Protocol):
-    """The definition of a graph before compilation; implemented by ``StateGraph``."""
+    """The protocol of a graph's definition before compilation, as ``StateGraph`` implements it."""
 
     nodes: dict[str, NodeSpec]
     edges: dict[tuple[str, str], None]

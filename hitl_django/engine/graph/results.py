@@ -62,7 +62,7 @@ def _find_own_failure(state: LoopState) -> BaseException | None:
 
 
 def parse_modes(stream_mode: Any) -> frozenset[str]:
-    """Return the ``stream_mode`` argument of a caller as a set."""
+    """Return the ``stream_mode`` argument as a set."""
     return frozenset((stream_mode,) if isinstance(stream_mode, str) else stream_mode)
 
 

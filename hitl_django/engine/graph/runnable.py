@@ -45,7 +45,10 @@ class RunnableMethods:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type[Self]:
-        """The object's type; ``isinstance`` reads this attribute if ``type()`` doesn't match."""
+        """The object's type.
+
+        ``isinstance`` reads this attribute if ``type()`` doesn't match.
+        """
         if _RUNNABLES in sys.modules:
             find_langchain().declare_runnable(RunnableMethods)
         return type(self)
@@ -211,7 +214,7 @@ class RunnableMethods:
 
     @property
     def config_specs(self) -> list[Any]:
-        """The graph's configurable fields, as langchain chains request them; always empty."""
+        """The configurable fields of the graph for langchain chains, which are always empty."""
         return []
 
     def _runnable(self, what: str) -> Any:
@@ -229,7 +232,7 @@ class BoundGraph(RunnableMethods):
         self.name, self.saver = graph.name, graph.saver
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Run the graph until it ends or pauses; see Pregel.invoke."""
+        """Run the graph until it ends or pauses, like Pregel.invoke."""
         return self.bound.invoke(input, config, **{**self.kwargs, **kwargs})
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
@@ -239,7 +242,7 @@ class BoundGraph(RunnableMethods):
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[Any]:
-        """Run the graph and yield its stream chunks; see Pregel.stream."""
+        """Run the graph and yield its stream chunks, like Pregel.stream."""
         return self.bound.stream(input, config, **{**self.kwargs, **kwargs})  # type: ignore[no-any-return]
 
     def astream(
@@ -269,7 +272,7 @@ class MappedGraph(RunnableMethods):
     def invoke(
         self, input: Sequence[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Any]:
-        """Run the graph for each input; see batch."""
+        """Run the graph for each input, like ``batch``."""
         return self.bound.batch(input, config, **kwargs)
 
     async def ainvoke(

@@ -355,7 +355,10 @@ def _list_ends(destinations: Sequence[str] | Mapping[str, str]) -> Mapping[str, 
 
 
 class CompiledStateGraph(Pregel[StateT, ContextT, InputT, OutputT]):
-    """A compiled StateGraph; ``builder`` is the original StateGraph."""
+    """A compiled StateGraph.
+
+    ``builder`` is the StateGraph from which it was compiled.
+    """
 
     def __init__(self, *, builder: StateGraph, **parts: Any) -> None:
         super().__init__(**parts)

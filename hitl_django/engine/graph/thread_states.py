@@ -105,7 +105,7 @@ class ThreadStates:
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Apply the updates of several super-steps in order; see update_state."""
+        """Apply the updates of several super-steps in order, like ``update_state``."""
         graph, saver, config = self._addressed(config)
         if graph is None:
             raise snapshots.build_not_found(config)

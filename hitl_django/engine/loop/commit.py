@@ -35,7 +35,7 @@ def commit_step(state: LoopState) -> Iterable[Effect]:
 
 
 def _apply_tasks(state: LoopState) -> bool:
-    """Apply the writes of the step's tasks; return False if the writes can't be applied."""
+    """Apply the writes of the step's tasks, or return False if the writes can't be applied."""
     tasks, before = state.tasks, state.channel_state
     if state.exits:
         # A partially applied step must not be stored when the run stops.

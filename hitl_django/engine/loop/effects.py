@@ -13,7 +13,10 @@ from ..types import Chunk, RunnableConfig
 
 
 class Load:
-    """A request for a checkpoint; the reply is a CheckpointTuple or None."""
+    """A request for a checkpoint.
+
+    The reply is a CheckpointTuple or None.
+    """
 
     __slots__ = ("config",)
 
@@ -22,7 +25,10 @@ class Load:
 
 
 class List:
-    """A request for stored checkpoints, newest first; the reply is a list of CheckpointTuples."""
+    """A request for stored checkpoints, newest first.
+
+    The reply is a list of CheckpointTuples.
+    """
 
     __slots__ = ("before", "config", "filter", "limit")
 
@@ -76,7 +82,10 @@ class SaveAll:
 
 
 class RunTasks:
-    """A request to start tasks; the reply is a list of the tasks that have already ended."""
+    """A request to start tasks.
+
+    The reply is a list of the tasks that have already ended.
+    """
 
     __slots__ = ("contexts",)
 
@@ -97,13 +106,19 @@ class Await:
 
 
 class Cancel:
-    """A request to cancel the running tasks; the reply is the number of cancelled tasks."""
+    """A request to cancel the running tasks.
+
+    The reply is the number of cancelled tasks.
+    """
 
     __slots__ = ()
 
 
 class CacheRead:
-    """A request for cached results; the reply is a dict of the available results by key."""
+    """A request for cached results.
+
+    The reply is a dict of the available results by key.
+    """
 
     __slots__ = ("keys",)
 

@@ -24,9 +24,9 @@ _ENCODE = Codec().encode
 
 
 class BaseCache(Generic[ValueT]):
-    """Base class of caches for node results; subclasses implement get, set and clear.
+    """Base class of caches for node results.
 
-    ``serde`` encodes and decodes the cached values.
+    Subclasses implement get, set and clear. ``serde`` encodes and decodes the cached values.
     """
 
     def __init__(self, *, serde: Codec | None = None) -> None:

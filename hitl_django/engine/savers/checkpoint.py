@@ -253,7 +253,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         return False
 
     def lease_thread(self, thread_id: str, stream: Stream) -> LocalThreadLease | None:
-        """Lease a thread for a run executed by ``stream``; return None if no lease is needed.
+        """Lease a thread for a run executed by ``stream``, or return None if no lease is needed.
 
         This method doesn't access the storage.
 
@@ -288,7 +288,10 @@ class BaseCheckpointSaver(Generic[VersionT]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Yield the checkpoints of a thread, newest first; ``config=None`` selects all threads."""
+        """Yield the checkpoints of a thread, newest first.
+
+        ``config=None`` selects all threads.
+        """
         raise NotImplementedError
 
     def put(
@@ -436,7 +439,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         await self.acall(self.put_writes, config, writes, task_id, task_path)
 
     async def acommit(self, commit: Commit) -> None:
-        """Store the result of a super-step with aput_writes and aput; async variant of commit."""
+        """Async variant of commit, which stores the result with aput_writes and aput."""
         own = type(self)
         forms = (own.aput, own.aput_writes)
         if forms == (BaseCheckpointSaver.aput, BaseCheckpointSaver.aput_writes):

@@ -38,7 +38,10 @@ def empty_checkpoint() -> Checkpoint:
 
 
 def copy_checkpoint(checkpoint: Checkpoint) -> Checkpoint:
-    """Return a copy of a checkpoint; the dicts are new, but the values are shared."""
+    """Return a copy of a checkpoint.
+
+    The dicts are new, but the values are shared.
+    """
     copy: Any = {
         **checkpoint,
         "channel_values": dict(checkpoint["channel_values"]),

@@ -111,7 +111,7 @@ class SharedValues:
     def encode_added(
         self, extent: Extent, added: AddedEntries, length: int
     ) -> tuple[bytes, Extent] | None:
-        """Encode entries added to a list or dict; return the bytes and the extent of the new value.
+        """Encode entries added to a list or dict, and return the bytes and extent of the new value.
 
         Return None if the whole value must be encoded: the value doesn't have the expected
         ``length``, exceeds a limit, or contains a part that can't be stored.

@@ -65,7 +65,7 @@ class LocalThreadLease:
         left.is_lost = True
 
     def release(self) -> None:
-        """Release the lease; do nothing if it was already released or lost.
+        """Release the lease unless it was already released or lost.
 
         The commit with the run's outcome releases the lease in the storage. After this commit, the
         method doesn't access the storage.

@@ -63,7 +63,10 @@ class EncryptedSerializer(SerializerProtocol):
 
 
 class PycryptodomeCipher(CipherProtocol):
-    """AES encryption with pycryptodome; the result contains nonce, tag and encrypted bytes."""
+    """AES encryption with pycryptodome.
+
+    The result contains nonce, tag and encrypted bytes.
+    """
 
     def __init__(self, key: bytes, options: dict[str, Any]) -> None:
         try:

@@ -20,7 +20,7 @@ class SerializerProtocol(Protocol):
     """A serializer that returns bytes together with a kind, which names the encoding."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return a value's kind and bytes."""
+        """Return the name of the encoding and the encoded bytes of a value."""
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         """Return the value encoded in the bytes of the given kind."""

@@ -24,7 +24,7 @@ TOO_COMPLEX = (
 
 
 def is_too_complex(schema: dict[str, Any], value: Any) -> bool:
-    """Return whether validating the value would need more than the maximum number of calls."""
+    """Return whether validation would need more than ``MOST_CALLS`` calls of the validator."""
     try:
         return _Count(schema).calls(schema, value) > MOST_CALLS
     except RecursionError:

@@ -70,7 +70,10 @@ def make_response_schema(schema: Any) -> dict[str, Any]:
 
 
 def make_resolver(schema: dict[str, Any]) -> Resolver[Any]:
-    """Return a resolver for references within a schema; external references can't be resolved."""
+    """Return a resolver for references within a schema.
+
+    External references can't be resolved.
+    """
     registry: Registry[Any] = Registry()
     return registry.resolver_with_root(SPECIFICATION.create_resource(schema))
 

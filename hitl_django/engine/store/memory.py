@@ -1,4 +1,4 @@
-"""A store that keeps items in memory, for tests and temporary data."""
+"""A store in memory, for tests and temporary data."""
 
 from __future__ import annotations
 
@@ -47,14 +47,9 @@ class _StoredItem:
 
 
 class InMemoryStore(IndexedStore):
-    """A store that keeps items in memory; items are copied when they are read and written.
+    """A store in memory.
 
-    With ``index``, a search with a ``query`` returns embedded items first, most similar first, with
-    their scores. The other items follow. Without ``index``, a search returns the items that match
-    the namespace and the filter, in the order in which they were stored.
-
-    An item with a ``ttl`` expires that many minutes after the item was stored or last read. The
-    constructor's argument ``ttl`` sets defaults. ``clock`` returns the current time.
+    Items are copied when they are read and written.
     """
 
     def __init__(

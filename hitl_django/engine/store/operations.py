@@ -23,7 +23,10 @@ class GetOp(NamedTuple):
 
 
 class SearchOp(NamedTuple):
-    """A search of a namespace and its sub-namespaces; the result is a list of items."""
+    """A search of a namespace and its sub-namespaces.
+
+    The result is a list of items.
+    """
 
     namespace_prefix: Namespace
     filter: dict[str, Any] | None = None
@@ -48,7 +51,10 @@ class PutOp(NamedTuple):
 
 
 class MatchCondition(NamedTuple):
-    """A prefix or suffix of a namespace; the label ``*`` matches any label."""
+    """A prefix or suffix of a namespace.
+
+    The label ``*`` matches any label.
+    """
 
     match_type: NamespaceMatchType
     path: NamespacePath

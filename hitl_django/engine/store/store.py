@@ -96,16 +96,7 @@ class BaseStore(ABC):
         *,
         ttl: float | NotProvided | None = NOT_PROVIDED,
     ) -> None:
-        """Store a dict, replacing the existing item; None deletes the item.
-
-        In a store with an index, ``index`` names the fields to embed, and False embeds no fields.
-        ``ttl`` is the time to live in minutes. None stores the item without a time limit. By
-        default, the time to live is the store's default.
-
-        Raises:
-            InvalidNamespaceError: the namespace is invalid.
-            NotImplementedError: the store doesn't support ``ttl``.
-        """
+        """Store a dict in place of the existing item, or delete the item if the value is None."""
         self._perform_one(_put(self, namespace, key, value, index, ttl))
 
     def delete(self, namespace: Namespace, key: str) -> None:

@@ -48,7 +48,10 @@ ContextT = TypeVar("ContextT")
 
 
 class CalledTasks(Protocol):
-    """The @task calls made by one running task; drivers implement the protocol."""
+    """The @task calls made by one running task.
+
+    Drivers implement this protocol.
+    """
 
     def make(
         self, seen: TaskContext, node: Node, name: str, value: Any, is_async: bool
@@ -143,7 +146,7 @@ class TaskContext:
     def take_up_attempts(self) -> float:
         """Restore the number of attempts of an earlier process.
 
-        Return the seconds before the next one.
+        Return the seconds before the next attempt.
         """
         self.get_first_attempt_time()
         if self._memory.attempts is None:
@@ -334,7 +337,7 @@ class TaskContext:
             self.run.progress()
 
     def check_in_time(self) -> None:
-        """Raise an error if the attempt has timed out; without a timeout, do nothing."""
+        """Raise an error if the attempt has timed out, which is impossible without a timeout."""
 
     @property
     def once_guard(self) -> OnceGuard:
@@ -565,7 +568,7 @@ async def astore_steps(context: TaskContext) -> None:
 
 
 def store_results(context: TaskContext) -> None:
-    """Store the results of once() immediately; without a saver, do nothing."""
+    """Store the results of once() immediately if the run has a saver."""
     if context.build_results() is not None:
         with saver_calls():
             context.perform(_store_results, context)

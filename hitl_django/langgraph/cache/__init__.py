@@ -1,3 +1,3 @@
-"""Caches of nodes."""
+"""Caches that store the results of nodes."""
 
 from __future__ import annotations

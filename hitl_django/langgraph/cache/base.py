@@ -1,4 +1,4 @@
-"""Interface of node caches."""
+"""Interface of caches for node results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node cache in memory."""
+"""A cache in memory for node results."""
 
 from __future__ import annotations
 

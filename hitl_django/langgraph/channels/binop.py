@@ -1,4 +1,4 @@
-"""The reducer channel."""
+"""The channel that combines values with a reducer."""
 
 from __future__ import annotations
 

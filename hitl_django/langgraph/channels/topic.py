@@ -1,4 +1,4 @@
-"""The channel with a list of the written values."""
+"""The channel that collects the written values in a list."""
 
 from __future__ import annotations
 

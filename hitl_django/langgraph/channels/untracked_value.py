@@ -1,4 +1,4 @@
-"""The channel that is never stored."""
+"""The channel whose value is never stored."""
 
 from __future__ import annotations
 

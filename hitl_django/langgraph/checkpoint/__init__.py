@@ -1,3 +1,3 @@
-"""Checkpointers."""
+"""Checkpointers, which store the checkpoints of threads."""
 
 from __future__ import annotations

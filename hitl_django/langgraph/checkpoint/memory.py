@@ -1,4 +1,4 @@
-"""Checkpointer in memory."""
+"""A checkpointer that stores checkpoints in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs over a shared state."""
+"""Graphs whose nodes share a state."""
 
 from __future__ import annotations
 

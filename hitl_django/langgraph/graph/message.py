@@ -1,4 +1,4 @@
-"""Lists of messages as state."""
+"""Graph states that contain a list of messages."""
 
 from __future__ import annotations
 

@@ -38,7 +38,10 @@ WORKERS = 20
 
 @dataclass(frozen=True, slots=True)
 class HourCount:
-    """Numbers of runs that ended in one hour; ``failed`` is included in ``ended``."""
+    """The number of runs that ended in one hour.
+
+    ``failed`` is included in ``ended``.
+    """
 
     start: datetime
     ended: int

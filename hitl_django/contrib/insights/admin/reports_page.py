@@ -338,7 +338,7 @@ def describe_seconds(seconds: float | None) -> str:
 
 
 def describe_share(part: int, whole: int) -> str:
-    """Return a share as a percentage, or a dash if the whole is zero."""
+    """Return ``part`` of ``whole`` as a percentage, or a dash if ``whole`` is zero."""
     return _("%(n)s %%") % {"n": localize(round(100 * part / whole))} if whole else "–"
 
 
@@ -436,9 +436,9 @@ def _style(decision_type: str) -> str:
 
 
 class _Changes:
-    """Differences of figures from the previous period.
+    """The changes of figures since the previous period.
 
-    A figure without a value in either period has no difference.
+    A figure that has no value in one of the two periods has no change.
     """
 
     def __init__(self, figures: ReviewReport) -> None:

@@ -194,7 +194,7 @@ class LinkPage(View):
             return self._say(request, NO_FILE, status=404)
 
     def _spent(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
-        """Return a page that explains why the link can't be used. It shows no request content."""
+        """Return a page that explains why the link can't be used, without request content."""
         used = link.state == LinkState.USED
         message = get_closed_message(link, _decision(link) if used else None)
         again = link.state in (LinkState.CLAIMED, LinkState.WAITING)

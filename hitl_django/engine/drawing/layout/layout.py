@@ -42,7 +42,7 @@ class Wire:
 
 @dataclass(slots=True)
 class _Route:
-    """The path of a wire through the layers: the number of its box or bend in each layer."""
+    """The path of a wire: in each layer, the number of the box or bend through which it passes."""
 
     wire: Wire
     link: LayerLink
@@ -60,7 +60,10 @@ class Plane:
 
 
 def lay_out(sizes: Sequence[Point], wires: Sequence[Wire]) -> Plane:
-    """Compute the position of each box and the points of each wire; the first box is at the top."""
+    """Return the position of each box and the points of each wire.
+
+    The first box is at the top.
+    """
     layout = _Layout(sizes, wires)
     layout.reserve_loop_space()
     layout.route()

@@ -1,4 +1,4 @@
-"""Checkpoint ids."""
+"""Creation of checkpoint ids."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""State serializers."""
+"""Serializers of stored values."""
 
 from __future__ import annotations

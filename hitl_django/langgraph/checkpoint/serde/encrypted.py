@@ -1,4 +1,4 @@
-"""Encrypting serializer."""
+"""A serializer that encrypts values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State serializer."""
+"""The default serializer of stored values."""
 
 from __future__ import annotations
 
