@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import django_filters as filters
@@ -29,7 +30,7 @@ MAX_METADATA = 5
 #: Maximum number of matches that are looked up by primary key.
 INDEXED_MATCHES = 100
 
-ANY, ME, NOBODY = "any", "me", "nobody"
+ANY = "any"
 SUBJECT_PATTERN = r"^[a-z_][a-z0-9_]{0,99}\.[a-z_][a-z0-9_]{0,99}:[^\x00-\x1f]{1,255}$"
 
 #: Conditions on pending interrupts by parameter. ``free`` is not included, because it depends on
@@ -39,6 +40,10 @@ CONDITIONS = {
     "overdue": queue_filters.OVERDUE,
     "snoozed": queue_filters.SNOOZED,
 }
+
+
+def _choices(names: Iterable[str]) -> list[tuple[str, str]]:
+    return [(name, name) for name in names]
 
 
 class OrderFilter(filters.ChoiceFilter):
@@ -207,11 +212,22 @@ class InterruptFilterSet(filters.FilterSet):
     subject = SubjectFilter("thread__")
     created_after = DateTimeBoundFilter("created_at", "gte", label="Created at or after this time.")
     created_before = DateTimeBoundFilter("created_at", "lt", label="Created before this time.")
-    dialect = filters.ChoiceFilter(
-        choices=[(name, name) for name in DIALECTS], label="Payload format (dialect)."
-    )
+    dialect = filters.ChoiceFilter(choices=_choices(DIALECTS), label="Payload format (dialect).")
     assignee = filters.ChoiceFilter(
-        choices=[(ME, ME), (NOBODY, NOBODY)], method="by_assignee", label="Assignee's username."
+        choices=_choices(queue_filters.ASSIGNEES),
+        method="by_assignee",
+        label="Whether it is assigned to you, or to nobody.",
+    )
+    priority = filters.ChoiceFilter(
+        choices=_choices(queue_filters.PRIORITIES),
+        method="by_priority",
+        label="Priority: urgent (2 or more), high (1), normal (0) or low (less than 0).",
+    )
+    due = filters.ChoiceFilter(
+        choices=_choices(queue_filters.DUE_TIMES),
+        method="by_due",
+        label="Due time: overdue, today, in this week (from Monday), or none. Days begin at "
+        "midnight in the time zone of the server.",
     )
     group = TextFilter("group__name", max_length=150, label="Group name.")
     free = StrictBooleanFilter(method="by_condition", label="Whether you could claim it.")
@@ -230,9 +246,13 @@ class InterruptFilterSet(filters.FilterSet):
         return queryset if value == ANY else queryset.filter(status=value)
 
     def by_assignee(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        if value == ME:
-            return queryset.filter(assignee=self.request.user.pk)
-        return queryset.filter(assignee=None, group=None)
+        return queryset.filter(queue_filters.match_assignee(value, self.request.user))
+
+    def by_priority(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        return queryset.filter(queue_filters.PRIORITIES[value])
+
+    def by_due(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        return queryset.filter(queue_filters.match_due(value))
 
     def by_condition(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
         """Select the pending interrupts that match the condition.

@@ -283,6 +283,8 @@ def test_interrupt_list_is_filtered_by_claim_assignment_group_and_due_state(
     free, held, groups, late = (make_interrupt() for _ in range(4))
     Interrupt.objects.filter(pk=groups.pk).update(group=group, dialect="hitl_request")
     Interrupt.objects.filter(pk=late.pk).update(due_at=Now() - timedelta(hours=1))
+    Interrupt.objects.filter(pk=held.pk).update(priority=2)
+    Interrupt.objects.filter(pk=groups.pk).update(priority=-1)
     ravi.post("claim", held.pk)
     for query, found in {
         "free=true": {free, late},
@@ -296,12 +298,24 @@ def test_interrupt_list_is_filtered_by_claim_assignment_group_and_due_state(
         "group=payments": set(),
         "dialect=hitl_request": {groups},
         "free=true&overdue=false": {free},
+        "assignee=nobody": {free, held, late},
+        "assignee=me": set(),
+        "priority=urgent": {held},
+        "priority=low": {groups},
+        "priority=normal": {free, late},
+        "priority=high": set(),
+        "due=overdue": {late},
+        "due=none": {free, held, groups},
+        "due=none&priority=normal": {free},
     }.items():
         listed = ids(rita.get("interrupts", query=query))
         assert set(listed) == {str(interrupt.pk) for interrupt in found}, query
 
 
-@pytest.mark.parametrize("query", ["free=1", "free=yes", "free=", "assignee=dana", "dialect=x"])
+@pytest.mark.parametrize(
+    "query",
+    ["free=1", "free=yes", "free=", "assignee=dana", "dialect=x", "priority=2", "due=tomorrow"],
+)
 def test_interrupt_list_with_invalid_queue_filter_returns_400_naming_the_parameter(
     api: Any, query: str
 ) -> None:

@@ -211,7 +211,7 @@ def test_queue_filter_without_javascript_shows_matching_rows(
     start("approval", text="the news")
     page = log_in("rita", java_script_enabled=False, **DESK)
     page.goto(QUEUE)
-    graphs = page.locator(".hitl-tools .hitl-menu", has_text="Graph")
+    graphs = page.locator(".hitl-tools .hitl-desk .hitl-menu", has_text="Graph")
     graphs.locator("summary").click()
     with leads_on(page):
         graphs.get_by_role("link", name="Approval").click()
@@ -270,7 +270,7 @@ def test_queue_filter_menu_closes_on_escape_and_outside_click(
     page = log_in("rita", **DESK)
     page.goto(QUEUE)
     wait_until(page, "!document.querySelector('[data-hitl-all]').hidden")
-    graphs = page.locator(".hitl-tools .hitl-menu", has_text="Graph")
+    graphs = page.locator(".hitl-tools .hitl-desk .hitl-menu", has_text="Graph")
     choices, summary = graphs.locator(".hitl-pop"), graphs.locator("summary")
     summary.press("Enter")
     assert choices.is_visible()

@@ -1,17 +1,18 @@
-"""Filters of the review queue: tabs, graph, group, search and reviewer."""
+"""Filters of the lists: tabs, graph, group, priority, assignee, due time, search and reviewer."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, QueryDict
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
@@ -68,6 +69,8 @@ class ListFilters:
 
     graph: str | None
     group: int | None
+    #: The condition on priority, assignee and due time.
+    where: Q
     tab: str
     words: str
 
@@ -79,13 +82,22 @@ class ListFilters:
         return cls(
             graph=kept.get("graph") or None,
             group=parse_group(kept.get("group")),
+            where=match_chosen(kept, request.user),
             tab=tab if tab in TABS else "",
             words=kept.get("q", "")[:SEARCHED],
         )
 
+    @property
+    def narrowing(self) -> dict[str, Any]:
+        """The filters that also apply to the counts of the tabs, as arguments of services."""
+        return {"graph": self.graph, "group": self.group, "where": self.where}
+
     def select_open(self, user: Any) -> QuerySet[Any]:
-        """Return the pending interrupts visible to the user, in the selected graph and group."""
-        rows = select_visible(ReviewItem.pending.all(), user)
+        """Return the pending interrupts visible to the user that match the filters.
+
+        The tab and the search don't apply.
+        """
+        rows = select_visible(ReviewItem.pending.filter(self.where), user)
         if self.graph is not None:
             rows = rows.filter(graph=self.graph)
         return rows if self.group is None else rows.filter(group=self.group)
@@ -128,6 +140,69 @@ class WaitingGroupFilter(admin.SimpleListFilter):
 
     def get_facet_counts(self, pk_attname: str, filtered_qs: QuerySet[Any]) -> dict[str, Any]:
         return _count_choices(pk_attname, "group", self.lookup_choices)
+
+
+class ConditionFilter(admin.SimpleListFilter):
+    """Filter by one of some conditions, which the API has, too."""
+
+    choices_by_value: ClassVar[Mapping[str, Any]] = {}
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return list(self.choices_by_value.items())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        chosen = {str(self.parameter_name): self.value()}
+        return queryset.filter(match_chosen(chosen, request.user))
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        # Django would also count the rows of each choice, with a query for each filter.
+        name, chosen = str(self.parameter_name), self.value()
+        every = {"selected": chosen is None, "display": gettext("All")}
+        yield {**every, "query_string": changelist.get_query_string(remove=[name])}
+        for value, label in self.lookup_choices:
+            link = changelist.get_query_string({name: value})
+            yield {"selected": chosen == value, "query_string": link, "display": label}
+
+
+class PriorityFilter(ConditionFilter):
+    """Filter by priority."""
+
+    title = _("priority")
+    parameter_name = "priority"
+    choices_by_value: ClassVar = {
+        "urgent": _("Urgent"),
+        "high": _("High"),
+        "normal": _("Normal"),
+        "low": _("Low"),
+    }
+
+
+class AssigneeFilter(ConditionFilter):
+    """Filter by assignee."""
+
+    title = _("assignee")
+    parameter_name = "assignee"
+    choices_by_value: ClassVar = {"me": _("Me"), "nobody": _("Nobody")}
+
+
+class DueFilter(ConditionFilter):
+    """Filter by due time."""
+
+    title = _("due")
+    parameter_name = "due"
+    choices_by_value: ClassVar = {
+        "overdue": _("Overdue"),
+        "today": _("Today"),
+        "week": _("This week"),
+        "none": _("No due date"),
+    }
+
+
+def match_chosen(params: Mapping[str, Any], user: Any) -> Q:
+    """Return the condition of the ``ConditionFilter`` parameters of a list's URL."""
+    filters = (PriorityFilter, AssigneeFilter, DueFilter)
+    names = [str(one.parameter_name) for one in filters]
+    return queue_filters.match_chosen(user, **{name: params.get(name) or "" for name in names})
 
 
 def _count_choices(key: str, field: str, choices: Sequence[tuple[Any, Any]]) -> dict[str, Any]:

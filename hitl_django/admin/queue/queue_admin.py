@@ -16,7 +16,13 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
 from hitl_django.admin.base import View
-from hitl_django.admin.display.list_filters import WaitingGraphFilter, WaitingGroupFilter
+from hitl_django.admin.display.list_filters import (
+    AssigneeFilter,
+    DueFilter,
+    PriorityFilter,
+    WaitingGraphFilter,
+    WaitingGroupFilter,
+)
 from hitl_django.admin.display.live_updates import respond_with_updates
 from hitl_django.admin.display.refusal_messages import describe_worker_outage
 from hitl_django.models import ReviewItem
@@ -35,7 +41,13 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
 
     list_display = ("title", AGE)
     change_list_template = "hitl_django/admin/queue.html"
-    list_filter = (WaitingGraphFilter, WaitingGroupFilter)
+    list_filter = (
+        WaitingGraphFilter,
+        WaitingGroupFilter,
+        PriorityFilter,
+        AssigneeFilter,
+        DueFilter,
+    )
     list_title = _("Review queue")
     search_fields = ("title",)
     search_help_text = _(
@@ -71,6 +83,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
         return {
             "silence": None if missing is None else describe_worker_outage(missing),
             "tabs": changes.tabs(),
+            "filters": changes.list_filters(),
             "waiting": format_capped(changes.counts.awake) if changes.counts.awake else "",
             "count": count_in_words(changes.result_count),
             "all_matching": changes.describe_all_matching(),

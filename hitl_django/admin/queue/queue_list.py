@@ -23,6 +23,7 @@ from hitl_django.admin.display.list_filters import (
     WaitingGroupFilter,
     get_tab_condition,
     get_tab_parts,
+    match_chosen,
     parse_group,
 )
 from hitl_django.admin.display.live_updates import ShownPage, build_updates_url
@@ -163,6 +164,7 @@ class QueueChangeList(LinkedChangeList):
             self.user,
             graph=_first(self.get_filters_params().get("graph")) or None,
             group=self.group,
+            where=match_chosen(self.params, self.user),
             groups=self.own_groups,
             most=MOST,
             listed=search or TABS[self.tab][0],
@@ -200,6 +202,12 @@ class QueueChangeList(LinkedChangeList):
                 is_alert=tab == "overdue" and bool(self.counts.overdue),
             )
             for tab, (name, label) in TABS.items()
+        ]
+
+    def list_filters(self) -> list[dict[str, Any]]:
+        """Return the title and the choices of each filter."""
+        return [
+            {"title": spec.title, "choices": list(spec.choices(self))} for spec in self.filter_specs
         ]
 
     def sort_links(self) -> list[SortLink]:
@@ -287,7 +295,7 @@ def read_list_updates(request: HttpRequest, list_url: str) -> dict[str, Any]:
     """
     user, filters, shown = request.user, ListFilters.read(request), ShownPage.read(request)
     counts, listed = services.count_queue(
-        user, graph=filters.graph, group=filters.group, most=MOST, listed=TABS[filters.tab][0]
+        user, **filters.narrowing, most=MOST, listed=TABS[filters.tab][0]
     )
     updates = {
         "text": "",

@@ -314,8 +314,8 @@ class RequestController(RequestPage):
         the page that shows them.
         """
         left = self.get_object(request, unquote(object_id))
-        chosen = ListFilters.read(request)
-        found = find_next(by=request.user, graph=chosen.graph, group=chosen.group, after=left.pk)
+        chosen = ListFilters.read(request).narrowing
+        found = find_next(by=request.user, after=left.pk, **chosen)
         if found is None:
             return HttpResponse(status=204)
         item = self.get_object(request, str(found))
@@ -334,10 +334,8 @@ class RequestController(RequestPage):
         return None if taken is None else HttpResponseRedirect(self.url("change", request, taken))
 
     def _take_next(self, request: HttpRequest, after: UUID | str | None) -> UUID | None:
-        chosen = ListFilters.read(request)
-        return services.claim_next(
-            by=request.user, via="admin", graph=chosen.graph, group=chosen.group, after=after
-        )
+        chosen = ListFilters.read(request).narrowing
+        return services.claim_next(by=request.user, via="admin", after=after, **chosen)
 
     def _redirect_to_next(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         taken = self._take_next(request, item.pk)

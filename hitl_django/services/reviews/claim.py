@@ -134,15 +134,17 @@ def claim_next(
     via: str = "code",
     graph: str | None = None,
     group: Any = None,
+    where: Q | None = None,
     key: str = "",
     after: UUID | str | None = None,
 ) -> UUID | None:
     """Claim the first unclaimed interrupt that the user may see and decide, and return its id.
 
     Returns None if there is no such interrupt. The order is that of the review queue: overdue,
-    priority, due time, age. ``graph`` and ``group`` (a Group or its key) narrow the choice.
-    Concurrent callers get different interrupts. A repeated call by the same user with the same
-    ``key`` returns the same interrupt in any state, until another user claims the interrupt.
+    priority, due time, age. ``graph``, ``group`` (a Group or its key) and ``where``, a condition on
+    interrupts, narrow the choice. Concurrent callers get different interrupts. A repeated call by
+    the same user with the same ``key`` returns the same interrupt in any state, until another user
+    claims the interrupt.
 
     ``after`` is an interrupt that is not returned again. If the user can't decide that interrupt
     any more, other pending interrupts of its thread come first. If no interrupt is unclaimed, the
@@ -159,11 +161,17 @@ def claim_next(
             # similar requests and return None.
             users = get_user_model()._base_manager.using(write_alias()).filter(pk=by.pk)
             users.select_for_update(no_key=True, of=("self",)).values_list("pk").first()
-        return taking.found() or _take(by, graph, group, taking, left)
+        rows = queue_filters.list_waiting(by, graph=graph, group=group, where=where)
+        return taking.found() or _take(rows, by, group, taking, left)
 
 
 def find_next(
-    *, by: Any, graph: str | None = None, group: Any = None, after: UUID | str | None = None
+    *,
+    by: Any,
+    graph: str | None = None,
+    group: Any = None,
+    where: Q | None = None,
+    after: UUID | str | None = None,
 ) -> UUID | None:
     """Return the interrupt that claim_next would probably return, without claiming it.
 
@@ -171,7 +179,7 @@ def find_next(
     thread of ``after`` have no precedence.
     """
     _refuse_without_user(by)
-    rows = queue_filters.list_waiting(by, graph=graph, group=group)
+    rows = queue_filters.list_waiting(by, graph=graph, group=group, where=where)
     if after is not None:
         rows = rows.exclude(pk=lookup.parse_id(after))
     free = queue_filters.split_free(by, queue_filters.list_group_keys(by), group)
@@ -216,9 +224,8 @@ class _KeyedClaim:
 
 
 def _take(
-    by: Any, graph: str | None, group: Any, taking: _KeyedClaim, after: UUID | None
+    rows: QuerySet[Interrupt], by: Any, group: Any, taking: _KeyedClaim, after: UUID | None
 ) -> UUID | None:
-    rows = queue_filters.list_waiting(by, graph=graph, group=group)
     free = queue_filters.split_free(by, queue_filters.list_group_keys(by), group)
     if after is None:
         return _take_one_of(rows, free, by, taking)

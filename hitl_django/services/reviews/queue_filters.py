@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime, time, timedelta
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
 
 from hitl_django.db.alias import write_alias
 from hitl_django.models import Decision, Interrupt, Run
@@ -32,11 +34,23 @@ AWAKE = Q(snoozed_until__isnull=True) | Q(snoozed_until__lte=Now())
 #: as overdue yet.
 OVERDUE_PARTS = (Q(overdue=True), Q(overdue=False, due_at__lte=Now()))
 OVERDUE = OVERDUE_PARTS[0] | OVERDUE_PARTS[1]
+#: Conditions on the priority, by name.
+PRIORITIES = {
+    "urgent": Q(priority__gt=1),
+    "high": Q(priority=1),
+    "normal": Q(priority=0),
+    "low": Q(priority__lt=0),
+}
+#: Names of the conditions on the assignee, and on the due time.
+ASSIGNEES = ("me", "nobody")
+DUE_TIMES = ("overdue", "today", "week", "none")
 #: A run in any other state must be retried before its interrupts can be decided.
 ANSWERABLE = Q(run__state__in=Run.ANSWERABLE)
 
 
-def list_waiting(user: Any, *, graph: str | None = None, group: Any = None) -> QuerySet[Interrupt]:
+def list_waiting(
+    user: Any, *, graph: str | None = None, group: Any = None, where: Q | None = None
+) -> QuerySet[Interrupt]:
     """Return the pending interrupts that the user may see.
 
     Without a user, all pending interrupts are returned. ``graph`` and ``group`` (a Group or its
@@ -47,6 +61,8 @@ def list_waiting(user: Any, *, graph: str | None = None, group: Any = None) -> Q
         rows = rows.filter(graph=graph)
     if group is not None:
         rows = rows.filter(group=group)
+    if where is not None:
+        rows = rows.filter(where)
     return select_visible(rows, user)
 
 
@@ -122,6 +138,44 @@ class Search:
 
 def _in_order(rows: QuerySet[Any]) -> QuerySet[Any]:
     return rows.order_by(*queue_order()).values("pk")
+
+
+def match_assignee(name: str, user: Any) -> Q:
+    """Return one of the conditions of ASSIGNEES.
+
+    An interrupt that is assigned to a group isn't assigned to nobody.
+    """
+    if name == "me":
+        return Q(assignee=user.pk)
+    return Q(assignee__isnull=True, group__isnull=True)
+
+
+def match_due(name: str) -> Q:
+    """Return one of the conditions of DUE_TIMES.
+
+    Days begin at midnight in the current time zone, and weeks on Monday. An interrupt that was due
+    today or in this week remains included when it is overdue.
+    """
+    if name == "overdue":
+        return OVERDUE
+    if name == "none":
+        return Q(due_at__isnull=True)
+    day, length = timezone.localdate(), 1
+    if name == "week":
+        day, length = day - timedelta(days=day.weekday()), 7
+    first, end = (
+        timezone.make_aware(datetime.combine(one, time.min))
+        for one in (day, day + timedelta(days=length))
+    )
+    return Q(due_at__gte=first, due_at__lt=end)
+
+
+def match_chosen(user: Any, *, priority: str = "", assignee: str = "", due: str = "") -> Q:
+    """Return the combination of named conditions. Unknown names are ignored."""
+    found = PRIORITIES.get(priority, Q())
+    if assignee in ASSIGNEES:
+        found &= match_assignee(assignee, user)
+    return found & match_due(due) if due in DUE_TIMES else found
 
 
 def match_own(user: Any) -> Q:

@@ -126,6 +126,7 @@ def count_queue(
     *,
     graph: str | None = None,
     group: Any = None,
+    where: Q | None = None,
     groups: Collection[Any] | None = None,
     most: int = CAP,
     listed: str | queue_filters.Search = "",
@@ -134,8 +135,9 @@ def count_queue(
 
     ``listed`` is the name of a count, or a search. ``groups`` are the keys of those groups of the
     user that have pending interrupts. If ``groups`` is given, the function makes a single query.
+    ``where`` is a further condition on all counted interrupts.
     """
-    rows = queue_filters.list_waiting(user, graph=graph, group=group)
+    rows = queue_filters.list_waiting(user, graph=graph, group=group, where=where)
     parts = _parts(user, queue_filters.list_group_keys(user) if groups is None else groups, group)
     figures: list[tuple[str, Any]] = [
         (name, _Capped(_in_order(rows.filter(part), name), CAP if name == listed else most))

@@ -21,7 +21,8 @@ from hitl_django.permissions import get_policy
 from .periods import list_graphs_with_interrupts
 
 #: Query parameters that a filter stores, and the maximum length of each value.
-PARAMETERS, LONGEST = ("show", "graph", "group", "q"), 200
+PARAMETERS = ("show", "graph", "group", "priority", "assignee", "due", "q")
+LONGEST = 200
 #: Maximum number of filters per user, and maximum number of filters in a list.
 MAX_OWN, MAX_LISTED = 20, 60
 NAME_LENGTH = 60
