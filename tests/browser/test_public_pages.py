@@ -8,13 +8,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hitl_django.contrib.links.services import create_review_link
+from hitl_django.contrib.links.services import create_review_link, revoke_link
 from hitl_django.contrib.notifications.decision_links import list_decision_urls
+from hitl_django.contrib.notifications.preferences import make_stop_url
+from hitl_django.contrib.notifications.topics import NotificationTopic
 from hitl_django.models import Decision, Interrupt, Run
 
 from .conftest import PASSWORD, leads_on
 from .scenes import people
-from .test_accessibility import faults
+from .test_accessibility import LOOKS, faults
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -39,12 +41,12 @@ def branded(start: Callable[..., Run], settings: Any, live_server: Any) -> None:
     }
 
 
-@WINDOWS
+@LOOKS
 def test_public_pages_have_no_axe_violations_and_fit_the_window(
-    start: Callable[..., Run], log_in: Callable[..., Any], window: dict[str, Any]
+    start: Callable[..., Run], log_in: Callable[..., Any], options: dict[str, Any]
 ) -> None:
     reviewer, _ = people(PASSWORD)
-    page = log_in("rita", **window)
+    page = log_in("rita", **options)
     reviewer.refresh_from_db()
     reviewer.email = "rita@shop.example"
     reviewer.save()
@@ -56,7 +58,7 @@ def test_public_pages_have_no_axe_violations_and_fit_the_window(
     def look(name: str) -> None:
         found[name] = faults(page)
         width = page.evaluate("document.documentElement.scrollWidth")
-        assert width <= window["viewport"]["width"], name
+        assert width <= options["viewport"]["width"], name
 
     for item, name in ((typed, "typed"), (news, "free")):
         page.goto(create_review_link(item.pk, name="Lena", by=reviewer).url)
@@ -75,6 +77,19 @@ def test_public_pages_have_no_axe_violations_and_fit_the_window(
     look("decided by email")
     page.goto(urls["approve"])
     look("closed")
+    page.goto(urls["approve"][:-6] + "x/")
+    look("unknown")
+    link = create_review_link(typed.pk, name="Lena", by=reviewer)
+    revoke_link(link.id, by=reviewer)
+    page.goto(link.url)
+    look("revoked")
+    url = make_stop_url(reviewer, NotificationTopic.REQUESTED)
+    assert url is not None
+    page.goto(url)
+    look("unsubscribe")
+    with leads_on(page):
+        page.locator("main button").first.click()
+    look("unsubscribed")
     assert {name: said for name, said in found.items() if said} == {}
     assert Decision.objects.get().via == "email"
 
