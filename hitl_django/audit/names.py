@@ -146,7 +146,10 @@ def read_commitments(entry: AuditEntry) -> dict[str, str]:
 
 
 def read_forgotten(entry: AuditEntry) -> dict[str, Any]:
-    """Return the values of those places of an entry whose salts were deleted."""
+    """Return the current values in the redacted places of an entry.
+
+    The salts of these places were deleted.
+    """
     return {place: get_name(entry, place) for place, _ in read_texts(entry, FORGOTTEN)}
 
 

@@ -118,7 +118,7 @@ def unpack_tasks(led_here: Any) -> Sequence[EndedTask]:
 
 
 def decode_writes(checkpoint_id: str, ended: bytes) -> dict[WriteKey, list[tuple[str, Any]]]:
-    """Return the writes of ended tasks by key. Rows of unfinished tasks have the same keys."""
+    """Return the writes of ended tasks, with the same keys as rows of unfinished tasks."""
     return {
         WriteKey(checkpoint_id, task.path, task.task_id, UNIT): codec.decode(task.data)
         for task in unpack_tasks(ended)

@@ -1,4 +1,4 @@
-"""Output of models as events of a run."""
+"""Output of language models as events of a run."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def create_schedule(
     is_active: bool = True,
     by: Any = None,
 ) -> ScheduleInfo:
-    """Create a schedule. The sweep starts runs of the graph at its due times.
+    """Create a schedule, at whose due times the sweep starts runs of the graph.
 
     The runs are started on behalf of ``by``, as long as this user may start the graph.
 

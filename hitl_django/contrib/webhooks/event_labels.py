@@ -1,4 +1,4 @@
-"""Labels of events and other deliveries."""
+"""Labels of webhook deliveries: of events, and of deliveries without an event, such as tests."""
 
 from __future__ import annotations
 

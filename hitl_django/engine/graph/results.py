@@ -30,7 +30,7 @@ def build_result(state: LoopState, version: str) -> Any:
 def raise_outcome(state: LoopState) -> None:
     """Raise the error of a run.
 
-    If a task called the run as a subgraph, also raise the run's pause.
+    If a task called the run as a subgraph, the run's pause is also raised.
     """
     failure = find_failure(state)
     if failure is not None:

@@ -1,4 +1,4 @@
-"""The decision between two super-steps whether a run stops."""
+"""The decision, made between two super-steps, whether a run stops."""
 
 from __future__ import annotations
 

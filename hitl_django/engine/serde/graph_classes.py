@@ -46,7 +46,10 @@ def is_graph_class(cls: type) -> bool:
 
 
 def find_graph_class(tag: str) -> type | None:
-    """Return the class with a dotted name that the code of a graph defines or mentions, or None."""
+    """Return the class with the dotted name ``tag``, or None.
+
+    Only classes that the code of a graph defines or mentions are found.
+    """
     if tag.partition(".")[0] in PACKAGES:
         return _look_up(tag)
     return next((cls for cls in _list_named() if name_class(cls) == tag), None)

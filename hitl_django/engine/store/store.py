@@ -27,7 +27,7 @@ Path = Sequence[str]
 
 
 class BaseStore(ABC):
-    """Base class of stores; subclasses implement ``batch``.
+    """Base class of stores, whose subclasses implement ``batch``.
 
     By default, ``abatch`` runs ``batch`` on an OS thread. A store with async I/O overrides
     ``abatch``.

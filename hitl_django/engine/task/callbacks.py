@@ -44,7 +44,7 @@ GraphLifecycleEvent = GraphInterruptEvent | GraphResumeEvent
 
 
 class GraphCallbackHandler:
-    """Base class for handlers of events; an instance is passed in ``config["callbacks"]``.
+    """Base class for handlers of events, which are passed in ``config["callbacks"]``.
 
     Subclasses override the methods of the events to handle. An exception in a handler is logged. If
     ``raise_error`` is set, the exception is also raised.

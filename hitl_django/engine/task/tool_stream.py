@@ -31,7 +31,7 @@ class ToolStream:
         self._open: set[tuple[Namespace, str]] = set()
 
     def drop_narrow(self) -> ToolStream | None:
-        """Return this stream and its callers' streams without those that exclude subgraphs."""
+        """Return this stream and its callers' streams, except streams that exclude subgraphs."""
         above = None if self._above is None else self._above.drop_narrow()
         if not self.subgraphs:
             return above

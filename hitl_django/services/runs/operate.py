@@ -164,7 +164,7 @@ def list_retryable(state: str, *, graph: str | None = None, by: Any = None) -> I
 
 
 def is_superseded() -> Exists:
-    """Return a condition on runs: the thread has a newer run than this one."""
+    """Return a condition on runs: the same thread has a newer run."""
     is_newer = Q(number__gt=OuterRef("number"))
     is_newer |= Q(number=OuterRef("number"), pk__gt=OuterRef("pk"))
     begun = Run.objects.filter(thread=OuterRef("thread"), input__isnull=True)

@@ -403,7 +403,9 @@ class _Start:
         return True
 
     def _settle_subject(self, thread: Thread) -> None:
-        """Set the related object of the thread, or raise an error if the thread has another one."""
+        """Set the related object, or raise an error if the thread already has a different
+        object.
+        """
         if self.subject is None:
             return
         if thread.subject_type_id is None:

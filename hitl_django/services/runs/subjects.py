@@ -1,4 +1,4 @@
-"""Related objects of threads."""
+"""The objects of the project to which threads are related."""
 
 from __future__ import annotations
 
