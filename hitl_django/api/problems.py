@@ -171,7 +171,7 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
 
 
 def find_problem_type(error: Exception) -> ProblemType | None:
-    """Return the problem type for the nearest class in the table, or None."""
+    """Return the problem type of the error's class or nearest base class, or None."""
     known = find_type_of_class(type(error))
     if known is _UNAVAILABLE and not outages.is_outage(error):
         return None

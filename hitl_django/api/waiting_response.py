@@ -94,7 +94,7 @@ _reading = ThreadPoolExecutor(1, "hitl-events")
 
 
 class WaitingResponse(StreamingHttpResponse):
-    """A response made of steps.
+    """A streaming response whose content is produced step by step.
 
     Closing the response releases its slot.
     """

@@ -127,7 +127,7 @@ def _add_stored(one: _Decoded, rows: value_deltas.Rows) -> None:
 def _read_of_threads(
     using: str, wanted: Mapping[int, Sequence[version_deltas.RowKey]]
 ) -> dict[int, value_deltas.Rows]:
-    """Read the channel versions in ``wanted`` of the threads' root graphs, by thread."""
+    """Read the wanted channel versions of the root graphs of threads, by thread."""
     found: dict[int, dict[version_deltas.RowKey, value_deltas.Stored]] = {}
     for thread, row in queries.read_blobs_of_threads(using, wanted):
         with suppress(PayloadError):  # A missing row is detected later.

@@ -92,7 +92,7 @@ def base_key(record: Any) -> RowKey | None:
 
 
 def decode_base(key: RowKey, data: bytes, stored: str) -> VersionBase:
-    """Return a base from its row.
+    """Decode the base version that a row contains.
 
     Raises:
         CorruptPayloadError: the row is damaged.

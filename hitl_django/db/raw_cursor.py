@@ -155,7 +155,7 @@ def with_question_marks(text: str) -> str:
 
 
 def with_numbers(text: str) -> bytes:
-    """Return a statement with PostgreSQL's placeholders."""
+    """Return a statement with numbered placeholders (``$1``), as PostgreSQL requires."""
     # The text is bytes, which cache their hash. psycopg uses the hash to look up prepared
     # statements.
     first, *others = _MARK.split(text)

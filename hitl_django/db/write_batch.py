@@ -104,10 +104,10 @@ class WriteBatch:
         error: type[Exception],
         otherwise: PreparedUpdate | None = None,
     ) -> None:
-        """Add a SELECT that locks a row before the other statements. It must match like a guard.
+        """Add a SELECT that locks a row before the other statements.
 
-        If the SELECT finds no row, ``commit`` rolls the batch back and writes it with the UPDATE
-        ``otherwise`` in place of the SELECT.
+        If the SELECT finds no row, the batch fails with ``error``. If ``otherwise`` is given, the
+        batch is instead rolled back and written again with this UPDATE in place of the SELECT.
         """
         self._guards.insert(0, Guard(statement, values, error, otherwise=otherwise))
 

@@ -130,7 +130,7 @@ def _audit() -> Iterator[Finding]:
 
 
 def _encryption() -> Iterator[Finding]:
-    """Yield the number of rows that are not encrypted with the first of ENCRYPTION_KEYS."""
+    """Yield a finding about rows that are not encrypted with the first of ENCRYPTION_KEYS."""
     if find_key_ring() is None:
         return
     plain = old = unreadable = 0
@@ -195,7 +195,7 @@ def _is_read_only(connection: Any) -> bool:
 
 
 def _migrations(apps: Collection[str] = ()) -> Iterator[Finding]:
-    """Yield whether the migrations of these apps and of their dependencies are applied.
+    """Yield a finding about the migrations of these apps and of their dependencies.
 
     Without ``apps``, all migrations are checked.
     """
@@ -341,7 +341,7 @@ def _runs() -> Iterator[Finding]:
 
 
 def _growth() -> Iterator[Finding]:
-    """Yield the stored size, its growth, and the settings that limit the size."""
+    """Yield a finding about the stored size, its growth, and the settings that limit it."""
     size = tables.measure_tables(write_alias())
     if not size.runs:
         return

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Print the details."""
+    """Print the details of the interrupt or run."""
     details = _describe(options["id"])
     (print_json if options["json"] else print_details)(command, details)
 

@@ -113,7 +113,7 @@ class RowLimit(StrictIntegerField):
 
 
 class Number(serializers.Field):
-    """A finite number."""
+    """Field for a finite number."""
 
     default_error_messages = {  # noqa: RUF012
         "invalid": _("Must be a number from {least} to {most}.")
@@ -203,7 +203,7 @@ class ContextField(JSONValueField):
 
 
 class JSONObject(serializers.Field):
-    """A JSON object, unchanged."""
+    """Field for a JSON object, whose content is not changed."""
 
     default_error_messages = {"invalid": _("Must be a JSON object.")}  # noqa: RUF012
 

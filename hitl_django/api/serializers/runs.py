@@ -77,7 +77,7 @@ class StartBody(StrictSerializer):
 
 
 class BatchBody(StrictSerializer):
-    """Several runs to start."""
+    """Request body with several runs to start."""
 
     runs = serializers.ListField(child=StartBody(), min_length=1, max_length=MAX_BATCH_STARTS)
 

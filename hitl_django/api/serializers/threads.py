@@ -67,7 +67,7 @@ class ErasedThreadsSerializer(serializers.Serializer):
 
 
 class ThreadChange(StrictSerializer):
-    """Changes of a thread."""
+    """Request body with changes of a thread."""
 
     metadata = JSONObject(help_text="Keys to add or replace.")
 

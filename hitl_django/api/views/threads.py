@@ -42,7 +42,7 @@ def find_threads(user: Any, rows: Sequence[Any]) -> Iterator[tuple[str, Thread]]
 
 
 class ThreadList(Collection):
-    """List of threads."""
+    """View of the list of threads."""
 
     serializer_class = ThreadSerializer
     filterset_class = ThreadFilterSet

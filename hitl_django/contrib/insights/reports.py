@@ -127,7 +127,7 @@ class DecisionCounts:
 class PreviousPeriod:
     """The statistics of the period of the same length before the period of a report.
 
-    While the report's period isn't over, the previous period ends at the same time of its last day.
+    If the report's period isn't over, the end of the previous period is shortened by the same time.
     """
 
     first: date
@@ -405,7 +405,7 @@ class _Checks:
     previous_agreed: int
 
     def is_by(self, reviewer: Any) -> bool:
-        """Return whether the approvals are those of a reviewer."""
+        """Return whether the counted spot checks belong to this reviewer."""
         return str(NOBODY if self.reviewer is None else self.reviewer) == str(reviewer)
 
 

@@ -122,7 +122,7 @@ class NodeNames(serializers.Field):
 
 
 class CheckpointBody(StrictSerializer):
-    """A checkpoint in the format in which states contain it."""
+    """A checkpoint in the format that the states of threads use."""
 
     thread_id = StrictCharField(max_length=255, required=False, allow_null=True)
     checkpoint_ns = StrictCharField(required=False, allow_blank=True, allow_null=True)

@@ -1,4 +1,4 @@
-"""Schedules defined in code."""
+"""Schedules that are defined in code."""
 
 from __future__ import annotations
 

@@ -87,9 +87,10 @@ def create_schedule(
     is_active: bool = True,
     by: Any = None,
 ) -> ScheduleInfo:
-    """Create a schedule, at whose due times the sweep starts runs of the graph.
+    """Create a schedule, which starts runs of a graph.
 
-    The runs are started on behalf of ``by``, as long as this user may start the graph.
+    The sweep starts a run at each due time, on behalf of ``by``, as long as this user may start the
+    graph.
 
     Args:
         expression: a cron expression with five fields, in the local time of ``timezone``.

@@ -1,4 +1,4 @@
-"""Tags of run segments and nodes, and reports of node errors."""
+"""Tags of Sentry reports about run segments and nodes, and reports of node errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def observe_segment(lease: RunLease) -> Iterator[TaggedSegment]:
 
 
 class TaggedSegment:
-    """Tags of reports in nodes, and reports of errors in nodes."""
+    """A run segment that tags Sentry reports in nodes, and reports the errors of nodes."""
 
     @contextmanager
     def around_task(self, context: TaskContext) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Endpoints and their deliveries."""
+"""Models of webhook endpoints and their deliveries."""
 
 from __future__ import annotations
 

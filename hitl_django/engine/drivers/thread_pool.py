@@ -72,7 +72,7 @@ class TaskThreads:
         self._used, self._left = 0.0, 0
 
     def take_on(self, contexts: Sequence[TaskContext]) -> None:
-        """Queue tasks."""
+        """Add tasks to the queue."""
         self.variables = contextvars.copy_context()
         self.waiting.extend(contexts)
         self._started, self._clocks = 0, []

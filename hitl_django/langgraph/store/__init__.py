@@ -1,3 +1,3 @@
-"""Stores."""
+"""Stores, which hold items for all threads."""
 
 from __future__ import annotations

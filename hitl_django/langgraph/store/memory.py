@@ -1,4 +1,4 @@
-"""Store in memory."""
+"""A store that holds its items in memory."""
 
 from __future__ import annotations
 

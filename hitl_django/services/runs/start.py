@@ -403,9 +403,7 @@ class _Start:
         return True
 
     def _settle_subject(self, thread: Thread) -> None:
-        """Set the related object, or raise an error if the thread already has a different
-        object.
-        """
+        """Set the related object, or raise an error if a different object is already set."""
         if self.subject is None:
             return
         if thread.subject_type_id is None:
