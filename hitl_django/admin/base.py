@@ -351,7 +351,7 @@ def format_pill(state: str) -> str:
 
 
 def format_status(label: Any, tone: str = "") -> str:
-    """Return the HTML of a pill with any status.
+    """Return the HTML of a badge that shows a status.
 
     ``tone`` is the CSS class of the status's meaning, for example ``"is-bad"``.
     """

@@ -144,7 +144,7 @@ class PreviousPeriod:
 
     @property
     def on_time(self) -> int:
-        """The number of decisions up to the due time."""
+        """The number of decisions made no later than the due time."""
         return self.due - self.late
 
 
@@ -188,7 +188,7 @@ class ReviewReport:
 
     @property
     def on_time(self) -> int:
-        """The number of decisions up to the due time."""
+        """The number of decisions made no later than the due time."""
         return self.due - self.late
 
     @property

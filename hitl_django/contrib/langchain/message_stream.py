@@ -97,7 +97,8 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         """Return chunks for the messages written by a node that the stream has not seen yet.
 
         The stream has seen messages that were emitted or passed to nodes. A message that was passed
-        to a node may return from a subgraph. Without this rule, it would seem new after a pause.
+        to a node may return from a subgraph. Without this rule, the message would be emitted again
+        after a pause.
         """
         self._known.update(message.id for message in _find_messages(_list_values(given)))
         chunks: list[Chunk] = []

@@ -392,9 +392,8 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             return False
 
     def _add_rows(self, rows: _Rows, task: TaskWrites, shared: SharedValues) -> None:
-        """Encode a task's writes.
-
-        All channel writes form one unit; each control write is separate.
+        """Encode a task's writes: all channel writes together, and each control write
+        separately.
         """
         regular = []
         for name, value in task.writes:

@@ -223,7 +223,7 @@ def _first_of(rows: QuerySet[Any]) -> Subquery:
 def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
     """Return statistics of the interrupts that the user may see.
 
-    Without a user, of all interrupts.
+    Without a user, the statistics cover all interrupts.
     """
     rows = queue_filters.list_waiting(user, graph=graph)
     oldest = rows.aggregate(at=Min("created_at"))["at"]
