@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import Case, F, QuerySet, TextField, When
@@ -13,6 +13,7 @@ from django.utils.html import escape, format_html
 from django.utils.text import Truncator
 
 from hitl_django.dialects import DIALECTS
+from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.display_hints import parse_names
@@ -33,6 +34,8 @@ STYLES = frozenset({"text", "number", "long"})
 LARGEST = 8_000
 #: Number of facts in a row.
 MOST = 3
+#: Maximum number of columns of facts, and of characters of a fact in a column.
+MAX_COLUMNS, CELL = 5, 60
 #: Number of characters before a match of a search, and of a snippet.
 BEFORE, SNIPPET = 30, 160
 
@@ -96,6 +99,31 @@ def list_key_facts(item: Any, search: str = "") -> KeyFacts:
     if not snippet and long:
         snippet = escape(Truncator(" ".join(max(long, key=len).split())).chars(SNIPPET))
     return KeyFacts(short[:MOST], snippet)
+
+
+def list_fact_columns(graph: str) -> list[str]:
+    """Return the labels of the facts that the graph's review policy names."""
+    facts = registry.get_review_policy(graph).facts[:MAX_COLUMNS]
+    return [make_label(parse_names(fact)[-1]) for fact in facts]
+
+
+def list_cells(item: Any) -> list[DisplayedValue | None]:
+    """Return the value of each column of ``list_fact_columns``, or None.
+
+    Values that are no short texts or numbers are omitted. The columns can't be sorted, because no
+    index contains the payload, and the payload may be encrypted.
+    """
+    payload = item.small_payload
+    presentation = Presentation(read_hints(item.graph, item.small_schema), roots=(payload,))
+    cells: list[DisplayedValue | None] = []
+    for fact in registry.get_review_policy(item.graph).facts[:MAX_COLUMNS]:
+        found = display_selected(payload, [parse_names(fact)], presentation)
+        value = found[0] if found and found[0].style in STYLES and found[0].text else None
+        if value is not None:
+            text = Truncator(" ".join(str(value.text).split())).chars(CELL)
+            value = replace(value, text=text)
+        cells.append(value)
+    return cells
 
 
 def _is_fact(value: DisplayedValue, title: str) -> bool:

@@ -17,8 +17,9 @@ from hitl_django.models import Comment, Run
 from hitl_django.models.review import QUEUE_COLUMNS
 
 from .bulk_buttons import get_checkbox_value
-from .key_facts import KeyFacts, list_key_facts, with_payload
+from .key_facts import KeyFacts, list_cells, list_key_facts, with_payload
 from .letters import get_letters
+from .payload_display import DisplayedValue
 from .short_times import (
     format_due,
     format_since,
@@ -60,13 +61,24 @@ class QueueRow:
     comments: str
     comment_count: int
     facts: KeyFacts
+    #: The values of the facts' columns. Empty unless the list has such columns.
+    cells: list[DisplayedValue | None]
     subject: SubjectLink
     responsible: Responsible | None
     due: str
     age: str
 
     @classmethod
-    def build(cls, item: Any, user: Any, url: str, subject: SubjectLink, search: str) -> QueueRow:
+    def build(
+        cls,
+        item: Any,
+        user: Any,
+        url: str,
+        subject: SubjectLink,
+        search: str,
+        *,
+        has_columns: bool = False,
+    ) -> QueueRow:
         """Build the row of an interrupt that was loaded with ``select_rows``."""
         comments = ngettext("%(n)d comment", "%(n)d comments", item.comment_count)
         return cls(
@@ -80,6 +92,7 @@ class QueueRow:
             comments=comments % {"n": item.comment_count} if item.comment_count else "",
             comment_count=item.comment_count,
             facts=list_key_facts(item, search),
+            cells=list_cells(item) if has_columns else [],
             subject=subject,
             responsible=_find_responsible(item, user),
             due=format_due(item),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from django.utils.translation import ngettext
 
 from hitl_django import services
 from hitl_django.admin.base import LinkedChangeList
+from hitl_django.admin.display.key_facts import list_fact_columns
 from hitl_django.admin.display.list_filters import (
     TAB_PARAMETER,
     TABS,
@@ -75,6 +77,8 @@ class QueueChangeList(LinkedChangeList):
     counts: services.QueueCounts
     #: The current search, or None.
     search: queue_filters.Search | None = None
+    #: Labels of the columns of facts. A list of one graph has them if its policy names facts.
+    columns: Sequence[str] = ()
     #: URL from which the page requests updates.
     updates_url: str
     #: Whether the user may decide at least one row of the page.
@@ -177,6 +181,8 @@ class QueueChangeList(LinkedChangeList):
         rows = self.result_list
         keys = [(row.subject_app, row.subject_model, row.subject_id) for row in rows]
         subjects = link_subjects(request, keys)
+        graph = _first(self.get_filters_params().get("graph"))
+        self.columns = list_fact_columns(graph) if rows and graph else []
         self.rows = [
             QueueRow.build(
                 row,
@@ -184,6 +190,7 @@ class QueueChangeList(LinkedChangeList):
                 self.model_admin.url("change", request, row.pk),
                 subjects.get(key, SubjectLink("")),
                 self.query,
+                has_columns=bool(self.columns),
             )
             for row, key in zip(rows, keys, strict=True)
         ]
