@@ -323,7 +323,7 @@ class WriteBatch:
     def _compose(self, connection: Any) -> tuple[str, list[Any]]:
         """Return the SQL of the single statement and its parameters.
 
-        Without writes, it is empty.
+        Without writes, the SQL is empty.
         """
         parameters: list[Any] = []
         first, key = None, None

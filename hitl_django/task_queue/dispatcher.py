@@ -87,7 +87,7 @@ class Dispatcher(ABC):
         return ()
 
     def command(self) -> Sequence[str]:
-        """Return the management command that starts workers, or nothing if the queue needs none."""
+        """Return the management command that starts workers, or () if the queue needs none."""
         return ()
 
     def reports_when_idle(self) -> bool:

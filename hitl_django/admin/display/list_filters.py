@@ -143,7 +143,7 @@ class WaitingGroupFilter(admin.SimpleListFilter):
 
 
 class ConditionFilter(admin.SimpleListFilter):
-    """Filter by one of some conditions, which the API has, too."""
+    """Filter by one of several named conditions, which are also filters of the API."""
 
     choices_by_value: ClassVar[Mapping[str, Any]] = {}
 

@@ -310,8 +310,8 @@ class RequestController(RequestPage):
     def ahead_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Return the page that probably follows the decision on an interrupt.
 
-        The page is rendered as after the decision. Nothing is claimed, and messages are kept for
-        the page that shows them.
+        The page is rendered as after the decision. No interrupt is claimed, and Django's messages
+        remain stored for the page that is shown next.
         """
         left = self.get_object(request, unquote(object_id))
         chosen = ListFilters.read(request).narrowing

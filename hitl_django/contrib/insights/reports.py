@@ -156,7 +156,8 @@ class ReviewReport:
     the latest ``sample`` decisions, or from all decisions if ``sample`` is None. ``reviewers`` is
     None if the user may not view insights by reviewer.
 
-    ``due`` is the number of decisions with a due time, and ``late`` the number after it.
+    ``due`` is the number of decisions with a due time. ``late`` is the number of decisions after
+    their due time.
 
     ``oldest`` is the creation time of the oldest pending interrupt. ``previous`` is None if the
     retention settings remove threads of the previous period.

@@ -309,7 +309,7 @@ class RunSaver(BridgedSaver):
             self._store(collected)
 
     def _store(self, commits: list[Commit]) -> None:
-        """Store the commits of some calls, with the chunks that were emitted for these commits."""
+        """Store commits together with the stream chunks that were emitted for them."""
         added = {_get_ns(one): one.checkpoint["id"] for one in commits if one.checkpoint}
         stored = self._stored | added
         begun: list[Commit] = []

@@ -68,7 +68,7 @@ def select_items(
 ) -> Iterator[QuerySet[StoreItem]]:
     """Yield querysets of the rows with the given namespaces and keys.
 
-    Each queryset has as many of them as fit in one SQL statement.
+    Each queryset has as many rows as fit in one SQL statement.
     """
     for start in range(0, len(names), BATCH):
         keys: dict[Namespace, list[str]] = {}

@@ -392,9 +392,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             return False
 
     def _add_rows(self, rows: _Rows, task: TaskWrites, shared: SharedValues) -> None:
-        """Encode a task's writes: all channel writes together, and each control write
-        separately.
-        """
+        """Encode a task's writes: channel writes together, and control writes separately."""
         regular = []
         for name, value in task.writes:
             # Lists are encoded natively, while each tuple would be an extension.

@@ -82,8 +82,8 @@ def comment(
 def list_unmentioned(comment: CommentInfo) -> list[str]:
     """Return the names after an "@" in a comment that were not notified.
 
-    No active user has the name, the user may not see the interrupt, or the author of the comment
-    may not mention the user.
+    There are three possible reasons: no active user has the name, the user may not see the
+    interrupt, or the author of the comment may not mention the user.
     """
     return find_unmentioned(comment.text, comment.mentions)
 

@@ -141,9 +141,9 @@ def _in_order(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def match_assignee(name: str, user: Any) -> Q:
-    """Return one of the conditions of ASSIGNEES.
+    """Return the condition on interrupts for one of the names in ASSIGNEES.
 
-    An interrupt that is assigned to a group isn't assigned to nobody.
+    An interrupt that is assigned only to a group doesn't match "nobody".
     """
     if name == "me":
         return Q(assignee=user.pk)
@@ -151,7 +151,7 @@ def match_assignee(name: str, user: Any) -> Q:
 
 
 def match_due(name: str) -> Q:
-    """Return one of the conditions of DUE_TIMES.
+    """Return the condition on interrupts for one of the names in DUE_TIMES.
 
     Days begin at midnight in the current time zone, and weeks on Monday. An interrupt that was due
     today or in this week remains included when it is overdue.
