@@ -159,7 +159,7 @@ class CommitRows:
     def _add_scalar_rows(
         self, head: version_deltas.Head, values: dict[str, Any], new_versions: dict[str, Version]
     ) -> None:
-        """Add separate rows for small values that the parent may store in its own row."""
+        """Add separate rows for small values that may so far be stored only in the parent's row."""
         self.without_inline = head["id"]
         parent = self.ref.checkpoint_id
         if self.cached is not None and parent is not None and self.cached.without_inline == parent:

@@ -38,10 +38,10 @@ _kept: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, Any, Any]] = WeakKeyDic
 
 
 class RawCursor:
-    """One use of the driver's cursor. Results must be fetched before the next statement.
+    """A context manager around one use of the driver's cursor.
 
-    The cursor must be used in a ``with`` block, which converts the driver's errors to Django's
-    errors.
+    Results must be fetched before the next statement. At the end of the ``with`` block, the
+    driver's errors are converted to Django's errors.
     """
 
     __slots__ = ("_connection", "_raw", "_translation", "fetchall")

@@ -239,7 +239,7 @@ def _match_takeable(user: Any) -> Q:
 
 
 def _match_already_approved(user: Any) -> Q:
-    """Return a condition on interrupts: the user can't approve the interrupt (any more).
+    """Return a condition on interrupts: the user can no longer approve the interrupt.
 
     The user has already approved the current version, or started a run whose interrupt doesn't
     allow self-approval.
