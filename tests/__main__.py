@@ -1,14 +1,14 @@
-"""Runs the suite on SQLite, then on PostgreSQL what a database can have a say in.
+"""Run the tests on SQLite, then the tests that depend on the database on PostgreSQL.
 
-    python -m tests             the product whole, in some minutes: of each test the first cases
+    python -m tests             a sample: the first cases of every test, in some minutes
     python -m tests --all       every case
-    python -m tests --rest      the tests that the first command leaves out; of full matrices a part
-    python -m tests --crashes   of these the tests that kill processes, race or start a cluster
-    python -m tests --quick     on SQLite alone, without browsers and kills, while one works
+    python -m tests --rest      the tests outside the sample, with a part of each full matrix
+    python -m tests --system    the tests outside the sample that kill, race, cluster or install
+    python -m tests --quick     SQLite only, without browsers and kills, for use while working
     python -m tests PATH        every case of these tests
 
-Other arguments are pytest's. The PostgreSQL server comes from a wheel and lives as long as the run;
-where DATABASE_URL is set, that one is used instead.
+Other arguments are passed to pytest. The PostgreSQL server comes from a wheel and runs until the
+tests end. If DATABASE_URL is set, the tests use that server.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OK, NO_TESTS = 0, 5
 
 #: The tests of a run, by the argument that selects them.
-PARTS = {"--all": None, "--rest": "rest", "--crashes": "crashes", "--quick": "quick"}
+PARTS = {"--all": None, "--rest": "rest", "--system": "system", "--quick": "quick"}
 
 #: Arguments with which pytest must run in a single process.
 ONE_PROCESS = ("-n", "--numprocesses", "--pdb", "-s", "--capture=no", "--collect-only", "--co")

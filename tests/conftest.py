@@ -60,17 +60,18 @@ settings.load_profile("suite")
 #: run concurrently.
 IN_TURN = ("race", "browser")
 #: Markers of long tests, which start first so that none of them runs alone at the end.
-LONG = (*IN_TURN, "crash", "cluster", "long")
-#: Markers of tests that kill processes, race, or start a cluster.
-CRASHES = ("crash", "race", "cluster")
+LONG = (*IN_TURN, "crash", "cluster", "long", "process")
+#: Markers of tests that kill processes, race, start a cluster, or run the package in another
+#: project.
+SYSTEM = ("crash", "race", "cluster", "process")
 #: Folders whose tests take minutes.
 SLOW = frozenset({"cluster", "permissions", "races", "tools"})
 #: Folders with tests that don't belong to one package.
 ACROSS = frozenset({"architecture", "attacks", "chaos", "compat", "docs", "packaging", "project"})
 #: Folders without tests in the quick part.
 NOT_QUICK = SLOW | ACROSS | {"browser"}
-#: Markers of tests that are more than a single case: generated cases, or a separate process.
-NOT_ONE = ("hypothesis", "process")
+#: The marker of tests with generated cases.
+GENERATED = "hypothesis"
 #: The module with browser tests of a complete review, which is part of the sample.
 BROWSED = "test_reviewing.py"
 #: Folders with hundreds of tests of pages, and the number of tests per module in the quick part.
@@ -224,7 +225,9 @@ def in_sample(item: pytest.Item) -> bool:
     """
     if SLOW.intersection(folders(item)):
         return False
-    if any(item.get_closest_marker(name) for name in ("race", "cluster", "long", "matrix")):
+    if any(
+        item.get_closest_marker(name) for name in ("race", "cluster", "long", "matrix", "process")
+    ):
         return False
     if item.get_closest_marker("browser"):
         return distance(item) == 0 and vendor() == "sqlite" and item.path.name == BROWSED
@@ -249,14 +252,17 @@ def in_rest(item: pytest.Item) -> bool:
     return is_about_rows(item) or any(map(item.get_closest_marker, LONG))
 
 
-def is_crash(item: pytest.Item) -> bool:
-    """Return whether a test outside the sample kills processes, races or starts a cluster.
+def is_system(item: pytest.Item) -> bool:
+    """Return whether a test outside the sample has one of the markers in SYSTEM.
 
-    Clusters run only on the first database, because their processes don't depend on it.
+    Clusters run only on the first database, because their processes don't depend on it. Of tests
+    in another project, the first cases are run.
     """
     if item.get_closest_marker("cluster") and vendor() != "sqlite":
         return False
-    return in_rest(item) and any(map(item.get_closest_marker, CRASHES))
+    if item.get_closest_marker("process") and distance(item) > 1:
+        return False
+    return in_rest(item) and any(map(item.get_closest_marker, SYSTEM))
 
 
 def spread_comparisons(items: Iterable[pytest.Item]) -> set[pytest.Item]:
@@ -282,7 +288,7 @@ def is_about_rows(item: pytest.Item) -> bool:
 def is_quick(item: pytest.Item) -> bool:
     if NOT_QUICK.intersection(folders(item)):
         return False
-    if distance(item) or any(item.get_closest_marker(name) for name in (*LONG, *NOT_ONE)):
+    if distance(item) or any(item.get_closest_marker(name) for name in (*LONG, GENERATED)):
         return False
     return not PAGES.intersection(folders(item)) or item.originalname in first_tests(item.path)
 
@@ -303,7 +309,7 @@ def distance(item: pytest.Item) -> int:
 
 
 #: The parts of the suite that a run can select.
-PARTS = {"sample": in_sample, "crashes": is_crash, "rest": in_rest, "quick": is_quick}
+PARTS = {"sample": in_sample, "system": is_system, "rest": in_rest, "quick": is_quick}
 
 
 def has_long_form(item: pytest.Item) -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.apps import apps
-from django.db import connection
+from django.contrib.contenttypes.models import ContentType
+from django.core.management.commands import flush
+from django.db import connection, transaction
 from django.db.models.signals import post_migrate
 from django.utils import translation
 
@@ -20,6 +23,26 @@ from tests import databases
 post_migrate.disconnect(
     sender=apps.get_app_config("hitl_notifications"), dispatch_uid="hitl_django.notifications"
 )
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """Restore the rows that migrations create after each flush of the database.
+
+    Django sends post_migrate instead, which takes longer than most tests.
+    """
+    with django_db_blocker.unblock():
+        tables = [list(model._base_manager.all()) for model in apps.get_models()]
+
+    def restore(verbosity: int, interactive: bool, db: str) -> None:
+        ContentType.objects.clear_cache()
+        with transaction.atomic(using=db):
+            for rows in filter(None, tables):
+                type(rows[0])._base_manager.using(db).bulk_create(rows)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flush, "emit_post_migrate_signal", restore)
+        yield
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def test_suite_runner_exit_code_is_the_highest_exit_code_and_ignores_empty_runs(
         (["--all"], None),
         (["--all", "-x"], None),
         (["--rest"], "rest"),
-        (["--crashes"], "crashes"),
+        (["--system"], "system"),
         (["--quick"], "quick"),
         (["tests/engine"], None),
         (["tests/architecture/test_runner.py::test_anything", "-x"], None),
@@ -79,6 +79,7 @@ def test_suite_runner_distributes_tests_by_load_group_on_two_workers(
     assert spread(["-k", "name"]) == ["-n", "2", "--dist", "loadgroup"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("ci", "code", "word"), [("true", 1, "ERROR"), ("", 0, "SKIPPED")])
 def test_browser_test_without_chromium_fails_in_ci_and_is_skipped_elsewhere(
     ci: str, code: int, word: str, tmp_path: Path

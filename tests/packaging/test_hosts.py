@@ -122,6 +122,7 @@ def test_host_project_imports_public_package_names_only(name: str) -> None:
     assert {each for each in used if each.startswith("hitl_django")} - PUBLIC == set()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "tests"),
     [("plain", ["manage.py", "test"]), ("awkward", ["-m", "pytest", "-q"])],

@@ -8,9 +8,13 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from .conftest import ROOT, run
 
-#: What the documentation says to put into a project's settings.
+pytestmark = pytest.mark.process
+
+#: The settings of a project in the documentation.
 SETTINGS = "\n".join(
     re.findall(r"(?ms)^```python\n(.*?)^```$", (ROOT / "docs" / "install.md").read_text())
 )

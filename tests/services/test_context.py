@@ -298,10 +298,10 @@ def test_admin_start_form_of_graph_without_context_schema_accepts_context_as_jso
     registry.register("schemaless")(lambda: graph)
     try:
         address = reverse("admin:hitl_django_run_start_graph", args=["schemaless"])
-        assert '<details class="module hitl-option">' in admin_client.get(address).content.decode()
+        assert '<details class="hitl-card hitl-fold">' in admin_client.get(address).content.decode()
         given = {"context": '{"user_id": "ann"}', "configurable": ""}
         page = admin_client.post(address, {**given, "more": "input"}).content.decode()
-        assert '<details class="module hitl-option" open>' in page
+        assert '<details class="hitl-card hitl-fold" open>' in page
         admin_client.post(address, {**given, "start": "1"})
     finally:
         registry.unregister("schemaless")
