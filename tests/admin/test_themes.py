@@ -63,7 +63,8 @@ def landmarks(html: str) -> list[str]:
     new = ('<div id="hitl"', '<nav class="hitl-nav"', "hitl_django/review.css")
     needed = new if new[0] in html else old
     missing = [words for words in needed if html.count(words) != 1]
-    return missing + [f"no {tag}" for tag in ("<html", "<title", "</body>") if tag not in html]
+    everywhere = ("<html", "<title", "</body>", '<meta name="viewport"')
+    return missing + [f"no {tag}" for tag in everywhere if tag not in html]
 
 
 def test_every_admin_page_in_the_active_theme_returns_200_with_all_landmarks(
