@@ -113,6 +113,7 @@ def approve(film: Film) -> None:
         film.show(120)
     film.show(500)
     film.click(page.get_by_role("button", name="Approve", exact=False).first)
+    page.locator(".hitl-toast").first.wait_for()  # The next request is shown without a new page.
     film.show(1800)
     page.goto(run)
     film.show(1500)
