@@ -243,7 +243,7 @@ def test_request_page_of_superuser_takes_at_most_25_queries(
     item = asked("panel")
     with django_assert_max_num_queries(25):
         page = text_of(admin_client.get(page_of(item)))
-    for part in ("Previous steps", "Position in the graph", "Comments", "Assign"):
+    for part in ("Previous steps", "Position in the graph", "Activity", "Assign"):
         assert part in page
 
 

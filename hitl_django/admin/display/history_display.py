@@ -23,6 +23,7 @@ from hitl_django.models import AuditEntry, Checkpoint, Decision, Interrupt, Revi
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import select_visible
+from hitl_django.services.runs.history import read_steps
 
 from .payload_display import MAX_TEXT
 
@@ -52,6 +53,7 @@ VERB_TEXTS: dict[str, Any] = {
     "interrupt_changed": gettext_lazy("Request changed after it was decided"),
     "claim": gettext_lazy("Claimed a request"),
     "release": gettext_lazy("Released a claim"),
+    "take_over": gettext_lazy("Took over a claim"),
     "assign": gettext_lazy("Assigned a request"),
     "snooze": gettext_lazy("Snoozed a request"),
     "comment": gettext_lazy("Commented"),
@@ -209,12 +211,17 @@ def describe_entry(entry: AuditEntry) -> str:
     return _("%(decided)s, while claimed by %(who)s") % {"decided": words, "who": claimed_by}
 
 
-def list_steps(request: HttpRequest, thread: Thread, *, limit: int = 20) -> services.History | None:
-    """Return a page of a thread's steps, or None if the user can't view its state."""
-    before = request.GET.get("steps_before") or None
+def list_steps(
+    request: HttpRequest, thread: Thread, *, limit: int = 20, is_visible: bool = False
+) -> services.History | None:
+    """Return a page of a thread's steps, or None if the user can't view its state.
+
+    ``is_visible`` means that the user can view the thread.
+    """
+    before, by = request.GET.get("steps_before") or None, request.user
     try:
-        return services.thread_history(
-            thread.thread_id, before=before, limit=limit, by=request.user
-        )
+        if is_visible:
+            return read_steps(thread, before=before, limit=limit, by=by)
+        return services.thread_history(thread.thread_id, before=before, limit=limit, by=by)
     except (NotAllowedError, ThreadNotFound):
         return None

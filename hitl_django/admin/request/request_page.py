@@ -29,9 +29,10 @@ from hitl_django.admin.display.live_updates import (
 from hitl_django.admin.display.payload_files import open_payload_file
 from hitl_django.admin.display.run_status import ASKED_AGAIN, describe_refused_answer, describe_run
 from hitl_django.admin.display.subject_links import link_subject
-from hitl_django.engine.errors import ThreadNotFound
 from hitl_django.graph_registry import registry
-from hitl_django.models import Interrupt, ReviewItem
+from hitl_django.models import Interrupt, ReviewItem, Thread
+from hitl_django.permissions import select_visible
+from hitl_django.services.runs.position import draw_position
 
 from .answer_forms import InterruptForms
 from .multi_action import make_interrupt_forms
@@ -91,6 +92,7 @@ class RequestPage(OutcomePage):
         ``warning`` is shown if the decision needs a confirmation. ``left`` is the id of an
         interrupt that the list no longer contains when the page is shown.
         """
+        item.run.thread = item.thread  # Permission checks read the thread of the run.
         others = find_other_interrupts(request, item)
         if forms is None and request.method == "POST":
             forms = ActionForms.build(request, item, data=request.POST)
@@ -133,16 +135,18 @@ class RequestPage(OutcomePage):
             take_url=self.url("next", request),
             # Other requests of the run come before the next one of the queue.
             ahead_url="" if others else self.url("ahead", request, item.pk),
-            picture=self._picture(request, item),
-            history=list_steps(request, item.thread, limit=MAX_STEPS),
+            **self._read_thread(request, item),
             **context,
         )
 
-    def _picture(self, request: HttpRequest, item: Interrupt) -> str:
-        try:
-            return services.thread_picture(item.thread.thread_id, by=request.user)
-        except ThreadNotFound:
-            return ""
+    def _read_thread(self, request: HttpRequest, item: Interrupt) -> dict[str, Any]:
+        threads = Thread.objects.filter(pk=item.thread_id)
+        if not select_visible(threads, request.user).exists():
+            return {}
+        return {
+            "picture": draw_position(item.thread)[0],
+            "history": list_steps(request, item.thread, limit=MAX_STEPS, is_visible=True),
+        }
 
     def payload_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Return the whole payload as a download."""

@@ -18,7 +18,7 @@ from django.template.loader import select_template
 from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 
-from hitl_django.admin.display.comment_display import DisplayedComment, display_comment
+from hitl_django.admin.display.activity import Activity, list_activities
 from hitl_django.admin.display.payload_display import (
     MAX_TEXT,
     DisplayedValue,
@@ -34,7 +34,7 @@ from hitl_django.admin.display.value_formats import present
 from hitl_django.admin.panels import list_panels
 from hitl_django.dialects import DIALECTS
 from hitl_django.forms.json_input import escape_hidden
-from hitl_django.models import Comment, Decision, Interrupt, ReviewItem
+from hitl_django.models import Decision, Interrupt, ReviewItem
 from hitl_django.permissions import get_policy, select_visible
 from hitl_django.services.reviews.quorum import is_own
 
@@ -46,7 +46,6 @@ from .request_status import InterruptStatus, read_status
 
 #: Maximum number of pending interrupts of a thread on one page.
 MAX_BESIDE = 20
-MAX_COMMENTS = 100
 #: Other names of graphs or nodes can't be part of a template's name.
 _PLAIN_NAME = re.compile(r"\w[\w.-]*")
 
@@ -77,7 +76,7 @@ class InterruptView:
     interrupt_status: InterruptStatus
     forms: ActionForms
     quorum_status: QuorumStatus
-    comments: Sequence[DisplayedComment] = ()
+    activities: Sequence[Activity] = ()
     interrupt_forms: InterruptForms | None = None
     then: str = ""
     #: HTML of the panels visible to the user, by panel name.
@@ -116,7 +115,7 @@ class InterruptViewFactory:
         self.request, self.user = request, request.user
         self.url_of, self.forms = url_of, forms or {}
         self.refusals = _find_rejected_decisions(items)
-        self.comments = _list_latest_comments(items)
+        self.activities = list_activities(items, request.user)
         self.votes = read_votes(items)
         #: Whether the user started the run, by run id.
         self.own: dict[Any, bool] = {}
@@ -164,7 +163,7 @@ class InterruptViewFactory:
             interrupt_status=interrupt_status,
             forms=forms,
             panels=self._render_panels(item, forms),
-            comments=self.comments.get(item.pk, ()),
+            activities=self.activities[item.pk],
             interrupt_forms=interrupt_forms,
             template=find_template(item),
             then="" if interrupt_forms is None else describe_next_nodes(item),
@@ -257,11 +256,3 @@ def _find_rejected_decisions(items: Sequence[Interrupt]) -> dict[tuple[Any, int 
         return {}
     found = Decision.objects.filter(interrupt__in=reopened, effective=True).exclude(refusal="")
     return {(one.interrupt_id, one.version): one for one in found.defer("value")}
-
-
-def _list_latest_comments(items: Sequence[Interrupt]) -> dict[Any, list[DisplayedComment]]:
-    rows = Comment.objects.filter(interrupt__in=[item.pk for item in items])
-    found: dict[Any, list[DisplayedComment]] = {}
-    for comment in reversed(rows.order_by("-created_at", "-id")[:MAX_COMMENTS]):
-        found.setdefault(comment.interrupt_id, []).append(display_comment(comment))
-    return found

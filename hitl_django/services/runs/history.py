@@ -115,7 +115,11 @@ def thread_history(
         ThreadNotFound: if the user may not see the thread.
         NotAllowedError: if the user may not view the thread's state.
     """
-    thread = find_thread(thread_id, by)
+    return read_steps(find_thread(thread_id, by), before=before, limit=limit, by=by)
+
+
+def read_steps(thread: Thread, *, before: str | None, limit: int, by: Any) -> History:
+    """Return the same as ``thread_history`` for a thread that the user may see."""
     refuse_unless_may_view_state(by, thread)
     return _Page(write_alias(), thread, by).read(before, max(1, min(limit, MOST_STEPS)))
 

@@ -70,7 +70,11 @@ def read_picture(
 
     The picture is an empty string if the graph isn't registered.
     """
-    thread = find_thread(thread_id, by)
+    return draw_position(find_thread(thread_id, by), ident=ident)
+
+
+def draw_position(thread: Thread, *, ident: str = "hitl-graph") -> tuple[str, Position]:
+    """Return the same as ``read_picture`` for a thread that the user may see."""
     try:
         registered = find_graph_of_thread(thread)
     except UnknownGraphError:
