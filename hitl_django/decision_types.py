@@ -52,7 +52,6 @@ class AllActionsButton:
     """The texts of the button that decides all actions of an interrupt in the same way."""
 
     label: Any
-    css_class: str
     consequence: Any
 
 
@@ -90,7 +89,6 @@ class DecisionType:
     value_in_answer: Literal["required", "optional", "forbidden"] = "optional"
 
     button: Any
-    css_class: str = "default"
     consequences: DecisionEffects
     #: The label of the choice for an action, and the participle for the result.
     action_choice: Any
@@ -129,7 +127,6 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
             participle=_("approved"),
             all_actions=AllActionsButton(
                 label=_("Approve all"),
-                css_class="hitl-quiet",
                 consequence=_("Runs all actions as requested, ignoring the choices above."),
             ),
             bulk=BulkTexts(
@@ -175,7 +172,6 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
             is_approval=False,
             value_in_answer="forbidden",
             button=_("Reject"),
-            css_class="hitl-reject",
             consequences=DecisionEffects(
                 plain=_("Rejects the request. The run resumes."),
                 with_form=_("Rejects the request with the response above. The run resumes."),
@@ -186,7 +182,6 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
             participle=_("rejected"),
             all_actions=AllActionsButton(
                 label=_("Reject all"),
-                css_class="hitl-reject",
                 consequence=_("Runs none of the actions, ignoring the choices above."),
             ),
             bulk=BulkTexts(

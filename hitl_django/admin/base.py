@@ -328,12 +328,6 @@ class GraphFilter(admin.SimpleListFilter):
         return queryset.filter(graph=self.value()) if self.value() else queryset
 
 
-def format_state(state: str) -> str:
-    """Return the HTML of the badge with a run's state."""
-    label = Run.State(state).label
-    return format_html('<span class="hitl-state hitl-state-{}">{}</span>', state, label)
-
-
 #: Meaning of the states of runs, which gives the pill of a state its colour.
 TONES = {
     Run.State.RUNNING: "is-info",
@@ -345,7 +339,7 @@ TONES = {
 
 
 def format_pill(state: str) -> str:
-    """Return the HTML of a colored pill with a run's state, for pages with the app's own frame."""
+    """Return the HTML of a colored pill with a run's state."""
     known = Run.State(state)
     return format_status(known.label, TONES.get(known, ""))
 

@@ -58,7 +58,7 @@ def test_object_page_lists_runs_and_pending_requests_of_the_object_only(
     assert "Runs and pending reviews" in page
     assert page_of(mine) in page
     assert page_of(mine.run_id, "run") in page
-    assert "waiting for review" in page
+    assert '<span class="hitl-pill is-warn">Waiting for review</span>' in page
     assert page_of(theirs) not in page
 
 
@@ -72,7 +72,7 @@ def test_object_page_after_decision_shows_no_pending_request(
     page = show("reader", group)
     assert page_of(item) not in page
     assert "No pending requests for this object." in page
-    assert "succeeded" in page
+    assert '<span class="hitl-pill is-ok">Succeeded</span>' in page
 
 
 @pytest.mark.promise("P18")

@@ -59,9 +59,7 @@ def supported(theme: str) -> Any:
 
 
 def landmarks(html: str) -> list[str]:
-    old = ('id="content-main"', '<h1 class="hitl-heading"', "hitl_django/theme.css")
-    new = ('<div id="hitl"', '<nav class="hitl-nav"', "hitl_django/review.css")
-    needed = new if new[0] in html else old
+    needed = ('<div id="hitl"', '<nav class="hitl-nav"', "hitl_django/review.css")
     missing = [words for words in needed if html.count(words) != 1]
     everywhere = ("<html", "<title", "</body>", '<meta name="viewport"')
     return missing + [f"no {tag}" for tag in everywhere if tag not in html]

@@ -243,6 +243,19 @@ def test_status_line_changes_from_queued_to_succeeded_without_reload(
     assert line.get_attribute("role") == "status"
 
 
+def test_confirmation_of_decision_becomes_a_warning_when_the_run_fails(
+    log_in: Callable[..., Any], start: Start
+) -> None:
+    run = start("typed", customer="Dana", amount=120.0)
+    page = log_in()
+    open_interrupt(page)
+    with leads_on(page):
+        button(page, "Approve").click()
+    assert page.locator(".hitl-toast.is-warning").count() == 0
+    Run.objects.filter(pk=run.pk).update(state="failed")
+    page.locator(".hitl-toast.is-warning").get_by_text("Failed with an error.").wait_for()
+
+
 @WAYS
 def test_table_rows_are_added_changed_and_removed_and_saved_as_edit(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]

@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib.contenttypes.models import ContentType
 from django.http import HttpRequest, HttpResponse
 
+from hitl_django.admin.base import format_pill
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import select_visible
@@ -24,7 +25,8 @@ class SubjectReviews:
         class OrderAdmin(SubjectReviews, admin.ModelAdmin): ...
 
     The mixin sets the template of the page. If the ModelAdmin has its own template, extend
-    ``hitl_django/admin/subject.html`` or include ``hitl_django/admin/reviews.html`` there.
+    ``hitl_django/admin/subject.html`` or include ``hitl_django/admin/reviews.html`` and the style
+    sheet ``hitl_django/review.css`` there.
     """
 
     change_form_template: Any = "hitl_django/admin/subject.html"
@@ -48,7 +50,8 @@ class Reviews:
     ``runs`` or ``interrupts`` is None if the user may not view them.
     """
 
-    runs: list[Run] | None
+    #: Runs with their states as HTML.
+    runs: list[tuple[Run, str]] | None
     interrupts: list[Interrupt] | None
     #: The object, as a URL parameter of the page that starts a run.
     name: str
@@ -64,7 +67,8 @@ def list_reviews(request: HttpRequest, subject: Any) -> Reviews:
     pending = select_visible(asked, request.user)
     shown: Any = None
     if not runs.query.is_empty():
-        shown = list(runs.defer(*Run.LARGE_COLUMNS).order_by("-created_at", "-pk")[:SHOWN])
+        newest = runs.defer(*Run.LARGE_COLUMNS).order_by("-created_at", "-pk")[:SHOWN]
+        shown = [(run, format_pill(run.state)) for run in newest]
     interrupts: Any = None
     if not pending.query.is_empty():
         rows = pending.defer(*LARGE_COLUMNS).order_by("created_at", "id")

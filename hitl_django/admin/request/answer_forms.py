@@ -208,9 +208,7 @@ class InterruptForms:
         # Put decisions that end the run last.
         types.sort(key=lambda type_: not type_.needs_agreement)
         return [
-            Button(
-                type_.name, self.label(type_.name), type_.css_class, self.consequences[type_.name]
-            )
+            Button(type_.name, self.label(type_.name), self.consequences[type_.name])
             for type_ in types
         ]
 

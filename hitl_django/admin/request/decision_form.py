@@ -97,7 +97,6 @@ class Button:
 
     value: str
     label: Any
-    style: str = ""
     consequence: Any = ""
 
 

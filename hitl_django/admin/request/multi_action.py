@@ -290,11 +290,11 @@ class SeparateActionForms(InterruptForms):
     def _buttons(self) -> list[Button]:
         found = []
         if self.actions:
-            found.append(Button(EACH, SEND_EACH, "default", EACH_CONSEQUENCE))
+            found.append(Button(EACH, SEND_EACH, EACH_CONSEQUENCE))
         for type_ in DECISION_TYPES.values():
             button = type_.all_actions
             if button is not None and type_.name in self.decisions:
-                found.append(Button(type_.name, button.label, button.css_class, button.consequence))
+                found.append(Button(type_.name, button.label, button.consequence))
         return found
 
     def read(self, pressed: str) -> tuple[str, JSON] | None:

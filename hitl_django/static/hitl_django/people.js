@@ -15,7 +15,7 @@
         list.setAttribute("role", "listbox");
         list.setAttribute("aria-label", field.dataset.hitlPeopleLabel ?? "");
         list.hidden = true;
-        (field.closest(".flex-container") ?? field).after(list);
+        field.after(list);
         field.setAttribute("aria-controls", list.id);
         field.setAttribute("aria-autocomplete", "list");
         field.setAttribute("autocomplete", "off");

@@ -66,7 +66,7 @@
     const encode = (form, button) => String(new URLSearchParams(new FormData(form, button))).replace(/(%0D)?%0A/g, "%0D%0A");
 
     document.addEventListener("input", (event) => {
-        const was = event.target.closest(".hitl-field, .form-row")?.querySelector("[data-hitl-was]");
+        const was = event.target.closest(".hitl-field")?.querySelector("[data-hitl-was]");
         if (was) was.hidden = !isChanged(event.target);
         event.target.classList?.toggle("is-changed", Boolean(was) && !was.hidden);
         labelApproval(event.target.form);
@@ -232,10 +232,8 @@
     };
     // A decision whose run failed isn't a success.
     const warn = (line) => {
-        line.classList.add("hitl-late");
-        const { classList } = line.closest(".success, .alert-success") ?? line;
-        classList.replace("success", "warning");
-        classList.replace("alert-success", "alert-warning");
+        line.classList.add("is-late");
+        line.closest(".hitl-toast")?.classList.add("is-warning");
     };
     const take = (line, { text, lead, problem, interrupts, counts, total }) => {
         say(line, text, lead);
@@ -310,7 +308,7 @@
         });
     };
 
-    const fold = (event) => all(":is(.hitl-filter, .hitl-menu)[open]").forEach((menu) => {
+    const fold = (event) => all(".hitl-menu[open]").forEach((menu) => {
         // A suggestion that was clicked is no longer in the document.
         const inside = menu.contains(event.target) || !event.target.isConnected;
         if (event.key === "Escape" && inside) menu.querySelector("summary").focus();

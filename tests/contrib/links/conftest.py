@@ -29,7 +29,7 @@ def advance(db: None) -> Iterator[Callable[[], int]]:
 def asked(advance: Callable[[], int]) -> Callable[..., Interrupt]:
     def ask(graph: str = "approval", **state: Any) -> Interrupt:
         first = {"typed": {"amount": 12.5, "customer": "Dana"}, "approval": {"text": "the news"}}
-        run = services.start(graph, {**first[graph], **state})
+        run = services.start(graph, {**first.get(graph, {}), **state})
         advance()
         return Interrupt.objects.get(run=run.id)
 

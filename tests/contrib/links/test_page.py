@@ -16,9 +16,21 @@ from hitl_django import services
 from hitl_django.contrib.links.models import ReviewLink
 from hitl_django.contrib.links.services import create_review_link, resolve_link, revoke_link
 from hitl_django.models import Decision, Interrupt, Run
+from tests.admin.browsing import post_of
 from tests.admin.test_hostile import MARK, TEXTS, assert_inert, hostile_interrupt
 
 from .conftest import DANA, link_to, send, signature_of
+
+TWO_ACTIONS = {
+    "action_requests": [
+        {"name": "send_email", "args": {"to": "dana@example.com"}, "description": "Tells her."},
+        {"name": "pay", "args": {"cents": 1200}},
+    ],
+    "review_configs": [
+        {"action_name": name, "allowed_decisions": ["approve", "edit", "reject"]}
+        for name in ("send_email", "pay")
+    ],
+}
 
 
 def test_link_page_shows_the_request_and_stores_decision_with_reason(
@@ -312,3 +324,17 @@ def test_link_page_undo_button_reopens_the_request_until_the_time_limit(
     late = visitor.get(url).content.decode()
     assert 'name="undo"' not in late
     assert "You rejected this request." in late
+
+
+def test_link_page_of_request_with_two_actions_saves_a_decision_for_each_action(
+    asked: Callable[..., Interrupt], visitor: Client
+) -> None:
+    url = link_to(asked("plain", payload=TWO_ACTIONS))
+    page = visitor.get(url).content.decode()
+    assert "Send email" in page
+    assert "dana@example.com" in page
+    form = post_of(page.split("<form", 1)[1].split("</form>")[0])
+    choices = {"action/0-decision": "approve", "action/1-decision": "reject"}
+    assert visitor.post(url, {**form, **choices, "decision": "each"}).status_code == 302
+    decision = Decision.objects.get()
+    assert [one["type"] for one in decision.value["decisions"]] == ["approve", "reject"]
