@@ -148,7 +148,7 @@
             shown.push(copyOf("unplaced"));
             for (const { label, state } of unplaced) {
                 const row = document.createElement("div"), name = document.createElement("dt"), words = document.createElement("dd");
-                row.className = "hitl-fact";
+                row.className = "is-wide";
                 words.className = "hitl-text";
                 name.dir = words.dir = "auto";
                 [name.textContent, words.textContent] = [label, state];
