@@ -435,7 +435,9 @@ def test_response_rejected_by_graph_is_shown_on_the_pending_request_and_run_page
     advance()
     item.refresh_from_db()
     assert item.status == "decided"
-    assert "rejected by the graph" not in text_of(reviewer.get(page_of(item)))
+    page = text_of(reviewer.get(page_of(item)))
+    assert "The last response was rejected by the graph" not in page
+    assert page.count("A response was rejected by the graph") == 1  # in the activity
     run = text_of(reviewer.get(f"/admin/hitl_django/run/{item.run_id}/change/"))
     assert "A response was rejected by the graph" in run
 
