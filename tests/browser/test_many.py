@@ -205,7 +205,7 @@ def test_suggested_reason_reply_and_markdown_comment_are_saved(
     open_interrupt(page, first)
     page.get_by_label("Comment").fill("It is **hers**, see <b>the</b> `invoice`.")
     press(page, "Add comment")
-    comment = page.locator(".hitl-acts-list > li")
+    comment = page.locator(".hitl-acts-list > li:has(.hitl-said)")
     assert comment.locator("strong").last.inner_text() == "hers"
     assert comment.locator("code").inner_text() == "invoice"
     assert "<b>the</b>" in comment.inner_text()
