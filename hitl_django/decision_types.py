@@ -101,7 +101,7 @@ class DecisionType:
     thanks: Any
     recorded: Any
     #: The same as ``recorded``, while other approvals are missing.
-    recorded_as_vote: Any = ""
+    recorded_as_approval: Any = ""
 
 
 #: Decision types by name, in the order of display.
@@ -138,7 +138,7 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
             done_by_other=_("%(who)s approved this"),
             thanks=_("You approved this request."),
             recorded=_("You approved “{title}”."),
-            recorded_as_vote=_(
+            recorded_as_approval=_(
                 "You approved “{title}”. {approvals} of {quorum} approvals; the run is "
                 "waiting for the rest."
             ),
@@ -163,7 +163,9 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
             done_by_other=_("%(who)s approved this with changes"),
             thanks=_("You approved this request with changes."),
             recorded=_("You approved “{title}” with changes."),
-            recorded_as_vote=_("You edited “{title}”. The edited version needs more approvals."),
+            recorded_as_approval=_(
+                "You edited “{title}”. The edited version needs more approvals."
+            ),
         ),
         DecisionType(
             name=REJECT,
@@ -214,7 +216,9 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
             done_by_other=_("%(who)s responded to this"),
             thanks=_("You responded to this request."),
             recorded=_("You responded to “{title}”."),
-            recorded_as_vote=_("You responded to “{title}”. The response needs more approvals."),
+            recorded_as_approval=_(
+                "You responded to “{title}”. The response needs more approvals."
+            ),
         ),
     )
 }

@@ -385,12 +385,12 @@ def name_graph(graph: str) -> str:
     return escape_hidden(str(registry.get_title(graph)))
 
 
-def describe_run_place(run: Run) -> str:
+def name_run(run: Run) -> str:
     """Return the run's idempotency key or, if it has no key, the id of its thread."""
     return escape_hidden(run.key or run.thread.thread_id)
 
 
-def describe_place(row: Any) -> str:
+def describe_node(row: Any) -> str:
     """Return the graph and the node of an interrupt as text. A middleware's node is omitted."""
     if is_middleware_node(row.node):
         return format_html("<bdi>{}</bdi>", name_graph(row.graph))

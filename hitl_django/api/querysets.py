@@ -73,11 +73,11 @@ def visible_interrupts(user: Any) -> QuerySet[Interrupt]:
     """
     rows = Interrupt.objects.using(write_alias()).select_related("thread")
     return select_visible(rows, user).annotate(
-        is_claimed=_holds_while_open(queue_filters.CLAIMED),
-        is_snoozed=_holds_while_open(queue_filters.SNOOZED),
-        is_overdue=_holds_while_open(queue_filters.OVERDUE),
+        is_claimed=_is_true_while_pending(queue_filters.CLAIMED),
+        is_snoozed=_is_true_while_pending(queue_filters.SNOOZED),
+        is_overdue=_is_true_while_pending(queue_filters.OVERDUE),
     )
 
 
-def _holds_while_open(condition: Q) -> Case:
+def _is_true_while_pending(condition: Q) -> Case:
     return Case(When(queue_filters.PENDING & condition, then=True), default=False)

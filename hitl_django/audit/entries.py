@@ -27,7 +27,7 @@ from .names import (
     label_user,
     make_salts,
     read_commitments,
-    read_forgotten,
+    read_redacted_values,
 )
 
 #: Moves the end of a thread's chain from the previous entry to the new entry.
@@ -171,10 +171,10 @@ def get_shown_names(entry: AuditEntry) -> dict[str, dict[str, str]]:
 
     A pseudonym has no salt, so the original name can't be found by guessing.
     """
-    forgotten = read_forgotten(entry)
+    redacted = read_redacted_values(entry)
     return {
         place: {"name": get_name(entry, place)}
-        | ({} if place in forgotten else {"salt": entry.detail[SALTS][place]})
+        | ({} if place in redacted else {"salt": entry.detail[SALTS][place]})
         for place in read_commitments(entry)
     }
 

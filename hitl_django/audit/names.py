@@ -145,7 +145,7 @@ def read_commitments(entry: AuditEntry) -> dict[str, str]:
     return found
 
 
-def read_forgotten(entry: AuditEntry) -> dict[str, Any]:
+def read_redacted_values(entry: AuditEntry) -> dict[str, Any]:
     """Return the current values in the redacted places of an entry.
 
     The salts of these places were deleted.

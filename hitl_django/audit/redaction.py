@@ -25,10 +25,10 @@ class Redaction:
         """Replace the names in these places of an entry."""
         commitments = read_commitments(entry)
         salts = {at: salt for at, salt in read_texts(entry, SALTS) if at not in places}
-        forgotten = dict(read_texts(entry, FORGOTTEN))
-        forgotten |= {at: commitments[at] for at in places if at in commitments}
+        redacted = dict(read_texts(entry, FORGOTTEN))
+        redacted |= {at: commitments[at] for at in places if at in commitments}
         detail = {key: value for key, value in entry.detail.items() if key != SALTS}
-        detail |= {FORGOTTEN: forgotten} | ({SALTS: salts} if salts else {})
+        detail |= {FORGOTTEN: redacted} | ({SALTS: salts} if salts else {})
         if ACTOR in places:
             entry.actor_id, entry.actor_label = None, self.pseudonym
         entry.detail = {**detail, **dict.fromkeys({*places} - {ACTOR}, self.pseudonym)}

@@ -30,7 +30,7 @@ from .names import (
     is_pseudonym,
     is_salt,
     list_places,
-    read_forgotten,
+    read_redacted_values,
 )
 
 #: Maximum numbers of threads, and of entries, that one query reads.
@@ -76,25 +76,25 @@ class ChainCheck:
         text: str,
         verb: str,
         detail: Mapping[str, Any],
-        forgotten: Mapping[str, Any],
+        redacted: Mapping[str, Any],
         origin: Any = None,
         is_sound: bool = True,
     ) -> None:
         """Check the next entry of the chain.
 
-        ``text`` is the hashed text. ``forgotten`` are the values of places without salts, by place.
+        ``text`` is the hashed text. ``redacted`` are the values of places without salts, by place.
         If the entry is invalid, ``find_fault`` returns its ``origin``.
         """
         is_sound = is_sound and (seq, prev_hash) == (self.last + 1, self.hash)
         if hash == hashlib.sha256((prev_hash + text).encode()).hexdigest():
             if verb == FORGET_PERSON:
                 self._resolve_pseudonyms(detail)
-            self._unnamed.update({(seq, place): name for place, name in forgotten.items()})
+            self._unnamed.update({(seq, place): name for place, name in redacted.items()})
         else:
             is_sound = False
         if not is_sound and self._fault is None:
             self._fault = self.last + 1, origin
-        if forgotten:
+        if redacted:
             self._origins[seq] = origin
         self.last, self.hash = seq, hash
 
@@ -110,7 +110,7 @@ class ChainCheck:
             text=get_hashed_text(entry, thread_id),
             verb=entry.verb,
             detail=entry.detail,
-            forgotten=read_forgotten(entry),
+            redacted=read_redacted_values(entry),
             is_sound=has_its_actor,
         )
 
@@ -125,14 +125,14 @@ class ChainCheck:
         committed = {
             place: is_in["name"] for place, is_in in values.items() if _is_commitment(is_in)
         }
-        forgotten = {
+        redacted = {
             place: each["name"] for place, each in shown_names.items() if "salt" not in each
         }
         shown = {**hashed, ACTOR: shown_names.get(ACTOR, {}).get("name", hashed[ACTOR])}
         has_valid_names = shown_names.keys() == committed.keys() and all(
             is_salt(each["salt"]) and commit(each["salt"], each["name"]) == committed[place]
             for place, each in shown_names.items()
-            if place not in forgotten
+            if place not in redacted
         )
         self.add(
             seq=int(entry["seq"]),
@@ -141,7 +141,7 @@ class ChainCheck:
             text=entry["hashed"],
             verb=hashed["verb"],
             detail=hashed["detail"],
-            forgotten=forgotten,
+            redacted=redacted,
             origin=origin,
             is_sound=has_valid_names
             and entry["thread_id"] == hashed["thread"]

@@ -84,8 +84,8 @@ class CommitRows:
                 self._ended.append(ended)
                 continue
             are_others = answers_stand and not task.answered_by_run
-            stands = unit or (are_others and slot in (ANSWERS, KEYED_ANSWERS))
-            (self._kept if stands else self._replaced).append(self._write(slot, *ended))
+            is_kept = unit or (are_others and slot in (ANSWERS, KEYED_ANSWERS))
+            (self._kept if is_kept else self._replaced).append(self._write(slot, *ended))
             if slot == CHANGES:
                 self.changed += writes[0][1]
 

@@ -324,7 +324,7 @@ class AnswerForm(forms.Form):
     ) -> Node:
         if shape.kind == "object" and _is_object(shape, original):
             return self._grow_group(shape, original, name, label, path, wanted=wanted)
-        if shape.kind == "rows" and self._has_room(shape, original):
+        if shape.kind == "rows" and self._reserve_row_fields(shape, original):
             return self._grow_rows(shape, original, name, label, path, wanted=wanted)
         if shape.kind == "union" and (start := find_alternative(shape, original)) is not None:
             return self._grow_one_of(shape, original, name, label, path, wanted=wanted, start=start)
@@ -446,7 +446,7 @@ class AnswerForm(forms.Form):
         name = f"{rows.name}/{position}"
         return self._grow(rows.shape.items, value, name, "", (*path, position), wanted=True)
 
-    def _has_room(self, shape: SchemaNode, original: JSON) -> bool:
+    def _reserve_row_fields(self, shape: SchemaNode, original: JSON) -> bool:
         """Reserve fields to show a list as rows. Return False if the form would be too large.
 
         The result doesn't depend on the submitted values, so a list is always shown in the same

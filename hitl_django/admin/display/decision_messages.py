@@ -49,7 +49,7 @@ def format_confirmation(
     """
     # Escape the title first, because the sentence is a format string.
     type_ = DECISION_TYPES[made.type]
-    words = str(type_.recorded if made.complete else type_.recorded_as_vote)
+    words = str(type_.recorded if made.complete else type_.recorded_as_approval)
     counted = {"approvals": made.approvals, "quorum": made.quorum}
     message = format_html(words, title=escape_hidden(item.title), **counted)
     if not made.complete:

@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from hitl_django import services
-from hitl_django.admin.base import View, describe_place
+from hitl_django.admin.base import View, describe_node
 from hitl_django.admin.display.bulk_buttons import BULK, ListedInterrupt, get_checkbox_value
 from hitl_django.admin.display.key_facts import KeyFacts, list_key_facts, with_payload
 from hitl_django.admin.display.refusal_messages import CLOSED
@@ -335,7 +335,7 @@ class BulkPages(RequestController):
         pending = row.status == Interrupt.Status.PENDING
         return BulkRow(
             escape_hidden(row.title),
-            describe_place(row),
+            describe_node(row),
             self.url("change", request, row.pk),
             get_checkbox_value(row) if pending else "",
             problem,

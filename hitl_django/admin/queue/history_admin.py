@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.admin.base import (
     GraphFilter,
     can_view_runs,
-    describe_place,
+    describe_node,
     format_entry,
 )
 from hitl_django.admin.display.diff_display import get_decision_context
@@ -48,7 +48,7 @@ class InterruptAdmin(RecentRowsSearch):
 
     @admin.display(description=_("request"), ordering="title")
     def request(self, item: Interrupt) -> str:
-        return format_entry(item, item.title, describe_place(item))
+        return format_entry(item, item.title, describe_node(item))
 
     def show(self, request: HttpRequest, item: Interrupt) -> HttpResponse:
         """Redirect to the interrupt's request page."""
@@ -82,7 +82,7 @@ class DecisionAdmin(RecentRowsSearch):
 
     @admin.display(description=_("request"), ordering="interrupt__title")
     def request(self, decision: Decision) -> str:
-        return format_entry(decision, decision.interrupt.title, describe_place(decision.interrupt))
+        return format_entry(decision, decision.interrupt.title, describe_node(decision.interrupt))
 
     @admin.display(description=_("by"), ordering="by_label")
     def decider(self, decision: Decision) -> str:

@@ -225,7 +225,7 @@ class ActionBlock:
         shape = infer_shape(self.start) if schema is None else read_shape(schema)
         if shape.kind == "object" and not shape.properties:
             return None
-        if not self.interrupt_forms.makes_room(shape, self.start):
+        if not self.interrupt_forms.reserve_fields(shape, self.start):
             return None
         return self.interrupt_forms.make_form(
             shape, self.start, name=f"action/{self.number}/{ARGS}"
@@ -273,7 +273,7 @@ class SeparateActionForms(InterruptForms):
     def takes_reply(self) -> bool:
         return False
 
-    def makes_room(self, shape: SchemaNode, start: JSON) -> bool:
+    def reserve_fields(self, shape: SchemaNode, start: JSON) -> bool:
         """Reserve form fields for one action. Return whether the page has enough fields left.
 
         The result doesn't depend on submitted values.

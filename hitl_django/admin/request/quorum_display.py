@@ -32,48 +32,48 @@ class QuorumStatus:
 
 
 def read_quorum(
-    item: Interrupt, votes: Sequence[Decision], user: Any, *, own: bool
+    item: Interrupt, approvals: Sequence[Decision], user: Any, *, own: bool
 ) -> QuorumStatus:
     """Return the approval status of an interrupt.
 
-    ``votes`` are the approvals of the current version. ``own`` is true if the user can't approve
-    because the user started the run.
+    ``approvals`` are the approvals of the current version. ``own`` is true if the user can't
+    approve because the user started the run.
     """
     return QuorumStatus(
-        words=_words(item, votes),
+        words=_words(item, approvals),
         changes=list_patch_differences(item, (item.proposal or {}).get("patch")),
-        barred=SELF_APPROVAL if own else _barred(votes, user),
+        barred=SELF_APPROVAL if own else _barred(approvals, user),
         is_own=own,
     )
 
 
-def read_votes(items: Sequence[Interrupt]) -> dict[Any, list[Decision]]:
+def read_approvals(items: Sequence[Interrupt]) -> dict[Any, list[Decision]]:
     """Return the approvals of each interrupt's current version, by interrupt id, oldest first."""
     jointly = {item.pk: item for item in items if item.quorum > 1 and item.approvals}
     if not jointly:
         return {}
     rows = Decision.objects.filter(interrupt__in=jointly, effective=None).defer("value", "patch")
     found: dict[Any, list[Decision]] = {}
-    for vote in rows.order_by("created_at", "id"):
-        if vote.version == jointly[vote.interrupt_id].version:
-            found.setdefault(vote.interrupt_id, []).append(vote)
+    for approval in rows.order_by("created_at", "id"):
+        if approval.version == jointly[approval.interrupt_id].version:
+            found.setdefault(approval.interrupt_id, []).append(approval)
     return found
 
 
-def _words(item: Interrupt, votes: Sequence[Decision]) -> str:
+def _words(item: Interrupt, approvals: Sequence[Decision]) -> str:
     if item.quorum == 1:
         return ""
     counts = {"approvals": item.approvals, "quorum": item.quorum}
-    if not votes:
+    if not approvals:
         return _("Requires %(quorum)d approvals. None yet.") % counts
-    names = get_text_list([escape_hidden(vote.by_label) for vote in votes], _("and"))
+    names = get_text_list([escape_hidden(approval.by_label) for approval in approvals], _("and"))
     return _("%(approvals)d of %(quorum)d approvals: %(names)s approved this version.") % {
         **counts,
         "names": names,
     }
 
 
-def _barred(votes: Sequence[Decision], user: Any) -> Any:
-    if any(vote.by_id == user.pk for vote in votes):
+def _barred(approvals: Sequence[Decision], user: Any) -> Any:
+    if any(approval.by_id == user.pk for approval in approvals):
         return _("You approved this version. It needs more approvals.")
     return ""

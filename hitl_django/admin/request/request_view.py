@@ -40,7 +40,7 @@ from hitl_django.services.reviews.quorum import is_own
 
 from .answer_forms import InterruptForms
 from .decision_texts import describe_next_nodes
-from .quorum_display import QuorumStatus, read_quorum, read_votes
+from .quorum_display import QuorumStatus, read_approvals, read_quorum
 from .request_actions import ActionForms, list_groups
 from .request_status import InterruptStatus, read_status
 
@@ -116,7 +116,7 @@ class InterruptViewFactory:
         self.url_of, self.forms = url_of, forms or {}
         self.refusals = _find_rejected_decisions(items)
         self.activities = list_activities(items, request.user)
-        self.votes = read_votes(items)
+        self.approvals = read_approvals(items)
         #: Whether the user started the run, by run id.
         self.own: dict[Any, bool] = {}
 
@@ -137,8 +137,8 @@ class InterruptViewFactory:
         if interrupt_forms is not None and not get_policy().may_decide(self.user, item):
             interrupt_forms = None
         interrupt_status = read_status(item, self.user)
-        votes = self.votes.get(item.pk, ())
-        quorum_status = read_quorum(item, votes, self.user, own=self._is_own(item))
+        approvals = self.approvals.get(item.pk, ())
+        quorum_status = read_quorum(item, approvals, self.user, own=self._is_own(item))
         if interrupt_forms is not None:
             interrupt_forms.barred = quorum_status.barred
             unclaimed = item.claim_required and not interrupt_status.is_mine

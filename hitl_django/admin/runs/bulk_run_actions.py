@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from hitl_django import services
-from hitl_django.admin.base import ReadOnlyAdmin, View, describe_run_place, format_pill, name_graph
+from hitl_django.admin.base import ReadOnlyAdmin, View, format_pill, name_graph, name_run
 from hitl_django.admin.display.decision_messages import format_recorded
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import NotAllowedError, RunNotFound, RunStateError
@@ -204,7 +204,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
     def _describe(self, request: HttpRequest, row: Run) -> RunRow:
         return RunRow(
             name_graph(row.graph),
-            describe_run_place(row),
+            name_run(row),
             self.url("change", request, row.pk),
             format_pill(row.state),
             pk=row.pk,

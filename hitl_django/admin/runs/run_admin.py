@@ -15,11 +15,11 @@ from hitl_django.admin.base import (
     NOTHING,
     PICK,
     GraphFilter,
-    describe_run_place,
     format_entry,
     format_pill,
     format_tick,
     name_graph,
+    name_run,
 )
 from hitl_django.admin.display.bulk_buttons import list_bulk_buttons
 from hitl_django.admin.display.history_display import (
@@ -127,7 +127,7 @@ class RunAdmin(RecentRowsSearch, OverviewPages, StartPages, BulkRunPages):
 
     @admin.display(description=_("select"))
     def pick(self, run: Run) -> str:
-        return format_tick(run.pk, f"{name_graph(run.graph)} {describe_run_place(run)}")
+        return format_tick(run.pk, f"{name_graph(run.graph)} {name_run(run)}")
 
     @admin.display(description=_("run"), ordering="graph")
     def run(self, run: Any) -> str:
@@ -135,7 +135,7 @@ class RunAdmin(RecentRowsSearch, OverviewPages, StartPages, BulkRunPages):
         return format_entry(
             run,
             registry.get_title(run.graph),
-            describe_run_place(run),
+            name_run(run),
             fault,
         )
 

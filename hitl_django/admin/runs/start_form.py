@@ -92,7 +92,7 @@ class StartTerms(forms.Form):
         return found
 
     @property
-    def are_given(self) -> bool:
+    def has_values(self) -> bool:
         """Return whether a field that is hidden initially has a value or an error."""
         return bool(self.errors) or any(field.value() for field in self.visible_fields())
 

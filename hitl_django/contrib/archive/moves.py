@@ -36,7 +36,7 @@ def select_archivable(using: str, days: float) -> QuerySet[Thread]:
     return threads
 
 
-def make_room(threads: QuerySet[Thread]) -> None:
+def create_partitions_for(threads: QuerySet[Thread]) -> None:
     """Create the database partitions that archiving these threads needs.
 
     On databases without partitions, nothing happens.

@@ -11,7 +11,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.models import Thread
 from hitl_django.worker.retention import apply_terms, iterate_batches
 
-from .moves import archive_threads, make_room, select_archivable
+from .moves import archive_threads, create_partitions_for, select_archivable
 
 logger = logging.getLogger("hitl_django")
 
@@ -37,7 +37,7 @@ def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
     for chosen in iterate_batches(archivable, BATCH):
         chosen = chosen[: limit - archived]
         # Without partitions, no thread can be archived.
-        make_room(archivable.filter(pk__in=chosen))
+        create_partitions_for(archivable.filter(pk__in=chosen))
         moved, failures = _archive(archivable, chosen)
         archived += moved
         refused += failures

@@ -233,8 +233,8 @@ class RunSaver(BridgedSaver):
                 self._spoken += self._messages.take()
             spoken, self._spoken = self._spoken, []
             for chunk in spoken:
-                stands = self._ledger.stands(chunk[2][1][_NS], stored)
-                (taken if stands else self._spoken).append(chunk)
+                is_stored = self._ledger.is_base_stored(chunk[2][1][_NS], stored)
+                (taken if is_stored else self._spoken).append(chunk)
         return taken
 
     def take_rest(self, status: str) -> list[Chunk]:

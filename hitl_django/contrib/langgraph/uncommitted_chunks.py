@@ -275,7 +275,7 @@ class UncommittedChunks:
         with self._lock:
             return [(graph.ns, graph.base) for graph, _ in self._list_above(ns)]
 
-    def stands(self, ns: str, stored: Mapping[str, str]) -> bool:
+    def is_base_stored(self, ns: str, stored: Mapping[str, str]) -> bool:
         """Return whether the checkpoint on which a task is based has been stored.
 
         ``ns`` is the namespace of the task. ``stored`` are the newest checkpoints by namespace.
@@ -333,7 +333,7 @@ class UncommittedChunks:
             if task is not None:
                 own = [*task.chunks, *self._take_below(written.task_id)]
                 task.chunks = []
-                if not task.was_finished() and not _asks_again(task, written):
+                if not task.was_finished() and not _interrupts_again(task, written):
                     taken += own
                 if not task.has_ended:
                     taken += _take_until(task.graph.cached[task.name], checkpoint_id)
@@ -427,7 +427,7 @@ def _take_until(
     return taken
 
 
-def _asks_again(task: _Task, written: TaskWrites) -> bool:
+def _interrupts_again(task: _Task, written: TaskWrites) -> bool:
     """Return whether a task creates the same interrupt again.
 
     LangGraph does this when a run resumes.

@@ -142,7 +142,7 @@ def create_review_link(
     secret = secrets.token_bytes(SECRET_BYTES)
     refusal = denied_log.record_denial("link", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
-        thread, interrupt = _asked(interrupt_id, by)
+        thread, interrupt = _lock_pending_interrupt(interrupt_id, by)
         row = ReviewLink(
             interrupt=interrupt,
             secret_digest=_digest(secret),
@@ -387,7 +387,7 @@ def _is_claimed(row: ReviewLink, now: datetime) -> bool:
     return interrupt.claimed_until > now and interrupt.claimed_by_id != row.created_by_id
 
 
-def _asked(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
+def _lock_pending_interrupt(interrupt_id: UUID | str, by: Any) -> tuple[Thread, Interrupt]:
     """Lock and return a thread and its pending interrupt. Refuse users who may not create links."""
     thread = lookup.lock_thread(interrupt_id)
     interrupt = lookup.rows_with_run().get(pk=interrupt_id)

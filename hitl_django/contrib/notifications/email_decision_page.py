@@ -34,7 +34,7 @@ from hitl_django.public_pages.responses import protect_response, render_page
 
 from . import decision_links
 from .decision_links import DecisionLink, DecisionLinkState
-from .mails import find_interrupt_url, list_moments, name_place
+from .mails import find_interrupt_url, list_moments, name_node
 from .sent_payload import copy_redacted, display_redacted
 
 MESSAGE = "hitl_django/notifications/decision_message.html"
@@ -89,7 +89,7 @@ class EmailDecisionView(View):
         """Show the request, or the state of the link."""
         if link.state != DecisionLinkState.OPEN:
             return self._close(request, link)
-        return self._ask(request, link)
+        return self._show_form(request, link)
 
     def post(self, request: HttpRequest, link: DecisionLink) -> HttpResponse:
         """Store the decision."""
@@ -101,20 +101,20 @@ class EmailDecisionView(View):
             return render_page(request, MESSAGE, status=400, message=UNREADABLE)
         reason = form.get("reason", "")[:REASON_LENGTH]
         if not decision_links.is_signed(form.get("signature", ""), link):
-            return self._ask(request, link, status=403, error=UNSIGNED, reason=reason)
+            return self._show_form(request, link, status=403, error=UNSIGNED, reason=reason)
         try:
             decision_links.decide_by_email(link, reason=reason)
         except ClaimedError:
-            return self._say(request, link, CLAIMED)
+            return self._show_notice(request, link, CLAIMED)
         except HitlError:
             # Usually, the request was decided or changed in the meantime.
             link = decision_links.read_link(self.token) or link
             if link.state != DecisionLinkState.OPEN:
                 return self._close(request, link)
-            return self._ask(request, link, status=409, error=NOT_SAVED, reason=reason)
+            return self._show_form(request, link, status=409, error=NOT_SAVED, reason=reason)
         return protect_response(HttpResponseRedirect(self.address))
 
-    def _ask(
+    def _show_form(
         self,
         request: HttpRequest,
         link: DecisionLink,
@@ -126,7 +126,7 @@ class EmailDecisionView(View):
         assert item is not None
         context |= {
             "item": item,
-            "place": name_place(item),
+            "place": name_node(item),
             "moments": list_moments(item),
             "name": label_user(link.user),
             "type": link.type,
@@ -143,12 +143,12 @@ class EmailDecisionView(View):
 
     def _close(self, request: HttpRequest, link: DecisionLink) -> HttpResponse:
         if link.decision is None:
-            return self._say(request, link, BY_STATE[link.state])
+            return self._show_notice(request, link, BY_STATE[link.state])
         type_ = DECISION_TYPES.get(link.decision.type)
         line = "" if type_ is None else type_.thanks
-        return self._say(request, link, Notice(USED, (line,), "done"), status=200)
+        return self._show_notice(request, link, Notice(USED, (line,), "done"), status=200)
 
-    def _say(
+    def _show_notice(
         self, request: HttpRequest, link: DecisionLink, message: Notice, *, status: int = 410
     ) -> HttpResponse:
         url = "" if link.item is None else find_interrupt_url(link.item)

@@ -58,7 +58,7 @@ def build_mail(
         context: dict[str, Any] = {
             "headline": headline,
             "title": title,
-            "place": name_place(item),
+            "place": name_node(item),
             "moments": list_moments(item),
             "link": find_interrupt_url(item),
             "why": sent.why,
@@ -112,7 +112,7 @@ def list_rows(sent: SentPayload) -> list[Sequence[Fact]]:
     return [*rows, *([fact] for fact in sent.long)]
 
 
-def name_place(item: Interrupt) -> str:
+def name_node(item: Interrupt) -> str:
     """Return the title of the interrupt's graph and the name of its node.
 
     Nodes of an agent's middleware are omitted, because their names are names of classes.

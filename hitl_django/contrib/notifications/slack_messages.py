@@ -22,7 +22,7 @@ from hitl_django.events import EventName
 from hitl_django.forms.local_time import format_with_zone
 from hitl_django.models import Interrupt
 
-from .mails import find_interrupt_url, make_line, name_place
+from .mails import find_interrupt_url, make_line, name_node
 from .quick_decisions import list_quick_decisions
 from .sent_payload import Fact, SentPayload, read_payload
 from .topics import DUE_SOON, is_escalation
@@ -90,7 +90,7 @@ def _build(delivery: Delivery, item: Interrupt, buttons: Sequence[str] = ()) -> 
     title = make_title(item)
     headline = _headline(delivery, item)
     link = find_interrupt_url(item)
-    about = [name_place(item)]
+    about = [name_node(item)]
     if item.group_label:
         about.append(make_line(item.group_label))
     if item.assignee_label:
@@ -144,7 +144,7 @@ def _build_outcome(item: Interrupt) -> dict[str, Any]:
         outcome = str(words) % {"who": make_line(decision.by_label)}
     blocks: list[dict[str, Any]] = [
         {"type": "section", "text": make_plain(title)},
-        {"type": "context", "elements": [make_plain(outcome), make_plain(name_place(item))]},
+        {"type": "context", "elements": [make_plain(outcome), make_plain(name_node(item))]},
     ]
     if link := find_interrupt_url(item):
         button = {"type": "button", "text": make_plain(gettext("Open request")), "url": link}

@@ -55,7 +55,7 @@ def _connect(target: addresses.Target, found: Sequence[str], deadline: float) ->
     if not target.is_tls:
         return plain
     try:
-        plain.settimeout(_left(deadline))
+        plain.settimeout(_count_remaining_seconds(deadline))
         # The certificate must match the name, although the connection uses the address.
         return _context().wrap_socket(plain, server_hostname=target.host)
     except BaseException:
@@ -67,10 +67,12 @@ def _dial(target: addresses.Target, found: Sequence[str], deadline: float) -> so
     *others, last = found
     for address in others:
         try:
-            return socket.create_connection((address, target.port), timeout=_left(deadline) / 2)
+            return socket.create_connection(
+                (address, target.port), timeout=_count_remaining_seconds(deadline) / 2
+            )
         except OSError:
             pass  # The network may not support one of the address families.
-    return socket.create_connection((last, target.port), timeout=_left(deadline))
+    return socket.create_connection((last, target.port), timeout=_count_remaining_seconds(deadline))
 
 
 def _send(
@@ -85,7 +87,7 @@ def _send(
     lines += [f"Content-Length: {len(body)}", "", ""]
     rest = memoryview("\r\n".join(lines).encode("ascii") + body)
     while rest:
-        connection.settimeout(_left(deadline))
+        connection.settimeout(_count_remaining_seconds(deadline))
         rest = rest[connection.send(rest) :]
 
 
@@ -119,7 +121,7 @@ class _Reading(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        self._connection.settimeout(_left(self._deadline))
+        self._connection.settimeout(_count_remaining_seconds(self._deadline))
         count = self._connection.recv_into(buffer)
         if not count:
             # Only the head is read. http.client would accept a head without an end.
@@ -127,7 +129,7 @@ class _Reading(io.RawIOBase):
         return count
 
 
-def _left(deadline: float) -> float:
+def _count_remaining_seconds(deadline: float) -> float:
     left = deadline - monotonic()
     if left <= 0:
         raise TimeoutError

@@ -268,7 +268,7 @@ class AsyncDriver:
             await _shielded(deferred.aclose())
         if self.state.leaves_unstored:
             await _shielded(_aperform_effects(leave_run(self.state, ended), self._ask_saver))
-        if self.state.holds_thread:
+        if self.state.has_thread_lease:
             await self._ask_saver_shielded(CallStorage(self.state.run.lease.release))  # type: ignore[union-attr]
 
     def spawns(self) -> bool:

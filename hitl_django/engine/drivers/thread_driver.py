@@ -130,7 +130,7 @@ class SyncDriver:
             self.state.run.deferred.close()
         if self.state.leaves_unstored:
             perform_effects(leave_run(self.state, ended), self._perform)
-        if self.state.holds_thread:
+        if self.state.has_thread_lease:
             self._perform(CallStorage(self.state.run.lease.release))  # type: ignore[union-attr]
 
     def _list_running(self) -> list[str]:

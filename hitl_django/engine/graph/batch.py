@@ -26,7 +26,10 @@ def run_jobs(run: Run, jobs: Jobs, *, keeps_errors: bool, on_threads: bool) -> I
     """
     if not on_threads or len(jobs) < 2:
         for index, (value, config) in enumerate(jobs):
-            yield index, _run_kept(run, value, config) if keeps_errors else run(value, config)
+            yield (
+                index,
+                _run_or_return_error(run, value, config) if keeps_errors else run(value, config),
+            )
         return
     pool = ThreadPoolExecutor(jobs[0][1].get("max_concurrency"), "hitl-batch")
     futures: dict[Future[Any], int] = {}
@@ -71,7 +74,7 @@ def sort_results(ended: Iterable[Ended]) -> list[Any]:
     return [result for _, result in sorted(ended, key=lambda one: one[0])]
 
 
-def _run_kept(run: Run, value: Any, config: RunnableConfig) -> Any:
+def _run_or_return_error(run: Run, value: Any, config: RunnableConfig) -> Any:
     try:
         return run(value, config)
     except Exception as error:

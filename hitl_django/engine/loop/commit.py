@@ -48,7 +48,7 @@ def _apply_tasks(state: LoopState) -> bool:
         # tasks have finished and don't run again, but the step fails.
         wrote = ", ".join(f"'{name}'" for name in dict.fromkeys(t.name for t in tasks if t.writes))
         annotate(error, f"While applying the writes of {wrote} in step {state.origin.step}")
-        state.outcome = Outcome("failed", next=state.list_due(), error=error)
+        state.outcome = Outcome("failed", next=state.list_unfinished_nodes(), error=error)
         state.channel_state = before
         return False
     return True
@@ -181,7 +181,7 @@ def stop_run(state: LoopState) -> Effects:
         elif state.run.above is not None:
             # A paused or failed nested run depends on the stored steps of the calling graphs.
             yield CallStorage(state.run.above.store_steps)
-        if _is_kept_above(state):
+        if _leaves_result_to_task(state):
             return
     if state.has_unsaved_commits:
         yield from _store_overdue(state)
@@ -210,7 +210,7 @@ def _store_overdue(state: LoopState) -> Effects:
         state.mark_stored(commits)
 
 
-def _is_kept_above(state: LoopState) -> bool:
+def _leaves_result_to_task(state: LoopState) -> bool:
     """Return whether a finished subgraph run leaves storing its result to the calling task.
 
     This applies to subgraphs that start from the beginning on each call.

@@ -233,11 +233,11 @@ class LoopState:
             self.commits.mark_stored(commit, self.channel_state)
 
     @property
-    def holds_thread(self) -> bool:
+    def has_thread_lease(self) -> bool:
         lease = self.run.lease
         return lease is not None and not lease.is_over and not self.job.nested
 
-    def list_due(self) -> tuple[str, ...]:
+    def list_unfinished_nodes(self) -> tuple[str, ...]:
         """Return the node names of the step's unfinished tasks."""
         return tuple(t.name for t in self.tasks if not t.writes and get_handled_failure(t) is None)
 

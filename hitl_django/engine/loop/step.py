@@ -133,17 +133,17 @@ def _fail(state: LoopState, failed: Sequence[Task]) -> Effects:
     errors = [task.error for task in failed if task.error is not None]
     real = [error for error in errors if not isinstance(error, _MILD)]
     error = (real or errors)[0]
-    state.outcome = Outcome("failed", next=state.list_due(), error=error)
+    state.outcome = Outcome("failed", next=state.list_unfinished_nodes(), error=error)
     if isinstance(error, ParentCommand) and state.job.nested:
         state.outcome = Outcome("finished", error=error)
     elif isinstance(error, DrainSignal):
-        state.outcome = Outcome("drained", next=state.list_due())
+        state.outcome = Outcome("drained", next=state.list_unfinished_nodes())
     yield from stop_run(state)
 
 
 def _pause(state: LoopState) -> Effects:
     pending_interrupts = tuple(q for task in state.tasks for q in task.pending_interrupts)
-    state.outcome = Outcome("interrupted", pending_interrupts, state.list_due())
+    state.outcome = Outcome("interrupted", pending_interrupts, state.list_unfinished_nodes())
     state.has_values = True
     has_interrupts = any(task.interrupts for task in state.tasks)
     if not has_interrupts and (chunks := build_breakpoint_chunks(state)):

@@ -32,12 +32,12 @@ def find_outcome(state: LoopState, ran: Sequence[Task]) -> Outcome | None:
     if job.before and (hits := find_breakpoints(state.channel_state, job.before, state.tasks)):
         return _breakpoint(state, hits)
     if state.run.control is not None and _is_draining(state, state.run.control):
-        return Outcome("drained", next=state.list_due())
+        return Outcome("drained", next=state.list_unfinished_nodes())
     return None
 
 
 def _out_of_steps(state: LoopState) -> Outcome:
-    limit, due = state.job.recursion_limit, state.list_due()
+    limit, due = state.job.recursion_limit, state.list_unfinished_nodes()
     error = GraphRecursionError(
         f"Recursion limit of {limit} reached without hitting a stop condition. Increase "
         "it with the `recursion_limit` config key, or add an edge to END.",
@@ -70,7 +70,7 @@ def _breakpoint(state: LoopState, hits: Sequence[Task]) -> Outcome:
         checkpoint_id=state.origin.checkpoint_id,
         kind="breakpoint",
     )
-    return Outcome("interrupted", (pending,), state.list_due())
+    return Outcome("interrupted", (pending,), state.list_unfinished_nodes())
 
 
 def build_pause_event(state: LoopState, outcome: Outcome) -> GraphInterruptEvent:

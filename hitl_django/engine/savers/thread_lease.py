@@ -73,7 +73,7 @@ class LocalThreadLease:
         self.is_over = True
         self._leases.drop(self)
 
-    def is_left(self) -> bool:
+    def is_abandoned(self) -> bool:
         """Return whether the caller has abandoned the stream of the run.
 
         A suspended stream counts as abandoned if the OS thread or asyncio task that started the run
@@ -115,7 +115,7 @@ class LocalThreadLeases(Generic[LeaseT]):
         with self._lock:
             other = self._taken.get(thread_id)
             if other is not None:
-                if not other.is_left():
+                if not other.is_abandoned():
                     raise LeaseHeldError(
                         f"Thread {thread_id!r} is in use by another run in this process. "
                         "Wait until it ends, or close its stream.",

@@ -284,8 +284,8 @@ def _checked(interrupt: Interrupt, request: Request, by: Any) -> Any:
     if validated.request.type:
         quorum.refuse_own(interrupt, validated.request.type, by)
     validated.raise_refusal()
-    if interrupt.quorum > 1 and validated.is_vote:
-        quorum.refuse_second_vote(interrupt, by)
+    if interrupt.quorum > 1 and validated.is_approval:
+        quorum.refuse_second_approval(interrupt, by)
     return validated.shown
 
 

@@ -84,18 +84,18 @@ def is_seconded(options: AnswerOptions, answer: Any) -> bool:
         return False
 
 
-def refuse_second_vote(interrupt: Interrupt, by: Any) -> None:
+def refuse_second_approval(interrupt: Interrupt, by: Any) -> None:
     """Raise AlreadyApprovedError if the user has already approved this version."""
-    votes = Decision.objects.using(write_alias()).filter(
+    approvals = Decision.objects.using(write_alias()).filter(
         interrupt=interrupt, version=interrupt.version, by=by
     )
     # The foreign key is NULL for deleted users and for code. The label distinguishes them.
-    vote = votes.filter(by_label=audit.SYSTEM).first() if by is None else votes.first()
-    if vote is None:
+    approval = approvals.filter(by_label=audit.SYSTEM).first() if by is None else approvals.first()
+    if approval is None:
         return
     raise AlreadyApprovedError(
         f"You already approved this version. {interrupt.approvals} of {interrupt.quorum} "
         "approvals.",
         status=str(interrupt.status),
-        decision=DecisionInfo.from_row(vote, interrupt.run_id),
+        decision=DecisionInfo.from_row(approval, interrupt.run_id),
     )

@@ -183,7 +183,7 @@ class Validated:
     refusal: HitlError | None = None
 
     @property
-    def is_vote(self) -> bool:
+    def is_approval(self) -> bool:
         """Whether the request is one of several approvals needed for the current version."""
         return needs_agreement(self.request.type) and self.proposal is None
 
@@ -227,7 +227,7 @@ def record(
         return _close(interrupt, decision, validated, thread, so_far)
     if validated.proposal is not None:
         return _propose(interrupt, validated, decision, thread)
-    quorum.refuse_second_vote(interrupt, request.by)
+    quorum.refuse_second_approval(interrupt, request.by)
     decision.approvals = interrupt.approvals + 1
     if decision.approvals >= interrupt.quorum:
         return _close(interrupt, decision, validated, thread, so_far)

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.admin.base import View, describe_place, format_entry
+from hitl_django.admin.base import View, describe_node, format_entry
 from hitl_django.admin.display.diff_display import get_decision_context
 from hitl_django.admin.display.list_filters import DecidedGraphFilter, ReviewerFilter
 from hitl_django.admin.display.payload_display import display_raw
@@ -119,7 +119,7 @@ class SpotCheckAdmin(ReportPages):
 
     @admin.display(description=_("request"))
     def request(self, check: SpotCheck) -> str:
-        return format_entry(check, check.interrupt.title, describe_place(check.interrupt))
+        return format_entry(check, check.interrupt.title, describe_node(check.interrupt))
 
     @admin.display(description=_("result"), ordering="result")
     def state(self, check: SpotCheck) -> str:

@@ -94,7 +94,9 @@ class LinkPage(View):
         interrupt = _interrupt(link)
         if "at" in request.GET:
             return self._hand_out(request, interrupt, request.GET["at"])
-        return self._ask(request, link, make_interrupt_forms(interrupt), sign_form(link, interrupt))
+        return self._show_form(
+            request, link, make_interrupt_forms(interrupt), sign_form(link, interrupt)
+        )
 
     def post(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
         """Decide the interrupt or undo the decision.
@@ -108,22 +110,22 @@ class LinkPage(View):
             form = submission.read_form(request)
         except submission.TOO_LARGE:
             submission.discard_body(request)
-            return self._say(request, TOO_LARGE, status=413)
+            return self._show_notice(request, TOO_LARGE, status=413)
         except submission.UNREADABLE:
-            return self._say(request, UNREADABLE, status=400)
+            return self._show_notice(request, UNREADABLE, status=400)
         return (self._undo if undoes else self._decide)(request, link, token, form)
 
     def _answer(self, request: HttpRequest, token: str) -> HttpResponseBase:
         if str(request.method).lower() not in self.http_method_names:
-            return self._say(request, NOT_OFFERED, status=405, headers=ALLOW)
+            return self._show_notice(request, NOT_OFFERED, status=405, headers=ALLOW)
         try:
             link = services.resolve_link(token)
         except LinkNotFound:
             link = None
         if is_too_often(request, "link", hitl.THROTTLE_LINK, "" if link is None else str(link.id)):
-            return self._say(request, TOO_OFTEN, status=429, again=link is not None)
+            return self._show_notice(request, TOO_OFTEN, status=429, again=link is not None)
         if link is None:
-            return self._say(request, UNKNOWN, status=404)
+            return self._show_notice(request, UNKNOWN, status=404)
         return super().dispatch(request, link, token)
 
     def _decide(
@@ -135,13 +137,13 @@ class LinkPage(View):
         interrupt_forms = make_interrupt_forms(interrupt, form, more=more)
         if not is_signed(form.get("signature", ""), link, interrupt):
             interrupt_forms.errors.append(UNSIGNED)
-            return self._ask(request, link, interrupt_forms, signature, status=403)
+            return self._show_form(request, link, interrupt_forms, signature, status=403)
         if "preview" in form and "decision" not in form and not more:
             interrupt_forms.make_preview()
-            return self._ask(request, link, interrupt_forms, signature)
+            return self._show_form(request, link, interrupt_forms, signature)
         decision = None if more else interrupt_forms.read(form.get("decision", ""))
         if decision is None:
-            return self._ask(request, link, interrupt_forms, signature)
+            return self._show_form(request, link, interrupt_forms, signature)
         try:
             reason = interrupt_forms.decision_form.cleaned_data["reason"]
             services.decide_by_link(token, *decision, reason=reason)
@@ -149,7 +151,7 @@ class LinkPage(View):
             return self._spent(request, services.resolve_link(token), token)
         except (InvalidAnswerError, PayloadError) as error:
             interrupt_forms.refuse(error)
-            return self._ask(request, link, interrupt_forms, signature)
+            return self._show_form(request, link, interrupt_forms, signature)
         return protect_response(HttpResponseRedirect(self.address))
 
     def _undo(
@@ -163,7 +165,7 @@ class LinkPage(View):
             return self._spent(request, services.resolve_link(token), token)
         return protect_response(HttpResponseRedirect(self.address))
 
-    def _ask(
+    def _show_form(
         self,
         request: HttpRequest,
         link: LinkInfo,
@@ -191,7 +193,7 @@ class LinkPage(View):
         try:
             return protect_response(open_payload_file(interrupt, pointer))
         except Http404:
-            return self._say(request, NO_FILE, status=404)
+            return self._show_notice(request, NO_FILE, status=404)
 
     def _spent(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
         """Return a page that explains why the link can't be used, without request content."""
@@ -200,11 +202,11 @@ class LinkPage(View):
         again = link.state in (LinkState.CLAIMED, LinkState.WAITING)
         undo = services.find_undo_by_link(token)
         signature = "" if undo is None else sign_form(link, _interrupt(link))
-        return self._say(
+        return self._show_notice(
             request, message, status=200 if used else 410, again=again, signature=signature
         )
 
-    def _say(
+    def _show_notice(
         self,
         request: HttpRequest,
         message: Notice,
@@ -238,8 +240,8 @@ class LinkPage(View):
         try:
             if outages.is_outage(error):
                 wait = {"Retry-After": str(outages.WAIT)}
-                return self._say(request, AWAY, status=503, again=True, headers=wait)
-            return self._say(request, FAILED, status=500, again=True)
+                return self._show_notice(request, AWAY, status=503, again=True, headers=wait)
+            return self._show_notice(request, FAILED, status=500, again=True)
         except Exception:  # The templates themselves may be the cause of the error.
             return protect_response(
                 HttpResponse(FAILED.headline, content_type="text/plain", status=500)
