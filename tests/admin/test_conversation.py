@@ -22,11 +22,11 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from typing_extensions import TypedDict
 
 from hitl_django import START, StateGraph, decide, interrupt, services
-from hitl_django.admin.base import describe_place
+from hitl_django.admin.base import describe_node
 from hitl_django.admin.display.conversation import MAX_TEXT, Conversation, read_conversation
 from hitl_django.admin.request.decision_texts import describe_next_nodes
 from hitl_django.contrib.langgraph import register_langgraph
-from hitl_django.contrib.notifications.mails import name_place
+from hitl_django.contrib.notifications.mails import name_node
 from hitl_django.engine.channels import DeltaChannel
 from hitl_django.engine.state.messages import MessagesState, add_messages
 from hitl_django.graph_registry import registry
@@ -461,8 +461,8 @@ def test_request_page_and_email_of_langchain_agent_show_no_name_of_middleware(
         item = start(advance, "clerk", {"messages": [{"role": "user", "content": "Help"}]})
         assert item.node == "HumanInTheLoopMiddleware.after_model"
         assert describe_next_nodes(item) == "“Issue refund”"
-        assert describe_place(item) == "<bdi>Clerk</bdi>"
-        assert name_place(item) == "Clerk"
+        assert describe_node(item) == "<bdi>Clerk</bdi>"
+        assert name_node(item) == "Clerk"
         assert item.why == ""
         client = Client()
         client.force_login(person("reviewer"))

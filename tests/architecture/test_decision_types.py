@@ -13,7 +13,7 @@ from hitl_django.dialects import DIALECTS
 from .source import ROOT, modules
 
 TABLE = "hitl_django/decision_types.py"
-#: Each maps the types to what the answers of its own shape call them.
+#: Modules that map decision types to the values of a payload format.
 DIALECT_MODULES = "hitl_django/dialects/"
 
 
@@ -42,7 +42,7 @@ def test_decision_types_are_listed_only_in_their_table() -> None:
 
 
 def test_dialect_names_are_compared_only_in_dialect_modules() -> None:
-    names = {*DIALECTS, "RAW"} - {"raw", "tool_call"}  # which stand for other things, too
+    names = {*DIALECTS, "RAW"} - {"raw", "tool_call"}  # which also have other meanings
     found = []
     for path, tree in modules().items():
         if path.startswith(DIALECT_MODULES) or "/migrations/" in path:
@@ -70,7 +70,7 @@ texts = {
     name: f"defer: {name}"
     for name in (
         "label", "button", "action_choice", "participle", "done_by_you", "done_by_other", "thanks",
-        "recorded", "recorded_as_vote",
+        "recorded", "recorded_as_approval",
     )
 }
 consequences = DecisionEffects(plain="defer: plain", action="defer: action", joint="defer: joint")

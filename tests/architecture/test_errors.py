@@ -32,7 +32,7 @@ def test_error_class_is_in_the_tree_of_its_module_with_its_builtin_bases() -> No
 
 
 def drawn(cls: type[BaseException]) -> bool:
-    """Say whether the module's docstring shows a class with the builtins it derives from."""
+    """Return whether the module's docstring shows a class with the builtins it derives from."""
     builtins = [
         base.__name__
         for base in cls.__bases__

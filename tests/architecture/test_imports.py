@@ -30,7 +30,7 @@ def test_import_cycle_check_reports_cycles_and_type_checking_imports() -> None:
 
 
 def circles(imports: dict[str, set[str]]) -> set[frozenset[str]]:
-    """Return the groups of modules that import each other, directly or by way of others."""
+    """Return the groups of modules that import each other directly or indirectly."""
     reached = {name: reach(name, imports) for name in imports}
     return {
         frozenset(other for other in found if name in reached[other])
@@ -58,7 +58,7 @@ def module_of(path: str) -> str:
 def imported_modules(
     name: str, tree: ast.Module, is_package: bool, known: Collection[str]
 ) -> Iterator[str]:
-    """Give the modules of the package that a module imports, wherever it does so."""
+    """Return the modules of the package that a module imports at any place in its source."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)

@@ -10,7 +10,7 @@ from .source import ROOT
 
 
 def modules_of_a_run(*arguments: str) -> set[str]:
-    """Return the modules that pytest has loaded in the end, with these arguments."""
+    """Return the modules that pytest has loaded at the end of a run with these arguments."""
     environment = {
         name: value
         for name, value in os.environ.items()

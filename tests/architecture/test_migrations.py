@@ -12,7 +12,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 APP = "hitl_django"
 ROOT = Path(__file__).resolve().parents[2]
-#: Whoever adds a migration adds its line, as ``sha256sum`` prints it, and nobody changes one.
+#: A new migration adds its line, as printed by ``sha256sum``. Existing lines never change.
 FROZEN = Path(__file__).parent / "migrations.sha256"
 
 
@@ -33,9 +33,9 @@ def test_released_migration_files_are_unchanged() -> None:
 
 
 def schema() -> dict[str, int]:
-    """Return how many constraints and indexes each of our tables has.
+    """Return the number of constraints and indexes of each table of the package.
 
-    Partitions of the archive are left out: which there are depends on what was archived before.
+    Partitions of the archive are omitted, because they depend on earlier archive runs.
     """
     with connection.cursor() as cursor:
         tables = connection.introspection.get_table_list(cursor)
@@ -44,7 +44,7 @@ def schema() -> dict[str, int]:
         return {name: len(constraints(cursor, name)) for name in names if name.startswith(APP)}
 
 
-# Where a change of the schema is a part of the test's transaction, and undone with it.
+# On this database, a schema change is part of the test's transaction and is rolled back with it.
 @pytest.mark.database("postgresql")
 @pytest.mark.django_db
 @pytest.mark.promise("P16")

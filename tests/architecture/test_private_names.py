@@ -14,22 +14,22 @@ from .source import ROOT, modules
 
 TESTS = ROOT / "tests"
 
-#: Django's and Python's own, of which some classes of the package have one too.
+#: Private names of Django and Python that some classes of the package also define.
 FOREIGN = {
     "_asdict", "_default_manager", "_exit", "_meta", "_raw_delete", "_registry", "_replace",
     "_state",
 }  # fmt: skip
-#: Who uses its own names, or what it inherits.
+#: Receivers through which a class uses its own or inherited names.
 OWN = {"self", "cls", "super()"}
 
 
 def test_tests_use_private_names_of_their_own_package_only() -> None:
-    homes = rooms_of_private_names(modules())
+    owners = find_packages_of_private_names(modules())
     found = [
-        f"{path}:{line} {name} of {', '.join(sorted(rooms))}"
+        f"{path}:{line} {name} of {', '.join(sorted(packages))}"
         for path, tree in modules(TESTS).items()
-        for line, name, rooms in reached(tree, homes)
-        if Path(path).parts[1] not in rooms
+        for line, name, packages in find_used_names(tree, owners)
+        if Path(path).parts[1] not in packages
     ]
     assert found == []
 
@@ -39,8 +39,8 @@ def test_private_name_check_reports_private_names_of_other_packages() -> None:
         "hitl_django/answers/limits.py": ast.parse("def _read(): ...\n_most: int = 3"),
         "hitl_django/policy.py": ast.parse("class A:\n def f(self): self._read, self._seen = 1, 2"),
     }
-    homes = rooms_of_private_names(package)
-    assert homes == {"_read": {"answers", "policy"}, "_most": {"answers"}, "_seen": {"policy"}}
+    owners = find_packages_of_private_names(package)
+    assert owners == {"_read": {"answers", "policy"}, "_most": {"answers"}, "_seen": {"policy"}}
 
     lines = [
         "from hitl_django.answers.limits import _most",
@@ -51,26 +51,26 @@ def test_private_name_check_reports_private_names_of_other_packages() -> None:
         "monkeypatch.setattr('hitl_django.policy.A._read', None)",
         "row._meta, self._seen, ours._own, {'_seen': 1}",
     ]
-    assert list(reached(ast.parse("\n".join(lines)), homes)) == [
+    assert list(find_used_names(ast.parse("\n".join(lines)), owners)) == [
         (1, "_most", {"answers"}),
         (3, "_read", {"answers"}),
         (4, "_seen", {"policy"}),
         (5, "_read", {"answers"}),
         (6, "_read", {"policy"}),
     ]
-    assert not list(reached(ast.parse("def _seen(): ...\nhere._seen"), homes))
+    assert not list(find_used_names(ast.parse("def _seen(): ...\nhere._seen"), owners))
 
 
-def rooms_of_private_names(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
-    homes: dict[str, set[str]] = {}
+def find_packages_of_private_names(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    owners: dict[str, set[str]] = {}
     for path, tree in trees.items():
-        for name in defined(tree):
-            homes.setdefault(name, set()).add(room(path.removesuffix(".py").split("/")))
-    return homes
+        for name in find_defined_names(tree):
+            owners.setdefault(name, set()).add(get_package(path.removesuffix(".py").split("/")))
+    return owners
 
 
-def defined(tree: ast.Module) -> Iterator[str]:
-    """Give the private names of a module's functions, classes, variables and attributes."""
+def find_defined_names(tree: ast.Module) -> Iterator[str]:
+    """Yield the private names of a module's functions, classes, variables and attributes."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
@@ -86,26 +86,28 @@ def defined(tree: ast.Module) -> Iterator[str]:
         yield from filter(is_private, names)
 
 
-def reached(tree: ast.Module, homes: Mapping[str, set[str]]) -> Iterator[tuple[int, str, set[str]]]:
-    """Give each private name of the package that a test uses: line, name, and possible rooms."""
-    own = set(defined(tree))
-    imported = rooms_of_imports(tree)
+def find_used_names(
+    tree: ast.Module, owners: Mapping[str, set[str]]
+) -> Iterator[tuple[int, str, set[str]]]:
+    """Yield the line, the name and the possible packages of each private name that a test uses."""
+    own = set(find_defined_names(tree))
+    imported = find_packages_of_imports(tree)
     for node in sorted(ast.walk(tree), key=lambda node: getattr(node, "lineno", 0)):
-        for receiver, name in uses(node):
+        for receiver, name in find_receivers(node):
             if receiver in OWN or name in FOREIGN:
                 continue
             if receiver.startswith("hitl_django"):
-                yield node.lineno, name, {room(receiver.split("."))}
+                yield node.lineno, name, {get_package(receiver.split("."))}
             elif receiver in imported:
                 yield node.lineno, name, {imported[receiver]}
-            elif name in homes and name not in own:
-                yield node.lineno, name, homes[name]
+            elif name in owners and name not in own:
+                yield node.lineno, name, owners[name]
 
 
-def rooms_of_imports(tree: ast.Module) -> dict[str, str]:
-    """Return from which room each name is that a module imports from the package."""
+def find_packages_of_imports(tree: ast.Module) -> dict[str, str]:
+    """Return the package of each name that a module imports from hitl_django."""
     return {
-        alias.asname or alias.name: room([*node.module.split("."), alias.name])
+        alias.asname or alias.name: get_package([*node.module.split("."), alias.name])
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module
         if node.module.split(".")[0] == "hitl_django"
@@ -113,8 +115,8 @@ def rooms_of_imports(tree: ast.Module) -> dict[str, str]:
     }
 
 
-def uses(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """Give the private names that a node reaches for, each with what it is looked up in."""
+def find_receivers(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the private names that a node uses, each with the expression before the dot."""
     match node:
         case ast.Attribute(value, name) if is_private(name):
             receiver = ast.unparse(value)
@@ -141,5 +143,5 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name != "_"
 
 
-def room(path: list[str]) -> str:
+def get_package(path: list[str]) -> str:
     return path[1] if len(path) > 1 else path[0]

@@ -8,12 +8,12 @@ from collections import defaultdict
 
 from .source import ROOT, modules
 
-#: All that are promised.
+#: Numbers of all promises in the documentation.
 KNOWN = {f"P{number}" for number in range(1, 23)}
 
 
 def marked() -> dict[str, list[str]]:
-    """Return the tests that hold each promise."""
+    """Return the tests that are marked with each promise."""
     found = defaultdict(list)
     for path, tree in modules(ROOT / "tests").items():
         for node in ast.walk(tree):

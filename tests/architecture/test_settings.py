@@ -15,7 +15,7 @@ DECLARATIONS = "hitl_django/conf/defaults.py"
 
 
 def find_readers(names: Iterable[str], trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
-    """Return the packages that use each setting: those below ``contrib``, and "" for the core."""
+    """Return the packages that read each setting. The core has the name ""."""
     readers: dict[str, set[str]] = {name: set() for name in names}
     for path, tree in trees.items():
         package = path.removeprefix(CONTRIB).split("/")[0] if path.startswith(CONTRIB) else ""

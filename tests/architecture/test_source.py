@@ -10,16 +10,15 @@ import pytest
 
 from .source import PACKAGE, ROOT, attributes, imported, methods, modules, names, strings
 
-#: Ways to run what came as data, or to show it as if we had written it.
+#: Names that execute data as code, or that mark text as safe HTML.
 UNSAFE_NAMES = {"mark_safe", "SafeString", "SafeText", "csrf_exempt", "RawSQL", "eval", "exec"}
-#: A link's page checks its form without a cookie: contrib/links/pages/signature.py says how. A mail
-#: program that unsubscribes has none either, and the page for it does nothing else. The engine,
-#: which knows no Django, writes a picture and escapes each text in it. Markdown, where code asks
-#: for it, is written by its renderer and goes through a sanitizer.
+#: Modules that may use these names. A review link's page and the unsubscribe page work without a
+#: cookie, so they can't use Django's CSRF check. The engine doesn't import Django and escapes each
+#: text in its SVG. The output of the Markdown renderer is sanitized.
 ALLOWED = {
-    "hitl_django/admin/form_tokens.py": {"csrf_exempt"},  # it checks by itself, and then says so
+    "hitl_django/admin/form_tokens.py": {"csrf_exempt"},  # compares the form's token itself
     "hitl_django/admin/display/markdown.py": {"SafeString"},
-    # Its form is signed, and works without a cookie.
+    # The page's form is signed and needs no cookie.
     "hitl_django/contrib/notifications/email_decision_page.py": {"csrf_exempt"},
     # Slack signs its requests.
     "hitl_django/contrib/notifications/slack_actions.py": {"csrf_exempt"},
@@ -27,7 +26,7 @@ ALLOWED = {
     "hitl_django/graph_registry/svg.py": {"SafeString"},
     "hitl_django/contrib/links/pages/page.py": {"csrf_exempt"},
 }
-#: The directory of the templates of emails, which have no other place for styles and no policy.
+#: The templates of emails, which need inline styles and have no Content Security Policy.
 MAILS = "mails"
 UNSAFE_METHODS = {"mark_safe", "raw", "extra"}
 VAGUE = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
@@ -55,11 +54,12 @@ def test_package_source_imports_langgraph_and_langchain_only_in_their_packages()
     }
 
 
-#: How a string names the package.
+#: Pattern of the package's name in a string.
 CONTRIB = ("hitl_django.contrib", ".contrib", "contrib")
-#: LangGraph's module names are in no package of contrib, so that a port is one word longer.
+#: LangGraph's names of modules, which no module in contrib may have, so that a port only adds one
+#: word to an import.
 OPTIONAL = ("hitl_django/contrib/", "hitl_django/langgraph/")
-#: Default values of settings. A project that sets another one doesn't import these.
+#: Default values of settings. Importing a default would ignore a project's own setting.
 DEFAULTS = {"hitl_django/conf/defaults.py": {"hitl_django.contrib.django_q2.Dispatcher"}}
 
 
@@ -112,7 +112,7 @@ def find_named(tree: ast.Module, *modules: str) -> Iterator[str]:
             yield path
 
 
-#: Names with which code reads frames of its callers, or objects that refer to others.
+#: Names of functions that read the frames of callers or the references of objects.
 FRAME_NAMES = {
     "_getframe", "_getframemodulename", "_current_frames", "currentframe", "getouterframes",
     "getinnerframes", "f_back", "f_locals", "f_globals", "f_code", "tb_frame",
@@ -129,7 +129,7 @@ def test_package_source_reads_interpreter_frames_in_two_modules_only() -> None:
     assert found == {
         # LangGraph passes the payload of an answered interrupt to no hook.
         "hitl_django/contrib/langgraph/task_interrupts.py": ["_getframe", "f_code", "f_locals"],
-        # Django's error has no alias of its database, but its traceback does.
+        # The text of Django's error doesn't name the database alias, but its traceback does.
         "hitl_django/db/outages.py": ["f_locals", "tb_frame"],
     }
 
@@ -142,8 +142,8 @@ def importers_of(*packages: str) -> list[str]:
     ]
 
 
-#: Who tries again by itself, what is done where a database has one writer at a time, and what only
-#: asks whether a transaction is open.
+#: Functions that retry by themselves, that open a transaction on databases with one writer, or that
+#: only check for an open transaction.
 TRIES_ITSELF = {"commit", "begin", "begin_thread", "_refuse_in_transaction"}
 
 
@@ -177,7 +177,7 @@ def test_templates_disable_no_escaping_and_contain_no_inline_scripts_or_styles()
             # Mail programs need inline styles.
             assert not re.search(r"<script|\son\w+=", text), template
             continue
-        # Inline scripts and styles would need a hole in a Content Security Policy.
+        # A Content Security Policy would have to allow inline scripts and styles.
         assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", text), template
 
 
@@ -201,7 +201,7 @@ def test_package_contains_a_py_typed_file() -> None:
 
 COUNTED = r"(?:decisions|events|links|lines|messages|migrations|nodes|questions|rows|runs)"
 COUNTED += r"|(?:steps|tasks|threads|times|webhooks|workers)"
-#: Of these there are always several.
+#: Messages whose number is always greater than one.
 SEVERAL = ("%(count)d requests from one run", "More than %(n)s pending requests", "{n} times)")
 
 
@@ -222,9 +222,9 @@ def test_public_class_names_are_defined_in_one_module() -> None:
     for path, tree in modules().items():
         for node in tree.body:
             if "/migrations/" in path:
-                continue  # Django has each of them define a Migration
+                continue  # Django requires a class with the name Migration in each migration.
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(path)
-    # The engine's values have LangGraph's names, and the rows that keep them Django's for them.
+    # The engine's classes have LangGraph's names. The models use the same names.
     twice = {name for name, paths in homes.items() if len(paths) > 1}
     assert twice == {"Checkpoint", "Command", "Interrupt"}

@@ -35,12 +35,12 @@ PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|%[sd%]|\{\w*\}")
 
 
 def source_of(path: Path) -> str:
-    """Return a file as parsable Python; of a template, only its gettext calls."""
+    """Return a file's source as parsable Python. A template is reduced to its gettext calls."""
     text = path.read_text()
     if path.suffix == ".py":
         return text
     calls = templatize(text, origin=str(path))
-    # A template is indented as it pleases: within brackets that means nothing.
+    # Brackets make the indentation of a template's code irrelevant.
     return "(" + re.sub(r"\s*\n\s*", "\n", calls) + "\n)"
 
 
@@ -55,7 +55,7 @@ def name_catalogue(path: Path) -> str:
 
 
 def said(app: Path = PACKAGE) -> dict[Any, str]:
-    """Return every message of an app's sources, and a file that has it."""
+    """Return every message in an app's sources, with a file that contains the message."""
     found: dict[Any, str] = {}
     files = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("templates/**/*.html")]
     for path in filter(lambda path: find_app(path) == app, files):
@@ -86,7 +86,7 @@ def test_german_catalogue_exists_for_more_than_600_messages() -> None:
 @pytest.mark.parametrize("path", CATALOGUES, ids=name_catalogue)
 def test_catalogue_contains_exactly_the_messages_of_the_sources(path: Path) -> None:
     messages, catalogue = said(path.parents[3]), catalogue_of(path)
-    # A message with a plural stands for its singular, too.
+    # A message with a plural also covers its singular.
     singulars = {(context, one[0]) for context, one in catalogue if isinstance(one, tuple)}
     missing = {one: messages[one] for one in messages.keys() - catalogue.keys() - singulars}
     plurals = {(context, one[0]) for context, one in messages if isinstance(one, tuple)}

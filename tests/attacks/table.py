@@ -68,20 +68,20 @@ def decide(target: Target, item: Interrupt, answer: Any) -> Answer:
 # Unlimited work.
 
 
-@attack("10,000 values that have to differ", 202, 413, 422)
+@attack("10,000 unique values", 202, 413, 422)
 def _unique(target: Target) -> Answer:
     each = {"type": ["integer", "string"]}
     item = target.asking_for({"type": "array", "items": each, "uniqueItems": True})
     return decide(target, item, [n if n % 2 else str(n) for n in range(9_990)])
 
 
-@attack("10,000 objects that have to differ", 202, 413, 422)
+@attack("10,000 unique objects", 202, 413, 422)
 def _unique_objects(target: Target) -> Answer:
     item = target.asking_for({"type": "array", "uniqueItems": True})
     return decide(target, item, [{"n": n} for n in range(4_990)])
 
 
-@attack("a recursive union, as deep as an answer may be", 202, 413, 422)
+@attack("a recursive union of the maximum depth", 202, 413, 422)
 def _union(target: Target) -> Answer:
     part = {"$ref": "#/$defs/expr"}
     kinds = [
@@ -100,13 +100,13 @@ def _union(target: Target) -> Answer:
     return decide(target, item, value)
 
 
-@attack("a pattern that takes for ever", 202, 413, 422)
+@attack("a pattern with catastrophic backtracking", 202, 413, 422)
 def _pattern(target: Target) -> Answer:
     item = target.asking_for({"type": "string", "pattern": "^(a+)+$"})
     return decide(target, item, "a" * 40 + "!")
 
 
-@attack("a reader of runs polls four times for long, and somebody else asks", 200)
+@attack("a request during four long polls of another user", 200)
 def _polls(target: Target) -> Answer:
     run = target.interrupt().run
     path = f"runs/{run.pk}/events/?after={run.last_event + 5}&wait=25"
@@ -132,7 +132,7 @@ def timed(target: Target, most: float) -> Answer:
         return pool.submit(target.ask, "GET", "interrupts/").result(timeout=most)
 
 
-@attack("bodies that come a byte at a time, and somebody else asks", 200)
+@attack("a request during two slow uploads", 200)
 def _slow(target: Target) -> Answer:
     told = {**target.basic(), "Content-Type": "application/json", "Content-Length": "1000"}
     head = target.head("POST", "/hitl/api/v1/runs/", told)
@@ -156,20 +156,20 @@ def send_upload(target: Target, path: str, headers: dict[str, str]) -> Answer:
 
 
 @attack(
-    "60 MB to a link's page, by a stranger", CLOSED, 403, 404, 413, seconds=6.0, taken=MOST_TAKEN
+    "60 MB to a review link's page, anonymous", CLOSED, 403, 404, 413, seconds=6.0, taken=MOST_TAKEN
 )
 def _upload_to_link(target: Target) -> Answer:
     return send_upload(target, "/hitl/links/nonsense/", {})
 
 
-@attack("60 MB to a page of the admin, by a stranger", CLOSED, 302, 403, 413,
+@attack("60 MB to an admin page, anonymous", CLOSED, 302, 403, 413,
         seconds=6.0, taken=MOST_TAKEN)  # fmt: skip
 def _upload_to_admin(target: Target) -> Answer:
     pk = target.interrupt().pk
     return send_upload(target, f"/admin/hitl_django/reviewitem/{pk}/change/", {})
 
 
-@attack("60 MB to a page of the admin, without the form's token", CLOSED, 403, 413,
+@attack("60 MB to an admin page, without CSRF token", CLOSED, 403, 413,
         seconds=6.0, taken=MOST_TAKEN)  # fmt: skip
 def _upload_without_token(target: Target) -> Answer:
     pk = target.interrupt().pk
@@ -178,7 +178,7 @@ def _upload_without_token(target: Target) -> Answer:
     return send_upload(target, path, {"Cookie": cookie})
 
 
-@attack("a whole number of 4,000 digits in a form", 200)
+@attack("an integer of 4,000 digits in a form", 200)
 def _digits_in_form(target: Target) -> Answer:
     item = target.interrupt("attacked seats", title="How many?")
     answer = target.form(
@@ -187,24 +187,24 @@ def _digits_in_form(target: Target) -> Answer:
         **{"answer/seats": "9" * 4_000},
     )  # fmt: skip
     item.refresh_from_db()
-    assert item.status == "pending", "it was decided with it"
+    assert item.status == "pending", "the interrupt was decided"
     return answer
 
 
-@attack("a place in a request's details of 4,400 digits", CLOSED, 200, 400, 404, 414)
+@attack("a details path of 4,400 digits", CLOSED, 200, 400, 404, 414)
 def _digits_in_place(target: Target) -> Answer:
     pk = target.interrupt().pk
     return target.page(f"/admin/hitl_django/reviewitem/{pk}/change/?at=/rows/{'9' * 4_400}", USER)
 
 
-@attack("a place in a request's details of 3,000 digits", 200, 404)
+@attack("a details path of 3,000 digits", 200, 404)
 def _short_digits_in_place(target: Target) -> Answer:
     item = target.interrupt(payload={"title": "Pay?", "rows": [1, 2]})
     path = f"/admin/hitl_django/reviewitem/{item.pk}/change/?at=/rows/{'9' * 3_000}"
     return target.page(path, USER)
 
 
-@attack("an item of the store that lives for 1e308 minutes", 400, 403, 422)
+@attack("a store item with a TTL of 1e308 minutes", 400, 403, 422)
 def _endless_item(target: Target) -> Answer:
     item = {"namespace": ["attacked"], "key": "k", "value": {"n": 1}, "ttl": 1e308}
     return target.ask("PUT", "/agent/store/items", item)
@@ -213,7 +213,7 @@ def _endless_item(target: Target) -> Answer:
 # Bodies without a length.
 
 
-@attack("assigned in chunks", 200, 411)
+@attack("an assignment in chunks", 200, 411)
 def _assign_in_chunks(target: Target) -> Answer:
     item = target.interrupt()
     Interrupt.objects.filter(pk=item.pk).update(assignee_label="nobody yet")
@@ -224,33 +224,35 @@ def _assign_in_chunks(target: Target) -> Answer:
     return answer
 
 
-@attack("claimed in chunks", 200, 411)
+@attack("a claim in chunks", 200, 411)
 def _claim_in_chunks(target: Target) -> Answer:
     item = target.interrupt()
     answer = target.chunked(f"interrupts/{item.pk}/claim/", [b'{"seconds":', b" 60000}"])
     item.refresh_from_db()
     if answer.status == 200:
         held = item.claimed_until - AuditEntry.objects.latest("at").at
-        assert held.total_seconds() > 50_000, "held for another time than was asked for"
+        assert held.total_seconds() > 50_000, "the claim has another length than requested"
     return answer
 
 
-@attack("the next of another graph in chunks", 204, 411)
+@attack("a claim of the next interrupt in chunks", 204, 411)
 def _next_in_chunks(target: Target) -> Answer:
     target.interrupt()
     return target.chunked("interrupts/next/", [b'{"graph": "no', b' such"}'])
 
 
-@attack("cancelled with a reason in chunks", 200, 411)
+@attack("a cancel reason in chunks", 200, 411)
 def _cancel_in_chunks(target: Target) -> Answer:
     item = target.interrupt()
     answer = target.chunked(f"runs/{item.run_id}/cancel/", [b'{"reason": "be', b'cause"}'])
     entry = AuditEntry.objects.filter(thread=item.thread_id, verb="cancel").first()
-    assert answer.status != 200 or (entry and entry.detail.get("reason") == "because"), "no reason"
+    assert answer.status != 200 or (entry and entry.detail.get("reason") == "because"), (
+        "the reason is missing"
+    )
     return answer
 
 
-@attack("what is no JSON, in chunks", 400, 411)
+@attack("invalid JSON in chunks", 400, 411)
 def _nonsense_in_chunks(target: Target) -> Answer:
     return target.chunked(f"interrupts/{target.interrupt().pk}/claim/", [b"{", b"nonsense"])
 
@@ -264,7 +266,7 @@ def _much_in_chunks(target: Target) -> Answer:
 # Leaks in responses.
 
 
-@attack("a thread that one doesn't see is erased", 404)
+@attack("erasure of a hidden thread", 404)
 def _erase(target: Target) -> Answer:
     item = target.interrupt()
     Thread.objects.filter(pk=item.thread_id).update(ended_at=item.created_at)
@@ -272,11 +274,11 @@ def _erase(target: Target) -> Answer:
     hidden = f"threads/{item.thread.thread_id}/"
     answer = target.ask("DELETE", hidden, by=EVE, X_Request_ID="one")
     nothing = target.ask("DELETE", "threads/nothing/", by=EVE, X_Request_ID="one")
-    assert answer.text == nothing.text, "it can be told from none"
+    assert answer.text == nothing.text, "the response differs for a hidden thread"
     return answer
 
 
-@attack("a used key with a guess of what was sent", 422)
+@attack("a used idempotency key with a guessed body", 422)
 def _guess(target: Target) -> Answer:
     right: dict[str, Any] = {"graph": "plain", "key": "attacked", "input": {"payload": "secret"}}
     services.start("plain", right["input"], key="attacked")
@@ -284,7 +286,9 @@ def _guess(target: Target) -> Answer:
         target.ask("POST", "runs/", {**right, "input": payload}, by=STARTER, X_Request_ID="one")
         for payload in ({"payload": "other"}, right["input"])
     )
-    assert (wrong.status, wrong.text) == (answer.status, answer.text), "the guess was confirmed"
+    assert (wrong.status, wrong.text) == (answer.status, answer.text), (
+        "the response confirms the guess"
+    )
     return answer
 
 
@@ -293,7 +297,7 @@ def _trace(target: Target) -> Answer:
     return target.ask("TRACE", "runs/?nonsense=1")
 
 
-@attack("webhooks to addresses that lead inside", 400, 422)
+@attack("webhooks to internal addresses", 400, 422)
 def _addresses(target: Target) -> Answer:
     hosts = ("[fec0::1]", "[3fff::1]", "192.88.99.1", "1.1.1.1:0", "127.0.0.1", "169.254.169.254",
              "[::ffff:10.0.0.1]", "[64:ff9b::a00:1]", "0.0.0.0")  # fmt: skip
@@ -301,22 +305,24 @@ def _addresses(target: Target) -> Answer:
     passed = [
         host for host, one in zip(hosts, answers, strict=True) if one.status not in (400, 422)
     ]
-    assert not passed, f"taken: {passed}"
+    assert not passed, f"accepted: {passed}"
     return answers[0]
 
 
-@attack("errors of runs, looked for by a reader", 200)
+@attack("searches for hidden error texts of runs", 200)
 def _errors(target: Target) -> Answer:
     run = target.failed("ValueError: zqsecreterrorqz")
     lists = [
         target.page(f"/admin/hitl_django/run/{what}", EVE) for what in ("", f"{run.pk}/change/")
     ]
     api = [target.ask("GET", f"runs/{what}", by=EVE) for what in ("", f"{run.pk}/")]
-    assert all("zqsecreterrorqz" not in one.text for one in (*lists, *api)), "the error is there"
+    assert all("zqsecreterrorqz" not in one.text for one in (*lists, *api)), (
+        "the response contains the error"
+    )
     return lists[1]
 
 
-@attack("who decided a reserved question, looked for by a reader", 200)
+@attack("searches for the reviewer of a restricted request", 200)
 def _decider(target: Target) -> Answer:
     item = target.interrupt("attacked reserved", title="zqreservedqz")
     services.decide(item.pk, "approve", by=user("zqkeeperqz", is_superuser=True))
@@ -326,7 +332,7 @@ def _decider(target: Target) -> Answer:
     ]
     for page in pages:
         assert page.status == 200
-        assert "zqkeeperqz" not in page.text, "the decider is named"
+        assert "zqkeeperqz" not in page.text, "the response names the reviewer"
     return pages[0]
 
 
@@ -337,34 +343,34 @@ def post(target: Target, path: str, body: dict[str, Any], by: str) -> Answer:
     return target.ask("POST", f"/agent/{path}", body, by=by)
 
 
-@attack("threads searched by 24,000 keys of metadata, by somebody who sees none", 400, seconds=0.5)
+@attack("a thread search with 24,000 metadata keys, no visible thread", 400, seconds=0.5)
 def _many_keys(target: Target) -> Answer:
     metadata = {f"k{n}": n for n in range(24_000)}
     return post(target, "threads/search", {"metadata": metadata}, STARTER)
 
 
-@attack("threads counted by 1,100 keys of metadata", 400, seconds=0.5)
+@attack("a thread count with 1,100 metadata keys", 400, seconds=0.5)
 def _keys_to_count(target: Target) -> Answer:
     metadata = {f"k{n}": n for n in range(1_100)}
     return post(target, "threads/count", {"metadata": metadata}, LISTER)
 
 
-@attack("threads searched by as large a filter as may be", 200, seconds=0.5)
+@attack("a thread search with a filter of the maximum size", 200, seconds=0.5)
 def _large_filter(target: Target) -> Answer:
     target.interrupt()
     tags: Any = [{"tag": [n]} for n in range(15)]
     Thread.objects.update(metadata={"tags": tags})
     answer = post(target, "threads/search", {"metadata": {"tags": tags}, "limit": 1}, LISTER)
-    assert len(json.loads(answer.text)) == 1, "not found"
+    assert len(json.loads(answer.text)) == 1, "the thread was not found"
     return answer
 
 
-@attack("1,000 threads at once", 400, seconds=0.5)
+@attack("1,000 threads in one response", 400, seconds=0.5)
 def _many_threads(target: Target) -> Answer:
     return post(target, "threads/search", {"limit": 1_000}, LISTER)
 
 
-@attack("30 large states at once", 200, seconds=1.0, said=4 * MB)
+@attack("30 large states in one response", 200, seconds=1.0, said=4 * MB)
 def _large_states(target: Target) -> Answer:
     with testing.inline() as advance:
         for _ in range(30):
@@ -373,7 +379,7 @@ def _large_states(target: Target) -> Answer:
     return post(target, "threads/search", {"limit": 200}, USER)
 
 
-@attack("what a reserved graph asks, read by others in its state and events", 200)
+@attack("interrupts of a restricted graph in state and events", 200)
 def _reserved_interrupt(target: Target) -> Answer:
     item = target.interrupt("attacked reserved", title="zqreservedqz")
     thread, run = item.thread.thread_id, item.run_id
@@ -389,17 +395,17 @@ def _reserved_interrupt(target: Target) -> Answer:
     assert events.status == 200
     answer = target.ask("GET", f"runs/{run}/events/", by=READER)
     for text in (events.text, answer.text):
-        assert "__interrupt__" in text, "such event does not exist"
-        assert "zqreservedqz" not in text, "the question is there"
+        assert "__interrupt__" in text, "no event for interrupts"
+        assert "zqreservedqz" not in text, "the response contains the interrupt"
     return answer
 
 
-@attack("how runs have ended, told by a filter to somebody who sees none", 200)
+@attack("filters by the status of hidden runs", 200)
 def _hidden_status(target: Target) -> Answer:
     target.failed("ValueError")
     for path in ("threads/search", "threads/count"):
         answer = post(target, path, {"status": "error"}, LISTER)
-        assert answer.text in ("[]", "0"), f"{path} tells"
+        assert answer.text in ("[]", "0"), f"{path} leaks hidden runs"
     return answer
 
 
@@ -407,22 +413,24 @@ def _hidden_status(target: Target) -> Answer:
 
 
 def quietly(answer: Answer) -> Answer:
-    assert "no-store" in answer.headers.get("cache-control", ""), "may be kept"
-    assert "default-src 'none'" in answer.headers.get("content-security-policy", ""), "no policy"
+    assert "no-store" in answer.headers.get("cache-control", ""), "the response may be cached"
+    assert "default-src 'none'" in answer.headers.get("content-security-policy", ""), (
+        "no Content Security Policy"
+    )
     return answer
 
 
-@attack("a link's form without its cookie", 200, 302, 400, 403)
+@attack("a review link's form without its cookie", 200, 302, 400, 403)
 def _no_cookie(target: Target) -> Answer:
     return quietly(target.form(target.link(), by=None, decision="nonsense"))
 
 
-@attack("a link by a method that it hasn't", 405)
+@attack("an unsupported method for a review link", 405)
 def _other_method(target: Target) -> Answer:
     return quietly(target.send("PUT", target.link(), {}, b"x"))
 
 
-@attack("a link's form that is broken", 400, 403)
+@attack("a malformed form of a review link", 400, 403)
 def _broken_form(target: Target) -> Answer:
     told = {"Content-Type": "multipart/form-data"}
     answer = target.send("POST", target.link(), told, b"--x")
@@ -430,13 +438,13 @@ def _broken_form(target: Target) -> Answer:
     return answer if answer.status == 400 and not answer.text else quietly(answer)
 
 
-@attack("a link's form with too many fields", 403, 413)
+@attack("a review link's form with too many fields", 403, 413)
 def _many_fields(target: Target) -> Answer:
     told = {"Content-Type": "application/x-www-form-urlencoded"}
     return quietly(target.send("POST", target.link(), told, b"&".join([b"a=1"] * 5_000)))
 
 
-@attack("a link's address with something added", 404)
+@attack("a review link's URL with a suffix", 404)
 def _longer_link(target: Target) -> Answer:
     return quietly(target.send("GET", target.link()[:-1] + "x/", {}))
 
@@ -445,20 +453,20 @@ def _longer_link(target: Target) -> Answer:
 
 
 BODIES: dict[str, tuple[bytes, tuple[int, ...]]] = {
-    "100,000 lists in each other": (b"[" * 100_000 + b"]" * 100_000, (400, 413, 422)),
-    "100,000 objects in each other": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, (400, 413, 422)),
-    "a key twice": (b'{"type": "reject", "type": "approve"}', (400,)),
+    "100,000 nested lists": (b"[" * 100_000 + b"]" * 100_000, (400, 413, 422)),
+    "100,000 nested objects": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, (400, 413, 422)),
+    "a duplicate key": (b'{"type": "reject", "type": "approve"}', (400,)),
     "NUL": (b'{"resume": "\\u0000"}', (400, 422)),
-    "half a surrogate": (b'{"resume": "\\ud800"}', (400, 422)),
+    "a lone surrogate": (b'{"resume": "\\ud800"}', (400, 422)),
     "1e400": (b'{"resume": 1e400}', (400, 422)),
     "NaN": (b'{"resume": NaN}', (400,)),
     "5,000 digits": (b'{"resume": ' + b"9" * 5_000 + b"}", (400, 422)),
     "3 MB": (b'{"resume": "' + b"a" * 3 * MB + b'"}', (CLOSED, 413)),
     "200,000 values": (b'{"resume": [' + b"1," * 200_000 + b"1]}", (413, 422)),
-    "no UTF-8": (b'{"resume": "\xff\xfe"}', (400,)),
+    "invalid UTF-8": (b'{"resume": "\xff\xfe"}', (400,)),
     "UTF-16": ('{"resume": 1}'.encode("utf-16"), (400,)),
-    "nothing": (b"", (400,)),
-    "members that nobody asked for": (b'{"type": "approve", "user": 1, "state": "x"}', (400,)),
+    "an empty body": (b"", (400,)),
+    "unknown members": (b'{"type": "approve", "user": 1, "state": "x"}', (400,)),
 }  # fmt: skip
 
 
@@ -468,7 +476,7 @@ def _body_row(name: str, data: bytes, answers: tuple[int, ...]) -> None:
         item = target.interrupt()
         answer = target.ask("POST", f"interrupts/{item.pk}/decisions/", data)
         item.refresh_from_db()
-        assert item.status == "pending", "it was decided"
+        assert item.status == "pending", "the interrupt was decided"
         return answer
 
 
@@ -476,21 +484,21 @@ for _name, (_data, _answers) in BODIES.items():
     _body_row(_name, _data, _answers)
 
 
-@attack("a form in place of JSON", 415)
+@attack("a form instead of JSON", 415)
 def _form_to_api(target: Target) -> Answer:
     told = {**target.basic(), "Content-Type": "application/x-www-form-urlencoded"}
     path = f"/hitl/api/v1/interrupts/{target.interrupt().pk}/decisions/"
     return target.send("POST", path, told, b"type=approve")
 
 
-@attack("a session without the form's token", 403)
+@attack("a session without CSRF token", 403)
 def _forged(target: Target) -> Answer:
     item = target.interrupt()
     told = {**target.session(), "Content-Type": "application/json"}
     body = json.dumps({"type": "approve"}).encode()
     answer = target.send("POST", f"/hitl/api/v1/interrupts/{item.pk}/decisions/", told, body)
     item.refresh_from_db()
-    assert item.status == "pending", "it was decided"
+    assert item.status == "pending", "the interrupt was decided"
     return answer
 
 
@@ -534,7 +542,7 @@ def _many_headers(target: Target) -> Answer:
     return target.ask("GET", "interrupts/", **{f"X_{n}": "a" for n in range(5_000)})
 
 
-@attack("a key of 10 kB that nothing is to be done twice with", CLOSED, 400, 422, 431)
+@attack("an idempotency key of 10 kB", CLOSED, 400, 422, 431)
 def _long_key(target: Target) -> Answer:
     path = f"interrupts/{target.interrupt().pk}/decisions/"
     return target.ask("POST", path, {"type": "approve"}, Idempotency_Key="k" * 10_000)
@@ -555,27 +563,27 @@ def smuggled(target: Target, headers: str, body: bytes) -> Answer:
         f"Authorization: {token}\r\nConnection: close\r\n\r\n"
     )
     answer = target.raw(head.encode() + body + inner.encode())
-    assert b"queued" not in answer.raw, "what was smuggled in was answered"
+    assert b"queued" not in answer.raw, "the smuggled request got a response"
     return answer
 
 
-@attack("a request within one, by two lengths", CLOSED, 400)
+@attack("a smuggled request, two Content-Length headers", CLOSED, 400)
 def _two_lengths(target: Target) -> Answer:
     return smuggled(target, "Content-Length: 2\r\nContent-Length: 300", b"{}")
 
 
-@attack("a request within one, by a length and chunks", CLOSED, 400)
+@attack("a smuggled request, Content-Length and chunks", CLOSED, 400)
 def _length_and_chunks(target: Target) -> Answer:
     return smuggled(target, "Content-Length: 300\r\nTransfer-Encoding: chunked", b"0\r\n\r\n")
 
 
-@attack("chunks whose length is not a number", CLOSED, 400, 411, 413)
+@attack("chunks with an invalid length", CLOSED, 400, 411, 413)
 def _no_number(target: Target) -> Answer:
     path = f"/hitl/api/v1/interrupts/{target.interrupt().pk}/claim/"
     told = {**target.basic(), "Content-Type": "application/json", "Transfer-Encoding": "chunked"}
     return target.raw(target.head("POST", path, told), [b"zz\r\n{}\r\n0\r\n\r\n"])
 
 
-@attack("who one is, said wrongly", 401, 403)
+@attack("malformed credentials", 401, 403)
 def _wrong_name(target: Target) -> Answer:
     return target.ask("GET", "interrupts/", by=None, Authorization="Basic " + "=" * 1_000)

@@ -17,11 +17,11 @@ from .target import Answer, Target, user
 
 pytestmark = [pytest.mark.race, pytest.mark.django_db(transaction=True)]
 
-#: None of them is the subject: what is tried here are the bounds behind them.
+#: Disables throttling, so that the attacks reach the limits behind it.
 UNTHROTTLED = dict.fromkeys(
     ("THROTTLE_READ", "THROTTLE_START", "THROTTLE_DECIDE", "THROTTLE_WRITE", "THROTTLE_LINK")
 )
-#: Servers that hand a body over only when all of it has come.
+#: Servers that read a complete request body before they call the application.
 COLLECTING = ("uvicorn", "daphne")
 
 
@@ -44,7 +44,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Target]:
 def test_attack_on_running_server_stays_within_its_time_and_memory_limits(
     target: Target, figures: Callable[[str], None]
 ) -> None:
-    faults, lines = [], [f"{target.server.kind}: attack | answer | bound | measured"]
+    faults, lines = [], [f"{target.server.kind}: attack | response | limit | measured"]
     for row in TABLE:
         fault, line = attempt(target, row)
         lines.append(line)
@@ -53,14 +53,14 @@ def test_attack_on_running_server_stays_within_its_time_and_memory_limits(
     figures("\n    ".join(lines))
     written = target.log()
     faults += [
-        f"a link's token stands in the log: …{t[-6:]}" for t in target.tokens if t in written
+        f"the log contains a review link's token: …{t[-6:]}" for t in target.tokens if t in written
     ]
-    faults += ["a server's error stands in the log"] * ("Internal Server Error" in written)
+    faults += ["the log contains a server error"] * ("Internal Server Error" in written)
     assert not faults, "\n".join([*faults, written[-3000:]])
 
 
 def attempt(target: Target, row: Attack) -> tuple[str, str]:
-    """Try a row; returns what is wrong with what came of it, and a line for the report."""
+    """Run the attack of a row. Return the fault, or an empty string, and a line for the report."""
     before, began = target.seconds(), time.monotonic()
     answer, fault = Answer(-1), ""
     try:
@@ -68,13 +68,13 @@ def attempt(target: Target, row: Attack) -> tuple[str, str]:
     except AssertionError as error:
         fault = str(error).partition("\n")[0]
     except TimeoutError:
-        fault = "no answer in time"
+        fault = "no response in time"
     spent, passed = target.seconds() - before, time.monotonic() - began
-    if fault == "no answer in time":
+    if fault == "no response in time":
         target.restart()
     fault = fault or judge(target, row, answer, spent)
     answers = "/".join(map(named, sorted(row.answers)))
-    taken = f", {answer.sent // KB} kB taken" if row.taken else ""
+    taken = f", {answer.sent // KB} kB read" if row.taken else ""
     measured = f"{named(answer.status)}, {spent:.2f} s of {passed:.2f} s{taken}"
     line = f"{row.name} | {answers} | {row.seconds} s | {measured}"
     return fault, f"{line} | FAULT: {fault}" if fault else line
@@ -86,12 +86,12 @@ def named(status: int) -> str:
 
 def judge(target: Target, row: Attack, answer: Answer, spent: float) -> str:
     if answer.status not in row.answers:
-        return f"answered with {answer.status}: {answer.text[:200]}"
+        return f"responded with {answer.status}: {answer.text[:200]}"
     if spent > row.seconds:
         return f"took {spent:.2f} s of processor time"
     if len(answer.raw) > row.said:
-        return f"answered with {len(answer.raw)} bytes"
+        return f"responded with {len(answer.raw)} bytes"
     reads_all = target.server.kind.startswith(COLLECTING)
     if row.taken is not None and not reads_all and answer.sent > row.taken:
-        return f"took {answer.sent} bytes"
+        return f"read {answer.sent} bytes"
     return ""

@@ -49,7 +49,7 @@ class Effects:
     def wait_for_more(self) -> None:
         done, deadline = len(self.done()), time.monotonic() + PATIENCE
         while len(self.done()) <= done:
-            assert time.monotonic() < deadline, "the workers get nowhere"
+            assert time.monotonic() < deadline, "the workers make no progress"
             threading.Event().wait(0.01)
 
     def _marked(self, wanted: str) -> list[str]:

@@ -326,7 +326,6 @@ def digests(record: Record) -> Iterator[str]:
 
 
 def told(record: Record) -> Iterator[str]:
-    """Check I13."""
     events = by(sorted(record.events, key=lambda event: event.seq), "run_id")
     for run in record.runs:
         found = events.get(run.pk, [])

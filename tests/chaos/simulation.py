@@ -150,7 +150,9 @@ class Worker:
         if isinstance(effect, Await):
             # Concurrent tasks end in random order.
             context = running.pop(self.chance.randrange(len(running)))
-            assert not self.world.is_redone(self.lease, context.task.id), "stored, and done again"
+            assert not self.world.is_redone(self.lease, context.task.id), (
+                "a stored task was repeated"
+            )
             return [perform_task(context)]
         if isinstance(effect, Cancel):
             dropped = len(running)

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.long, pytest.mark.django_db, pytest.mark.promise("P4")
 
 
 def beside() -> StateGraph:
-    """Twenty side by side; one in five asks three times."""
+    """Build a graph with twenty parallel nodes. Every fifth node interrupts three times."""
     graph = StateGraph(State)
     for number in range(20):
         name = f"n{number}"
@@ -32,7 +32,7 @@ def beside() -> StateGraph:
 
 
 def sent() -> StateGraph:
-    """One node, sent for fifty times."""
+    """Build a graph with one node that is sent fifty times."""
 
     def one(which: Any) -> Any:
         return counted(get_runtime(), "one", f"{which}?")
@@ -44,7 +44,7 @@ def sent() -> StateGraph:
 
 
 def below() -> StateGraph:
-    """Two graphs within graphs, each of which asks on either level, and one that asks beside."""
+    """Build a graph with nested subgraphs that interrupt on both levels, and a parallel node."""
 
     def asking(side: str) -> Callable[[Any], Any]:
         low = StateGraph(State).add_node("low", work("low", f"{side} low?", f"{side} low still?"))
@@ -61,7 +61,7 @@ def below() -> StateGraph:
 
 
 def again() -> StateGraph:
-    """A node that asks each time that it comes round, the same words again."""
+    """Build a graph with a loop whose node interrupts each time with the same payload."""
 
     def ask(state: Any) -> Any:
         return counted(get_runtime(), "ask", "again?")
@@ -77,7 +77,7 @@ def again() -> StateGraph:
     )
 
 
-#: How many answers each of them takes.
+#: The number of interrupts of each graph.
 GRAPHS = {beside: 28, sent: 50, below: 7, again: 4}
 
 
@@ -116,6 +116,6 @@ def answered_at_random(
             answer = f"{interrupt.payload} {len(given)}"
             services.decide(interrupt.pk, "respond", answer)
             given.append((interrupt.payload, answer))
-        assert len(given) <= wanted, "it asks what was answered"
+        assert len(given) <= wanted, "an answered interrupt was raised again"
         advance()
     return given

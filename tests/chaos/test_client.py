@@ -28,12 +28,12 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
 ]
 
-#: Runs that are followed at a time.
+#: Maximum number of runs that are followed concurrently.
 AT_ONCE = 16
 
 
 def work(marks: Path) -> None:
-    """Does all that there is to do, for ever."""
+    """Do all available work, and never return."""
     Recording.effects = Effects(marks)
     while True:
         close_old_connections()
@@ -43,7 +43,7 @@ def work(marks: Path) -> None:
             if not recovery.deliver(most=20):
                 threading.Event().wait(0.02)
         except (OperationalError, InterfaceError):
-            pass  # a product's own worker would be started anew
+            pass  # a project's worker would be restarted
 
 
 class Crew:
@@ -66,7 +66,7 @@ class Crew:
 
 @pytest.fixture(autouse=True)
 def patient_with_failures(settings: Any) -> None:
-    # On a slow machine a run may be taken up more often than it gets anywhere.
+    # On a slow machine, several workers may claim a run before it makes progress.
     settings.HITL = {**recovery.IMPATIENT, "MAX_ATTEMPTS": 1000}
 
 
@@ -88,11 +88,11 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def insist(act: Callable[[], tuple[int, Any]], *wanted: int) -> Any:
-    """Ask until there is an answer: a server may be away, and asking twice does nothing twice."""
+    """Repeat an idempotent request until the server responds."""
     while True:
         try:
             status, body = act()
-        except (OSError, HTTPException):  # it broke, or broke off
+        except (OSError, HTTPException):  # the connection failed or was closed early
             threading.Event().wait(0.05)
             continue
         assert status in wanted, (status, body)
@@ -100,7 +100,7 @@ def insist(act: Callable[[], tuple[int, Any]], *wanted: int) -> Any:
 
 
 def take_to_its_end(client: Client, key: str, shape: str) -> tuple[str, list[dict[str, Any]]]:
-    """Start a run, follows it, answers what it asks; returns its id and all that it told."""
+    """Start a run, respond to its interrupts, and return its id and all of its events."""
     body = {"graph": shape, "input": EMPTY, "key": key}
     run = insist(lambda: client.post("runs/", body), 202, 200)["id"]
     told = []
@@ -110,7 +110,7 @@ def take_to_its_end(client: Client, key: str, shape: str) -> tuple[str, list[dic
             asked = insist(lambda pk=interrupt: client.get(f"interrupts/{pk}/"), 200)
             answer = {"type": "respond", "value": reply(asked["payload"])}
             path = f"interrupts/{interrupt}/decisions/"
-            # 409: it was answered before, with what the event told that came first.
+            # 409: the first copy of this event has already led to a response.
             insist(
                 lambda path=path, answer=answer: client.post(
                     path, answer, **{"Idempotency-Key": "client"}
@@ -165,6 +165,6 @@ def test_runs_driven_over_http_end_once_while_workers_and_server_are_killed(
         assert len(invariants.tasks_of(record)) == end_of(shape)[0]
         assert len(record.decisions) == len(end_of(shape)[1])
     figures(
-        f"{count} runs taken to their ends over HTTP while {crew.killed} workers and a server were "
-        "killed: each ended once, and was told once"
+        f"{count} runs finished over HTTP while {crew.killed} workers and a server were "
+        "killed: each run ended once, with one final event"
     )

@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 HOUR = 3600
-#: Far less than an hour, far more than a slow machine needs: no lease runs out meanwhile.
+#: Far less than an hour, but long enough that no lease expires during the test on a slow machine.
 LEASE = 1200
 
 
@@ -47,7 +47,7 @@ def set_clocks(by: int) -> None:
 def try_to_steal(by: int, runs: list[str], told: Any) -> None:
     set_clocks(by)
     stolen = [run for run in runs if run_leases.claim(run) is not None]
-    # Nor does a sweep of its take a live lease for one that has run out.
+    # The sweep must not treat a live lease as expired either.
     Run.objects.update(hinted_at=Now() - timedelta(hours=2))
     sweep()
     recovery.deliver()

@@ -31,13 +31,13 @@ NAME = "chaos victim"
 
 @pytest.fixture(autouse=True)
 def patient_with_failures(settings: Any) -> None:
-    # A run that is cut off again and again before it gets anywhere isn't to be parked here.
+    # Without this limit, a run that loses its connection repeatedly would be parked.
     settings.HITL = {**recovery.IMPATIENT, "MAX_ATTEMPTS": 1000}
 
 
 @pytest.fixture
 def toiling(effects: Effects, chance: Random) -> Iterator[Callable[[dict[str, Any]], Any]]:
-    """Give a function that starts a process that works over such a connection."""
+    """Return a function that starts a working process with an unreliable connection."""
     started: list[Any] = []
 
     def start(database: dict[str, Any]) -> Any:
@@ -55,7 +55,7 @@ def toiling(effects: Effects, chance: Random) -> Iterator[Callable[[dict[str, An
 
 
 def drop() -> int:
-    """End the sessions of the victim; returns how many there were."""
+    """End the sessions of the victim, and return their number."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",
@@ -97,8 +97,8 @@ def test_worker_whose_connections_are_dropped_loses_and_repeats_no_writes(
     assert_all_is_well(effects)
     done, count = len(effects.done()), Run.objects.count()
     figures(
-        f"{dropped} connections dropped: 0 writes lost, 0 doubled; {count} runs all succeeded, "
-        f"{done} functions came to their end"
+        f"{dropped} connections dropped: 0 writes lost or duplicated; {count} runs succeeded, "
+        f"{done} functions finished"
     )
 
 
@@ -122,15 +122,15 @@ def test_worker_whose_connections_break_at_commit_loses_and_repeats_no_writes(
         process = toiling(proxy.settings())
         met = 0
         while not enough.wait(processes.PATIENCE / 4):
-            assert len(proxy.met) > met, "nothing comes over the wire any more"
+            assert len(proxy.met) > met, "no more data was sent"
             met = len(proxy.met)
         processes.kill(process)
     assert set(proxy.met) == {"pass", "unheard", "unanswered"}
     assert_all_is_well(effects)
     met_by = Counter(proxy.met)
     figures(
-        f"{met_by.total()} commits over a wire, of which {met_by['unheard']} never arrived and "
-        f"{met_by['unanswered']} had no answer: 0 writes lost, 0 doubled"
+        f"{met_by.total()} commits, of which {met_by['unheard']} never arrived and "
+        f"{met_by['unanswered']} had no response: 0 writes lost or duplicated"
     )
 
 

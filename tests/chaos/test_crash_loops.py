@@ -38,7 +38,7 @@ def test_run_whose_worker_dies_at_each_attempt_is_parked_after_max_attempts(
     node: str, mode: str, effects: Effects
 ) -> None:
     run = services.start(in_mode("chaos line", mode), EMPTY).id
-    # A step that is stored while the next one kills counts as progress, once.
+    # A step that is stored before the crash in the next step counts as progress once.
     most = hitl.MAX_ATTEMPTS * 2 - 1 if mode == "async" else hitl.MAX_ATTEMPTS
     victims = 0
     while recovery.state_of(run) != Run.State.PARKED:
@@ -53,7 +53,7 @@ def test_run_whose_worker_dies_at_each_attempt_is_parked_after_max_attempts(
     assert f"{hitl.MAX_ATTEMPTS} times" in row.error
     assert invariants.faults(effects=effects) == []
 
-    # Nobody looks at it again, and others are not held up.
+    # No worker claims the parked run again, and other runs continue.
     OrmQ.objects.all().delete()
     let_time_pass()
     sweep()
@@ -63,7 +63,7 @@ def test_run_whose_worker_dies_at_each_attempt_is_parked_after_max_attempts(
     recovery.settle()
     assert recovery.state_of(other) == "succeeded"
 
-    # Mended, it goes on from where it stood, and who said so is on record.
+    # After the fix, the run resumes from its last checkpoint, and the audit log names the operator.
     services.retry(run)
     assert AuditEntry.objects.filter(thread=row.thread, verb="retry").count() == 1
     recovery.settle()

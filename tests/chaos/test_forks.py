@@ -54,7 +54,7 @@ def test_fork_killed_at_any_statement_is_stored_completely_or_rolled_back(
         forks = Checkpoint.objects.filter(thread__thread_id=thread, source="fork").count()
         entries = AuditEntry.objects.filter(thread__thread_id=thread, verb="fork").count()
         told = ([run.state for run in runs], asked, forks, entries)
-        # At once, before anybody has cleared up.
+        # Check immediately, before any recovery.
         if len(runs) == 2:
             made += 1
             assert told == (["cancelled", "queued"], {"superseded"}, 1, 1)

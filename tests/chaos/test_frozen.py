@@ -32,19 +32,19 @@ pytestmark = [
     pytest.mark.promise("P10"),
 ]
 
-#: Where a worker is frozen, and how often a run comes by there until its first question.
+#: Points at which a worker is frozen, and how often a run passes each before its first interrupt.
 POINTS = {"claim": 1, "node": 2, "commit": 2}
 
 
 class Frozen:
-    """A process that stands still in the middle of advancing a run."""
+    """A process that is frozen while it executes a run."""
 
     def __init__(self, run: Any, where: str, nth: int, effects: Effects) -> None:
         self.pipe, theirs = processes.SERVER.Pipe()
         self.process = processes.start(victim.freeze, str(run), where, nth, effects.path, theirs)
 
     def stop(self, *, is_free: Callable[[], bool]) -> None:
-        """Freeze it once it is there, and its heartbeat with it, at a moment that is free."""
+        """Freeze the process and its heartbeat at the point, while no write lock is held."""
         assert self.pipe.poll(processes.PATIENCE)
         assert self.pipe.recv() == "here", "the run ended before the point was reached"
         while True:
@@ -56,7 +56,7 @@ class Frozen:
             os.kill(self.process.pid, signal.SIGCONT)
 
     def thaw(self) -> list[str]:
-        """Let it go on to its end; returns what it had to say."""
+        """Let the process continue until it ends, and return its output."""
         os.kill(self.process.pid, signal.SIGCONT)
         self.pipe.send("go on")
         assert self.pipe.poll(processes.PATIENCE)
@@ -86,7 +86,7 @@ def nobody_writes() -> bool:
 
 @pytest.fixture
 def freezing(effects: Effects) -> Iterator[Callable[..., Frozen]]:
-    """Give a function that begins a run in a process to be frozen; none outlives the test."""
+    """Return a function that starts a run in a process to be frozen."""
     begun: list[Frozen] = []
 
     def begin(run: Any, where: str, nth: int) -> Frozen:
@@ -136,9 +136,7 @@ def test_worker_thawed_after_its_run_was_taken_over_stores_no_rows(
     for record in invariants.records():
         state = invariants.values_of(record, invariants.head_of(record))
         assert (state["total"], state["answers"]) == end_of("chaos line")
-    figures(
-        f"{len(frozen)} of {rounds} workers frozen at a {where} changed nothing when they thawed"
-    )
+    figures(f"{len(frozen)} of {rounds} workers frozen at a {where} changed nothing afterwards")
 
 
 @pytest.mark.parametrize("mode", DURABILITIES)
@@ -146,13 +144,13 @@ def test_worker_thawed_after_its_run_was_taken_over_stores_no_rows(
 def test_worker_thawed_while_its_run_is_taken_over_stores_no_rows(
     where: str, mode: str, effects: Effects, freezing: Callable[..., Frozen]
 ) -> None:
-    # The thread is leased, as it is while it is one's own: only the epoch tells whose it is.
+    # The thread is leased, so only the epoch shows which worker has the lease.
     run = services.start(in_mode("chaos line", mode), EMPTY).id
     frozen = freezing(run, where, 1)
     frozen.stop(is_free=nobody_writes)
     leased = Thread.objects.filter(lease_until__isnull=False)
     leased.update(lease_until=Now() - timedelta(seconds=1))
-    while run_leases.claim(run) is None:  # a last heartbeat was still on its way
+    while run_leases.claim(run) is None:  # the last heartbeat was still in progress
         leased.update(lease_until=Now() - timedelta(seconds=1))
     before = everything()
     assert "was taken over" in frozen.thaw()[-1]
@@ -170,7 +168,7 @@ def test_worker_frozen_inside_transaction_blocks_other_writers_for_a_limited_tim
 ) -> None:
     options = connection.settings_dict["OPTIONS"]
     postgres = connection.vendor == "postgresql"
-    # As the system check asks for; on SQLite the counterpart is how long a writer waits.
+    # Recommended by the system check. On SQLite, the timeout of a waiting writer has the same role.
     given = {"options": "-c idle_in_transaction_session_timeout=3s"} if postgres else {"timeout": 1}
     run = services.start("chaos line", EMPTY).id
     connection.close()
@@ -180,15 +178,16 @@ def test_worker_frozen_inside_transaction_blocks_other_writers_for_a_limited_tim
         frozen = freezing(run, "transaction", 2)
         frozen.stop(is_free=lambda: True)
         if postgres:
-            recovery.settle()  # which waits for a transaction that stays open for ever
+            recovery.settle()  # which waits for a transaction that stays open
         else:
-            # There is one writer at a time: others are refused, and may try again.
+            # SQLite has one writer at a time. The others get an error and may try again.
             with pytest.raises(OperationalError, match="locked"):
                 services.start("chaos line", EMPTY)
         said = frozen.thaw()
         recovery.settle()
     connection.close()
-    # Its transaction went with its connection; on SQLite it went on as if nothing had been.
+    # PostgreSQL rolled back the transaction with its connection. On SQLite the transaction
+    # continued.
     assert ["was taken over" in line for line in said[-1:]] == [True] * postgres
     assert invariants.faults(effects=effects) == []
     assert {run.state for run in Run.objects.all()} == {"succeeded"}

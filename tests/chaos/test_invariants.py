@@ -146,7 +146,7 @@ def rewrite_an_entry() -> None:
     entry.save()
 
 
-#: What is done to the record of a finished run, and what is said of it.
+#: Changes to the record of a finished run, and the resulting faults.
 TAMPERINGS_WITH_THE_RECORD: dict[str, tuple[Callable[[], Any], str]] = {
     "verb": (change_an_entry(verb="cancel"), "audit entry 2 says what it didn't"),
     "subject": (change_an_entry(subject="another"), "audit entry 2 says what it didn't"),
@@ -208,7 +208,7 @@ def wait_for_nobody() -> None:
     Run.objects.update(state="interrupted", finished_at=None)
 
 
-#: What is done to a finished run, and which invariant says what of it.
+#: Changes to a finished run, and the invariant that each change violates.
 TAMPERINGS: list[tuple[Callable[[], Any], str]] = [
     (fork, "chains: 2 checkpoints"),
     (behead, "which isn't there"),
@@ -254,7 +254,7 @@ def test_invariants_report_no_fault_for_partially_answered_run(
 
 
 def test_invariants_report_write_stored_twice(finished: Run) -> None:
-    # The database wouldn't let it happen, so it is done to what was read.
+    # The database prevents this change, so the test changes the loaded record.
     (record,) = invariants.records()
     record.writes.append(copy(record.writes[0]))
     assert [fault for fault in invariants.faults_of(record) if "written 2 times" in fault]

@@ -24,21 +24,21 @@ pytestmark = [
     pytest.mark.usefixtures("impatient"),
 ]
 
-#: A worker's longest life, in seconds.
+#: Maximum lifetime of a worker in seconds.
 LIFE = 0.08
-#: After so many kills nobody is left alive for a moment, and all that is stored is looked at.
+#: Number of kills after which all workers are killed and all rows are checked.
 PAUSE = 50
 
 
 class Workers:
-    """Two processes that toil, one of which is killed at a time."""
+    """Two working processes, one of which is killed at a time."""
 
     def __init__(self, marks: Path, chance: Random) -> None:
         self.marks, self.chance = marks, chance
         self.alive: list[Any] = [None, None]
 
     def hire(self) -> None:
-        """Fill the vacant places, and wait until all work."""
+        """Start the missing processes, and wait until all are working."""
         pipes = []
         for place, process in enumerate(self.alive):
             if process is None:
@@ -78,8 +78,8 @@ def test_runs_of_workers_killed_at_random_lose_and_repeat_no_writes(
     settings: Any,
     figures: Callable[[str], None],
 ) -> None:
-    # At this rate a run can be met again and again before it gets anywhere: that it would be
-    # parked then is another promise.
+    # At this rate, a run may be killed repeatedly before it makes progress. Another test covers the
+    # parking of such runs.
     settings.HITL = {**recovery.IMPATIENT, "MAX_ATTEMPTS": 1000}
     points = amount(100, 500)
     workers = Workers(effects.path, chance)
@@ -108,20 +108,20 @@ def test_runs_of_workers_killed_at_random_lose_and_repeat_no_writes(
     for record in invariants.records():
         state = invariants.values_of(record, invariants.head_of(record))
         assert (state["total"], state["answers"]) == ended[record.thread.pk]
-    # No function began again whose writes had been stored.
+    # No function whose writes were stored has started again.
     begun = Counter(effects.begun())
     assert {task: begun[task] for task in seen} == seen
     figures(report(points, left, effects))
 
 
 def report(points: int, left: int, effects: Effects) -> str:
-    """Return the states in which workers were killed; fail if none was."""
+    """Return a summary of the kills. Fail if no function was repeated."""
     counted = sum(len(invariants.tasks_of(record)) for record in invariants.records())
     begun, done = len(effects.begun()), len(effects.done())
     claims = sum(Thread.objects.values_list("epoch", flat=True))
     assert done > counted
     return (
-        f"{points} kills: 0 writes lost, 0 doubled; {Run.objects.count()} runs all succeeded, "
-        f"{left} of them unfinished at the last kill; {claims} claims, {begun} functions begun, "
-        f"{done} came to their end, {counted} count"
+        f"{points} kills: 0 writes lost or duplicated; {Run.objects.count()} runs succeeded, "
+        f"{left} of them active at the last kill; {claims} claims, {begun} functions started, "
+        f"{done} finished, {counted} stored"
     )

@@ -29,9 +29,9 @@ pytestmark = [
     pytest.mark.promise("P12"),
 ]
 
-#: What a process may hold more for each round: a channel or a checkpoint that is kept is far above.
+#: Maximum memory growth per round in bytes, far below the size of a channel or a checkpoint.
 NOISE = 512
-#: In how many slices a run is worked off.
+#: Number of time slices in which a run is executed.
 SLICES = 12
 
 
@@ -42,7 +42,7 @@ class Rounds(TypedDict):
 
 @pytest.fixture
 def rounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A graph that goes round, and whose slices are so many rounds long on any machine."""
+    """Build a graph with a loop, with the same number of rounds per time slice on any machine."""
     controls: list[RunControl] = []
 
     class Control(RunControl):
@@ -91,7 +91,7 @@ def queries_of(look: Callable[[], Any]) -> int:
         count += 1
         return execute(*arguments)
 
-    # Django's own way to capture them keeps their texts, which is what is measured here.
+    # Django's query log stores the texts, which would distort the measurement.
     with connection.execute_wrapper(counting):
         look()
     return count
@@ -122,13 +122,13 @@ def test_long_run_yields_its_worker_and_uses_constant_memory_and_queries(
         looks.append(look())
     figures(
         f"{wanted:,} steps in {len(edges)} slices: {looks[-1][0]} and {looks[-1][1]} queries for "
-        f"state and history throughout, {held[1]:,} to {held[-1]:,} bytes held"
+        f"state and history, {held[1]:,} to {held[-1]:,} bytes of memory"
     )
 
     assert recovery.state_of(info.id) == "succeeded"
     assert services.run_result(info.id)["count"] == wanted
     assert len(edges) >= SLICES
-    assert edges == sorted(set(edges)), "a slice got nowhere"
+    assert edges == sorted(set(edges)), "a time slice made no progress"
     assert Run.objects.get(pk=info.id).thread.epoch == len(edges)
     assert Checkpoint.objects.filter(thread__thread_id=info.thread_id).count() == edges[-1] + 2
     assert set(looks[1:]) == {looks[1]}

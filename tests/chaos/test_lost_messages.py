@@ -25,7 +25,7 @@ from tests import processes
 from . import invariants, recovery, victim
 from .graphs import EMPTY, Effects
 
-SHAPE = "chaos line"  # two claims: one to the question, one to the end
+SHAPE = "chaos line"  # two claims: up to the interrupt, and up to the end
 
 
 @pytest.mark.django_db
@@ -38,7 +38,7 @@ def test_sweep_per_step_completes_all_runs_although_every_message_is_lost(
         services.start(SHAPE, EMPTY)
     for state in ("interrupted", "succeeded"):
         OrmQ.objects.all().delete()
-        # Time passes: as much as a sweep leaves for a message to arrive.
+        # Let as much time pass as the sweep allows for the arrival of a message.
         Run.objects.update(hinted_at=Now() - timedelta(minutes=1))
         sweep()
         assert OrmQ.objects.count() == count
@@ -47,7 +47,7 @@ def test_sweep_per_step_completes_all_runs_although_every_message_is_lost(
         recovery.answer()
     assert invariants.faults(effects=effects) == []
     assert len(effects.done()) == 3 * count
-    figures(f"{2 * count} of {2 * count} messages lost: {count} runs all done, by one sweep each")
+    figures(f"{2 * count} of {2 * count} messages lost: one sweep finished each of {count} runs")
 
 
 @pytest.mark.django_db
@@ -64,7 +64,7 @@ def test_ten_shuffled_messages_per_run_execute_each_run_once(
             runner.advance(run)
         recovery.answer()
     assert set(Thread.objects.values_list("epoch", flat=True)) == {2}
-    assert len(effects.begun()) == len(runs) * 4  # the one that asks begins twice
+    assert len(effects.begun()) == len(runs) * 4  # the interrupting node runs twice
     assert invariants.faults(effects=effects) == []
 
 
@@ -94,7 +94,7 @@ def test_rolled_back_starts_are_never_executed_by_a_running_worker(
     assert (Thread.objects.count(), Run.objects.count()) == (1, 1)
     assert len(effects.begun()) == 2
     assert invariants.astray() == []
-    figures(f"{count} starts rolled back under a worker's eyes: 0 threads, 0 functions run")
+    figures(f"{count} starts rolled back beside a worker: 0 threads, 0 functions called")
 
 
 def vanish(interrupt: str) -> None:

@@ -42,13 +42,13 @@ class State(TypedDict, total=False):
 
 @dataclass
 class Trial:
-    """What the nodes of a graph do, and when they lose their session."""
+    """The work of a graph's nodes, and the times at which they lose their database session."""
 
-    #: How many more sessions end.
+    #: The number of sessions that still end.
     losses: int = 1
-    #: How often what was to be done has begun.
+    #: The number of times that the work began.
     begun: list[str] = field(default_factory=list)
-    #: Who was told of a failure that was none.
+    #: Callers that were told of a failure although the work succeeded.
     told: list[str] = field(default_factory=list)
 
     def lose(self) -> None:
@@ -97,7 +97,7 @@ def swallows_inside(trial: Trial) -> None:
             trial.told.append("inside")
 
     transact("k", act)
-    trial.told.clear()  # seen by nobody who could have gone on
+    trial.told.clear()  # no caller that could have continued has seen the error
 
 
 def goes_on_after_transact(trial: Trial) -> None:
@@ -279,12 +279,12 @@ def using_tools(trial: Trial, node: Node) -> StateGraph:
 
 
 def awaiting(trial: Trial, node: Node) -> StateGraph:
-    """On the thread that Django has for the queries of async code, whose connection stays."""
+    """Run on Django's OS thread for queries of async code, whose connection stays open."""
 
     async def queries(state: Any) -> State:
         await sync_to_async(trial.lose)()
         await Group.objects.acount()
-        await sync_to_async(connections.close_all)()  # nothing of it is left to the tests behind
+        await sync_to_async(connections.close_all)()  # restore the state for later tests
         return {"done": ["n"]}
 
     return alone(trial, queries)
@@ -337,7 +337,7 @@ def trial(settings: Any) -> Iterator[Trial]:
 
 @pytest.fixture
 def run(trial: Trial) -> Iterator[Callable[[Any], Run]]:
-    """Start a run of a graph, and takes it as far as it comes without an operator."""
+    """Start a run, and execute it until it ends or needs an operator."""
 
     def start(graph: Any) -> Run:
         registry.register("losing")(lambda: graph)

@@ -39,9 +39,9 @@ INPUTS: dict[str, Any] = {
     "chaos nested": EMPTY,
     "fragile": {"count": 0},
 }
-WHICH = st.integers(0, 99)  # of those there are
+WHICH = st.integers(0, 99)  # of the existing runs
 DUE = (Run.State.QUEUED, Run.State.RUNNING)
-#: How a run is left when its question expires.
+#: States of a run whose interrupt has expired.
 AFTER = {"park": "parked", "cancel": "cancelled", "answer": "queued", "keep": "interrupted"}
 STEPS = 30
 
@@ -55,7 +55,7 @@ def reachable(state: str) -> set[str]:
 
 
 class Runs(RuleBasedStateMachine):
-    """Runs of a few graphs, and the states they were last seen in."""
+    """Runs of several graphs, and the last observed state of each run."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Runs(RuleBasedStateMachine):
         Thread.objects.all().delete()
         FAILING.clear()
 
-    # What is there.
+    # Existing data.
 
     def run(self, which: int) -> Any:
         return list(self.states)[which % len(self.states)] if self.states else None
@@ -88,7 +88,7 @@ class Runs(RuleBasedStateMachine):
         self.start(graph=graph)
         self.advance(which=0)
 
-    # What people do.
+    # Actions of users.
 
     @rule(graph=st.sampled_from(sorted(INPUTS)))
     def start(self, graph: str) -> None:
@@ -178,7 +178,7 @@ class Runs(RuleBasedStateMachine):
             with pytest.raises(RunStateError):
                 services.retry(run)
 
-    # What workers do.
+    # Actions of workers.
 
     @rule(which=WHICH)
     def advance(self, which: int) -> None:
@@ -212,7 +212,7 @@ class Runs(RuleBasedStateMachine):
 
     @rule(which=WHICH)
     def thaw(self, which: int) -> None:
-        """One that was frozen in a claim commits a failure: only if the thread is still its."""
+        """Commit a failure by a frozen worker, if the worker still has the lease."""
         if not self.held:
             return
         lease = self.held[which % len(self.held)]
@@ -223,7 +223,7 @@ class Runs(RuleBasedStateMachine):
         saver = DjangoSaver(lease.thread, RunFence(lease))
         if mine and live:
             saver.commit(commit)
-            self.held.remove(lease)  # a worker's last commit is its last
+            self.held.remove(lease)  # a worker's last commit ends its lease
             self.expect(lease.run_id, "failed")
         else:
             with pytest.raises(LeaseLostError):
@@ -238,7 +238,7 @@ class Runs(RuleBasedStateMachine):
             )
             assert lease.thread.renew() == held.exists()
 
-    # What luck does.
+    # Random events.
 
     @rule()
     def expire(self) -> None:
@@ -283,7 +283,7 @@ class Runs(RuleBasedStateMachine):
         if (run := self.run(which)) is not None and self.states[run] in DUE:
             Thread.objects.filter(runs=run).update(attempts=hitl.MAX_ATTEMPTS)
 
-    # What holds after each of them.
+    # Checks after each action.
 
     @invariant()
     def nothing_moves_by_itself(self) -> None:
@@ -327,4 +327,4 @@ def test_random_operations_on_runs_change_run_states_only_along_documented_trans
                 suppress_health_check=list(HealthCheck),
             ),
         )
-    figures(f"{machines:,} machines of up to {STEPS} steps each: every step one of the diagram")
+    figures(f"{machines:,} state machines of up to {STEPS} steps: only transitions of the diagram")

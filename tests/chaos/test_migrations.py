@@ -44,7 +44,7 @@ def deploy(version: str, migrate: Any = None) -> None:
 
 
 def take_up(run: str, marks: Path, nth: int) -> None:
-    """Takes up the run by the new code, and dies: in the function, or at its n-th statement."""
+    """Claim the run with the new code, and crash in the function or at the n-th statement."""
 
     def migrate(state: dict[str, Any], version: str) -> dict[str, Any]:
         with marks.open("a") as stream:

@@ -50,7 +50,7 @@ def hitl(*arguments: str) -> None:
 
 @pytest.fixture
 def talks(advance: Advance, ended: Ended, monkeypatch: pytest.MonkeyPatch) -> list[Thread]:
-    """Return two threads that ended long ago and one that waits; batches hold one thread."""
+    """Create two threads that ended long ago and a waiting thread. A batch has one thread."""
     monkeypatch.setattr(retention, "BATCH", 1)
     monkeypatch.setattr("hitl_django.contrib.archive.retention.BATCH", 1)
     for number in range(2):
@@ -109,7 +109,7 @@ def test_reencrypt_killed_at_any_commit_rewrites_every_row_when_repeated(
 ) -> None:
     monkeypatch.setattr(reencryption, "BATCH", 4)
     old, new = (Fernet.generate_key().decode() for _ in range(2))
-    # Some rows are plain, and those of the archive under the old key.
+    # Some rows are unencrypted, and the archived rows are encrypted with the old key.
     settings.HITL = {**settings.HITL, "ENCRYPTION_KEYS": [old]}
     hitl("archive", "--older-than", "95d")
     settings.HITL = {**settings.HITL, "ENCRYPTION_KEYS": [new, old]}
@@ -131,8 +131,8 @@ def test_pseudonymize_killed_at_any_commit_leaves_no_name_when_repeated(
         advance()
     hers, _, _, last = Thread.objects.order_by("pk")
     if known_by != "name":
-        # The former name is known by what lena did in threads alone. The last two have no more of
-        # her than the name.
+        # Only lena's actions in other threads link her former name to her account. The last two
+        # threads contain only her name.
         WebhookEndpoint.objects.all().delete()
         lena.username = "renamed"
         lena.save()
@@ -189,5 +189,5 @@ def test_sweep_killed_at_any_commit_and_repeated_leaves_same_rows_as_uninterrupt
         "ARCHIVE_DAYS": {"approval": 60},
         "EVENT_RETENTION_DAYS": 10,
     }
-    services.start("steps", {"log": []})  # so that the graph's shape stays in use
+    services.start("steps", {"log": []})  # so that the graph's structure stays in use
     commits.assert_same_after_kills(sweep)

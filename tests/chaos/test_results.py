@@ -53,4 +53,4 @@ def test_random_graph_has_same_result_for_any_concurrency_crash_and_saver(
 
     compare()
     runs = len(THREADS) + 2
-    figures(f"{amount(25, 400)} graphs, each run {runs} ways: the same bytes in all of them")
+    figures(f"{amount(25, 400)} graphs, each with {runs} drivers: equal bytes")

@@ -28,7 +28,7 @@ SHAPE_NAMES = list(SIMULATED)
 
 
 def simulated(world_of: Callable[[str], Any], seed: int, durability: str = "sync") -> Any:
-    """Return a world at its end; where it doesn't get there, says its seed and its story."""
+    """Return a world at the end of its simulation. A failure shows the seed and the events."""
     shape = SHAPE_NAMES[seed % len(SHAPE_NAMES)]
     world = world_of(shape)
     simulation = Simulation(world, seed, durability)
@@ -49,7 +49,7 @@ def test_engine_simulation_under_random_faults_loses_and_repeats_no_writes(
     count = amount(6_000, 60_000)
     for number in range(count):
         simulated(MemoryWorld, seed + number, DURABILITIES[number % 3])
-    figures(f"{count:,} seeds from {seed} on, in memory: all clean")
+    figures(f"{count:,} seeds from {seed} on, in memory: no faults")
 
 
 @pytest.mark.django_db
@@ -65,7 +65,7 @@ def test_database_simulation_under_random_faults_violates_no_invariant(
             world = simulated(DatabaseWorld, seed + number, DURABILITIES[number % 3])
             assert invariants.faults([world.thread]) == []
             Thread.objects.filter(pk=world.thread).delete()
-    figures(f"{count:,} seeds from {seed} on, in the database: all clean")
+    figures(f"{count:,} seeds from {seed} on, in the database: no faults")
 
 
 def test_simulation_repeated_with_equal_seed_performs_equal_operations() -> None:
@@ -77,7 +77,7 @@ def test_simulation_repeated_with_equal_seed_performs_equal_operations() -> None
     assert stories[0] == stories[1]
 
 
-# Were a rule missing, some seed would show it.
+# If a rule were missing, at least one seed would fail.
 
 
 class WithoutEpochs(MemoryWorld):
@@ -93,7 +93,7 @@ class WithoutSweep(MemoryWorld):
 
 
 class WithoutLeases(MemoryWorld):
-    """Harmless: a lease only spares work, the epoch is what keeps order."""
+    """World without leases, which are only an optimization. The epoch keeps the order."""
 
     def claim(self) -> Claim | None:
         self.leased = False

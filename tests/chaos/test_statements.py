@@ -24,11 +24,11 @@ pytestmark = [
 
 
 def crash_everywhere(shape: str, marks: Path, after: bool) -> list[str]:
-    """Has one process crash at each statement, each with a run of its own; returns their keys."""
+    """Crash a process at each statement, each time with a new run. Return the runs' keys."""
     keys: list[str] = []
     survivors = 0
-    # How many statements a run takes varies a little: tasks that run side by side are stored
-    # together or apart. So the first to survive need not have come past all there are.
+    # The number of statements varies, because concurrent tasks are stored together or separately.
+    # The first run that survives may not have reached every statement.
     while survivors < 3:
         keys.append(str(len(keys) + 1))
         process = processes.start(victim.live, shape, keys[-1], marks, len(keys), after)
@@ -47,7 +47,7 @@ def crash_everywhere(shape: str, marks: Path, after: bool) -> list[str]:
 def test_run_killed_at_any_statement_loses_and_repeats_no_writes(
     shape: str, after: bool, effects: Effects
 ) -> None:
-    # A crash costs the tasks of one super-step at most.
+    # A crash repeats the tasks of at most one super-step.
     assert spend_by_crashes(shape, after, effects) <= 3
 
 
@@ -64,7 +64,7 @@ def test_run_killed_at_any_statement_loses_and_repeats_no_writes(
 def test_async_or_exit_durability_run_killed_at_any_statement_loses_no_writes(
     shape: str, after: bool, mode: str, effects: Effects
 ) -> None:
-    # It costs the tasks of two super-steps, or all since the last pause.
+    # A crash repeats the tasks of two super-steps, or of all super-steps since the last interrupt.
     assert spend_by_crashes(in_mode(shape, mode), after, effects) <= 4
 
 
@@ -75,11 +75,11 @@ def spend_by_crashes(shape: str, after: bool, effects: Effects) -> float:
     """
     keys = crash_everywhere(shape, effects.path, after)
     assert len(keys) > 15
-    # At once, before anybody has cleared up: nothing is there by half.
+    # Check immediately, before any recovery: no operation may be stored partially.
     assert invariants.faults(effects=effects) == []
     assert invariants.astray() == []
     assert not Thread.objects.filter(runs__isnull=True).exists()
-    # The same reviewer, who never heard that the answer had arrived, gives it again.
+    # The same reviewer repeats the response, because the first confirmation was lost.
     for decision in Decision.objects.select_related("interrupt"):
         asked = decision.interrupt
         again = services.decide(asked.pk, "respond", decision.value, key="the reviewer's")
@@ -106,6 +106,7 @@ def test_statement_counter_counts_every_statement_of_a_run_except_transaction_st
     with connection.execute_wrapper(bomb), CaptureQueriesContext(connection) as seen:
         services.start("chaos fan", EMPTY)
         recovery.settle()
-    # Django logs the edges of transactions too; only on SQLite is their beginning a statement.
+    # Django also logs the start and the end of transactions. Only SQLite starts them by a
+    # statement.
     edges = ["COMMIT", "ROLLBACK", "BEGIN"][: 2 if connection.vendor == "sqlite" else 3]
     assert bomb.count == len([one for one in seen if one["sql"] not in edges]) > 20

@@ -30,7 +30,7 @@ from .proxy import Fate, Proxy
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.promise("P6")]
 
-#: Names that a group has as often as it was made, which its own table would refuse.
+#: Prefix of groups that record each payment. A number makes the names of repeated payments differ.
 PAID = "paid by "
 
 
@@ -94,7 +94,7 @@ def toil(runs: list[str], marks: Path, told: Any) -> None:
     told.send(None)
     for run in runs:
         runner.advance(run)
-    threading.Event().wait()  # to be killed
+    threading.Event().wait()  # this process is killed
 
 
 def insist(key: str, marks: Path, told: Any) -> None:
@@ -176,12 +176,12 @@ def test_transact_killed_at_random_writes_its_row_once(
         processes.kill(process)
     left = Run.objects.exclude(state="succeeded").count()
     assert_each_paid_once(effects, 6)
-    figures(f"{kills} kills, after which {left} runs were unfinished: each row is there once")
+    figures(f"{kills} kills, {left} runs unfinished afterwards: each row stored once")
 
 
 @pytest.fixture
 def node() -> Iterator[Callable[[Callable[[Any], Any]], Any]]:
-    """Start a run of one node, and advances it."""
+    """Start a run of one node, and execute it."""
 
     def run(function: Callable[[Any], Any]) -> Run:
         registry.register("one node")(
@@ -265,14 +265,14 @@ def test_transact_with_serialization_conflict_runs_again_and_writes_its_row_once
 
 
 class Undone(Exception):
-    """What a driver says of a transaction that is undone."""
+    """Driver error about a rolled-back transaction."""
 
     sqlstate = "40001"
 
 
 def test_transact_waiting_for_result_lock_of_another_thread_writes_its_row_once(node: Any) -> None:
     class Reluctant:
-        """A lock that is somebody else's the first time."""
+        """A lock that another worker has on the first attempt."""
 
         def __init__(self) -> None:
             self.lock, self.asked = threading.Lock(), 0
@@ -282,7 +282,7 @@ def test_transact_waiting_for_result_lock_of_another_thread_writes_its_row_once(
             return self.asked > 1 and self.lock.acquire(blocking=blocking)
 
         def __enter__(self) -> None:
-            seen.append(Group.objects.count())  # nothing of ours holds them up
+            seen.append(Group.objects.count())  # no lock of this worker blocks the others
 
         def __exit__(self, *error: object) -> None:
             pass

@@ -16,7 +16,7 @@ from .crash_points import SIDES
 
 pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 
-#: What the first and the second of two reviewers do, and the version on which they agree.
+#: Actions of the first and the second of two reviewers, and the version on which they agree.
 WAYS: dict[str, tuple[list[dict[str, Any]], int]] = {
     "approving": ([{"type": "approve"}, {"type": "approve"}], 1),
     "proposing": ([{"type": "edit", "value": {"text": "y"}}, {"type": "approve"}], 2),
@@ -64,7 +64,7 @@ def test_approval_killed_at_any_statement_is_stored_completely_or_rolled_back(
             assert state == ("queued" if made == 2 else "interrupted")
             assert invariants.faults() == []
 
-            # Whoever isn't sure sends it again.
+            # A reviewer without a confirmation repeats the decision.
             voter = User.objects.get(username=f"voter-{number}")
             again = services.decide(pk, **vote, by=voter, key="once")
             assert again.repeated == (made == number + 1)

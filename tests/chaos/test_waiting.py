@@ -48,7 +48,7 @@ def test_waiting_runs_killed_at_any_statement_start_once_and_in_order(after: boo
         assert invariants.faults() == []
         first, second = states_of(str(crashes))
         assert second == "waiting" or first == "succeeded"
-        # Nothing but messages has moved the one that survived.
+        # The surviving run was changed only by messages.
         assert not survivors or (first, second) == ("succeeded", "succeeded")
     assert crashes > 20
     assert invariants.astray() == []
@@ -58,7 +58,7 @@ def test_waiting_runs_killed_at_any_statement_start_once_and_in_order(after: boo
     assert (invariants.faults(), invariants.unfinished(), invariants.astray()) == ([], [], [])
     assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
     assert Run.objects.count() == RUNS * crashes
-    # An input that was taken twice, or not at all, would show in how many steps there are.
+    # The number of steps shows whether each input was processed exactly once.
     assert set(Checkpoint.objects.values("thread").annotate(n=Count("pk")).values_list("n")) == {
         (3 * RUNS,)
     }

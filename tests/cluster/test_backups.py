@@ -30,7 +30,7 @@ STATES = "SELECT state FROM hitl_django_run ORDER BY state DESC"
 
 
 class Restored:
-    """An empty database beside the test's, and what it has after a backup is restored into it."""
+    """An empty database, and its contents after a backup was restored into it."""
 
     def __init__(self, folder: Path) -> None:
         self.name = str(folder / "restored.sqlite3")
@@ -47,7 +47,7 @@ class Restored:
                 cursor.execute(f'DROP DATABASE "{self.name}" WITH (FORCE)')
 
     def fill(self) -> None:
-        """Copy the test's database as the guide says, while others work on it."""
+        """Copy the test's database as in the guide, while other processes use it."""
         tested = connection.settings_dict["NAME"]
         if connection.vendor == "sqlite":
             with self._open() as to, closing(sqlite3.connect(tested)) as source:
@@ -126,7 +126,7 @@ def test_database_restored_from_backup_resumes_its_runs(
     )
     again.stop()
     for name in map(str, range(len(runs))):
-        # What was under way may have been run again, and nothing is left out.
+        # Active runs may be executed again, and no run is lost.
         begun = {line for line in book.read_text().splitlines() if line.startswith(f"{name} ")}
         assert begun == {f"{name} {number}" for number in range(LAPS)}
     left = restored.read("SELECT title FROM hitl_django_interrupt WHERE status = 'pending'")

@@ -25,17 +25,17 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
 ]
 
-AT_ONCE = 4  # runs; two workers have two of them, the others wait
+AT_ONCE = 4  # number of runs: the two workers execute two, and the others wait
 ENDED = ("succeeded", "failed", "parked")
 
 
 class Watch:
-    """How long each run that was under way at a kill takes until a worker has it again."""
+    """The time from a kill until another worker claims each active run."""
 
     def __init__(self) -> None:
         self.longest = 0.0
         self.count = 0
-        self._since: dict[str, tuple[int, float]] = {}  # by run: the epoch, and when
+        self._since: dict[str, tuple[int, float]] = {}  # epoch and start time by run
 
     def begin(self, living: Iterable[psutil.Process]) -> None:
         """Start the clock of each run that waits or is executed by a surviving process.
@@ -117,10 +117,10 @@ def test_run_of_killed_worker_is_resumed_within_lease_and_sweep_period(
         return watch.is_over() and all_succeeded(runs)()
 
     supervised.wait_for(settled)
-    # Thirty seconds each, and what it takes to look. A machine that stands still is none of ours.
+    # Thirty seconds each, plus the time for polling. Pauses of the machine are not counted.
     assert watch.longest <= amount(600, 65)
     assert (invariants.faults(), invariants.unfinished()) == ([], [])
     figures(
-        f"{kills} processes killed, default timings: of {watch.count} runs under way the last was "
-        f"taken up again after {watch.longest:.1f} s"
+        f"{kills} processes killed, default timings: of {watch.count} active runs the last was "
+        f"claimed again after {watch.longest:.1f} s"
     )

@@ -32,7 +32,7 @@ def rest(cluster: Cluster) -> None:
 def test_supervised_cluster_stopped_by_signal_leaves_runs_between_steps(
     cluster: Start, book: Path
 ) -> None:
-    # In slices, so that the runs take turns: none ends before all have been taken up again.
+    # With time slices the runs alternate, so no run ends before all runs were resumed.
     told = {"TEST_HITL": json.dumps({**PATIENT, "TIME_SLICE_SECONDS": 1})}
     first = cluster("hitl", "worker", **told).ready()
     runs = start_laps(book, 4, laps=300, seconds=0.2)
@@ -45,10 +45,10 @@ def test_supervised_cluster_stopped_by_signal_leaves_runs_between_steps(
     assert max(begun(book).values()) == 1
 
     second = cluster("hitl", "worker", **told)
-    for run in runs:  # they need not go all the way to show that each is taken up again
+    for run in runs:  # some laps show that each run is resumed
         second.wait_for(lambda run=run: Run.objects.get(pk=run).step > 1)
     second.stop()
-    assert max(begun(book).values()) == 1, "a lap was begun twice"
+    assert max(begun(book).values()) == 1, "a lap was started twice"
 
 
 @pytest.mark.promise("P13")
@@ -66,7 +66,7 @@ def test_qcluster_worker_stopped_by_sigterm_leaves_its_run_between_steps(
         workers[0].send_signal(signal.SIGTERM)
     assert psutil.wait_procs(workers[: 2 if everybody else 1], timeout=PATIENCE)[1] == []
     if everybody:
-        # django-q2 leaves nobody to go on; what matters is how the runs were left.
+        # django-q2 stops all workers. The test checks the state of the runs afterwards.
         assert states(runs) == {"queued": 2}
         assert not Thread.objects.exclude(lease_until=None).exists()
     else:

@@ -24,7 +24,7 @@ RUNS = 50
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """What all machines are told: a database and a queue of their own."""
+    """Return the environment of all machines: a shared database and a shared queue."""
     server = RedisServer(tmp_path).start()
     with database("") as url:
         yield {
@@ -38,7 +38,7 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 def perform(environment: dict[str, str], *command: str) -> str:
-    """Run a command to its end and return what it printed."""
+    """Run a command to its end, and return its output."""
     done = subprocess.run(
         [sys.executable, *command],
         cwd=ROOT,
@@ -76,7 +76,7 @@ def test_two_hosts_complete_fifty_runs_and_both_execute_tasks(
             {each.pid for each in psutil.Process(machine.main()).children(recursive=True)}
             for machine in machines
         ]
-        # As a rule fifty are enough for both; where one is slow, the other may be through first.
+        # Fifty runs usually keep both machines busy. A slow machine may get none.
         for count in range(RUNS, 20 * RUNS, RUNS):
             perform(environment, "manage.py", "hitl", "start", "refund", "--input", str(requests))
             told = json.loads(perform(environment, "-m", "tests.cluster.answerer", str(count)))

@@ -36,9 +36,9 @@ Start = Callable[..., Cluster]
 
 @pytest.fixture(params=["unmentioned", "described"])
 def worker(request: pytest.FixtureRequest, cluster: Start, settings: Any) -> Callable[[], Cluster]:
-    """Give a function that starts ``hitl worker`` with one worker for runs alone.
+    """Return a function that starts ``hitl worker`` with one worker that only executes runs.
 
-    The product's Q_CLUSTER doesn't mention its cluster, or says that it has one worker.
+    The project's Q_CLUSTER doesn't mention its cluster, or says that it has one worker.
     """
     settings.HITL = {**IMPATIENT, "CLUSTER": "runs"}
     is_described = request.param == "described"

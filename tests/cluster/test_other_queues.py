@@ -42,18 +42,18 @@ Start = Callable[..., Cluster]
 
 
 class Queue(ABC):
-    """A queue with its workers, as a product runs it."""
+    """A queue with its workers, as a project runs it."""
 
     path: str
     environment: dict[str, str]
-    #: Of ``hitl worker``.
+    #: The process of ``hitl worker``.
     arguments: tuple[str, ...] = ()
-    #: Messages that its workers carry out side by side.
+    #: Number of messages that the workers execute concurrently.
     width = 1
 
     @abstractmethod
     def length(self) -> int:
-        """Return how many messages wait."""
+        """Return the number of waiting messages."""
 
     @abstractmethod
     def lose(self) -> None:
@@ -61,18 +61,18 @@ class Queue(ABC):
 
     @abstractmethod
     def work(self) -> Cluster:
-        """Start what sweeps; the workers too, where they are its own."""
+        """Start the sweep, and the workers if the queue has its own."""
 
     @abstractmethod
     def worker(self) -> int:
-        """Return the process id of one that works."""
+        """Return the process id of a worker."""
 
     def overtaken(self, workers: Cluster) -> int:
         return workers.overtaken()
 
     @abstractmethod
     def stop(self) -> None:
-        """Ask the workers to stop, and wait until they have."""
+        """Stop the workers, and wait until they have ended."""
 
 
 class DjangoTasks(Queue):
@@ -181,7 +181,7 @@ class DjangoTasksOverRedis(CeleryOverRedis):
 
 @pytest.fixture
 def environment(database_url: str, settings: Any) -> Callable[[type[Queue]], dict[str, str]]:
-    """Give a function that has this process send to a kind of queue, and says how others do."""
+    """Return a function that selects a queue and returns the environment for other processes."""
 
     def choose(kind: type[Queue]) -> dict[str, str]:
         settings.HITL = {**IMPATIENT, "DISPATCH": kind.path}
@@ -229,7 +229,7 @@ def rq_queue(
 @pytest.fixture
 def procrastinate_queue(cluster: Start, environment: Any) -> Procrastinate:
     found = Procrastinate(cluster, environment(Procrastinate))
-    # Django empties the tables that it manages, and these aren't among them.
+    # Django empties only managed tables, and these tables are not managed.
     found.lose()
     return found
 
@@ -238,7 +238,7 @@ def procrastinate_queue(cluster: Start, environment: Any) -> Procrastinate:
     params=[
         "tasks_queue",
         "celery_queue",
-        # Its messages are in Redis as well, and what works them off is Django's Tasks again.
+        # These messages are also in Redis, and Django's Tasks execute them.
         pytest.param("rq_queue", marks=pytest.mark.any_database),
         pytest.param("procrastinate_queue", marks=pytest.mark.database("postgresql")),
     ]
@@ -286,7 +286,7 @@ def test_runs_of_killed_queue_worker_succeed_after_restart(queue: Queue, book: P
     workers.wait_for(lambda: book.read_text() != "")
     os.kill(queue.worker(), signal.SIGKILL)
     workers.wait_for(all_succeeded(runs))
-    # At most the laps in which it was killed, one for each of its threads, were begun again.
+    # Only the laps during a kill may start again: at most one for each thread of the process.
     assert begun(book).total() <= 4 * 5 + queue.width + queue.overtaken(workers)
 
 
@@ -303,7 +303,7 @@ def test_node_longer_than_time_slice_is_not_interrupted_by_queue_worker(
 ) -> None:
     settings.HITL = {**settings.HITL, "TIME_SLICE_SECONDS": 1}
     queue.environment["TEST_HITL"] = json.dumps(settings.HITL)
-    # All that work are busy, while one run waits for longer than the supervisor's patience.
+    # All workers are busy, and one run waits longer than the supervisor's timeout.
     workers = queue.work()
     runs = start_laps(book, queue.width, laps=1, seconds=1.5 * PATIENCE)
     workers.wait_for(lambda: len(begun(book)) == queue.width)

@@ -49,7 +49,7 @@ def test_repeated_database_outages_store_each_step_of_each_run_once(
             more = start_laps(book, RUNS, laps=LAPS)
             supervised.wait_for(lambda: len(begun(book)) >= 4)
             with proxy.down():
-                # We still get there: what is decided and started meanwhile is acted on later.
+                # Decisions and starts still succeed, and the workers act on them later.
                 interrupt = Interrupt.objects.get(run=asked.id, status="pending")
                 services.decide(interrupt.pk, "respond", "one")
                 supervised.wait_for(nobody_holds_anything)
@@ -60,10 +60,10 @@ def test_repeated_database_outages_store_each_step_of_each_run_once(
             assert begun(book).total() <= RUNS * LAPS + WORKERS + supervised.overtaken()
             runs += more
         told = supervised.log.read_text()
-        assert "onnection refused" in told, "nobody noticed anything"
+        assert "onnection refused" in told, "no worker noticed the outage"
         assert supervised.stop() == 0
     assert (invariants.faults(), invariants.unfinished()) == ([], [])
     steps = Counter(Checkpoint.objects.filter(thread__runs__in=runs).values_list("thread", "step"))
     assert set(steps.values()) == {1}
     assert len(steps) == len(runs) * (LAPS + 2)
-    figures(f"{outages} times without a database: {len(runs)} runs all done, each step stored once")
+    figures(f"{outages} database outages: {len(runs)} runs finished, each step stored once")

@@ -31,7 +31,10 @@ PATIENCE = 120
 
 @pytest.fixture
 def qcluster(database_url: str, tmp_path: Path) -> Iterator[Callable[[], Path]]:
-    """Give a function that starts qcluster, to run until the test ends, and returns its log."""
+    """Return a function that starts qcluster and returns its log.
+
+    The cluster stops with the test.
+    """
     environment = {**os.environ, "DATABASE_URL": database_url, "PYTHONWARNINGS": "default"}
     environment.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     log = tmp_path / "qcluster.log"
@@ -53,7 +56,7 @@ def qcluster(database_url: str, tmp_path: Path) -> Iterator[Callable[[], Path]]:
 
     yield start
     for process in started:
-        # Only the main process is told: it stops the others itself.
+        # Only the main process gets the signal, because it stops the other processes itself.
         process.send_signal(signal.SIGTERM)
         try:
             process.wait(60)
@@ -89,7 +92,7 @@ def test_scheduled_sweep_executes_run_whose_message_was_lost(qcluster: Callable[
     OrmQ.objects.all().delete()
     Run.objects.filter(pk=run.id).update(hinted_at=Now() - timedelta(minutes=5))
 
-    # What the cluster does twice a minute, done now.
+    # The cluster does this twice a minute.
     sweeps = Schedule.objects.filter(name__startswith=schedules.NAME)
     assert {schedule.func for schedule in sweeps} == {dispatcher.SWEEP}
     sweeps.update(next_run=timezone.now() - timedelta(seconds=1))

@@ -65,7 +65,7 @@ def test_runs_started_before_and_during_redis_broker_outage_succeed(
     asked = services.start("interview", {"log": []})
     supervised.wait_for(lambda: states([asked.id]) == {"interrupted": 1})
 
-    server.kill()  # with it go all messages
+    server.kill()  # this also deletes all messages
     during = start_laps(book, 8)
     services.decide(Interrupt.objects.get(status="pending").pk, "respond", "one")
     assert states(during) == {"queued": 8}
@@ -80,7 +80,9 @@ def test_runs_started_before_and_during_redis_broker_outage_succeed(
     services.decide(Interrupt.objects.get(status="pending").pk, "respond", "two")
     supervised.wait_for(all_succeeded([asked.id]))
     assert supervised.stop() == 0
-    figures(f"a broker away for {away} s: {len(before + during)} runs done {caught_up:.1f} s after")
+    figures(
+        f"broker down for {away} s: {len(before + during)} runs finished {caught_up:.1f} s later"
+    )
 
 
 @pytest.mark.promise("P8")

@@ -35,13 +35,13 @@ def test_runs_succeed_after_kill_of_any_qcluster_process(
         supervised.wait_for(lambda: len(begun(book)) >= 4)
         os.kill(supervised.last(kind), signal.SIGKILL)
         supervised.wait_for(all_succeeded(more))
-        # Killing one process can cost each worker's run the step it was in, and no other.
+        # Killing one process may repeat the active step of each worker's run, but no other step.
         most = 8 * 5 + 2 + supervised.overtaken()
         assert sum(begun(book).values()) <= most, (number, kind)
     assert all_succeeded(runs)()
     assert (invariants.faults(), invariants.unfinished()) == ([], [])
     assert services.worker_health().is_alive
-    figures(f"{len(kinds)} processes of qcluster killed under load: {len(runs)} runs all succeeded")
+    figures(f"{len(kinds)} processes of qcluster killed under load: {len(runs)} runs succeeded")
 
 
 @pytest.mark.any_database
@@ -50,7 +50,7 @@ def test_cluster_whose_only_worker_was_killed_is_restarted_by_supervisor(
     cluster: Start, book: Path
 ) -> None:
     supervised = cluster("hitl", "worker", q={"workers": 1}).ready(workers=1)
-    # The one worker waits for a task, and dies with the queue's lock in its hands.
+    # The only worker waits for a task, and is killed while it has the queue's lock.
     os.kill(supervised.last("worker"), signal.SIGKILL)
     runs = start_laps(book, 3, laps=1)
     supervised.wait_for(all_succeeded(runs))
@@ -63,7 +63,8 @@ def test_cluster_stopped_by_sigterm_to_all_processes_is_restarted_by_supervisor(
     cluster: Start, book: Path
 ) -> None:
     supervised = cluster("hitl", "worker").ready()
-    os.killpg(supervised.main(), signal.SIGTERM)  # its main process hangs, with nobody left
+    # The main process hangs because no other process is left.
+    os.killpg(supervised.main(), signal.SIGTERM)
     supervised.wait_for(all_succeeded(start_laps(book, 3, laps=1)))
 
 
@@ -75,7 +76,8 @@ def test_all_cluster_processes_end_after_their_supervisor_is_killed(
     cluster: Start, book: Path
 ) -> None:
     supervised = cluster("hitl", "worker").ready()
-    runs = start_laps(book, 3, laps=100)  # more than workers: some are under way, and some wait
+    # More than workers, so some runs are active and some are queued.
+    runs = start_laps(book, 3, laps=100)
     supervised.wait_for(lambda: len(begun(book)) >= 2)
     processes = family(supervised.main())
     assert len(processes) == 6  # main process, sentinel, two workers, monitor, pusher
@@ -98,7 +100,7 @@ def test_orphaned_cluster_processes_end_at_next_task_without_kernel_parent_death
 
     assert psutil.wait_procs(processes, timeout=PATIENCE)[1] == []
     assert states(runs) == {"queued": 1}
-    assert begun(book) == {}, "an orphan has taken up work"
+    assert begun(book) == {}, "an orphaned worker has claimed a run"
 
 
 def test_all_cluster_processes_end_and_restart_after_main_process_is_killed(cluster: Start) -> None:
@@ -106,7 +108,7 @@ def test_all_cluster_processes_end_and_restart_after_main_process_is_killed(clus
     processes = family(supervised.main())
     os.kill(supervised.main(), signal.SIGKILL)
     assert psutil.wait_procs(processes, timeout=PATIENCE)[1] == []
-    supervised.ready(workers=4)  # and others have taken their place
+    supervised.ready(workers=4)  # and new processes have replaced the killed ones
 
 
 @pytest.mark.any_database

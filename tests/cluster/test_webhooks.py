@@ -41,7 +41,7 @@ def test_webhook_message_of_killed_worker_is_delivered_by_the_next_worker(
         messages = {str(webhook_services.send_test_event(hook.id).id) for _ in range(5)}
         first = cluster("hitl", "worker", TEST_HITL=json.dumps(HITL)).ready()
         hanging = receiver.next().headers["webhook-id"]
-        first.clear_up()  # SIGKILL, to all of its processes
+        first.clear_up()  # sends SIGKILL to all of its processes
 
         second = cluster("hitl", "worker", TEST_HITL=json.dumps(HITL))
         second.wait_for(delivered(5))

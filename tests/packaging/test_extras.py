@@ -14,7 +14,7 @@ from .conftest import run
 from .limited_imports import EXTRAS
 
 PROGRAM = Path(__file__).parent / "limited_imports.py"
-#: The modules that only an extra can import, by the extra; ``*`` for most modules of a package.
+#: Modules that need an extra, by extra. ``*`` means most modules of a package.
 OWN_MODULES = {
     "celery": ("hitl_django.contrib.celery",),
     "docs": ("docs.extension.directives",),
@@ -32,7 +32,7 @@ OWN_MODULES = {
     "tasks": ("hitl_django.contrib.django_tasks",),
     "test": ("hitl_django.contrib.pytest_plugin",),
 }
-#: Those of people who work on the package: the whole suite runs with these.
+#: Extras for development. The whole test suite runs with these.
 OF_DEVELOPERS = {"bench", "dev", "docs", "lint", "release", "test"}
 
 

@@ -27,7 +27,7 @@ from tests.cluster.redis_server import RedisServer
 from .conftest import outside, run
 
 HOSTS = Path(__file__).resolve().parent / "hosts"
-#: What the reference has a page for.
+#: Modules with a page in the reference.
 PUBLIC = {
     "hitl_django",
     "hitl_django.admin",
@@ -53,7 +53,7 @@ def host(installed: Path, tmp_path: Path) -> Callable[[str], Host]:
 
 
 class Host:
-    """A product in a folder of its own, with its database and its processes."""
+    """A project in its own folder, with its database and its processes."""
 
     def __init__(self, name: str, installed: Path, folder: Path) -> None:
         self.folder = folder / name
@@ -65,7 +65,7 @@ class Host:
         return run(sys.executable, *command, cwd=self.folder, **self.environment)
 
     def start(self, *command: str) -> subprocess.Popen[bytes]:
-        """Start a process of it, which writes to the product's log."""
+        """Start a process of the project. The process writes to the project's log."""
         with (self.folder / "log").open("ab") as output:
             process = subprocess.Popen(
                 [sys.executable, *command],
@@ -97,7 +97,7 @@ class Host:
 
 
 class Client:
-    """A program of the office's, which has a person's key."""
+    """An API client with a person's key."""
 
     def __init__(self, address: str, name: str) -> None:
         self.address, self.name = address, name
@@ -152,7 +152,7 @@ print(Claim.objects.create(holder="Eva", damage="9.50").pk)
 
 @pytest.fixture
 def office(host: Callable[[str], Host], tmp_path: Path) -> Iterator[Host]:
-    """The awkward product with all its processes, and Redis."""
+    """Start the awkward project with all its processes and Redis."""
     broker = RedisServer(tmp_path).start()
     product = host("awkward")
     product.environment["BROKER"] = f"redis+socket://{broker.socket}"

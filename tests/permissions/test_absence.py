@@ -17,7 +17,7 @@ from .table import ABSENT, ADMIN, AGENT, API, METHODS, Answer, Arguments, Page, 
 from .test_matrix import form_of, row_of, send
 from .world import Things, nowhere
 
-#: Who may much and does not see an area, or sees next to nothing; first who gets the furthest.
+#: Users with many permissions who can't see an area, and users who see almost no objects.
 WHO = {
     "minter": "vault",
     "blindfolded": "shut",
@@ -44,13 +44,13 @@ CONDITIONS = (
 
 
 def hidden(person: Person, row: Row, area: str) -> bool:
-    # What asks has the address of its thread here, which may be seen without its questions.
+    # An interrupt's page also names its thread, which may be visible without its interrupts.
     kind = "thread" if isinstance(row, Answer) else row.kind
     return bool(kind) and not person.sees(kind, area)
 
 
 def absent(value: Any) -> Any:
-    """Return an unknown name of the same length as a known one."""
+    """Return a missing id of the same length as an existing id."""
     if isinstance(value, UUID):
         return UUID(nowhere())
     if isinstance(value, int):
@@ -62,7 +62,7 @@ def absent(value: Any) -> Any:
 
 
 def told(response: Any, arguments: Arguments) -> tuple[Any, ...]:
-    """Return all that an answer says, but for the names that were in the request."""
+    """Return the content of a response without the names from the request."""
     varying = ("Expires", "Content-Length", "RateLimit")
     headers = repr(sorted(item for item in response.headers.items() if item[0] not in varying))
     content = response.content.decode()
@@ -75,7 +75,7 @@ def told(response: Any, arguments: Arguments) -> tuple[Any, ...]:
 
 
 def requests_of(method: str, body: Any) -> Iterator[dict[str, Any]]:
-    """Yield the headers and bodies to send with a method and an address."""
+    """Yield the headers and bodies to send with a method to a URL."""
     yield {}
     if method == "POST":
         for data, kind in WRONG:

@@ -13,19 +13,19 @@ from .crawl import admin_lists, api_lists, asked_for, pages_of, plain, wide_list
 from .people import AREAS, PEOPLE, SHUT, Person
 from .world import canary, hook
 
-#: Everybody at every address takes its time.
+#: Requests of every user to every URL take a long time.
 pytestmark = pytest.mark.long
 
 CANARY = re.compile("zq(open|vault|shut|hook)([a-z]+?)qz")
 
-#: Which kind of thing a text belongs to: who sees such a thing may read it.
+#: The kind of object that a text belongs to. Users who see the object may read the text.
 INTERRUPT = {"title", "payload", "why", "value", "reason", "remark", "decider", "undoer",
             "commenter", "assignee", "assigner", "holder", "group"}  # fmt: skip
 STARTED = ("interrupt", "free", "decided", "undoable", "erased", "failed")
 THREAD = {f"thread{what}" for what in STARTED}
 RUN = {*(f"key{what}" for what in STARTED), "starter"}
 
-#: Who is looked for, of whom something is hidden.
+#: Users from whom some objects are hidden.
 WATCHED = (
     "only start_run",
     "only view_interrupt",
@@ -41,7 +41,7 @@ WATCHED = (
 
 
 def may_read(person: Person, area: str, kind: str) -> bool:
-    """Return whether somebody may be shown a text of this kind from this area."""
+    """Return whether a user may read a text of this kind from this area."""
     if area == "schedule":
         return person.sees("schedule")
     if kind in ("url", "description", "fault"):
@@ -49,9 +49,9 @@ def may_read(person: Person, area: str, kind: str) -> bool:
     asked, run = person.sees("interrupt", area), person.sees("run", area)
     thread = person.sees("thread", area)
     state = thread and person.may("view_thread_state")
-    if kind == "value":  # the node has put it into the state
+    if kind == "value":  # the node has copied the text into the state
         return asked or state
-    if kind == "group":  # whoever assigns is offered all groups
+    if kind == "group":  # users who assign interrupts see all groups
         return asked or person.may("assign_interrupt")
     if kind in INTERRUPT:
         return asked
@@ -99,7 +99,7 @@ def test_responses_to_every_user_contain_no_values_hidden_from_the_user(
                 if secret in text:
                     faults.setdefault(f"{who}: a secret", path)
     assert not faults, "\n".join(f"{what}, at {path}" for what, path in faults.items())
-    # What nobody at all is shown would be no canary.
+    # A canary that no user sees would test nothing.
     expected = {(area, kind) for area in AREAS for kind in INTERRUPT | THREAD | RUN | {"error"}}
     assert not {one for one in expected if one not in seen and one[1] != "assigner"}
 
@@ -122,7 +122,7 @@ def test_rows_hidden_from_a_user_change_no_list_count_search_or_order(empty_worl
         for path in (*api_lists(wanted), *admin_lists(wanted))
     ]
     paths = [*dict.fromkeys(paths)]
-    # Those to whom nothing is shown of what is added: of reserved graphs the questions only.
+    # Users who don't see the new objects. Of restricted graphs, only interrupts are hidden.
     who = {
         "nobody": "vault",
         "lead of questions": "vault",
@@ -145,7 +145,7 @@ def test_rows_hidden_from_a_user_change_no_list_count_search_or_order(empty_worl
     before = look("shut")
     world.fill("shut")
     differing += [key for key, text in look("shut").items() if text != before[key]]
-    # What was sent to a webhook is for who sees the webhook: ids, and nothing that was said.
+    # Users who see a webhook see its deliveries, which contain ids but no texts.
     sent = reverse("admin:hitl_webhooks_delivery_changelist")
     differing = [(who, path) for who, path in differing if not path.startswith(sent)]
     assert not differing, "\n".join(map(str, differing))

@@ -24,7 +24,7 @@ from .people import PEOPLE
 
 
 class OnlyOne(ModelPermissionPolicy):
-    """Shows threads of one graph alone."""
+    """Policy that shows threads of only one graph."""
 
     def visible_threads(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
         return threads.filter(graph="open")

@@ -37,12 +37,12 @@ from .table import (
 )
 from .world import Things
 
-#: Everybody at every address takes its time, and has the same answers on each database.
+#: Requests of every user to every URL take long, and the results don't depend on the database.
 pytestmark = [pytest.mark.long, pytest.mark.any_database]
 
-#: Who is asked by methods that no address has.
+#: Users for requests with methods that no URL supports.
 STRANGERS = ("anonymous", "inactive", "nobody", "everything", "superuser")
-#: Who sees of the admin what others see too; the API knows them.
+#: Users whose view of the admin equals that of other users, but not their view of the API.
 LIKE_OTHERS = (
     "viewer",
     "assignee",
@@ -52,7 +52,7 @@ LIKE_OTHERS = (
     "everything",
     "blindfolded superuser",
 )
-#: Kinds that a reserved graph keeps to its group, and those of which threads can be shut.
+#: Kinds that are hidden for restricted graphs, and kinds whose threads can be hidden.
 RESERVED, SHUT = ("interrupt", "link", "graph", "archived"), (
     "interrupt", "link", "run", "thread", "operated", "archived",
 )  # fmt: skip
@@ -71,7 +71,7 @@ def test_every_api_method_has_a_row_in_the_permission_matrix() -> None:
         for method in ("get", "post", "put", "patch", "delete")
         if hasattr(view.cls, method)
     }
-    # The list of runs without a thread only takes new ones.
+    # The list of runs without a thread accepts only new runs.
     handled -= {("langgraph_api:runs", "GET"), ("langgraph_api:thread-state-of", "POST")}
     assert handled == {*API, *AGENT}
 
@@ -149,7 +149,7 @@ def test_api_unsupported_method_returns_405_or_403_for_every_kind_of_user(
 
 
 def form_of(page: Page, name: str, things: Things, row: Any) -> dict[str, Any]:
-    """What would do something, if it were let."""
+    """Return form data that would change something if the user had permission."""
     item = things.free
     return {
         "_selected_action": str(row),

@@ -25,7 +25,7 @@ def sees_own(person: Person, area: str) -> bool:
 
 
 def own_run(area: str, by: Any, *, through: bool) -> Run:
-    """Start a run for somebody, and brings it to its question or to its end."""
+    """Start a run of a user, and execute it until its interrupt or its end."""
     with testing.inline() as advance:
         made = services.start(
             GRAPHS[area],
@@ -42,7 +42,7 @@ def own_run(area: str, by: Any, *, through: bool) -> Run:
 
 
 def expectations(person: Person, area: str, run: Run) -> Iterator[tuple[str, str, Any, int]]:
-    """Yield addresses with what they are about, and how they are answered."""
+    """Yield URLs with the kind of their content and the expected response."""
     seen = OK if sees_own(person, area) else ABSENT
     refused = seen if seen == ABSENT or person.may("operate_run") else FORBIDDEN
     thread = OK if person.sees("thread", area) else ABSENT

@@ -56,7 +56,7 @@ def run() -> Iterator[Run]:
 
 @pytest.fixture
 def read_all(run: Run) -> Callable[[Any], dict[str, str]]:
-    """Return each response that has the engine's data of the run, by its address."""
+    """Return all responses with the engine's data of the run, by URL."""
     thread = run.thread.thread_id
     get = [
         f"/hitl/api/v1/threads/{thread}/state/",
@@ -123,7 +123,7 @@ def test_interrupts_of_group_reserved_graph_are_shown_to_its_groups_only(
     expected = [path for path in keeper if "/agent/" in path or "/events/" in path]
     assert shown.issuperset(expected)
     assert any("pendingwrite" in path or "checkpoint/" in path for path in shown)
-    # That the run waits is no secret, and its state is still there.
+    # The run's status and its state are visible.
     state = json.loads(outsider[f"/agent/threads/{run.thread.thread_id}/state"])
     assert (state["next"], state["interrupts"]) == (["ask", "inner"], [])
     assert state["values"] == {"name": "went on"}

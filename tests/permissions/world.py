@@ -186,7 +186,7 @@ def fill(area: str) -> Things:
     archived_id = f"{SHUT if area == 'shut' else ''}archived-{area}"
     services.cancel(services.start(GRAPHS[area], {"area": area}, thread_id=archived_id).id)
     ended = Thread.objects.filter(thread_id=archived_id)
-    moves.make_room(ended)
+    moves.create_partitions_for(ended)
     (archived,) = moves.archive_threads(ended)
     checkpoints = Checkpoint.objects.filter(thread=pending.thread)
     blobs = ChannelBlob.objects.filter(thread=pending.thread)

@@ -188,7 +188,7 @@ def answer(page: Page) -> None:
     deadline = time.monotonic() + PATIENCE
     page.goto("/admin/hitl_django/reviewitem/")
     while not interrupt.count():
-        assert time.monotonic() < deadline, "nothing is asked"
+        assert time.monotonic() < deadline, "no interrupt appeared"
         page.reload()
     interrupt.click()
     expect(page.get_by_label("Amount in cents")).to_have_value("12000")

@@ -42,7 +42,7 @@ PROCESSES = 50
 
 
 def race(act: str, rounds: Sequence[str], count: int = PROCESSES) -> dict[str, list[str]]:
-    """Have all processes act on each subject at once; return what they said, by subject."""
+    """Run all processes on each subject concurrently, and return their results by subject."""
     barrier = processes.SERVER.Barrier(count, timeout=processes.PATIENCE)
     results = processes.SERVER.Queue()
     contending = [
@@ -106,9 +106,9 @@ def test_concurrent_decisions_on_one_interrupt_store_only_the_first(
         assert row.run.state == Run.State.QUEUED
         assert audit.find_first_fault(row.thread) is None
     assert invariants.faults() == []
-    # One wake-up for each question, committed with its decision.
+    # Each interrupt has one message, which was committed with its decision.
     assert OrmQ.objects.count() == len(asked)
-    figures(f"{PROCESSES} processes × {rounds} rounds: one decision in each")
+    figures(f"{PROCESSES} processes × {rounds} rounds: one decision per round")
 
 
 def test_concurrent_sweeps_start_one_run_per_due_schedule(
@@ -122,7 +122,7 @@ def test_concurrent_sweeps_start_one_run_per_due_schedule(
         assert Run.objects.count() == number + 1
         assert Schedule.objects.get(pk=made.id).started == 1
     assert invariants.faults() == []
-    figures(f"{PROCESSES} sweeps × {rounds} due times: one run of each")
+    figures(f"{PROCESSES} sweeps × {rounds} due times: one run per due time")
 
 
 @pytest.mark.promise("P1")
@@ -142,7 +142,7 @@ def test_concurrent_admin_and_api_decisions_on_one_interrupt_store_only_the_firs
         assert audit.find_first_fault(row.thread) is None
     assert invariants.faults() == []
     half = people // 2
-    figures(f"{half} people at the admin, {half} at the API × {rounds} rounds: one winner in each")
+    figures(f"{half} users of the admin, {half} of the API × {rounds} rounds: one decision each")
 
 
 @pytest.mark.promise("P1")
@@ -175,7 +175,7 @@ def test_concurrent_undo_and_claim_of_a_run_have_exactly_one_winner(
     assert invariants.faults() == []
     figures(
         f"{VOTERS} processes × {rounds} rounds: {ends.count('undone')} undone, "
-        f"{ends.count('claimed')} taken up, never both"
+        f"{ends.count('claimed')} resumed, never both"
     )
 
 
@@ -208,7 +208,7 @@ def test_concurrent_approvals_with_quorum_two_store_exactly_two_approvals(
         assert PendingWrite.objects.filter(thread=row.thread, slot=-4).count() == 1
         assert audit.find_first_fault(row.thread) is None
     assert invariants.faults() == []
-    figures(f"{VOTERS} processes × {rounds} rounds: two votes and one decision in each")
+    figures(f"{VOTERS} processes × {rounds} rounds: two approvals and one decision each")
 
 
 @pytest.mark.promise("P1")
@@ -239,7 +239,7 @@ def test_concurrent_responses_to_run_waiting_for_all_responses_queue_the_run_onc
         assert words == ["answered:respond"] * 5
         row = Run.objects.get(pk=run)
         assert row.state == Run.State.QUEUED
-    # One wake-up for each run, whoever was the last.
+    # Each run has one message, regardless of the process that approved last.
     assert OrmQ.objects.count() == len(runs)
     assert invariants.faults() == []
 
@@ -263,7 +263,7 @@ def test_concurrent_decision_and_expiry_of_interrupt_have_exactly_one_winner(
         assert PendingWrite.objects.filter(thread=row.thread, slot=-4).count() == 1
         assert audit.find_first_fault(row.thread) is None
     assert invariants.faults() == []
-    figures(f"{PROCESSES} processes × {rounds} rounds: a reviewer or the clock, one in each")
+    figures(f"{PROCESSES} processes × {rounds} rounds: a decision or an expiry, never both")
 
 
 @pytest.mark.promise("P2")
@@ -279,7 +279,7 @@ def test_concurrent_decisions_with_one_key_store_one_decision_and_return_the_sam
         with pytest.raises(IdempotencyKeyReusedError):
             services.decide(interrupt, "respond", {"other": "content"}, key="one key")
     assert invariants.faults() == []
-    figures(f"{PROCESSES} processes × {rounds} rounds: one decision, {PROCESSES} times told")
+    figures(f"{PROCESSES} processes × {rounds} rounds: one decision, {PROCESSES} equal responses")
 
 
 @pytest.mark.promise("P2")
@@ -345,7 +345,7 @@ def test_concurrent_take_overs_write_consecutive_audit_entries(rounds: int) -> N
         assert len(set(words)) == 10
         row = Interrupt.objects.get(pk=interrupt)
         entries = AuditEntry.objects.filter(thread=row.thread, verb="take_over").order_by("seq")
-        # One after the other: who took it over is who the next one took it from.
+        # The claim is passed on in order: each process takes it over from the process before.
         lost = [entry.detail["from"] for entry in entries]
         assert [*lost[1:], row.claimed_by_label] == [entry.actor_label for entry in entries]
         assert audit.find_first_fault(row.thread) is None
@@ -361,7 +361,7 @@ def test_concurrent_workers_claim_each_run_once(
     for words in said.values():
         assert sorted(set(words)) == ["claimed:1", "none"]
         assert words.count("claimed:1") == 1
-    figures(f"{PROCESSES} workers × {rounds} rounds: one claim in each")
+    figures(f"{PROCESSES} workers × {rounds} rounds: one claim per round")
 
 
 @pytest.mark.promise("P8")
@@ -377,7 +377,7 @@ def test_two_hundred_concurrent_messages_about_one_run_claim_the_run_once(
         assert (thread.epoch, thread.attempts, thread.lease_until) == (1, 0, None)
     assert set(Run.objects.values_list("state", flat=True)) == {"interrupted"}
     assert invariants.faults() == []
-    figures(f"200 messages × {rounds} runs, 8 workers: one claim in each")
+    figures(f"200 messages × {rounds} runs, 8 workers: one claim per run")
 
 
 @pytest.mark.promise("P4")
@@ -388,8 +388,8 @@ def test_concurrent_responses_and_workers_finish_each_run_with_both_responses(
     with testing.inline() as advance:
         runs = [str(services.start("panel", {"log": []}).id) for _ in range(rounds * 2)]
         advance()
-    # An answer may come before a worker has loaded, while it runs, or as it pauses: none is lost,
-    # none taken twice, and no sweep is needed to notice.
+    # A response may arrive before a worker loads the run, while the worker executes the run, or
+    # while the run pauses. Each response is used exactly once, without a sweep.
     for run, words in race("together", runs, count=5).items():
         assert sorted(words) == ["answered:respond"] * 2 + ["ended:succeeded"] * 3
         thread = Run.objects.get(pk=run).thread
@@ -398,9 +398,7 @@ def test_concurrent_responses_and_workers_finish_each_run_with_both_responses(
         assert state.values["answers"] == [("left", "left"), ("right", "right")]
         assert (thread.lease_until, thread.attempts) == (None, 0)
         assert audit.find_first_fault(thread) is None
-    figures(
-        f"{2 * rounds} runs, 2 reviewers and 3 workers at each: no answer lost, none taken twice"
-    )
+    figures(f"{2 * rounds} runs, 2 reviewers and 3 workers each: no response lost or used twice")
 
 
 @pytest.mark.promise("P8")
@@ -410,7 +408,7 @@ def test_concurrent_waiting_starts_and_workers_execute_each_run_once(rounds: int
         services.start("steps", {"log": ["first"]}, thread_id=thread)
     said = race("line_up", threads)
     assert {sort(words).keys() == {"started", "worked"} for words in said.values()} == {True}
-    # No sweep: who ended a run has told of the next, or who started that found none before it.
+    # Without a sweep: the process that ends a run or starts one sends the message for the next run.
     while recovery.deliver():
         pass
     assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
@@ -446,14 +444,15 @@ def test_concurrent_processes_deliver_each_webhook_message_once(settings: Any) -
         hook = webhook_services.create_webhook(receiver.url)
         messages = [webhook_services.send_test_event(hook.id) for _ in range(20)]
         race("deliver", [str(hook.id)], count=10)
-        # On a slow machine a task's time is up before all is sent; the rest is another's.
+        # On a slow machine the task's time may end before all messages are sent. Another task
+        # continues.
         for _ in messages:
             deliver(str(hook.id))
     finally:
         receiver.close()
     assert set(Delivery.objects.values_list("state", "attempts")) == {("delivered", 1)}
     sent = [received.headers["webhook-id"] for received in receiver.all()]
-    assert sent == [str(message.id) for message in messages]  # and in order
+    assert sent == [str(message.id) for message in messages]  # in this order
 
 
 @pytest.mark.promise("P1")
@@ -467,7 +466,7 @@ def test_concurrent_forks_and_decisions_leave_one_active_run_per_thread(
         assert set(found) <= {"won", "late", "forked", "refused"}, found
         assert len(found["forked"]) == PROCESSES // 5
         assert len([word for word in words if word.startswith("won")]) <= 1
-        # A decision that came first stands, though what it decided was left behind.
+        # An earlier decision stays valid, although its interrupt was superseded.
         item = Interrupt.objects.get(pk=interrupt)
         assert (item.status == "decided") is bool(found["won"])
         assert item.status in ("decided", "superseded")

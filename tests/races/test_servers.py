@@ -43,7 +43,7 @@ def pending_interrupts(amount: Callable[[int, int], int]) -> list[Interrupt]:
 def decide_at_once(
     server: Server, interrupt: Interrupt, request: Callable[[int], dict[str, Any]]
 ) -> list[tuple[int, dict[str, Any], Any]]:
-    """Have everybody send their decision at the same moment; return the answers."""
+    """Send the decisions of all users simultaneously, and return the responses."""
     barrier = threading.Barrier(PEOPLE)
 
     def decide(number: int) -> tuple[int, dict[str, Any], Any]:
@@ -58,7 +58,7 @@ def decide_at_once(
 
 
 def recorded_once(interrupt: Interrupt) -> Decision:
-    """Return the decision on a question, of which there is one with all that belongs to it."""
+    """Return the only decision on an interrupt, after checking its audit log entry and message."""
     interrupt.refresh_from_db()
     assert interrupt.status == Interrupt.Status.DECIDED
     decision = Decision.objects.get(interrupt=interrupt)
@@ -87,7 +87,7 @@ def test_concurrent_http_decisions_store_the_first_and_return_409_for_all_later_
         assert all(body["code"] == "already_decided" for body in late)
         assert all(body["decision"] == won for body in late)
     assert invariants.faults() == []
-    figures(f"{PEOPLE} requests at once × {len(pending_interrupts)} rounds: one winner in each")
+    figures(f"{PEOPLE} concurrent requests × {len(pending_interrupts)} rounds: one decision each")
 
 
 @pytest.mark.promise("P2")

@@ -44,7 +44,7 @@ class State(TypedDict, total=False):
 
 @pytest.fixture
 def tell() -> Iterator[Tell]:
-    """Register a graph, starts a run of it and takes it as far as it goes."""
+    """Register a graph, and execute a run of the graph as far as possible."""
 
     def run_it(graph: Any, *, given: Any = None, **options: Any) -> services.RunInfo:
         registry.unregister(NAME)
@@ -227,7 +227,7 @@ def test_second_run_of_a_thread_records_events_only_of_its_own_steps(tell: Tell)
     assert data_of(second, "values")[-1]["count"] == 7
 
 
-# What belongs to an attempt.
+# Events of an attempt.
 
 
 def test_custom_output_of_failed_node_attempt_is_not_recorded(tell: Tell) -> None:
@@ -320,7 +320,7 @@ def test_subgraph_updates_are_recorded_only_with_subgraphs_mode(
     graph = line(inner=inner, last=one).compile()
     asked = {"stream_mode": ["updates", "values"], "subgraphs": True}
     streamed = graph.stream({"count": 0}, **asked)
-    # What the run begins with was stored before it was queued.
+    # The input of the run was stored before the run was queued.
     expected = [(mode, ns[0].partition(":")[0] if ns else "", data) for ns, mode, data in streamed][
         1:
     ]
@@ -368,7 +368,7 @@ def test_custom_output_and_updates_of_called_tasks_are_recorded_once(tell: Tell)
     assert ended.count("step") == 2
 
 
-# What it costs, and when it can't be stored.
+# Costs, and failures to store an event.
 
 
 def test_unstorable_node_update_is_not_recorded_as_event(tell: Tell) -> None:
@@ -393,7 +393,7 @@ def test_worker_whose_lease_was_taken_over_records_no_further_events(tell: Tell)
     assert kinds_of(info) == ["queued", "updates"]
 
 
-# What is shown.
+# Visible events.
 
 
 def test_events_redact_secret_keys_and_keys_configured_for_the_graph(tell: Tell) -> None:
@@ -479,6 +479,6 @@ def test_run_whose_commit_failed_numbers_its_events_without_gaps(
     info = tell(line(a=one, b=one), events=["updates"])
     runner.advance(str(info.id))
     assert not faults
-    assert kinds_of(info)[-1] == "succeeded"  # and their numbers have no gap
+    assert kinds_of(info)[-1] == "succeeded"  # the numbers have no gaps
     run = Run.objects.get(pk=info.id)
     assert (run.state, run.last_event) == ("succeeded", len(events_of(info)))

@@ -54,7 +54,7 @@ def commit(lease: RunLease, outcome: Outcome | None) -> None:
 
 INTERRUPT = PendingInterrupt(Asked("Sure?", "0" * 32), "work", "t", "work", "", "")
 
-#: What a worker can be about to do when it is frozen.
+#: Operations at which a worker may be frozen.
 LAST_ACTS: dict[str, Callable[[RunLease], object]] = {
     "go on": lambda lease: commit(lease, None),
     "finish": lambda lease: commit(lease, Outcome("finished")),
@@ -165,7 +165,7 @@ def test_commit_of_run_changes_thread_row_only_to_reset_attempts(
         commit(lease, None)
     after = Thread.objects.values().get()
     assert (before.pop("attempts"), after.pop("attempts")) == (tries, 1)
-    if tries > 1:  # it is leased from now on, which may be the millisecond of before
+    if tries > 1:  # the lease starts now, possibly in the same millisecond as the previous lease
         assert after.pop("lease_until") >= before.pop("lease_until")
     assert after == before
 

@@ -18,7 +18,7 @@ from hitl_django.run_leases import RunLease, time_slice
 
 
 class Renewed:
-    """What was renewed, by thread; a test can wait for the next."""
+    """Stores which OS thread renewed the lease. A test can wait for the next renewal."""
 
     def __init__(self) -> None:
         self.held, self.seen, self.again = True, [], threading.Event()

@@ -23,7 +23,7 @@ def test_run_pausing_with_retried_commit_stores_events_once_and_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(retry, "FIRST", 0)
-    # Asking for the second time it looks first, in the transaction, at what was answered.
+    # The second call first reads the stored responses in the transaction.
     run = services.start("panel", {"log": []}, events=["updates"]).id
     runner.advance(str(run))
     left, right = Interrupt.objects.order_by("task_path")
@@ -55,7 +55,7 @@ def test_run_released_after_failed_commit_numbers_its_events_without_gaps() -> N
     run = services.start("steps", {"log": []}, events=["updates"])
     lease = run_leases.claim(run.id)
     assert lease is not None
-    lease.log.append_state(WriteBatch("default"), "running")  # never written
+    lease.log.append_state(WriteBatch("default"), "running")  # never stored
     run_leases.release(lease, ValueError("the commit failed"), to_park=False)
     seen = RunEvent.objects.order_by("seq").values_list("seq", "kind")
     assert list(seen) == [(1, "queued"), (2, "queued")]

@@ -120,7 +120,8 @@ def test_snooze_of_interrupt_claimed_by_another_user_raises_claimed_error(
     interrupt: Interrupt, reviewer: User, boss: User, reader: User
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
-    for until in (now() + HOUR, now() - HOUR):  # who holds it is said whatever the moment
+    # The response names the user of the claim at any time.
+    for until in (now() + HOUR, now() - HOUR):
         with pytest.raises(ClaimedError, match="rita"):
             services.snooze(interrupt.pk, until=until, by=boss)
     with pytest.raises(NotAllowedError):
@@ -178,7 +179,7 @@ def test_snooze_without_user_ends_claim_and_wake_without_user_preserves_claim(
     assert again(interrupt).claimed_by is None
     services.claim(interrupt.pk, by=reviewer)
     Interrupt.objects.update(claimed_until=now() - HOUR)
-    services.snooze(interrupt.pk, until=now() + HOUR, by=boss)  # a claim that ran out is no claim
+    services.snooze(interrupt.pk, until=now() + HOUR, by=boss)  # the claim has expired
     assert again(interrupt).claimed_by is None
 
 
@@ -237,7 +238,7 @@ def test_erase_thread_empties_comment_text_and_preserves_comment_row(
 def test_snooze_of_interrupt_claimed_during_permission_check_raises_claimed_error(
     interrupt: Interrupt, boss: User, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A claim locks no thread, so it can come between the look and the change."""
+    """A claim doesn't lock the thread, so it can be created between the check and the update."""
 
     def may_decide(policy: Any, user: User, row: Interrupt) -> bool:
         monkeypatch.undo()

@@ -22,9 +22,9 @@ Advance = Callable[[], int]
 
 
 def decided(advance: Advance, count: int = 3) -> list[Thread]:
-    """Return threads whose records hold two reasons each, one of them for all the same."""
+    """Create threads with two reasons in the audit log, of which one is the same in all threads."""
     interrupts = [asked("approval", {"text": "x"}, advance) for _ in range(count)]
-    # One entry of each in turn, so that no thread's entries lie side by side.
+    # Alternate between the threads, so that the entries of one thread aren't adjacent.
     for number, interrupt in enumerate(interrupts):
         services.decide(interrupt.pk, "approve", reason=f"reason {number}")
     advance()
@@ -100,6 +100,6 @@ def test_find_faults_rechecks_a_tampered_audit_log_with_thread_locked(
     with CaptureQueriesContext(connection) as sent:
         assert list(audit.find_faults()) == [(thread.thread_id, 2)]
     assert within == [True]
-    # SQLite has one writer and no locks on rows.
+    # SQLite has a single writer and no row locks.
     locks = [query["sql"] for query in sent if "FOR UPDATE" in query["sql"]]
     assert len(locks) == connection.features.has_select_for_update

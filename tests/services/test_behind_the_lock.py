@@ -41,7 +41,7 @@ DAY = timedelta(days=1)
 
 
 class Revocable(ModelPermissionPolicy):
-    """Django's permissions, of which some are withdrawn."""
+    """Django's permissions, except revoked permissions."""
 
     withdrawn: ClassVar[set[str]] = set()
 
@@ -69,7 +69,7 @@ def revocable(settings: Any) -> Iterator[set[str]]:
 
 
 def before_the_lock(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Does something, once, when the next thread is about to be locked."""
+    """Call a function once, immediately before the next thread is locked."""
     lock = leases.lock_thread
 
     def and_then(**which: Any) -> Thread:
@@ -81,7 +81,7 @@ def before_the_lock(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) 
 
 
 def after_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Does something, once, when the next decision has read its question."""
+    """Call a function once, after the next decision has read its interrupt."""
     read = decide._read
 
     def and_then(pk: UUID) -> Any:
@@ -95,7 +95,7 @@ def after_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) ->
 
 @contextmanager
 def before_writing(table: str, act: Callable[[], object]) -> Iterator[None]:
-    """Does something, once, when the next UPDATE of a table is about to be sent."""
+    """Call a function once, immediately before the next UPDATE of a table."""
     done: list[bool] = []
 
     def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -145,7 +145,7 @@ def test_decision_whose_permission_was_revoked_before_its_lock_raises_not_allowe
     quorum: int,
 ) -> None:
     interrupt = reviewed(advance, quorum=quorum)
-    # Another version than the first is never decided without waiting for the thread.
+    # A decision on a version after the first always waits for the thread's lock.
     Interrupt.objects.update(version=2)
     before_the_lock(monkeypatch, lambda: revocable.add(right))
     with pytest.raises(error):
@@ -155,7 +155,7 @@ def test_decision_whose_permission_was_revoked_before_its_lock_raises_not_allowe
     assert services.decide(interrupt.pk, "approve", by=reviewer).type == "approve"
 
 
-#: What needs a right that somebody loses while they wait for the thread.
+#: Operations whose permission is revoked while the operation waits for the thread's lock.
 WAITING: dict[str, tuple[str, Callable[[Interrupt, User], object]]] = {
     "cancel": ("operate", lambda interrupt, by: services.cancel(interrupt.run_id, by=by)),
     "fork": (
@@ -196,7 +196,7 @@ def test_service_call_whose_permission_was_revoked_before_its_lock_raises_not_al
 
 
 class Watchful(ModelPermissionPolicy):
-    """Keeps whether it was asked within a transaction."""
+    """Policy that stores whether it was called within a transaction."""
 
     asked: ClassVar[list[bool]] = []
 
@@ -320,7 +320,7 @@ def test_approval_of_interrupt_whose_approvals_changed_before_its_write_raises_h
 
     with before_writing("hitl_django_interrupt", overtake), pytest.raises(HitlError):
         services.decide(interrupt.pk, second, *SENT[second], by=reviewer)
-    # In this test both are one transaction, so the other's vote is undone as well.
+    # Both run in one transaction in this test, so the rollback also undoes the other approval.
     assert overtaking == [first == "reject"]
     assert not Decision.objects.exists()
     assert services.decide(interrupt.pk, second, *SENT[second], by=reviewer).approvals <= 1
@@ -463,7 +463,7 @@ def maker(user: Make) -> User:
     return user("mia", "view_interrupt", "decide_interrupt", "link_interrupt")
 
 
-#: What becomes of a link that somebody is about to use, and what is said then.
+#: Changes to a review link that is about to be used, and the resulting message.
 OVERTAKEN: dict[str, Callable[[Interrupt, LinkInfo], object]] = {
     "used": lambda interrupt, link: ReviewLink.objects.update(used_at=Now()),
     "expired": lambda interrupt, link: ReviewLink.objects.update(expires_at=F("created_at")),
@@ -535,7 +535,7 @@ def test_revoke_link_used_or_revoked_before_its_write_raises_link_unusable_error
     assert not AuditEntry.objects.filter(verb="revoke").exists()
 
 
-#: What a right is needed for, and which.
+#: Operations, and the permission that each needs.
 NEEDED: dict[str, tuple[str, Callable[..., object]]] = {
     "make a link": ("link", lambda interrupt, link, by: create_review_link(
         interrupt.pk, name="Eli", by=by
@@ -581,7 +581,7 @@ def test_assign_or_link_call_after_revoked_permission_raises_not_allowed_or_not_
 
 
 class OfTheAssignee(ModelPermissionPolicy):
-    """Only whose turn a question is may do anything with it."""
+    """Policy that allows only the assignee to act on an interrupt."""
 
     def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
         return interrupt.assignee_id == user.pk

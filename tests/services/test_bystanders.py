@@ -47,7 +47,7 @@ Advance = Callable[[], int]
 Make = Callable[..., User]
 DAY = timedelta(days=1)
 
-#: The tables of a thread, and what leads to it.
+#: The tables of a thread, and the path from each table to the thread.
 OWNED: dict[type[Model], str] = {
     Thread: "pk", Run: "thread", Checkpoint: "thread", ChannelBlob: "thread",
     PendingWrite: "thread", Interrupt: "thread", Decision: "interrupt__thread",
@@ -71,7 +71,7 @@ def operator(user: Make) -> User:
     )  # fmt: skip
 
 
-#: What people do, and the sweep, with a question that waits: what it is called with, too.
+#: Actions of users and the sweep on a pending interrupt, with their arguments.
 WAITING: dict[str, Callable[[Interrupt, User], object]] = {
     "decide": lambda interrupt, by: services.decide(interrupt.pk, "reject", by=by),
     "decide again": lambda interrupt, by: (
@@ -146,7 +146,7 @@ def test_release_of_one_interrupt_preserves_claims_on_other_interrupts(
     first, last = (Interrupt.objects.get(run=run.id) for run in (runs[0], runs[-1]))
 
     services.release(first.pk, by=operator)
-    services.release(last.pk)  # as code does, whoever holds it
+    services.release(last.pk)  # code may act regardless of the claim
 
     (held,) = Interrupt.objects.filter(claimed_by=operator)
     assert held.run_id == runs[1].id
@@ -201,7 +201,7 @@ def test_decide_by_link_leaves_links_of_other_interrupts_open(advance: Advance) 
 
 
 class AllButOne(ModelPermissionPolicy):
-    """Django's permissions, but for one question that nobody sees."""
+    """Django's permissions, with one hidden interrupt."""
 
     hidden: ClassVar[set[UUID]] = set()
 
@@ -233,7 +233,7 @@ def test_interrupt_hidden_by_policy_is_not_found_by_service_calls_of_that_user(
         revoke_link(link.id, by=operator)
 
 
-#: What a worker does with a run that it has, how the run is left, and what it leaves to others.
+#: Worker operations on a claimed run, with the resulting state and the changes to other runs.
 WORKED: dict[str, Callable[[run_leases.RunLease], object]] = {
     "renew": lambda lease: lease.thread.renew(),
     "give up": lambda lease: run_leases.release(lease, ValueError(), to_park=False),

@@ -69,7 +69,7 @@ def test_claim_stores_user_and_end_time_without_audit_entry(
     )
     assert info.until == row.claimed_until
     assert timedelta(minutes=14) < row.claimed_until - row.created_at < timedelta(minutes=17)
-    assert verbs() == []  # looking at something is no event of the thread
+    assert verbs() == []  # a claim creates no audit log entry
 
 
 def test_claim_length_is_taken_from_setting_or_seconds_argument(
@@ -202,7 +202,7 @@ def test_interrupt_released_by_its_claimant_can_be_claimed_by_another_user(
     services.claim(interrupt.pk, by=reviewer)
     services.release(interrupt.pk, by=reviewer)
     assert again(interrupt).claimed_until is None
-    services.release(interrupt.pk, by=reviewer)  # a second time there is nothing to do
+    services.release(interrupt.pk, by=reviewer)  # the second call changes nothing
     assert services.claim(interrupt.pk, by=sam).claimed_by_label == "sam"
     assert verbs() == []
 
@@ -225,14 +225,15 @@ def test_claim_of_deleted_user_blocks_claims_by_other_users_until_its_end_time(
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
     reviewer.delete()
-    with pytest.raises(ClaimedError, match="rita"):  # whoever that was, until its time is over
+    # The claim protects the interrupt until it expires.
+    with pytest.raises(ClaimedError, match="rita"):
         services.claim(interrupt.pk, by=sam)
     let_pass(interrupt)
     assert services.claim(interrupt.pk, by=sam).claimed_by_label == "sam"
 
 
 class TestClaimNext:
-    """The best free question, and one that nobody else gets."""
+    """Claims of the best unclaimed interrupt, with at most one user for each interrupt."""
 
     @pytest.fixture
     def ask(self, advance: Advance) -> Callable[..., Interrupt]:
@@ -266,7 +267,7 @@ class TestClaimNext:
         rows = [ask() for _ in range(4)]
         assert services.find_taken("k", by=reviewer) is None
         assert services.claim_next(by=reviewer, key="k") == rows[0].pk
-        assert services.claim_next(by=sam, key="k") == rows[1].pk  # a key of his own
+        assert services.claim_next(by=sam, key="k") == rows[1].pk  # a separate idempotency key
         assert services.claim_next(by=reviewer, key="l") == rows[2].pk
         services.decide(rows[0].pk, "approve", by=reviewer)
         assert services.claim_next(by=reviewer, key="k") == rows[0].pk
@@ -341,7 +342,7 @@ class TestClaimNext:
         assert services.queue_counts(reviewer).free == 1
         assert services.claim_next(by=reviewer) == second.pk
         assert services.claim_next(by=reviewer) is None
-        services.decide(first.pk, "respond", "Later", by=sam)  # which is another version
+        services.decide(first.pk, "respond", "Later", by=sam)  # which changes the version
         assert services.queue_counts(reviewer).free == 1
         assert services.claim_next(by=reviewer) == first.pk
 
@@ -400,7 +401,6 @@ def test_claim_next_skips_interrupt_changed_during_its_permission_check(
     meanwhile: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is looked at first, and the policy takes its time."""
     changes: dict[str, Callable[[], Any]] = {
         "assigned": lambda: services.assign(interrupt.pk, to=sam),
         "put off": lambda: services.snooze(interrupt.pk, until=now() + MINUTE),
@@ -421,7 +421,6 @@ def test_claim_next_skips_interrupt_changed_during_its_permission_check(
 def test_take_over_and_release_lock_thread_before_writing_the_interrupt(
     interrupt: Interrupt, reviewer: User, lead: User, verb: str
 ) -> None:
-    """As a decision does: in another order two of them could wait for each other."""
     services.claim(interrupt.pk, by=reviewer)
     with CaptureQueriesContext(connection) as queries:
         if verb == "claim":
@@ -437,7 +436,6 @@ def test_take_over_and_release_lock_thread_before_writing_the_interrupt(
 def test_claimed_error_for_claim_released_before_its_message_says_a_moment_ago(
     interrupt: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What refuses somebody and what tells them why are two looks."""
     monkeypatch.setattr(claim, "write_claim", lambda *_: 0)
     with pytest.raises(ClaimedError, match="a moment ago") as refused:
         services.claim(interrupt.pk, by=reviewer)
@@ -445,7 +443,7 @@ def test_claimed_error_for_claim_released_before_its_message_says_a_moment_ago(
 
 
 def after_finding(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Does something, once, when somebody has found the question that they name."""
+    """Call a function once, after the named interrupt has been looked up."""
     find = lookup.find
 
     def and_then(*args: Any) -> Interrupt:
@@ -474,7 +472,7 @@ def test_release_of_expired_claim_writes_no_audit_entry_and_changes_no_row(
     services.claim(interrupt.pk, by=reviewer)
     if when == "before":
         let_pass(interrupt)
-        services.release(interrupt.pk, by=sam)  # who may take nothing over
+        services.release(interrupt.pk, by=sam)  # who has no permission to take over claims
     else:
         lock = leases.lock_thread
 
@@ -491,7 +489,6 @@ def test_release_of_expired_claim_writes_no_audit_entry_and_changes_no_row(
 def test_release_of_claim_that_passed_to_the_releasing_user_before_lock_ends_claim(
     interrupt: Interrupt, reviewer: User, lead: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody else had it when they looked, and they have it once the thread is locked."""
     services.claim(interrupt.pk, by=lead)
 
     def change_hands() -> None:
@@ -559,7 +556,6 @@ def test_claim_next_finds_allowed_interrupt_behind_several_batches_of_candidates
 def test_claim_next_skips_interrupt_claimed_or_closed_before_its_write(
     advance: Advance, reviewer: User, meanwhile: dict[str, Any]
 ) -> None:
-    """Where rows can't be locked, only the UPDATE itself can tell."""
     first, second = (asked("approval", {"text": "x"}, advance) for _ in range(2))
     done: list[bool] = []
 
@@ -576,7 +572,7 @@ def test_claim_next_skips_interrupt_claimed_or_closed_before_its_write(
 
 
 class TestClaimNextAfterDecision:
-    """Who is done with a question, or leaves it, holds the one that they are led to."""
+    """The claim of the next interrupt after a decision or a skip."""
 
     @pytest.fixture
     def ask(self, advance: Callable[[], int]) -> Callable[..., Interrupt]:
@@ -611,7 +607,7 @@ class TestClaimNextAfterDecision:
         services.decide(first.pk, "respond", "yes", by=reviewer)
         assert services.claim_next(by=reviewer, after=first.pk) == beside.pk
         assert again(beside).claimed_by == reviewer
-        # Who leaves it undecided is led away from its thread.
+        # A skipped interrupt's thread is skipped too.
         assert services.claim_next(by=reviewer, after=beside.pk) == other.pk
 
     def test_claim_next_after_interrupt_skips_claimed_interrupts_of_the_same_thread(
@@ -631,7 +627,7 @@ class TestClaimNextAfterDecision:
         assert services.claim_next(by=reviewer, after=first.pk) == second.pk
         assert services.claim_next(by=reviewer, after=second.pk) == first.pk
         assert services.claim_next(by=reviewer, after=first.pk) == third.pk
-        # All are theirs by now: the claim that comes first is renewed.
+        # The user has claimed all remaining interrupts, so the claim that expires first is renewed.
         Interrupt.objects.filter(pk=first.pk).update(claimed_until=Now() + MINUTE)
         assert services.claim_next(by=reviewer, after=third.pk) == first.pk
         assert again(first).claimed_until > now() + timedelta(minutes=10)
@@ -679,7 +675,8 @@ class TestDecisionOverClaim:
                 services.decide(interrupt.pk, "approve", by=by, ignore_claim=False, key="k")
             assert refused.value.claimed_by_label == "sam"
         unchanged()
-        # Confirmed, it is the same request: a repeat gets its outcome, whoever asks again.
+        # A confirmed request has the same key, so a repetition returns the same result for any
+        # user.
         made = services.decide(interrupt.pk, "approve", by=reviewer, key="k")
         again = services.decide(interrupt.pk, "approve", by=reviewer, key="k", ignore_claim=False)
         assert (again.id, again.repeated) == (made.id, True)

@@ -32,7 +32,7 @@ def set_clocks_back(monkeypatch: Any) -> Callable[[], None]:
     def set_back() -> None:
         Run.objects.update(created_at=F("created_at") + HOUR)
         monkeypatch.setattr(time, "time_ns", lambda: now() - HOUR.seconds * 10**9)
-        importlib.reload(ids)  # as in a new process
+        importlib.reload(ids)  # simulates a new process
 
     return set_back
 

@@ -91,7 +91,7 @@ def advance() -> Iterator[Advance]:
 
 
 def answer(advance: Advance) -> list[Any]:
-    """Answer the open question; return the result of the newest run."""
+    """Respond to the pending interrupt, and return the result of the newest run."""
     asked = Interrupt.objects.get(status="pending")
     services.decide(asked.pk, "respond", value="yes")
     advance()

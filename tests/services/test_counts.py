@@ -55,12 +55,12 @@ def test_queue_counts_returns_number_of_interrupts_per_queue_tab(
     ask(claimed_by=reviewer, claimed_until=Now() + MINUTE)
     ask(claimed_by=sam, claimed_until=Now() + MINUTE)
     for one in (reviewer, sam):
-        ask(claimed_by=one, claimed_until=Now() - MINUTE)  # it ran out, so it is free
+        ask(claimed_by=one, claimed_until=Now() - MINUTE)  # the claim has expired
     ask(assignee=reviewer)
     ask(assignee=sam)
     ask(group=Group.objects.create(name="Others"))
     ask(snoozed_until=Now() + MINUTE)
-    ask(due_at=Now() - MINUTE)  # no sweep has been here, and it is overdue all the same
+    ask(due_at=Now() - MINUTE)  # the interrupt is overdue although no sweep has run
     ask(due_at=Now() - MINUTE, overdue=True, priority=-1)
     ask(status="decided", due_at=Now() - MINUTE)
     found = services.queue_counts(reviewer)
@@ -83,7 +83,7 @@ def test_count_queue_takes_one_query_and_limits_its_counts(
 ) -> None:
     for _ in range(3):
         ask()
-    reviewer.has_perm("x")  # reads the permissions, once for a request
+    reviewer.has_perm("x")  # reads the permissions once per request
     listed = queue_filters.Search.build(queue_filters.list_waiting(reviewer), "publ")
     with CaptureQueriesContext(connection) as queries:
         found, rows = services.count_queue(reviewer, groups=[], most=2, listed=listed)

@@ -121,7 +121,7 @@ def test_decision_for_concurrently_parked_run_raises_run_state_error(
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Does something, once, when the next decision has read its question."""
+    """Call a function once, after the next decision has read its interrupt."""
     read = decide._read
 
     def and_then(pk: uuid.UUID) -> Any:
@@ -476,7 +476,6 @@ def test_decision_with_unknown_type_or_missing_value_raises_invalid_answer_error
 def test_decision_with_several_errors_raises_permission_error_before_state_error(
     advance: Advance, user: Callable[..., User], ordinary: bool
 ) -> None:
-    """Who may not decide learns nothing of how it stands, nor is an answer read for nothing."""
     review = ("view_interrupt", "decide_interrupt")
     starter, other = user("sam", "start_run", *review), user("bob", *review)
     terms = {} if ordinary else {"no_self_approval": True, "claim_required": True}
@@ -708,7 +707,7 @@ def test_decision_on_erased_interrupt_raises_already_decided_error_for_other_res
     services.decide(interrupt.pk, "approve")
     advance()
     services.erase_thread(interrupt.thread.thread_id)
-    # Of what was erased there is nothing to read.
+    # The data of an erased thread can't be read.
     monkeypatch.setattr(answers, "read_options", None)
     with pytest.raises(AlreadyDecidedError):
         services.decide(interrupt.pk, "edit", {"title": "Other"})

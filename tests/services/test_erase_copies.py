@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def finish(advance: Callable[[], int]) -> Callable[[str | None], str]:
-    """Finish a run on a thread, new without one; return the thread's id."""
+    """Finish a run on the given or a new thread, and return the id of the thread."""
 
     def finish_run(thread_id: str | None) -> str:
         interrupt = ask_in(thread_id, advance)

@@ -35,7 +35,7 @@ def go_on(info: services.RunInfo) -> None:
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
-    """Has something done when there is nothing to read, once."""
+    """Call a function once, when no event is available."""
     looked = event_stream.EventReader.has_news
 
     def look(reader: event_stream.EventReader, after: int) -> bool:
@@ -109,9 +109,9 @@ def test_run_events_returns_only_events_of_the_given_run(asking: services.RunInf
         assert ([event.kind for event in page.events], page.ended) == (kinds, ended)
         reader = event_stream.EventReader(info.id)
         assert reader.has_news(page.last - 1)
-        # Of one that is through nobody waits for more.
+        # An ended run has no more events to wait for.
         assert reader.has_news(page.last) is ended
-    # Whose number is behind all that others have told has news all the same.
+    # The stream reports an event even if its number is lower than that of an event already sent.
     go_on(asking)
     assert event_stream.EventReader(asking.id).has_news(2)
 

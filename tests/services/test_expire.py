@@ -208,7 +208,7 @@ def test_repeatedly_failing_expiry_does_not_fill_the_batch_of_the_sweep(
     monkeypatch.setattr(expire, "cancel_run", broken)
     until = again(first).expires_at
     assert [services.expire_due() for _ in range(2)] == [0, 1]
-    assert again(first).expires_at == until  # as its reviewer has seen it all the time
+    assert again(first).expires_at == until  # the version that the reviewer has seen
     assert (again(first).status, again(second).status) == ("pending", "expired")
     monkeypatch.undo()
     assert services.expire_due() == 0

@@ -216,7 +216,7 @@ def test_fork_during_direct_call_of_the_graph_raises_run_state_error(
     with pytest.raises(RunStateError, match="A worker is running this thread"):
         services.fork(thread, after(thread, 1))
     unchanged()
-    assert len(list(stream)) == 4  # the call goes on
+    assert len(list(stream)) == 4  # the call succeeds
 
 
 @pytest.mark.promise("P7")
@@ -317,11 +317,11 @@ def test_fork_from_checkpoint_before_removed_node_raises_graph_changed_error(
             return graph
 
         unchanged()
-        # What would run next is gone ...
+        # The tasks that would run next were deleted ...
         with pytest.raises(GraphChangedError, match="node 'c' was removed"):
             services.fork(thread, after(thread, 2))
         unchanged()
-        # ... but further back there is a way on.
+        # ... but the run can continue from an earlier checkpoint.
         services.fork(thread, after(thread, 1))
         advance()
         assert log_of(thread) == ["a", "b", "other"]
@@ -335,7 +335,7 @@ def test_fork_checkpoint_sorts_after_newest_checkpoint_from_faster_clock(
 ) -> None:
     thread = ran(advance)
     at = after(thread, 2)
-    # The host that stored the last one was an hour ahead.
+    # The clock of the host that stored the last checkpoint was one hour fast.
     newest = Checkpoint.objects.get(checkpoint_id=after(thread, 5))
     ahead = int(newest.checkpoint_id.replace("-", "")[:12], 16) + 36_000_000_000 // 4096
     text = f"{ahead:012x}"
@@ -413,7 +413,6 @@ def test_fork_loads_a_constant_number_of_runs_for_any_number_of_earlier_runs(
 def test_fork_from_checkpoint_deleted_before_lock_raises_checkpoint_not_found(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """A copy of a thread has checkpoints of the same names."""
     thread, other = ran(advance), ran(advance)
     at = after(thread, 3)
     row = Checkpoint.objects.filter(thread__thread_id=thread, checkpoint_id=at)
@@ -448,7 +447,6 @@ def test_fork_origin_is_the_run_that_stored_its_checkpoint(advance: Advance) -> 
 
 
 def test_fork_in_copied_thread_has_origin_run_of_the_copied_thread(advance: Advance) -> None:
-    """The checkpoints of a copy name the run of another thread that stored them."""
     thread = ran(advance)
     DjangoSaver().copy_thread(thread, "copy")
     own = Run.objects.get()

@@ -34,7 +34,7 @@ class State(TypedDict, total=False):
 
 @pytest.fixture
 def made() -> Iterator[Callable[[StateGraph], str]]:
-    """Register a graph; returns its name."""
+    """Register a graph, and return its name."""
 
     def make(graph: StateGraph, **options: Any) -> str:
         registry.register("made", **options)(lambda: graph)
@@ -105,7 +105,7 @@ def test_thread_history_lists_decision_at_the_step_after_its_interrupt(advance: 
     thread = pending.thread.thread_id
     services.decide(pending.pk, "respond", "one")
     (waiting, *_) = services.thread_history(thread).steps
-    # Nothing has come of it yet: it stands with the newest.
+    # No step follows the decision yet, so the newest step lists the decision.
     assert [taken.type for taken in waiting.decisions] == ["respond"]
     advance()
     second = asked_again(pending.run_id)
@@ -151,7 +151,7 @@ def test_thread_history_lists_decision_with_equal_timestamp_at_the_following_ste
     second = asked_again(pending.run_id)
     services.decide(second, "respond", "two")
     advance()
-    # SQLite's clock has milliseconds, and much goes into one.
+    # SQLite's clock has a resolution of milliseconds, so many rows have the same time.
     steps = Checkpoint.objects.filter(thread=pending.thread)
     Decision.objects.update(created_at=steps.get(step=1).created_at)
     steps.update(created_at=steps.get(step=1).created_at)
@@ -181,7 +181,7 @@ def test_thread_history_orders_decisions_before_one_step_by_time(
 
 
 def pages_of(thread: str, limit: int) -> list[list[str]]:
-    """The titles of the decisions on each page."""
+    """Return the titles of the decisions on each page."""
     before, pages = None, []
     while before is not None or not pages:
         page = services.thread_history(thread, before=before, limit=limit)
@@ -260,7 +260,7 @@ def test_thread_history_truncates_long_values_and_omits_values_too_large_to_read
     (written,) = page.steps[0].changes
     assert (written.node, written.key, written.cut) == ("huge", "", True)
     assert int(written.text) > history.LARGEST
-    # What is too large to be shown isn't read.
+    # Values that are too large for the page aren't read.
     assert not any("x" * 1000 in query["sql"] for query in seen)
     assert len(seen) == 6
 

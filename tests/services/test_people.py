@@ -23,8 +23,8 @@ from hitl_django.services.people import NAMES, list_labels
 
 pytestmark = pytest.mark.django_db
 
-#: The columns that hold no name and no key of a user of ours; whoever adds a column says so here,
-#: or in services.people. What graphs and questions hold is the product's own.
+#: Columns without a username or a key of a user. A new column is listed here or in services.people.
+#: The contents of graphs and interrupts are the project's own data.
 OTHERS = {
     "NotificationPreferences": "requested assigned mentioned due overdue language",
     "ArchivedThread": "thread_id graph key subject_id state document digest",

@@ -26,7 +26,7 @@ class State(TypedDict, total=False):
 
 @pytest.fixture
 def trip() -> Iterator[None]:
-    """Register a graph with a graph inside that asks, and then fails if it is told to."""
+    """Register a graph whose subgraph interrupts, and then fails if its state says so."""
 
     def ask(state: State) -> State:
         interrupt("Go on?")
@@ -166,7 +166,7 @@ def test_thread_position_ignores_pending_interrupts_of_earlier_runs(
     advance()
     services.decide(Interrupt.objects.get(run=again.id, node="left").pk, "respond", "x")
     advance()
-    # One that went on before its questions were closed leaves them open until the next sweep.
+    # The run resumed before its interrupts were closed, so they stay pending until the next sweep.
     Interrupt.objects.filter(run=pending.run_id).update(status="pending")
 
     assert where_of(again.id).paused == {"right"}

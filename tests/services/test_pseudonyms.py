@@ -54,12 +54,12 @@ from .conftest import asked
 pytestmark = [pytest.mark.django_db, pytest.mark.promise("P20")]
 
 Advance = Callable[[], int]
-#: What the tables of accounts have of a user is not this package's to forget.
+#: Data in the user tables doesn't belong to this package.
 ACCOUNTS = {"auth_user", "django_session", "django_admin_log"}
 
 
 def read_values() -> Iterator[tuple[str, Any]]:
-    """Yield every value that is stored, as the database has it and as the archive's rows have."""
+    """Yield every stored value of the database and the archived rows."""
     for table in {*connection.introspection.table_names()} - ACCOUNTS:
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
@@ -74,7 +74,7 @@ def read_values() -> Iterator[tuple[str, Any]]:
 
 
 def read_rows() -> Iterator[Any]:
-    """Yield all rows, and in the place of archived threads those in their documents."""
+    """Yield all rows. Rows of archived threads are read from their documents."""
     for model in list_models():
         rows = list(model._base_manager.all())
         if model is ArchivedThread:
@@ -84,7 +84,7 @@ def read_rows() -> Iterator[Any]:
 
 
 def find_name(name: str) -> set[str]:
-    """Return the columns in which a name is found."""
+    """Return the columns that contain a name."""
     found = set()
     for column, value in read_values():
         is_bytes = isinstance(value, memoryview | bytes)
@@ -95,7 +95,7 @@ def find_name(name: str) -> set[str]:
 
 
 def find_key(user: User) -> set[str]:
-    """Return the foreign keys, and the entries, that lead to a user."""
+    """Return the foreign keys and audit log entries that refer to a user."""
     found = set()
     for row in read_rows():
         keys = [getattr(row, f"{key}_id") for key in list_keys(type(row))]
@@ -117,7 +117,7 @@ def check_export(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def find_faults() -> dict[str, list[Any]]:
-    """Return the results of the verifiers: of the database, of the package, of a file."""
+    """Return the faults found by the database, the package and the verifier of an exported file."""
     found: dict[str, list[Any]] = {
         "package": list(audit.find_faults()),
         "judge": [fault for thread in Thread.objects.all() for fault in ask_judge(thread)],
@@ -128,7 +128,7 @@ def find_faults() -> dict[str, list[Any]]:
 
 
 def follow_recipe(entries: list[dict[str, Any]]) -> list[str]:
-    """Return the faults that the guide's program finds in a file of these entries."""
+    """Return the faults that the guide's program finds in a file with these entries."""
     guide = Path(hitl_django.__file__).parents[1] / "docs/guides/leads.md"
     (program,) = (
         block.partition("```")[0]
@@ -321,7 +321,7 @@ def point_to(name: Any) -> Callable[[AuditEntry], dict[str, Any]]:
 
 
 OTHER = audit.make_pseudonym(User(pk=4711))
-#: What somebody may try who can write to the table, once a person was forgotten.
+#: Changes that an attacker with write access to the table may try after a pseudonymization.
 TAMPERINGS: dict[str, Callable[[], None]] = {
     "another pseudonym": lambda: change("start", actor_label=OTHER),
     "a name for a pseudonym": lambda: change("start", actor_label="eve"),
@@ -377,7 +377,7 @@ def append_forged(thread: Thread, **detail: Any) -> None:
 
 
 def test_forged_pseudonym_entry_cannot_insert_a_real_name_undetected(lena: User) -> None:
-    """It can put a pseudonym in a place, which shows in the record; a name it can't."""
+    """A forged entry can insert a pseudonym, which is visible in the audit log, but not a name."""
     change("take_over", detail=lambda row: {**rename_as_forgotten(row), "from": "eve"})
     entry = find_entry("take_over")
     append_forged(entry.thread, pseudonym="eve", entries=[[entry.seq, ["from"]]])
@@ -415,7 +415,7 @@ def test_each_name_in_audit_entries_has_its_own_salt(lena: User) -> None:
 
 
 def test_hashed_text_of_audit_entry_equals_the_recorded_text() -> None:
-    """Entries have to be proven for as long as they are kept, by every later release."""
+    """Later releases must verify the entries too, so the hashed text must never change."""
     entry = AuditEntry(
         seq=2,
         verb="take_over",
@@ -532,7 +532,6 @@ class TestArchive:
     def test_pseudonymize_user_finds_thread_restored_while_the_archive_is_read(
         self, lena: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Forced between the look at the tables and the one at the archive."""
         names = list(Thread.objects.values_list("thread_id", flat=True))
         Thread.objects.update(ended_at="2020-01-01T00:00Z")
         archive_ended(30, 10)
@@ -551,7 +550,7 @@ class TestArchive:
 
 
 class StoppedError(Exception):
-    """What ends a process, here."""
+    """Error that simulates the end of the process."""
 
 
 @pytest.mark.parametrize("renamed", ["", "renamed", "renamed and archived"])
@@ -560,17 +559,17 @@ def test_pseudonymize_user_called_again_after_interruption_removes_all_names(
     lena: User, advance: Advance, monkeypatch: pytest.MonkeyPatch, count: int, renamed: str
 ) -> None:
     rita = User.objects.get(username="rita")
-    # Of one thread the name is all that says whose it is.
+    # In one thread, only the name identifies the user.
     other = asked("approval", {"text": "z"}, advance)
     services.assign(other.pk, to=lena, by=rita)
     services.assign(other.pk, to=rita, by=rita)
     if renamed:
-        # The former name is known by what lena did in the first thread alone.
+        # Only lena's actions in the first thread link her former name to her account.
         WebhookEndpoint.objects.all().delete()
         lena.username = "renamed"
         lena.save()
     if "archived" in renamed:
-        # All that this thread has of her is the name.
+        # This thread contains only her name.
         second = AuditEntry.objects.get(verb="release").thread_id
         Thread.objects.filter(pk=second).update(ended_at="2020-01-01T00:00Z")
         assert archive_ended(30, 10) == 1
@@ -614,7 +613,6 @@ def test_failed_pseudonymize_user_transaction_changes_no_audit_entry_and_no_run(
 def test_pseudonymize_user_includes_decision_made_before_thread_lock(
     lena: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Forced before a thread is locked, and behind it: the threads are looked through twice."""
     first, second = (asked("approval", {"text": text}, advance) for text in "ab")
     services.comment(first.pk, "Well.", by=lena)
     lock, moments = leases.lock_thread, [first, second]
@@ -665,7 +663,7 @@ def test_pseudonymize_user_during_decisions_of_the_user_leaves_valid_audit_logs(
 def test_pseudonymize_user_preserves_claim_that_another_user_takes_over_during_the_call(
     lena: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A question is claimed without the thread's lock."""
+    """A claim doesn't lock the thread."""
     interrupt = asked("approval", {"text": "x"}, advance)
     services.claim(interrupt.pk, by=lena)
     rita = User.objects.get(username="rita")
@@ -683,11 +681,11 @@ def test_pseudonymize_user_preserves_claim_that_another_user_takes_over_during_t
 
 
 class TestGuests:
-    """People without an account, for whom a link was made to the user's address."""
+    """Guests without an account, whose review links were created for the user's address."""
 
     @pytest.fixture
     def decided(self, lena: User, advance: Advance) -> Interrupt:
-        """A question that was decided by a link and undone, and one whose link was taken back."""
+        """Create an interrupt with an undone link decision, and one with a revoked link."""
         lena.email = "lena@example.com"
         lena.save()
         rita = User.objects.get(username="rita")

@@ -17,7 +17,7 @@ from hitl_django.models import Interrupt, ReviewItem
 from hitl_django.models.review import queue_order
 from hitl_django.services.reviews import queue_filters
 
-#: What PostgreSQL may well do with the few rows of a test, depending on when it last counted them.
+#: Plans that PostgreSQL may choose for the few rows of a test, depending on its statistics.
 OTHER_WAYS = ("seqscan", "bitmapscan", "sort", "incremental_sort", "hashjoin", "mergejoin")
 
 
@@ -53,7 +53,7 @@ def test_queue_query_filtered_by_graph_or_group_reads_its_own_index_in_order() -
         *queue_filters.split_free(user, [crew.pk])[1:],
     )
     in_order(rows.filter(queue_filters.OVERDUE_PARTS[0]), "hitl_interrupt_queue")
-    # With few rows there is nothing to choose between that one and these.
+    # With few rows, both plans have similar costs.
     with connection.cursor() as cursor:
         cursor.execute("DROP INDEX hitl_interrupt_queue")
     in_order(rows.filter(queue_filters.AWAKE, graph="typed"), "hitl_interrupt_graph")
@@ -84,7 +84,7 @@ def test_expiry_warning_and_overdue_queries_of_sweep_use_an_index() -> None:
     pending = Interrupt.objects.filter(queue_filters.PENDING).order_by()
     assert "hitl_interrupt_warn" in plan(pending.filter(warn_at__lte=Now()).order_by("warn_at"))
     due = pending.filter(overdue=False, due_at__lte=Now()).order_by("due_at")
-    # Of an empty table SQLite may as well take the queue's own index, which begins with overdue.
+    # For an empty table, SQLite may also choose the queue's own index, which begins with overdue.
     assert any(name in plan(due) for name in ("hitl_interrupt_due", "hitl_interrupt_queue"))
 
 

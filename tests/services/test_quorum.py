@@ -133,7 +133,7 @@ def test_edit_of_interrupt_with_quorum_resets_its_approvals(
             services.decide(interrupt.pk, "approve", by=cai, **stale)  # type: ignore[arg-type]
     with pytest.raises(AlreadyApprovedError):
         services.decide(interrupt.pk, "approve", by=bob)
-    # What she approved was another version: this one she hasn't.
+    # She approved another version, so her approval doesn't count for this version.
     last = services.decide(interrupt.pk, "approve", by=ann, version=2)
     assert (last.complete, last.type, last.value, last.patch) == (True, "approve", changed, patch)
     advance()
@@ -215,7 +215,7 @@ def test_approval_below_quorum_writes_audit_entry_and_only_last_approval_writes_
     }
     services.decide(interrupt.pk, "approve", by=people[1])
     assert AuditEntry.objects.filter(thread=interrupt.thread, verb="decide").count() == 1
-    assert Delivery.objects.count() == 0  # nobody wants to be told here
+    assert Delivery.objects.count() == 0  # no user has subscribed to notifications
     assert audit.find_first_fault(Thread.objects.get(pk=interrupt.thread_id)) is None
 
 
@@ -288,7 +288,7 @@ def test_interrupt_pending_again_after_rejected_response_needs_all_approvals_aga
     assert again.payload_digest == interrupt.payload_digest
     assert again.refused() is not None
     services.decide(interrupt.pk, "respond", {"seats": 4}, by=people[0])
-    # Whoever looks at what is proposed instead still sees what was wrong with the answer before.
+    # Reviewers of the proposal still see the rejection of the previous response.
     assert now(interrupt).refused() == again.refused()
     services.decide(interrupt.pk, "respond", {"seats": 4}, by=people[1])
     advance()
@@ -324,7 +324,7 @@ def test_users_who_started_original_and_forked_run_cannot_approve_fork_with_no_s
     thread = services.start("reviewed", given, by=starter).thread_id
     advance()
     place = Interrupt.objects.get().checkpoint_id
-    for by in (forker, None):  # a fork of a fork as well
+    for by in (forker, None):  # also a fork of a fork
         newest = services.fork(thread, place, by=by).id
         advance()
         place = Interrupt.objects.get(run=newest).checkpoint_id
@@ -411,7 +411,7 @@ def test_approval_by_same_user_on_two_interrupts_counts_once_on_each(
 def test_approval_without_user_counts_beside_approval_of_deleted_user(
     advance: Advance, people: list[User]
 ) -> None:
-    """Both are nobody to the database by then."""
+    """Both approvals have no user id in the database."""
     interrupt = jointly(advance)
     services.decide(interrupt.pk, "approve", by=people[0])
     people[0].delete()
@@ -460,7 +460,7 @@ def test_audit_entry_contains_approvals_only_for_interrupt_with_quorum_above_one
 def test_approval_without_user_preserves_assignment_label_of_user_without_account(
     advance: Advance,
 ) -> None:
-    """Somebody without an account is nobody to the database, as code is."""
+    """Users without an account and code both have no user id in the database."""
     interrupt = jointly(advance)
     Interrupt.objects.update(assignee_label="zoe")
     services.decide(interrupt.pk, "approve")

@@ -24,7 +24,7 @@ from hitl_django.worker.sweeper import sweep
 from tests import graphs
 
 Advance = Callable[[], int]
-#: No database has this name, so whatever is read there fails.
+#: No database has this name, so every read from it fails.
 AWAY = "replica"
 
 

@@ -106,7 +106,7 @@ def test_thread_state_without_view_permission_raises_not_found_or_not_allowed_er
 def test_run_result_of_run_created_at_whole_second_is_returned(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     advance()
-    with connection.cursor() as cursor:  # the text that SQLite's clock writes at a whole second
+    with connection.cursor() as cursor:  # SQLite's clock writes this text at a whole second
         cursor.execute("UPDATE hitl_django_run SET created_at = '2026-01-02 03:04:05.000'")
     assert services.run_result(info.id)
 
@@ -117,7 +117,7 @@ def test_run_result_without_view_permission_raises_not_found_or_not_allowed_erro
 ) -> None:
     info = services.start("steps", {"log": []})
     wim = user("wim", "view_run")
-    with pytest.raises(NotAllowedError):  # whether there is one or not
+    with pytest.raises(NotAllowedError):  # regardless of whether the run exists
         services.run_result(info.id, by=wim)
     advance()
     with pytest.raises(RunNotFound):

@@ -43,7 +43,7 @@ SECRET = "canary 4711"
 
 
 def ended(advance: Callable[[], int], days: float = 100, text: str = "x") -> Thread:
-    """A thread whose one question was answered and whose run ended that long ago."""
+    """Create a thread with one answered interrupt and a run that ended the given time ago."""
     interrupt = asked("approval", {"text": text}, advance)
     services.decide(interrupt.pk, "respond", {"approved": True, "text": text}, reason=text)
     advance()
@@ -154,7 +154,7 @@ def test_delete_events_removes_events_only_of_old_ended_runs(
     told = {run.pk: RunEvent.objects.filter(run=run).count() for run in (*runs, goes_on)}
     assert min(told.values()) > 1
 
-    assert retention.delete_events(30, 2) == 2  # those that ended longest ago
+    assert retention.delete_events(30, 2) == 2  # the threads that ended first
     left = {pk: RunEvent.objects.filter(run=pk).count() for pk in told}
     assert left == told | {runs[2].pk: 0, runs[3].pk: 0}
     assert retention.delete_events(30, 100) == 1
@@ -370,7 +370,7 @@ def test_purge_command_with_negative_days_raises_command_error() -> None:
         call_command("hitl", "purge", "--days=-1")
 
 
-# Forgetting.
+# Erasure.
 
 
 def everything(thread: Thread) -> str:
@@ -511,7 +511,7 @@ class TestStructures:
         assert [self.swept(), self.swept()] == [1, 0]
 
     def test_recently_stored_graph_structure_is_not_deleted(self) -> None:
-        # A process may know it to be stored, and start a run under it the next moment.
+        # Another process may know the id, and start a run with this id immediately afterwards.
         GraphShape.objects.create(fingerprint="new", graph="approval", shape={})
         assert self.swept() == 1
 

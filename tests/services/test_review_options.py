@@ -37,7 +37,7 @@ Register = Callable[..., None]
 
 @pytest.fixture
 def register() -> Iterator[Register]:
-    """Register a graph that asks, under a policy."""
+    """Register a graph that interrupts, with a review policy."""
     made: list[str] = []
 
     def make(name: str, *, nodes: int = 1, **policy: Any) -> None:
@@ -57,7 +57,7 @@ def register() -> Iterator[Register]:
 
 
 class Many(Reviewed, total=False):
-    """One answer for each of several questions."""
+    """State with the responses to several interrupts."""
 
     zero: Any
     one: Any
@@ -75,7 +75,7 @@ def posed(advance: Advance, payload: Any, graph: str = "reviewed", **terms: Any)
 def test_review_options_are_stored_in_interrupt_columns_and_not_in_payload(
     advance: Advance, user: Make
 ) -> None:
-    for name in ("aaron", "accountants"):  # what the database would come upon first
+    for name in ("aaron", "accountants"):  # in the order of the database
         User.objects.create_user(name)
         Group.objects.create(name=name)
     ann, auditors = user("ann"), Group.objects.create(name="auditors")
@@ -413,7 +413,7 @@ class TestResuming:
         self, advance: Advance
     ) -> None:
         run, pending_interrupts = self.ask("together", advance)
-        # As after a retry by an operator: a worker takes the run up although questions are open.
+        # After an operator's retry, a worker executes the run although it has pending interrupts.
         services.decide(pending_interrupts[0].pk, "respond", 1)
         Run.objects.filter(pk=run.pk).update(state="queued")
         enqueue_run(run.pk)

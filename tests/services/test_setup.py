@@ -178,7 +178,7 @@ def test_failed_graph_factory_is_called_again_only_after_the_rest_period(
     now[0] += registry.REST
     assert isinstance(registry.find_graph("frail"), registry.BrokenGraph)
     assert tried == [1000.0, now[0]]
-    register("frail", frail)  # by whoever has mended it
+    register("frail", frail)  # by the operator who fixed the error
     assert registry.get_graph("frail").name == "frail"
 
 
@@ -250,7 +250,7 @@ def test_check_reports_harmful_django_q_setting(name: str, value: Any, id_: str)
 def test_check_reports_worker_cluster_named_like_the_projects_own_cluster() -> None:
     with override_settings(HITL={"CLUSTER": "runs"}):
         assert found_alone("check_queue") == {}
-    with override_settings(HITL={"CLUSTER": "hitl"}):  # Q_CLUSTER's name
+    with override_settings(HITL={"CLUSTER": "hitl"}):  # the name in Q_CLUSTER
         assert list(found_alone("check_queue")) == ["hitl_django.W040"]
 
 
@@ -276,7 +276,7 @@ def test_check_reports_django_q_missing_in_installed_apps(settings: Any) -> None
 
 
 class NoMethods:
-    """What neither a policy nor a queue is."""
+    """Class that is neither a policy nor a queue."""
 
 
 @pytest.mark.parametrize(("key", "method"), [("POLICY", "may_decide"), ("DISPATCH", "enqueue")])
@@ -290,7 +290,7 @@ def test_check_reports_policy_or_dispatcher_class_without_required_methods(
 
 
 class NoEnqueue(Dispatcher):
-    """A queue that nothing can be given to."""
+    """Queue without a method for enqueueing."""
 
 
 def test_check_names_enqueue_as_missing_method_of_dispatcher() -> None:
@@ -351,7 +351,7 @@ def test_check_reports_unsupported_database_vendor(
 
 
 class Router:
-    """Keeps questions somewhere else than the runs that ask them."""
+    """Router that stores interrupts and runs in different databases."""
 
     def db_for_write(self, model: Any, **hints: Any) -> str | None:
         return "elsewhere" if model.__name__ == "Interrupt" else None

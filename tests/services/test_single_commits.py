@@ -28,7 +28,7 @@ ANSWER = {"approved": True, "text": "x"}
 
 
 class Counted:
-    """Calls functions, and keeps how often each has committed."""
+    """Call functions, and store the number of commits of each call."""
 
     def __init__(self) -> None:
         self.commits: dict[str, int] = {}

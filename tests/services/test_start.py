@@ -146,7 +146,7 @@ def test_start_with_different_keys_creates_different_runs(advance: Advance) -> N
 
 
 class Named(ModelPermissionPolicy):
-    """Shows everybody the threads that are called after them."""
+    """Policy that shows users the threads that are named after them."""
 
     def visible_threads(self, user: Any, threads: QuerySet[Thread]) -> QuerySet[Thread]:
         return threads.filter(thread_id__startswith=user.username)
@@ -232,7 +232,7 @@ def test_start_with_repeated_key_and_different_thread_id_raises_key_reused_error
 def test_start_with_repeated_key_of_run_in_erased_thread_returns_the_same_run(
     user: Callable[..., User],
 ) -> None:
-    """Erasing removes context and subject, so that they can't be compared any longer."""
+    """Erasing removes the context and the subject, so the repeated call is not compared."""
     sent = {"key": "order-7", "subject": user("ann"), "configurable": {"tenant": "t1"}}
     first = services.start("approval", {"text": "x"}, **sent)
     services.cancel(first.id)
@@ -357,7 +357,8 @@ def test_start_on_thread_deleted_before_its_lock_creates_the_thread_again(
     lock = leases.lock_thread
 
     def too_late(**which: Any) -> Thread:
-        Thread.objects.filter(runs=old.id).delete()  # as the retention may, until it is locked
+        # The purge may delete the thread until it is locked.
+        Thread.objects.filter(runs=old.id).delete()
         return lock(**which)
 
     monkeypatch.setattr(leases, "lock_thread", too_late)
@@ -376,7 +377,7 @@ def test_start_with_key_used_before_its_lock_returns_that_run(
     first: list[Any] = []
 
     def late(**key: Any) -> Thread:
-        monkeypatch.undo()  # as by a second click, which came as soon as the first
+        monkeypatch.undo()  # simulates a second click immediately after the first
         first.append(services.start("approval", **again))
         return leases.lock_thread(**key)
 
@@ -532,7 +533,8 @@ def test_start_on_hidden_thread_raises_thread_not_found(
     services.start("steps", {"log": []}, thread_id="t")
     advance()
     starter = user("sam", "start_run")
-    for graph, given in (("steps", {"log": []}), ("approval", {"text": "x"})):  # nor whose it is
+    # The error doesn't name the owner either.
+    for graph, given in (("steps", {"log": []}), ("approval", {"text": "x"})):
         with pytest.raises(ThreadNotFound):
             services.start(graph, given, thread_id="t", by=starter)
     assert services.start("steps", {"log": []}, thread_id="mine", by=starter).created

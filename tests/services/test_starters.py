@@ -151,7 +151,7 @@ def test_registration_with_invalid_startable_by_raises_type_error(
 
 
 class TestCheckedView:
-    """A customer, who has none of our permissions."""
+    """Views for a customer without any permission of this package."""
 
     def test_start_with_skip_permission_checks_stores_the_given_user(self, user: Make) -> None:
         customer = user("carla")
@@ -199,7 +199,7 @@ class TestCheckedView:
 
 
 class OnlyMia(ModelPermissionPolicy):
-    """A project's own policy, which checks no permission of this package."""
+    """A project's policy that checks no permission of this package."""
 
     def may_start(self, user: Any, graph: str) -> bool:
         return user.get_username() == "mia" and graph == "approval"

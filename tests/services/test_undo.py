@@ -93,7 +93,7 @@ def test_sweep_queues_decided_run_after_the_undo_period(
     let_time_pass(interrupt)
     sweep()
     assert now(interrupt).run.state == "queued"
-    testing.run_ids.clear()  # the message is lost, and the row is there
+    testing.run_ids.clear()  # the message is lost, but the row exists
     Run.objects.filter(pk=interrupt.run_id).update(hinted_at=Now() - timedelta(hours=1))
     assert sweep() == [interrupt.run_id]
     assert advance() == 1
@@ -341,7 +341,7 @@ def test_run_with_two_responses_resumes_at_end_of_the_latest_undo_period(
     assert latest is not None
     assert latest > first
     services.undo(right.pk, by=reviewer)
-    assert now(left).run.resumes_at == latest  # the other answer is there to go on with
+    assert now(left).run.resumes_at == latest  # the other response is available to resume the run
     services.undo(left.pk, by=reviewer)
     assert now(left).run.resumes_at is None
     assert [row.status for row in map(now, (left, right))] == ["pending", "pending"]

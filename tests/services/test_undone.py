@@ -55,7 +55,7 @@ def fail(interrupt: Interrupt) -> None:
     Run.objects.update(state="failed", finished_at=Now())
 
 
-#: What comes before, and what somebody does then.
+#: The preparation, and the operation that fails.
 VERBS: dict[
     str, tuple[Callable[[Interrupt], object], Callable[[Interrupt, User | None], object]]
 ] = {
@@ -106,7 +106,7 @@ VERBS: dict[
 
 @pytest.fixture
 def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Has all that is recorded, from then on, fail once it is written."""
+    """Make every later audit log entry fail after it is written."""
     append = audit.append
 
     def break_off() -> None:
@@ -135,7 +135,7 @@ def test_service_call_failing_after_its_audit_entry_is_rolled_back(
     verb: str,
     who: str,
 ) -> None:
-    # When a graph's shape was last of use is kept for itself, whatever becomes of the run.
+    # The last use of a graph's structure is stored separately from the run.
     monkeypatch.setattr(compatibility, "store_shape", lambda registered: None)
     by = user(
         "olga", "view_interrupt", "decide_interrupt", "take_over_interrupt", "view_run",

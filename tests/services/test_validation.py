@@ -46,7 +46,7 @@ def boss() -> User:
 
 @pytest.fixture
 def entries(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Collect, of each time that a schema is applied, whether a transaction was open."""
+    """Collect for each validation whether a transaction was open."""
     found: list[bool] = []
     apply = json_schema.find_faults
 
@@ -149,7 +149,7 @@ def test_response_schema_validation_of_approvals_and_proposals_runs_outside_tran
 
 @pytest.fixture
 def changing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
-    """Change a question each time that an answer to it has been validated, as often as named."""
+    """Change an interrupt after each of the given number of validations of a response."""
 
     def change(interrupt: Interrupt, times: int, **columns: Any) -> list[Any]:
         apply, answers = json_schema.find_faults, list[Any]()
@@ -257,7 +257,7 @@ def test_schemas_applied_for_one_decision_share_one_work_limit(
 
     def watched(*given: Any) -> list[tuple[str, str]]:
         known.append(len(made))
-        with schema_keywords.limit_work():  # which makes one, unless one is open
+        with schema_keywords.limit_work():  # which opens a transaction unless one is open
             return apply(*given)
 
     monkeypatch.setattr(schema_keywords, "Budget", Counted)

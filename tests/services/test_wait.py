@@ -32,7 +32,7 @@ class Log(TypedDict):
 
 @pytest.fixture
 def worker(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
-    """Let a worker run due tasks instead of waiting; return the seconds of each wait."""
+    """Let a worker run due tasks instead of waiting, and return the seconds of each wait."""
     pauses: list[float] = []
     with testing.inline() as advance:
 

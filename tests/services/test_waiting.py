@@ -72,7 +72,7 @@ def test_waiting_runs_of_one_thread_execute_in_start_order(advance: Advance) -> 
     made = [start("steps", each) for each in given]
     assert [each.state for each in made] == ["queued", "waiting", "waiting"]
     assert all(each.created for each in made)
-    # All of them by the message of the first: each tells that the next may begin.
+    # The first run's message executes all runs: each run that ends starts the next one.
     advance()
     assert states() == ["succeeded"] * 3
     assert not thread().has_waiting
@@ -98,7 +98,7 @@ def test_start_with_on_pending_wait_waits_until_pending_interrupt_is_decided(
 
 
 def test_waiting_runs_are_numbered_in_start_order_despite_creation_times(advance: Advance) -> None:
-    """A transaction that waited for the thread began before the one that it waited for."""
+    """The waiting transaction began before the transaction that locked the thread."""
     start("steps", {"log": ["one"]})
     Run.objects.update(created_at=Now() + timedelta(hours=1))
     second = start("steps", {"log": ["two"]})
@@ -155,7 +155,7 @@ def test_cancelled_waiting_run_does_not_start_and_earlier_run_continues(advance:
     second, third = start(), start(given={"text": "three"})
     Thread.objects.update(attempts=2)
     services.cancel(second.id)
-    assert thread().attempts == 2  # those of the run that is under way
+    assert thread().attempts == 2  # attempts of the active run
     assert thread().has_waiting
     advance()
     assert states() == ["interrupted", "cancelled", "waiting"]
@@ -182,7 +182,7 @@ def test_new_run_on_thread_with_waiting_run_waits_or_raises_run_state_error(
             act()
         assert caught.value.state == "waiting"
     assert states() == ["interrupted", "waiting"]
-    # The run is over, and no worker has heard of it yet.
+    # The run has ended, but no worker knows yet.
     Run.objects.filter(state="interrupted").update(state="succeeded")
     with pytest.raises(RunStateError, match="wait"):
         services.start("approval", {"text": "y"}, thread_id="t")
@@ -280,7 +280,7 @@ def test_waiting_run_that_cannot_start_fails_and_the_next_waiting_run_starts(
     assert row.finished_at is not None
     assert RunEvent.objects.filter(run=row, kind="failed").exists()
 
-    # A later run of the thread has begun, so it is too late for that.
+    # A later run of the thread has begun, so the operation is refused.
     with pytest.raises(RunStateError, match="newer run"):
         services.retry(bad.id)
     assert services.cancel(good.id).state == "cancelled"
@@ -424,7 +424,7 @@ class Counted(TypedDict, total=False):
 
 @pytest.fixture
 def deploy() -> Iterator[Callable[..., str]]:
-    """Replace the graph "line" by one with a node that asks; returns its fingerprint."""
+    """Replace the graph "line" by one with a node that interrupts, and return its fingerprint."""
     compatibility.clear_shapes()
 
     def put(node: str = "ask", state: Any = Noted, **options: Any) -> str:

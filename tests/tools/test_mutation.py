@@ -143,7 +143,9 @@ def test_mutation_run_reports_mutants_that_no_test_detects(sample: Path) -> None
 
     assert code == 0, printed
     assert "7 mutants, 7 killed, 0 listed, 0 survived" in printed
-    assert (sample / "hitl_django/sample.py").read_text() == SAMPLE, "the tree itself was changed"
+    assert (sample / "hitl_django/sample.py").read_text() == SAMPLE, (
+        "the repository itself was changed"
+    )
 
 
 @pytest.mark.any_database

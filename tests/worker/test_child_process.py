@@ -33,7 +33,7 @@ def wait_until_up(*programs: Program) -> None:
     while not all(
         each.log and each.log.exists() and "up" in each.log.read_text() for each in programs
     ):
-        assert time.monotonic() < deadline, "the programs did not come up"
+        assert time.monotonic() < deadline, "the programs did not start"
         time.sleep(0.01)
 
 

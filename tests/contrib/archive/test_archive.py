@@ -80,7 +80,7 @@ def test_erase_retry_and_cancel_of_thread_archived_before_its_lock_raise_no_such
 
     def archive_and_lock(**which: Any) -> Thread:
         moved = Thread.objects.filter(pk=thread.pk)
-        moves.make_room(moved)
+        moves.create_partitions_for(moved)
         moves.archive_threads(moved)
         return lock(**which)
 

@@ -7,7 +7,7 @@ from .models import Person
 
 
 class KeyAuthentication(BaseAuthentication):
-    """``Authorization: Key …``, as the office's own clients send it."""
+    """``Authorization: Key …``, the header of the office's own clients."""
 
     def authenticate(self, request):
         scheme, _, key = request.headers.get("Authorization", "").partition(" ")
