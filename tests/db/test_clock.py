@@ -39,5 +39,5 @@ def test_read_clock_returns_the_time_of_the_database() -> None:
     Thread.objects.create(thread_id="a")
     rows = Thread.objects.annotate(clock=Now()).values_list("clock", flat=True)
     before, said, after = rows.get(), clock.read_clock("default"), rows.get()
-    # SQLite says milliseconds.
+    # SQLite's clock has a resolution of milliseconds.
     assert before <= said <= after + timedelta(milliseconds=1)

@@ -25,12 +25,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class CutError(Exception):
-    """What ends a piece of work between two statements."""
+    """Error that interrupts an operation between two statements."""
 
 
 @contextmanager
 def cut_before(number: int) -> Iterator[None]:
-    """End what is done before its write of this number."""
+    """Raise CutError before the write with this number."""
     written: list[str] = []
 
     def watch(execute: Any, sql: str, *rest: Any) -> Any:
@@ -53,7 +53,7 @@ def rows() -> dict[str, list[str]]:
 
 
 def cut_everywhere(act: Callable[[], object], *, least: int) -> None:
-    """Cut something short before each of its writes, and then lets it be done."""
+    """Interrupt an operation before each of its writes, and then complete the operation."""
     before = rows()
     for number in range(50):
         try:
@@ -127,7 +127,7 @@ def test_prune_delete_checks_active_runs_again_inside_its_transaction() -> None:
 
 
 def ended(*answers: str) -> Run:
-    """A run that told much, was decided on, and ended long ago."""
+    """Create a run with many events and a decision that ended long ago."""
     with testing.inline() as advance:
         info = services.start("approval", {"text": "x"})
         advance()

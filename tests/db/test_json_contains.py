@@ -24,7 +24,7 @@ STORED: dict[str, Any] = {
 }
 
 
-#: What is looked for, and whether it is found.
+#: Search patterns, and whether each matches.
 CASES: list[tuple[dict[str, Any], bool]] = [
     ({}, True),
     ({"text": '"quoted" ü \\ %', "number": 7.0, "flag": True, "nothing": None}, True),

@@ -35,7 +35,7 @@ def database() -> Iterator[dict[str, Any]]:
 
 
 def count_connections(tasks: int) -> int:
-    """Carry out tasks as a worker of django-q2 does; return how many connections they opened."""
+    """Execute tasks like a worker of django-q2, and return the number of opened connections."""
     opened: list[object] = []
 
     def note(**about: Any) -> None:
@@ -74,7 +74,7 @@ def test_worker_command_uses_one_database_connection_for_all_tasks(
     }
     settings.HITL = {**settings.HITL, "DISPATCH": f"hitl_django.contrib.{dispatcher}.Dispatcher"}
     start_as(monkeypatch, "runserver")
-    assert count_connections(3) > 3  # django-q2's broker opens others within a task
+    assert count_connections(3) > 3  # django-q2's broker opens other connections within a task
     start_as(monkeypatch, commands[dispatcher], "worker")
     assert count_connections(3) == 1
 
@@ -105,7 +105,7 @@ def test_database_connection_closed_by_server_is_replaced_for_next_task() -> Non
 
     def terminate(pid: int) -> None:
         with connections["default"].cursor() as cursor:
-            # Wait for the end, so that the next task meets a dead connection.
+            # Wait for the connection to end, so that the next task gets a dead connection.
             cursor.execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
             assert cursor.fetchone() == (True,)
         close_connections()
@@ -133,7 +133,7 @@ def test_check_reports_celery_reconnecting_to_database_for_each_task(
 
     app = make_app("memory://")
     assert found() == ["hitl_django.I043"]
-    database["CONN_MAX_AGE"] = 60  # Celery doesn't heed it
+    database["CONN_MAX_AGE"] = 60  # Celery ignores the setting
     assert found() == ["hitl_django.I043"]
     app.conf.CELERY_DB_REUSE_MAX = 1000
     assert found() == []

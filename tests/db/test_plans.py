@@ -35,8 +35,8 @@ pytestmark = [
 
 THREADS, TIMES = 3000, 1000
 LARGE = {model._meta.db_table for model in THREAD_TABLES}
-#: The ORM writes values into its statements, and so has a plan for them each time. Those that every
-#: run needs are prepared: the server may keep a plan that is for any values.
+#: The ORM inlines values into its statements, so the server plans each statement separately. The
+#: statements of every run are prepared, and the server may reuse a plan for other values.
 MODES = ("force_custom_plan", "force_generic_plan")
 READING = {"Seq Scan", "Parallel Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan"}
 PLANNED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
@@ -44,14 +44,14 @@ PLANNED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 
 @pytest.fixture(params=["empty", "full"])
 def database(request: pytest.FixtureRequest, settings: Any) -> Iterator[str]:
-    """A full database of which the planner knows what it was when it was empty, or what it is."""
+    """Yield a full database, with the planner's statistics from the empty or the full database."""
     settings.HITL = {**settings.HITL, "EVENT_RETENTION_DAYS": 30}
     filled_rows.register()
     if request.param == "empty":
         filled_rows.finish(filled_rows.begin())
         analyze()
     filled_rows.copy_threads(THREADS, discussed=True)
-    assert archive_ended(filled_rows.DAYS / 2, 300) == 300  # of two months or three
+    assert archive_ended(filled_rows.DAYS / 2, 300) == 300  # of two or three months
     if request.param == "full":
         analyze()
     multiply_rows()
@@ -66,7 +66,7 @@ def analyze() -> None:
 
 
 def multiply_rows() -> None:
-    """Have the planner expect TIMES as many rows in each table and index as it would."""
+    """Make the planner expect TIMES as many rows in each table and index."""
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE pg_class SET relpages = greatest(relpages, 1), "
@@ -107,7 +107,7 @@ def delete() -> None:
 
 
 def delete_by_graph() -> None:
-    # None of the graph that the others keep longest is read on the way to what is old enough.
+    # The rows of the graph with the longest retention aren't read.
     terms = {filled_rows.GRAPH: filled_rows.DAYS / 2, "*": 3650}
     assert (filled_rows.DAYS / 2, filled_rows.GRAPH) in list(retention.list_terms(terms))
     assert retention.delete_ended(filled_rows.DAYS / 2, 5, filled_rows.GRAPH) == 5
@@ -133,7 +133,7 @@ def archive_and_restore() -> None:
 def test_queries_of_worker_sweep_and_retention_find_every_row_by_index(
     act: Callable[[], None], database: str
 ) -> None:
-    act()  # what is made once is made
+    act()  # execute code that runs only once per process
     Thread.objects.filter(thread_id="talk").delete()
     Run.objects.filter(key="mine").update(key=None)
     seen: dict[str, Any] = {}
@@ -153,7 +153,7 @@ def test_queries_of_worker_sweep_and_retention_find_every_row_by_index(
 
 
 def plan(sql: str, params: Any, mode: str) -> Iterator[dict[str, Any]]:
-    """Yield the nodes of the plan that a prepared statement has."""
+    """Yield the nodes of a prepared statement's plan."""
     numbered, values = sql, list(params or ())
     for number in range(1, len(values) + 1):
         numbered = numbered.replace("%s", f"${number}", 1)
@@ -203,7 +203,7 @@ def test_admin_search_in_history_lists_reads_only_the_newest_rows(
 
 
 def find_type(value: Any) -> str:
-    """Return the type that a value is sent with."""
+    """Return the type with which a value is sent."""
     if isinstance(value, list):
         return "unknown"
     adapters = psycopg.adapt.Transformer(connection.connection)
@@ -220,7 +220,7 @@ def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def find_fault(node: dict[str, Any]) -> str:
-    """Say how a node reads a whole table or index; nothing if it doesn't."""
+    """Return a fault if a node reads a whole table or index, or an empty string."""
     if node["Node Type"] not in READING:
         return ""
     if node["Node Type"].endswith("Seq Scan"):

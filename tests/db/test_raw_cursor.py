@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.sessions, pytest.mark.django_db(transaction=True)]
 
 NAMED = Parameter("name", TextField())
 FIND = PreparedSelect(lambda: Thread.objects.filter(thread_id=NAMED).values_list("pk", "graph"))
-# A percent sign that the ORM writes into the text itself has to come through, too.
+# A percent sign that the ORM inlines must also reach the database.
 MATCH = PreparedSelect(
     lambda: Thread.objects.filter(thread_id__startswith="50%").values_list("thread_id")
 )
@@ -61,7 +61,7 @@ def test_prepared_query_reopens_unusable_database_connection() -> None:
 @pytest.mark.usefixtures("preparing")
 def test_prepared_statements_executed_ten_times_return_equal_rows() -> None:
     make("a", "b")
-    for _ in range(10):  # PostgreSQL thinks about another plan after the fifth
+    for _ in range(10):  # PostgreSQL considers a generic plan after the fifth execution
         assert counted("a").commit() == counted("b").commit()
         assert len(FIND.run(DEFAULT_DB_ALIAS, name="a")) == 1
     assert set(Thread.objects.values_list("epoch", flat=True)) == {10}
@@ -72,7 +72,7 @@ def test_prepared_statements_executed_ten_times_return_equal_rows() -> None:
 
 
 def test_prepared_query_inlines_model_defaults_and_passes_other_values_as_parameters() -> None:
-    # Else an index for rows of one state is of no use to a plan for all values.
+    # Otherwise a generic plan couldn't use an index for the rows of one state.
     free = PreparedSelect(
         lambda: Thread.objects.filter(thread_id=NAMED, graph="", attempts=0, lease_owner="a 'b'")
     )
@@ -106,7 +106,7 @@ def test_prepared_query_matches_percent_signs_and_dollar_marks_literally(
     make("50%s off", "%s", "other")
     assert MATCH.run(DEFAULT_DB_ALIAS) == [("50%s off",)]
     assert len(FIND.run(DEFAULT_DB_ALIAS, name="%s")) == 1
-    names = [f"{number} $1 %s" for number in range(1000)]  # too long a text to be remembered
+    names = [f"{number} $1 %s" for number in range(1000)]  # the text is too long for the cache
     make(*names)
     assert len(FIND.run(DEFAULT_DB_ALIAS, name=names[-1])) == 1
 
@@ -183,7 +183,7 @@ def test_write_batch_with_failed_condition_leaves_no_open_transaction() -> None:
     assert Thread.objects.get().epoch == 0
     assert not connection.in_atomic_block
     found: list[Any] = []
-    # Another connection may write at once: no transaction was left to hold it up.
+    # Another connection can write immediately, because no transaction is open.
     other = threading.Thread(target=lambda: found.extend(elsewhere()))
     other.start()
     other.join()

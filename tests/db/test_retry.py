@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Undone(Exception):
-    """What a driver says of a transaction that is undone."""
+    """Driver error about a rolled-back transaction."""
 
     def __init__(self, sqlstate: str) -> None:
         super().__init__(sqlstate)
@@ -84,7 +84,7 @@ def test_database_error_other_than_conflict_is_not_retried(code: Any) -> None:
 
 @pytest.fixture
 def repeatable(settings: Any) -> Iterator[None]:
-    """Has this connection begin its transactions as REPEATABLE READ."""
+    """Make this connection begin its transactions as REPEATABLE READ."""
     begin = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {}"
     with connection.cursor() as cursor:
         cursor.execute(begin.format("REPEATABLE READ"))
@@ -94,7 +94,7 @@ def repeatable(settings: Any) -> Iterator[None]:
 
 
 def elsewhere(act: Callable[[], object]) -> None:
-    """Does something on a connection of its own, to its end."""
+    """Call a function on a separate connection, and wait for its end."""
 
     def do() -> None:
         try:
@@ -120,12 +120,12 @@ def test_decision_conflicting_with_concurrent_write_is_retried_and_stored_once(
     run = services.start("approval", {"text": "x"}).id
     runner.advance(str(run))
     interrupt = Interrupt.objects.get()
-    Interrupt.objects.update(quorum=2)  # so that the thread is locked first
+    Interrupt.objects.update(quorum=2)  # locks the thread first
     seen: list[int] = []
     lock = leases.lock_thread
 
     def look_and_lock(**which: Any) -> Thread:
-        seen.append(Thread.objects.count())  # from here on the transaction sees nothing new
+        seen.append(Thread.objects.count())  # from here on, the transaction sees no new rows
         if len(seen) < 3:
             elsewhere(touch)
         return lock(**which)

@@ -74,7 +74,7 @@ def _phoenix() -> Iterator[None]:
 def read(mapper: RowMapper[WorkerHeartbeat]) -> Any:
     values: dict[str, Any] = dict.fromkeys(mapper.names)
     at = next(f.attname for f in mapper.fields if f.get_internal_type() == "DateTimeField")
-    values[at] = datetime(2026, 3, 1, 12)  # as SQLite returns it
+    values[at] = datetime(2026, 3, 1, 12)  # as returned by SQLite
     return getattr(mapper.read("default", [*values.values()]), at)
 
 

@@ -35,7 +35,7 @@ OTHERS = BulkInsert(Thread, insertable_columns(Thread))
 
 
 class Missing(Exception):
-    """There is no such row."""
+    """Error about a missing row."""
 
 
 def batch(*names: str) -> WriteBatch:
@@ -116,11 +116,11 @@ def test_write_batch_interrupted_before_commit_is_rolled_back(threads: list[str]
     assert not connection.connection.in_transaction
 
 
-# A row that others belong to.
+# A row with dependent rows.
 
 
 def begun(name: str, runs: int) -> tuple[WriteBatch, Thread]:
-    """Return the statements that insert a thread and its run; at most one run is active."""
+    """Return the statements that insert a thread and its run. At most one run is active."""
     made, thread = WriteBatch("default"), Thread(thread_id=name)
     made.insert_first(THREAD, thread)
     for _ in range(runs):

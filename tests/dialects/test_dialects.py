@@ -25,7 +25,7 @@ from tests.services.conftest import asked
 
 STRICT = ConfigDict(strict=True, extra="forbid")
 
-# What the libraries publish as the types of their answers, in our words.
+# The types that the libraries publish for their responses, as JSON Schemas.
 
 
 def shape(name: str, /, **fields: Any) -> Any:
@@ -308,7 +308,7 @@ def test_response_schema_breakpoint_or_named_dialect_overrides_dialect_recogniti
 
 
 def decision_schema(*allowed: str) -> dict[str, Any]:
-    """Return the response schema that LangChain's middleware gives for a tool, in our words."""
+    """Return the response schema of LangChain's middleware for a tool, as a JSON Schema."""
     action = shape("Action", name=Literal["send"], args=shape("Args", to=str))
     types = {"approve": Approve, "reject": Reject, "respond": Respond}
     types["edit"] = shape("Edit", type=Literal["edit"], edited_action=action)

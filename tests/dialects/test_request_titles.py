@@ -21,7 +21,7 @@ REFUND = {"order": "A-7", "amount": 49.9, "currency": "EUR", "reason": LONG, "no
 
 
 def request_of(*calls: tuple[str, dict[str, Any]], schema: Any = None) -> dict[str, Any]:
-    """Return the payload of LangChain's middleware for some tool calls."""
+    """Return the payload of LangChain's middleware for the given tool calls."""
     allowed = {"allowed_decisions": ["approve", "reject"]}
     return {
         "action_requests": [{"name": name, "args": args} for name, args in calls],

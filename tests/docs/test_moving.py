@@ -29,7 +29,7 @@ from tests.databases import from_url
 OLD, NEW = from_url("sqlite:///{old}"), from_url({new!r})
 DATABASES = {databases}
 """
-#: A run that has ended after an edit, one that waits, and a comment: microseconds in all of them.
+#: Create a run that ended after an edit, a waiting run and a comment. All times have microseconds.
 WORK = """
 from django.contrib.auth.models import User
 from hitl_django import services
@@ -74,7 +74,7 @@ def new_database(transactional_db: None) -> Iterator[str]:
 
 @pytest.fixture
 def manage(new_database: str, tmp_path: Path) -> Manage:
-    """Run a command of the site, whose settings name one database or both."""
+    """Run a command of the project, whose settings name one or both databases."""
 
     def run(databases: str, *arguments: str) -> str:
         named = {"old": str(tmp_path / "old.sqlite3"), "new": new_database}
@@ -84,7 +84,8 @@ def manage(new_database: str, tmp_path: Path) -> Manage:
             cwd=ROOT,
             env={
                 **os.environ,
-                # What tests/settings.py installs for PostgreSQL alone isn't in the old database.
+                # The old database doesn't contain the apps that tests/settings.py installs only for
+                # PostgreSQL.
                 "DATABASE_URL": f"sqlite:///{named['old']}",
                 "DJANGO_SETTINGS_MODULE": "site_settings",
                 "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]),

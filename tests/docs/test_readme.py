@@ -29,7 +29,6 @@ def test_readme_contains_each_installation_command_once(command: str) -> None:
 
 
 def test_readme_relative_links_have_targets() -> None:
-    """Those of the other pages are checked when the site is built."""
     targets = re.findall(r"\]\(([^)]+)\)", README.text)
     assert targets
     for target in targets:
@@ -40,7 +39,7 @@ def test_readme_relative_links_have_targets() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_manage_py_commands_named_on_a_page_exist(page: Page) -> None:
     named = set(re.findall(r"manage\.py (\w+)", page.text))
-    # The demo belongs to the project that runs it, which is not installed in the tests; RQ's worker
-    # to an app that is installed for its own tests alone.
+    # The demo belongs to a project that isn't installed in the tests. RQ's worker belongs to an app
+    # that is installed only for its own tests.
     assert named <= get_commands().keys() | {"demo", "rqworker"}
     assert (ROOT / "project" / "management" / "commands" / "demo.py").is_file()

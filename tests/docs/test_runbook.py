@@ -13,7 +13,7 @@ from .pages import ROOT, Page
 
 RUNBOOK = Page("docs/guides/runbook.md")
 PACKAGE = ROOT / "hitl_django"
-#: What tells the developer of a graph something about the graph, in tests of it.
+#: Modules whose log messages address the developer of a graph, not the operator.
 FOR_DEVELOPERS = ("engine/graph", "engine/loop", "engine/serde", "engine/task/callbacks",
                   "engine/task/context", "engine/task/pushed", "engine/task/state_writer",
                   "engine/task/task_runner")  # fmt: skip

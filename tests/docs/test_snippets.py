@@ -33,14 +33,14 @@ Reader = Callable[[Page], dict[str, Any]]
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
-    """Run the snippets of a page, and return the names that they leave behind."""
+    """Run the snippets of a page, and return the resulting names."""
 
     def run(page: Page) -> dict[str, Any]:
-        # Type hints are looked up in the module that a class says it is from.
+        # Type hints are resolved in the module that a class names as its own.
         module = ModuleType("documentation")
         monkeypatch.setitem(sys.modules, module.__name__, module)
         for snippet in page.programs:
-            above = "\n" * snippet.above  # a traceback then names the line of the page
+            above = "\n" * snippet.above  # a traceback then shows the line of the page
             exec(compile(above + snippet.code, page.path, "exec"), module.__dict__)
         return module.__dict__
 
@@ -76,7 +76,6 @@ def test_documentation_shows_project_files_only_in_the_tutorial() -> None:
 
 
 def test_documentation_code_blocks_have_a_known_language() -> None:
-    """A fence without a language, or with one misspelt, would be left out in silence."""
     known = {"console", "css", "html", "http", "ini", "json", "nginx", "python", "sh", "sql"}
     known |= {"text", "toml", "xml", "yaml", "javascript", "diff"}
     found = {

@@ -24,7 +24,8 @@ SAVED = HERE / "apps"
 SOURCE = HERE.parent / "extensions" / "ratings"
 #: The name of the saved app's package, and the label of its models.
 PACKAGE = "ratings"
-#: Classes that an app derives from: it would refuse another argument of a method.
+#: Classes from which an app derives. A derived class fails if an overridden method gets new
+#: arguments.
 DERIVED = ("hitl_django.admin.panels.Panel", "hitl_django.extensions.Archive")
 
 OPTIONAL = " = ..."
@@ -99,7 +100,7 @@ def describe(value: Any) -> dict[str, Any]:
     }
     if not is_dataclass(value):
         return {"parameters": parameters}
-    # The type of a field says with which arguments a function of the app is called.
+    # The type of a field determines the arguments of the app's functions.
     called = {each.name: str(each.type) for each in fields(value) if "Callable" in str(each.type)}
     return {"parameters": parameters, "callables": called}
 

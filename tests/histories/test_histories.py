@@ -68,7 +68,7 @@ def test_threads_saved_by_earlier_version_resume_and_finish(path: Path) -> None:
 
 @contextmanager
 def new_database(path: Path) -> Iterator[str]:
-    """Give the URL of an empty database of the kind that is tested."""
+    """Return the URL of an empty database of the tested kind."""
     if connection.vendor == "sqlite":
         yield databases.to_url(connection, NAME=path / "upgraded.sqlite3")
         return
@@ -94,7 +94,7 @@ def test_database_of_earlier_version_is_migrated_and_its_threads_finished(
 
 
 def run_program(program: str, name: str, url: str) -> Any:
-    """Return the JSON that a program of this folder prints about a database."""
+    """Return the JSON that a program in this folder prints about a database."""
     ran = subprocess.run(
         [sys.executable, "-m", program, name],
         cwd=ROOT,

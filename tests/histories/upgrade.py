@@ -33,7 +33,7 @@ def main(name: str) -> None:
 
 
 def finish_threads() -> dict[str, list[str]]:
-    """Let every thread come to its end, and return what is wrong then."""
+    """Execute every thread until its end, and return the faults found afterwards."""
     from hitl_django import audit
     from hitl_django.models import Run, Thread
     from tests.chaos import invariants

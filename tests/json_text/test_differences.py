@@ -31,7 +31,7 @@ def as_json(value: Any) -> str:
 
 @st.composite
 def edited(draw: Any) -> tuple[Any, Any]:
-    """A document, and what an edit of some of its parts makes of it."""
+    """Return a document and an edited copy."""
     document = draw(documents)
     other = copy.deepcopy(document)
     for _ in range(draw(st.integers(0, 3))):
@@ -58,7 +58,7 @@ def test_json_patch_applied_to_old_document_gives_the_new_document(pair: tuple[A
     assert as_json(old) == before
     assert (patch == []) == (before == as_json(new))
     assert {step["op"] for step in patch} <= {"add", "remove", "replace"}
-    # It is data like any other: stored and loaded, it does the same.
+    # The patch is plain data, so it can be stored and loaded before it is applied.
     assert as_json(json_patch.apply_patch(old, json.loads(json.dumps(patch)))) == as_json(new)
 
 
@@ -185,7 +185,7 @@ def test_long_unrelated_texts_are_compared_as_one_removal_and_one_addition() -> 
     ("before", "after"),
     [
         ([*range(500)], [*range(9_999, 10_499)]),
-        # difflib needs more than 1 s for each list, and so do libraries that use it.
+        # difflib and libraries that use it need more than 1 s for each list.
         (["x"] * 500, [part for n in range(250) for part in ("x", n)]),
     ],
     ids=["nothing in common", "separated"],
@@ -193,7 +193,6 @@ def test_long_unrelated_texts_are_compared_as_one_removal_and_one_addition() -> 
 def test_json_patch_of_several_lists_in_one_document_shares_one_work_limit(
     monkeypatch: pytest.MonkeyPatch, before: list[Any], after: list[Any]
 ) -> None:
-    """As many values as an answer may have, in twenty lists: each alone would be within it."""
     steps: list[int] = []
     step = sequence_diff._step
 

@@ -23,7 +23,7 @@ from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.json_text import json_schema, schema_keywords, text_formats
 from hitl_django.models import Interrupt
 
-#: Seconds of a processor that a request may take.
+#: Maximum processor time of a request in seconds.
 BOUND = 0.5
 MOST = 9_990
 TOO_COMPLEX = [("", json_schema.TOO_COMPLEX)]
@@ -91,7 +91,7 @@ def chain(levels: int) -> Any:
 
 
 def seconds(act: Callable[[], object], tries: int = 5) -> float:
-    """Return the least that it takes: on a processor that others use it takes longer at times."""
+    """Return the shortest measured time, because other processes may use the same processor."""
     taken = []
     for _ in range(tries):
         begun = time.process_time()
@@ -113,7 +113,7 @@ def test_unique_items_of_long_list_is_validated_within_the_time_limit(values: An
 
 
 def test_unique_items_of_numbers_with_colliding_hashes_is_validated_within_the_time_limit() -> None:
-    # In a set of Python's all of these have the same hash.
+    # All of these values have the same hash in a Python set.
     numbers = [n * (2**61 - 1) for n in range(1, 9_000)]
     schema = {"uniqueItems": True}
     assert seconds(lambda: json_schema.find_faults(schema, numbers)) < BOUND
@@ -196,7 +196,7 @@ def test_deeply_nested_ambiguous_union_is_reported_as_too_complex_within_the_tim
 
 
 MANY = list(range(MOST))
-#: Schemas and values that would take long, or that quote a large value many times.
+#: Schemas and values that take long to validate, or whose errors quote a large value repeatedly.
 COSTLY: dict[str, tuple[Any, Any]] = {
     "many branches": ({"anyOf": [{"minItems": 10**6}] * 3_000}, MANY),
     "each of many branches": ({"oneOf": [{"maxItems": 10**6}] * 3_000}, MANY),
@@ -274,7 +274,7 @@ def test_subschema_that_declares_another_dialect_is_validated_within_the_time_li
 ) -> None:
     part = {"$schema": f"https://json-schema.org/draft/{keyword}", "pattern": "^(a+)+$"}
     schema = {"below": {"items": part}, "referenced": {**part, "items": {"$ref": "#"}}}[where]
-    # With Python's own engine this never came to an end.
+    # Python's own regex engine never ends here.
     assert seconds(lambda: json_schema.find_faults(schema, ["a" * 50_000 + "b"])) < BOUND
     [(pointer, _)] = json_schema.find_faults(schema, ["a" * 50_000 + "b"])
     assert pointer == "/0"
@@ -337,7 +337,7 @@ def test_infer_decision_validates_the_resume_value_once(monkeypatch: pytest.Monk
 
 
 def json_values(longest: int) -> st.SearchStrategy[Any]:
-    """Make values, some of them as a list of many of the same."""
+    """Generate values, some of them lists with many equal items."""
     leaves = st.sampled_from([None, True, 0, 1, 1.0, -2.5, 10**30, "", "a", "1999-12-31", "::1"])
     names = st.sampled_from(["a", "b", "kind"])
     values = st.recursive(
@@ -393,7 +393,7 @@ def test_find_faults_accepts_the_same_values_as_jsonschema(schema: Any, value: A
     found: list[Any] = []
     try:
         found.append(oracle.is_valid(value))
-    except Exception:  # a reference to nowhere, or in circles
+    except Exception:  # a reference to a missing definition, or a circular reference
         assume(False)
     faults = json_schema.find_faults(schema, value)
     assert (faults == []) is found[0], faults

@@ -58,7 +58,7 @@ def savers(request: pytest.FixtureRequest) -> MakeSaver:
 
 
 class Gate:
-    """A node that waits until it may go on, and counts how often it was begun."""
+    """Node that waits for a signal, and counts how often it started."""
 
     def __init__(self) -> None:
         self.begun, self.may_end, self.calls = threading.Event(), threading.Event(), 0
@@ -309,7 +309,7 @@ def test_node_invoking_graph_on_its_own_thread_gets_lease_held_error(savers: Mak
     assert build(savers(), node).invoke({"log": ["in"]}, CONFIG) == {"log": ["in", "node"]}
 
 
-# Between processes.
+# Calls in several processes.
 
 
 @pytest.fixture
@@ -385,7 +385,7 @@ def test_thread_of_killed_process_accepts_direct_call_after_its_lease_expired() 
             graph.invoke(None, CONFIG)
         until = Thread.objects.get().lease_until
         while Thread.objects.get().lease_until == until:
-            pass  # its process renews the lease
+            pass  # the process of the call renews the lease
         processes.kill(victim)
         connections.close_all()
         while True:
@@ -403,7 +403,8 @@ def test_direct_call_whose_lease_was_taken_over_raises_lease_lost_error_and_stor
     gate = Gate()
     first = call(threads, build(DjangoSaver(), gate), {"log": ["in"]})
     assert gate.begun.wait(PATIENCE)
-    Thread.objects.update(lease_until="2000-01-01T00:00Z")  # its process stood still so long
+    # The process was suspended for that long.
+    Thread.objects.update(lease_until="2000-01-01T00:00Z")
     elsewhere()
     graph = build(DjangoSaver(), lambda state: {"log": ["second"]})
     assert graph.invoke(None, CONFIG) == {"log": ["in", "second"]}
@@ -420,7 +421,8 @@ def test_direct_call_that_read_state_before_a_late_run_continued_raises_lease_he
     gate, next_gate = Gate(), Gate()
     first = call(threads, build(DjangoSaver(), gate, next_gate), {"log": ["in"]})
     assert gate.begun.wait(PATIENCE)
-    Thread.objects.update(lease_until="2000-01-01T00:00Z")  # its process stood still so long
+    # The process was suspended for that long.
+    Thread.objects.update(lease_until="2000-01-01T00:00Z")
     elsewhere()
 
     class Slow(DjangoSaver):
@@ -443,7 +445,8 @@ def test_direct_call_that_read_state_before_a_late_run_ended_raises_lease_held_e
     gate = Gate()
     first = call(threads, build(DjangoSaver(), gate), {"log": ["in"]})
     assert gate.begun.wait(PATIENCE)
-    Thread.objects.update(lease_until="2000-01-01T00:00Z")  # its process stood still so long
+    # The process was suspended for that long.
+    Thread.objects.update(lease_until="2000-01-01T00:00Z")
     elsewhere()
 
     class Slow(DjangoSaver):
@@ -467,7 +470,8 @@ def test_direct_call_that_read_state_before_a_late_worker_committed_raises_lease
         run = services.start("steps", {"log": []})
     lease = run_leases.claim(run.id)
     assert lease is not None
-    Thread.objects.update(lease_until="2000-01-01T00:00Z")  # its process stood still so long
+    # The process was suspended for that long.
+    Thread.objects.update(lease_until="2000-01-01T00:00Z")
     place: Any = {"configurable": {"thread_id": run.thread_id}}
     late = DjangoSaver(lease.thread, run_leases.RunFence(lease))
 

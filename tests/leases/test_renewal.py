@@ -15,7 +15,7 @@ from hitl_django.leases.renewal import LeaseRenewal, LeaseRenewer
 
 
 class Lease:
-    """A thread's lease that notes on which threads it was renewed."""
+    """A thread's lease that stores the OS threads that renewed it."""
 
     def __init__(self) -> None:
         self.thread_id, self.seen, self.again = "t", [], threading.Event()
@@ -61,7 +61,7 @@ def test_lease_renewals_in_forked_process_start_without_os_thread_and_leases(
     renewals: LeaseRenewer,
 ) -> None:
     renewals._thread, renewals._leases = threading.current_thread(), {Renewal()}
-    renewals.reset()  # what the fork calls in the child
+    renewals.reset()  # called in the child after the fork
     assert (renewals._thread, renewals._leases) == (None, set())
 
 
@@ -97,7 +97,7 @@ def test_lease_added_with_earlier_renewal_time_wakes_the_sleeping_renewal_os_thr
     with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 3600}):
         late, soon = Renewal(), Renewal(beat=0)
         renewals.add(late)
-        while not renewals._wakes:  # until it sleeps
+        while not renewals._wakes:  # until the renewing thread sleeps
             soon.again.wait(0.001)
         renewals.add(soon)
         assert soon.again.wait(20)

@@ -28,7 +28,7 @@ class State(TypedDict, total=False):
 
 
 def build(node: str, shape: str = "plain", state: Any = State) -> StateGraph[Any]:
-    """Build a graph that asks at the node: at once, of several, further down, before a join."""
+    """Build a graph with an interrupting node: directly, sent, in a subgraph, or before a join."""
 
     def ask(state: Any) -> Any:
         return {"answer": interrupt("Continue?")}
@@ -49,7 +49,7 @@ def build(node: str, shape: str = "plain", state: Any = State) -> StateGraph[Any
 
 @pytest.fixture
 def deploy() -> Iterator[Any]:
-    """Register the graph "deployed" as a version of the code has it: with a node of that name."""
+    """Register a version of the graph "deployed" with a node of the given name."""
 
     def register(
         node: str | None,
@@ -109,7 +109,7 @@ def test_preflight_reports_runs_paused_at_a_removed_node(deploy: Any) -> None:
         line = json.loads(preflight("--json", "--graph", "deployed")[0])
         assert (line["run"], line["graph"]) == (str(run.id), "deployed")
         assert preflight("--graph", "approval")[1] == ""
-        # What it says is what happens.
+        # The report predicts the result.
         hitl.decide(run=run, type="respond", value="yes")
         hitl.assert_parked(run, "ask")
 
@@ -171,7 +171,6 @@ def test_preflight_accepts_renamed_migrated_and_pinned_graphs(deploy: Any) -> No
 def test_preflight_report_from_dump_equals_report_from_database_and_dump_has_no_values(
     deploy: Any, tmp_path: Path, shape: str, django_db_blocker: Any
 ) -> None:
-    """Of each kind of pause, where nothing has changed, a node was renamed, or a node is gone."""
     deploy("ask", shape=shape)
     with GraphEnvironment() as hitl:
         hitl.start("deployed", {"answer": ["secret"]})

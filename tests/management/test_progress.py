@@ -76,7 +76,7 @@ def test_progress_count_shows_number_of_rows_in_singular_and_plural() -> None:
 
 @pytest.fixture
 def threads() -> None:
-    """One that waits, one whose run has ended, and one whose run failed and may be retried."""
+    """Create a waiting thread, a thread with an ended run, and a thread with a failed run."""
     with GraphEnvironment() as hitl:
         for name in ("waits", "ended", "failed"):
             hitl.start("approval", {"text": "long"}, thread_id=name)

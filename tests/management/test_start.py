@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def graphs() -> Any:
-    """Two graphs that can be told apart by the name of their field."""
+    """Register two graphs with different names of their fields."""
 
     def build(field: str) -> Any:
         from typing import TypedDict
@@ -42,7 +42,7 @@ def graphs() -> Any:
 
 
 class Said:
-    """What a command printed, and whether it failed."""
+    """The output of a command, and whether the command failed."""
 
     def __init__(self, *arguments: str) -> None:
         out, err = io.StringIO(), io.StringIO()
@@ -56,7 +56,7 @@ class Said:
 
 @pytest.fixture
 def lines(tmp_path: Path) -> Any:
-    """Write lines to a file and return its name."""
+    """Write lines to a file, and return the name of the file."""
 
     def write(*values: Any) -> str:
         path = tmp_path / "requests.jsonl"

@@ -43,4 +43,4 @@ def test_interrupt_list_and_queue_columns_exclude_large_columns() -> None:
 def test_interrupt_column_erased_to_null_is_nullable() -> None:
     for name, left in ERASED_COLUMNS.items():
         field = Interrupt._meta.get_field(name)
-        assert left is not None or field.null or name == "payload"  # JSON's null
+        assert left is not None or field.null or name == "payload"  # JSON null

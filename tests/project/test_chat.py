@@ -44,7 +44,7 @@ REFUND = 'refund(order: "A-7", cents: 4990)'
 
 
 class Speech:
-    """Stops the model before a word, until the test has seen what it said before."""
+    """Pauses the model before a word until the test has seen the previous words."""
 
     def __init__(self) -> None:
         self.words = 0
@@ -65,13 +65,13 @@ class Speech:
 def speech(monkeypatch: pytest.MonkeyPatch) -> Speech:
     made = Speech()
     monkeypatch.setattr(support, "sleep", made.pause)
-    monkeypatch.setattr(message_buffer, "SECONDS", 0)  # each word is stored as it is said
+    monkeypatch.setattr(message_buffer, "SECONDS", 0)  # each word is stored immediately
     return made
 
 
 @pytest.fixture
 def demo(settings: Any, db: None) -> Iterator[None]:
-    """The demo's pages, people and agent, and nobody who advances its runs."""
+    """Set up the demo's pages, users and agent, without a worker."""
     cache.clear()
     settings.ROOT_URLCONF = "project.urls"
     settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [ROOT / "templates"]}]
@@ -108,7 +108,7 @@ def test_demo_chat_replies_waits_for_review_and_continues_after_approval(
     speech.stop_before(4)
     ask(olga, "Order A-7 is broken.")
     work()
-    olga.get_by_text("Let me look", exact=True).wait_for()  # while the model still speaks
+    olga.get_by_text("Let me look", exact=True).wait_for()  # while the model is still writing
     speech.goes_on.set()
     olga.get_by_text(f"Waiting for review: {REFUND}").wait_for()
     assert olga.locator("#log li").count() == 4

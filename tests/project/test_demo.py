@@ -33,9 +33,9 @@ def free_port() -> int:
 
 
 def free_ports(count: int) -> int:
-    """Return the first of so many ports in a row that nobody listens on.
+    """Return the first of several consecutive free ports.
 
-    They are below those that a system gives to whoever connects to something.
+    The ports are below the range from which the system assigns ports to clients.
     """
     for first in range(20000 + os.getpid() % 10000, 32000):
         try:
@@ -57,7 +57,7 @@ def eventually(ask: Callable[[], T], what: str) -> T:
 
 
 def curl_of_the_guide(port: int) -> str:
-    """Run the curl calls of the guide to the API, and return what they printed."""
+    """Run the guide's curl calls to the API, and return their output."""
     guide = (ROOT / "docs" / "guides" / "api.md").read_text()
     blocks = re.findall(r"(?ms)^```sh\n(.*?)^```$", guide)
     assert len(blocks) == 2
@@ -92,7 +92,7 @@ class Demo:
         return self.output.read_text()
 
     def ready(self) -> Demo:
-        """Wait until it says that it is."""
+        """Wait until the demo prints that it is ready."""
 
         def introduced() -> bool:
             assert self.process.poll() is None, self.said
@@ -102,7 +102,7 @@ class Demo:
         return self
 
     def end(self, number: signal.Signals) -> int:
-        """Send a signal to the one process, and return the exit code."""
+        """Send a signal to the main process, and return the exit code."""
         family = psutil.Process(self.process.pid).children(recursive=True)
         self.process.send_signal(number)
         code = self.process.wait(PATIENCE)
@@ -115,7 +115,7 @@ class Demo:
         return next(child for child in children if word in child.cmdline())
 
     def call(self, path: str, body: Any = None, user: str = "rita") -> Any:
-        """Call the API as one of the demo's people."""
+        """Call the API as one of the demo's users."""
         token = base64.b64encode(f"{user}:demo".encode()).decode()
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}/hitl/api/v1/{path}",
@@ -128,7 +128,7 @@ class Demo:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
-    """Start demos in one folder; none outlives the test."""
+    """Return a function that starts demos in one folder. All demos stop with the test."""
     port, demos = free_ports(3), list[Demo]()
 
     def begin(*arguments: str, database: str = "") -> Demo:

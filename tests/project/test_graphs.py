@@ -33,7 +33,7 @@ CALLS = [
 
 
 class Thread:
-    """One run of a graph, its questions and answers."""
+    """A run of a graph, with its interrupts and responses."""
 
     def __init__(self, build: Any, given: dict[str, Any]) -> None:
         self.graph = build().compile(checkpointer=InMemorySaver())

@@ -21,16 +21,16 @@ ROOT = Path(__file__).resolve().parents[2]
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
 PATIENCE = 120.0
 
-#: Commands that prepare what a test has already: an environment with the package in it.
+#: Commands whose result the test environment already provides: the installation of the package.
 PREPARED = ("python3 -m venv", "source ", "pip install")
-#: Commands that go on until they are stopped.
+#: Commands that run until they are stopped.
 LASTING = ("manage.py runserver", "manage.py hitl worker")
 
 pytestmark = [pytest.mark.browser, pytest.mark.cluster, pytest.mark.any_database]
 
 
 class Fence(NamedTuple):
-    """A code block of the page: its language, what it does with a file, and its text."""
+    """A code block of the page: its language, its effect on a file, and its text."""
 
     language: str
     verb: str
@@ -44,7 +44,7 @@ def fences() -> list[Fence]:
 
 
 class Shop:
-    """The project that the tutorial makes, in a folder of its own."""
+    """The project of the tutorial in its own folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -56,7 +56,7 @@ class Shop:
         self.environment.pop("DJANGO_SETTINGS_MODULE", None)
 
     def follow(self, fence: Fence) -> None:
-        """Does what a reader does with a code block."""
+        """Do what the page tells a reader to do with a code block."""
         path = self.folder / fence.path
         if fence.verb == "file":
             path.write_text(fence.text)
@@ -67,7 +67,7 @@ class Shop:
                 self.run(command, output)
 
     def run(self, command: str, output: str) -> None:
-        """Run a command, and compares what it prints where the page shows that."""
+        """Run a command, and compare its output with the output on the page."""
         if command.startswith(PREPARED):
             return
         if any(lasting in command for lasting in LASTING):
@@ -86,7 +86,7 @@ class Shop:
         assert output in result.stdout
 
     def begin(self, command: str) -> None:
-        """Start a command that lasts."""
+        """Start a command that runs until it is stopped."""
         command = command.replace("runserver", f"runserver --noreload {self.port}")
         with (self.folder / f"{len(self.processes)}.log").open("wb") as log:
             process = subprocess.Popen(
@@ -109,7 +109,7 @@ class Shop:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def stop(self) -> None:
-        """End the processes that last."""
+        """Stop all running commands."""
         for process in self.processes:
             family = [psutil.Process(process.pid)] if process.poll() is None else []
             family += [child for one in family for child in one.children(recursive=True)]
@@ -134,7 +134,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 @pytest.fixture
 def page(shop: Shop) -> Iterator[Page]:
-    """A window of a browser."""
+    """A browser window."""
     executable = shutil.which("chromium") or shutil.which("chromium-browser")
     if executable is None:
         pytest.skip("There is no Chromium on the PATH; Debian's package is chromium.")

@@ -20,11 +20,11 @@ from .harness import MIGRATING, Databases, Trial, list_parents
 
 LABELS = {model._meta.app_label for model in list_models()}
 GRAPH = MigrationLoader(None, ignore_no_migrations=True).graph
-#: The newest come first: the first cases of a test run in every run of the suite.
+#: The newest migrations come first, because every run of the suite includes a test's first cases.
 MIGRATIONS = sorted(
     (f"{label}.{name}" for label, name in GRAPH.nodes if label in LABELS), reverse=True
 )
-#: Those that find rows. An initial migration has many statements, all in one transaction.
+#: Migrations of databases with rows. An initial migration has many statements in one transaction.
 LATER = [name for name in MIGRATIONS if not GRAPH.nodes[tuple(name.split("."))].initial]
 
 
@@ -40,7 +40,7 @@ def copied_databases(
 
 @pytest.fixture(scope="module")
 def trial_of(copied_databases: Databases) -> Callable[[Migration], Trial]:
-    """Give a migration's trial; databases that migrations have in common are made once."""
+    """Return a migration's trial. Databases that several migrations share are created once."""
     made: dict[Any, str] = {}
 
     def make(migration: Migration) -> Trial:
@@ -92,7 +92,7 @@ def test_migration_trial_of_unsafe_sample_migration_reports_its_fault(
 ) -> None:
     migration, fault = samples.BAD[name]
     found: list[str] = []
-    # The rest isn't looked for once the fault is found.
+    # The trial stops after the first fault.
     for line in trial_of(sample(migration)).find_faults():
         found.append(line)
         if line.startswith(fault):

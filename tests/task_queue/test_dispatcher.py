@@ -46,7 +46,7 @@ def test_queued_message_contains_only_function_name_and_run_id() -> None:
 def test_external_broker_receives_message_only_after_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Another alias stands for another database; the broker itself stays where it is.
+    # Another alias represents another database. The broker's location doesn't change.
     monkeypatch.setattr(Conf, "ORM", "elsewhere")
     sent: list[int] = []
     monkeypatch.setattr(
@@ -86,7 +86,7 @@ def test_start_with_synchronous_django_q_executes_run_once_without_queue_row(
 
 
 class RowlessDispatcher(dispatcher.Dispatcher):
-    """A queue that has written nothing but the one method it needs."""
+    """A queue that implements only the required method."""
 
     sent: ClassVar[list[tuple[str, str]]] = []
 
@@ -120,7 +120,7 @@ def test_worker_executing_queued_message_calls_the_function_named_in_the_message
 ) -> None:
     called: list[str] = []
     monkeypatch.setattr(module, name, called.append)
-    async_task(message, "an id", sync=True)  # found and called as a cluster does
+    async_task(message, "an id", sync=True)  # imported and called as a cluster does
     assert called == ["an id"]
 
 

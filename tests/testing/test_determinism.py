@@ -26,7 +26,7 @@ class Order(TypedDict, total=False):
 
 @pytest.fixture
 def order() -> Iterator[Callable[..., None]]:
-    """Register the graph "purchase" with a node that charges, before and behind a question."""
+    """Register the graph "purchase" with a node that charges before and after an interrupt."""
 
     def register(charge: Callable[[Order], Order]) -> None:
         def ask(state: Order) -> Order:
@@ -50,7 +50,8 @@ def buy(hitl: GraphEnvironment) -> Any:
 
 def test_assert_deterministic_of_deterministic_graph_passes_and_leaves_no_rows(order: Any) -> None:
     order(lambda state: {"total": state["total"] + 1, "log": ["charged"]})
-    # Three steps, one of them up to the question and again, and what comes before and behind each.
+    # Three steps. The step with the interrupt runs twice, and each effect has a point before and
+    # after.
     assert assert_deterministic(buy) >= 8
     assert not Run.objects.exists()
     assert not Thread.objects.exists()
@@ -99,7 +100,7 @@ def test_assert_deterministic_passes_for_row_written_by_transact_but_not_by_once
     if guard is transact:
         assert assert_deterministic(buy) >= 10
     else:
-        # once() remembers when it has returned; a death before that calls again.
+        # once() stores a result after the call. A crash before that repeats the call.
         with pytest.raises(NondeterminismError, match="before commit 1 "):
             assert_deterministic(buy)
 

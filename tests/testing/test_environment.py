@@ -181,7 +181,7 @@ def test_advance_executes_runs_started_by_project_code(hitl: GraphEnvironment) -
 
 
 class LeaveTests(TestCase):
-    """With Django's own classes."""
+    """Leave tests with Django's test classes."""
 
     def test_graph_environment_is_usable_as_context_manager(self) -> None:
         with GraphEnvironment() as hitl:

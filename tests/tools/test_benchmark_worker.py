@@ -15,7 +15,7 @@ pytestmark = pytest.mark.any_database
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", ["start", "paused"])
 def test_worker_benchmark_measures_real_processes(name: str, database_url: str) -> None:
-    # Nothing else runs them; what takes the time is a cluster's start.
+    # No other test runs these benchmarks. Most of the time is the start of a cluster.
     kind = command.KINDS[name]
     told = command.measured(kind, command.parse(["--quick"]), {"DATABASE_URL": database_url})
     found = command.SUMMARIES[kind.what](told)

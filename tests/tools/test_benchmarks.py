@@ -175,7 +175,7 @@ def test_benchmark_size_table_compares_thread_with_its_archive() -> None:
     [
         ("search in payloads", 2.0, 1),
         ("search in payloads", 1.4, 0),
-        # A search of what is over looks at ten thousand rows, where there are as many.
+        # A search for ended threads reads ten thousand rows if there are as many.
         ("all requests, search", 2.0, 0),
     ],
 )

@@ -41,7 +41,7 @@ def test_may_decide_is_false_for_empty_user():
     assert not may_decide("", {"open": True, "starter": "bob"})
 """
 
-#: The tests without which it may be anybody's question, and a closed one.
+#: Tests that fail if any user can decide, or if a closed interrupt can be decided.
 MISSING = """
 
 def test_may_decide_is_false_for_closed_request():
@@ -80,11 +80,11 @@ SURVIVORS = (
 
 @pytest.fixture
 def sample(tmp_path: Path) -> Path:
-    """A repository with one module and a test that leaves a hole."""
+    """Create a repository with one module and a test that misses a mutant."""
     files = {
         "hitl_django/__init__.py": "",
         "hitl_django/contrib/__init__.py": "",
-        **{  # the suite's settings install these
+        **{  # installed by the suite's settings
             f"{name.replace('.', '/')}/__init__.py": ""
             for name in settings.INSTALLED_APPS
             if name.startswith("hitl_django.contrib.")
@@ -103,7 +103,7 @@ def sample(tmp_path: Path) -> Path:
 
 
 def run(sample: Path, *arguments: str) -> tuple[int, str]:
-    """Try the mutants of the sample; returns the exit code and what is printed."""
+    """Run the mutants of the sample, and return the exit code and the output."""
     program = dedent(f"""
         import sys
         from pathlib import Path
@@ -119,7 +119,7 @@ def run(sample: Path, *arguments: str) -> tuple[int, str]:
 
 
 def accept(sample: Path, *entries: tuple[str, str]) -> None:
-    """List mutants, by their line and what they are, as survivors that are accepted."""
+    """Add mutants to the list of accepted survivors, by line and mutation."""
     listed = [
         f"[[survivor]]\nmodule = 'hitl_django/sample.py'\nline = '{line}'\n"
         f"mutant = '{mutant}'\nreason = 'For a test.'\n"
@@ -180,7 +180,7 @@ def test_mutation_survivors_accepted_in_the_list_match_existing_lines() -> None:
     assert accepted.gone(entries, made) == []
 
 
-#: What stands in a function, what becomes of it, and what it is called.
+#: The code of a function, the mutated code, and the name of the mutation.
 CHANGES = [
     ("if a and b:\n    go()", "if (b):\n    go()", "operand: without a"),
     ("if a:\n    raise E()", "if False:\n    raise E()", "condition: a → False"),

@@ -62,7 +62,7 @@ def made() -> Iterator[Callable[..., None]]:
 
 @pytest.fixture
 def deployed() -> Iterator[Callable[..., None]]:
-    """Register a graph that begins with its node "a", for one test."""
+    """Register a graph for one test. The graph begins with its node "a"."""
     names: list[str] = []
 
     def deploy(name: str, graph: StateGraph) -> None:
@@ -433,7 +433,7 @@ def test_run_with_damaged_channel_value_is_parked_and_value_stays_unchanged(
 def test_run_exceeding_its_time_slice_is_requeued_between_steps(
     advance: Advance, made: Callable[..., None]
 ) -> None:
-    # The slice is used up when the first node has begun, and the node ends when the slice has.
+    # The time slice ends while the first node runs, and the node ends afterwards.
     started, ready = threading.Event(), threading.Event()
 
     def clock() -> float:
@@ -461,15 +461,15 @@ def test_run_exceeding_its_time_slice_is_requeued_between_steps(
             patch.setattr(runner, "RunControl", Control)
             patch.setattr(dispatcher, "get_time_slice", lambda: 500)
             patch.setattr(time_slice, "monotonic", clock)
-            # The thread that renews has a connection of its own, to which this test's transaction
-            # is nothing but a lock (SQLite), or a lease that is not there (PostgreSQL).
+            # The renewing OS thread has its own connection. For that connection, this test's
+            # transaction is only a lock (SQLite) or a missing lease (PostgreSQL).
             patch.setattr(ThreadLease, "renew", lambda lease: True)
             with override_settings(HITL={**settings.HITL, "HEARTBEAT_SECONDS": 0.05}):
                 runner.advance(str(info.id))
         run = run_of(info)
         assert (run.state, run.step, run.thread.lease_until) == ("queued", 1, None)
         assert asked == ["time slice used up"]
-        assert advance() == 2  # the start's hint, and the one of the yield
+        assert advance() == 2  # the message of the start, and the message of the yield
         assert run_of(info).state == "succeeded"
     finally:
         registry.unregister("sliced")
@@ -521,7 +521,7 @@ def test_node_attempt_count_continues_after_worker_dies(
         assert info is not None
         attempts.append(info.node_attempt)
         if len(attempts) == 2:
-            raise KeyboardInterrupt  # the process ends in the middle of it
+            raise KeyboardInterrupt  # the process ends during the step
         raise ConnectionError
 
     policy = RetryPolicy(initial_interval=0.0001, jitter=False, max_attempts=3)
@@ -569,7 +569,7 @@ def test_draining_worker_process_requeues_its_run_and_claims_no_second_run(
         assert (run_of(other).state, run_of(other).thread.epoch) == ("queued", 0)
         assert testing.run_ids == [str(info.id), str(other.id)]
 
-        monkeypatch.setattr(runner, "_drain_reason", None)  # as in the process that comes next
+        monkeypatch.setattr(runner, "_drain_reason", None)  # simulates the next process
         assert advance() == 2
         assert {run_of(info).state, run_of(other).state} == {"succeeded"}
     finally:
@@ -595,7 +595,7 @@ def test_drain_request_between_claim_and_first_step_requeues_the_run(
 
 
 def pause(lease: Any, row: Interrupt, words: str) -> None:
-    """Commit what a worker does that has loaded before the answer to ``row`` came."""
+    """Commit the interrupt of a worker that loaded the run before ``row`` was answered."""
     interrupt = PendingInterrupt(
         Asked(words, row.interrupt_id), row.node, row.task_id, row.task_path, "", row.checkpoint_id
     )
@@ -703,7 +703,7 @@ def test_interrupt_no_longer_raised_by_rerun_is_superseded(advance: Advance) -> 
 def test_superseded_interrupt_of_failed_run_is_pending_again_after_retry(advance: Advance) -> None:
     info = services.start("approval", {"text": "x"})
     advance()
-    # As a run that failed beside its question leaves them.
+    # Simulates a run that failed in parallel to its interrupt.
     Run.objects.update(state="failed")
     Interrupt.objects.update(status="superseded")
     services.retry(info.id)
@@ -729,7 +729,7 @@ def test_heartbeat_renews_lease_while_a_node_is_running(made: Callable[..., None
 
     def slow(state: Any) -> Any:
         before.append(Thread.objects.get().lease_until)
-        for _ in range(2):  # the first may have begun before we looked
+        for _ in range(2):  # the first run may have started before this check
             renewed.clear()
             assert renewed.wait(60)
         before.append(Thread.objects.get().lease_until)

@@ -32,7 +32,7 @@ def advance(db: None) -> Iterator[Advance]:
 
 @pytest.fixture
 def deploy() -> Iterator[Deploy]:
-    """Replace the graph "evolving" by one with these nodes in a row; names with ? ask."""
+    """Replace the graph "evolving" by one with these nodes in sequence. Names with ? interrupt."""
     compatibility.clear_shapes()
 
     def node(name: str) -> Any:
@@ -67,7 +67,7 @@ def test_run_paused_at_removed_node_is_parked_and_succeeds_after_node_is_restore
 ) -> None:
     interrupt = paused(deploy, advance)
     before = Run.objects.get().fingerprint
-    for other in ("", "~"):  # the shapes of other graphs are none of it
+    for other in ("", "~"):  # structures of other graphs don't matter
         GraphShape.objects.create(
             fingerprint=other, graph="x", shape=registry.get_graph("steps").shape
         )
@@ -124,7 +124,7 @@ def test_graph_structure_of_new_version_is_stored_before_run_resumes(
     assert run.fingerprint == registry.get_graph("evolving").fingerprint
     assert Run.objects.get(pk=other.id).fingerprint == of_other
 
-    # Back to the code of before, which has no such node.
+    # Restore the old code, which doesn't have this node.
     deploy("plan", "review?", "pay")
     services.decide(Interrupt.objects.get(status="pending").pk, "approve")
     advance()

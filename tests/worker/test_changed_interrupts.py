@@ -30,7 +30,7 @@ def advance(db: None) -> Iterator[Advance]:
 
 @pytest.fixture(autouse=True)
 def fickle() -> Iterator[None]:
-    """A graph that asks what WORDS says, and then once more, two levels down."""
+    """Register a graph whose subgraph interrupts with WORDS, and then once more."""
 
     def ask(state: Log) -> Log:
         RUNS.append(state)
@@ -49,7 +49,7 @@ def fickle() -> Iterator[None]:
 
 
 def answered(advance: Advance) -> Interrupt:
-    """Have the question answered, and the node think of another one."""
+    """Answer the interrupt, and make the node interrupt with another payload."""
     services.start("fickle", {"log": []})
     advance()
     pending = Interrupt.objects.get()
@@ -108,7 +108,8 @@ def test_run_with_on_interrupt_change_error_is_parked_until_original_payload_ret
     run = Run.objects.get()
     assert run.state == "parked"
     assert "Node 'ask' asked something different after it was answered" in run.error
-    assert len(RUNS) == 2  # once to ask, once to see that the answer is to something else
+    # The first execution interrupts, and the second finds that the payload has changed.
+    assert len(RUNS) == 2
     assert (pending.status, pending.changed_at is None) == ("decided", False)
     assert values_of(pending.thread).get("answers", []) == []
 

@@ -105,7 +105,7 @@ def test_stop_signal_received_in_finalizer_raises_stopped_at_next_sleep() -> Non
 
     listener = StopSignals()
     with listener.installed():
-        Resource()  # what is raised while an object is destroyed is printed and dropped
+        Resource()  # an error in a destructor is printed and ignored
         with pytest.raises(Stopped, match="SIGTERM"):
             listener.sleep(600)
 

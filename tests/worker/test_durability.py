@@ -28,7 +28,7 @@ Node = Callable[[Any], Any]
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., str]]:
-    """Register a line of nodes, and start a run of it; returns the run's id."""
+    """Register a graph of consecutive nodes, start a run, and return its id."""
 
     def begin(durability: Any, *nodes: Node, **how: Any) -> str:
         graph, before = StateGraph(graphs.Count), "__start__"
@@ -82,7 +82,7 @@ def test_exit_durability_run_is_stored_with_its_interrupt_in_one_transaction(
     with counting() as counts:
         runner.advance(run)
     assert Interrupt.objects.count() == 1
-    # One to claim the thread, and one for all that it has come to.
+    # One commit claims the thread, and one stores all results.
     assert counts.transactions == 2
 
 
@@ -259,7 +259,7 @@ def test_run_whose_lease_was_taken_over_logs_takeover_and_stores_no_further_step
     run = start(durability, add, lose, later, later, later)
     runner.advance(run)
     assert "was taken over" in caplog.text
-    # With "async" the step before was being stored at the time, and the next may have begun.
+    # With "async", the previous step was being stored, and the next step may have begun.
     assert steps() == [-1, 0, 1][: len(steps())]
     assert (durability == "async" or len(steps()) == 3, len(calls) < 2) == (True, True)
 

@@ -44,8 +44,8 @@ OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
 SECRET = "canary4711"
 ENVELOPE = "@hitl:e:"
 
-#: Every column of text, but for those that are encrypted: what rows are found by, or what names
-#: things. A column that is new is to be placed: encrypted, or here and in docs/guides/deploying.md.
+#: Text columns that aren't encrypted, because rows are selected by them or they contain names. A
+#: new column must be encrypted, or listed here and in docs/guides/deploying.md.
 READABLE = {
     "Thread": {"metadata"},
     "Checkpoint": {"ns"},
@@ -118,7 +118,7 @@ def test_deploying_guide_lists_every_encrypted_and_readable_column() -> None:
 
 
 def dump_database() -> Iterator[tuple[str, str]]:
-    """Yield every value of every table as the database has it, with the names of its columns."""
+    """Yield every stored value of every table, with the names of its columns."""
     for table in connection.introspection.table_names():
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
@@ -195,7 +195,7 @@ def test_complete_review_with_encryption_key_leaves_no_plaintext_in_database(
     assert ENVELOPE not in runs
     assert find_readable() == set()
     if connection.vendor == "sqlite":
-        file = connection.connection.serialize()  # with what its free pages hold
+        file = connection.connection.serialize()  # including the contents of free pages
         assert b"plain" in file
         assert SECRET.encode() not in file
     assert list(audit.find_faults()) == []
@@ -257,7 +257,7 @@ def test_edited_payload_patch_options_and_events_are_encrypted_in_database(
     advance()
     assert Decision.objects.get().value == {"amount": f"{SECRET} more"}
     assert Decision.objects.get().patch
-    # Its options name a breakpoint behind the node, which shows that the worker has read them.
+    # The run's options name a breakpoint after the node, so the worker has decrypted the options.
     assert Interrupt.objects.filter(run=run.id, kind="breakpoint").exists()
     events = client.get(reverse("hitl_django:run-events", args=[run.id]))
     assert SECRET in events.getvalue().decode() if events.streaming else events.content.decode()
@@ -421,7 +421,6 @@ def test_columns_stored_before_first_key_are_readable_and_encrypted_by_reencrypt
 def test_column_changed_during_reencrypt_command_retains_the_changed_value(
     keys: Any, ended: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Forced between reading a row and writing it, as a worker could come in."""
     keys(OLD)
     ended(text=SECRET)
     keys(NEW, OLD)

@@ -31,7 +31,7 @@ def open_interrupts() -> list[Interrupt]:
 
 
 def take_to_the_end(info: services.RunInfo, advance: Advance) -> None:
-    """Answers both questions, the second reader's first."""
+    """Respond to both interrupts, the second reader's first."""
     advance()
     ann, bob = open_interrupts()
     assert (ann.node, bob.node) == ("review", "review")
@@ -100,6 +100,6 @@ def test_async_workflow_with_django_saver_resumes_with_its_responses(written: li
         answers = {asked.id: "ok" for asked in state.interrupts}
         return await graph.ainvoke(Command(resume=answers), place)
 
-    # As under ASGI, the database is used on this thread, whose connection the test closes.
+    # As under ASGI, the database is used on this OS thread. The test closes its connection.
     assert async_to_sync(run)()["said"] == ["Ann: ok", "Bob: ok"]
     assert written == ["cats", "cats, again"]

@@ -18,7 +18,7 @@ from hitl_django.worker.health_file import HealthFile
 
 
 class FailingSweep:
-    """Fails at every second call, as while the database is away."""
+    """Sweep that fails at every second call, as during a database outage."""
 
     calls = 0
 
@@ -41,7 +41,7 @@ def test_supervisor_health_file_says_ready_only_while_sweep_succeeds(
     found: list[str] = []
 
     class Child:
-        """Ends when the file was looked at three times."""
+        """Child process that ends after three checks of the file."""
 
         def exit_code(self) -> int | None:
             if path.exists():
@@ -68,11 +68,11 @@ def test_supervisor_removes_its_health_file_at_its_end(
     def pause(seconds: float) -> None:
         if path.exists():
             found.append(path.read_text().strip())
-        if found == ["waiting"]:  # its processes have ended, and are to be started anew
+        if found == ["waiting"]:  # the child processes have ended and must be restarted
             signal.raise_signal(signal.SIGTERM)
 
     class Child:
-        """Has ended as soon as it was started."""
+        """Child process that ends immediately after its start."""
 
         def __init__(self, program: child_process.Program) -> None:
             self.process = self

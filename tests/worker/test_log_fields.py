@@ -15,11 +15,11 @@ from hitl_django import run_leases
 from hitl_django.testing import GraphEnvironment
 
 SECRET = "canary 4711"
-#: What a record of ours may have beside what Python gives each.
+#: Fields that a log record of the package may have in addition to Python's own fields.
 FIELDS = {"run_id", "thread_id", "graph", "interrupt_id", "schedule_id"}
 PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 ROOMS = ("worker", "leases", "run_leases", "services", "graph_registry")
-#: A message that begins so is about that one thing, and its record has the thing's id.
+#: Messages with this prefix are about one object, and their record has the object's id.
 ABOUT = {
     "run %s": "run_id",
     "thread %r": "thread_id",
@@ -69,7 +69,7 @@ def test_log_records_of_failed_run_contain_ids_and_no_state(
 
 
 def list_log_calls() -> Iterator[tuple[str, str, ast.expr | None]]:
-    """Yield where these rooms log, the message, and the fields that its record is given."""
+    """Yield the position, the message and the fields of each log call in these packages."""
     package = Path(hitl_django.__file__).parent
     for path in sorted(path for room in ROOMS for path in (package / room).rglob("*.py")):
         named: dict[str, ast.expr] = {}
@@ -108,10 +108,10 @@ def find_fields(message: str) -> list[str]:
 
 
 def name_fields(extra: ast.expr | None) -> set[str]:
-    """Return the names of the fields that an expression gives."""
+    """Return the names of the fields in an expression."""
     if extra is None:
         return set()
     if isinstance(extra, ast.Dict):
         return {ast.literal_eval(key) for key in extra.keys if key is not None}
-    assert ast.unparse(extra).endswith("lease.log_fields()")  # held by the tests of records
+    assert ast.unparse(extra).endswith("lease.log_fields()")  # covered by the tests of log records
     return {"run_id", "thread_id", "graph"}

@@ -33,7 +33,7 @@ CALLS: dict[str, Call] = {
 
 
 class Disk:
-    """What becomes of a node's statements, one after the other; what comes after that is fine."""
+    """Results of a node's statements, in order. All later statements succeed."""
 
     def __init__(self) -> None:
         self.codes: list[int] = []

@@ -31,15 +31,15 @@ pytestmark = pytest.mark.django_db
 Ended = Callable[..., Thread]
 OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
 SECRET = "canary 4711"
-#: As it is compared: what is encrypted has new bytes, and a digest of them.
+#: Encrypted values and digests of them, which get new bytes, as placeholders for comparison.
 BYTES = ("Checkpoint", "ChannelBlob", "PendingWrite")
 
 
 @pytest.fixture
 def keys(ended: Ended, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Set the keys; lists are stored by parts as soon as they have a few words.
+    """Set the keys, and store lists of a few words in parts.
 
-    Within the settings that ``ended`` has, so that both are undone in their order.
+    The settings are nested within those of ``ended``, so that both are restored in reverse order.
     """
     monkeypatch.setattr(value_deltas, "MIN_BYTES", 20)
 
@@ -122,7 +122,6 @@ def test_checkpoints_stored_before_first_key_are_encrypted_by_reencrypt_command(
 def test_row_changed_during_reencrypt_command_retains_the_changed_value(
     keys: Any, ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Forced between reading a row and writing it, as a worker could come in."""
     keys(OLD)
     stepwise.run()
     keys(NEW, OLD)
@@ -176,7 +175,7 @@ def test_reencryption_batches_include_every_row_exactly_once(
 def test_reencrypt_check_reports_archived_document_containing_rows_of_old_key(
     keys: Any, ended: Ended
 ) -> None:
-    """Its rows were encrypted by the old key, and it was by the new one."""
+    """The document is encrypted with the new key, and its rows with the old key."""
     keys(OLD)
     ended(days=50, text=SECRET)
     keys(NEW, OLD)

@@ -32,7 +32,7 @@ def advance(db: None) -> Iterator[Advance]:
 
 @pytest.fixture
 def deploy() -> Iterator[Deploy]:
-    """Register the graph "refund" as a version of the code has it; ``beside`` keeps the others."""
+    """Register a version of the graph "refund". ``beside`` keeps the other graphs registered."""
     compatibility.clear_shapes()
 
     def put(build: Any, *, beside: bool = False, **terms: Any) -> None:
@@ -56,7 +56,7 @@ class New(TypedDict, total=False):
 
 
 def build_old() -> StateGraph:
-    """Plan, fans out to three that ask, but for one that ends, and pays."""
+    """Build the old graph: it plans, sends three tasks that interrupt or end, and pays."""
 
     def each(state: Any) -> Any:
         number = state["total"]
@@ -97,7 +97,7 @@ def test_responses_given_before_and_after_node_rename_reach_their_interrupts(
     deploy: Deploy, advance: Advance, first: str, length: int, durability: Any
 ) -> None:
     deploy(build_old(), durability=durability)
-    # A long list is stored by what was added to it.
+    # A long list is stored as its additions.
     run = services.start("refund", {"log": ["x" * 50] * length})
     advance()
     asked = {one.title: one for one in Interrupt.objects.filter(status="pending")}
@@ -110,7 +110,7 @@ def test_responses_given_before_and_after_node_rename_reach_their_interrupts(
     if first == "after":
         services.decide(one.pk, "respond", "first")
         advance()
-    # The question that is left is the same, under the same id.
+    # The remaining interrupt has the same id and payload.
     left = Interrupt.objects.get(status="pending")
     assert (left.pk, left.interrupt_id) == (two.pk, two.interrupt_id)
     position = services.thread_position(run.thread_id)
@@ -162,7 +162,7 @@ def test_get_present_name_follows_chain_of_node_renames(deploy: Deploy) -> None:
     assert registry.get_present_name("refund", "other") == "other"
 
 
-# Migrating the state.
+# State migrations.
 
 
 class Cents(TypedDict, total=False):
@@ -245,13 +245,13 @@ def test_migrate_state_receives_the_version_that_stored_the_state(
     advance()
     deploy(graph, version="2", migrate_state=migrate)
     answer(advance, "yes")
-    deploy(graph, version="3")  # one in between that migrates nothing
+    deploy(graph, version="3")  # a version without a migration between two with migrations
     answer(advance, "yes")
     deploy(graph, version="4", migrate_state=migrate)
     answer(advance, "yes")
     assert Run.objects.get().state == "succeeded"
     assert came_from == ["1", "3"]
-    # A run that begins with a version has nothing to migrate.
+    # The input of a new run has the current version and needs no migration.
     services.start("refund", {"cents": 1, "log": []})
     advance()
     answer(advance, "yes")
@@ -280,7 +280,7 @@ def test_failing_migrate_state_parks_run_and_leaves_stored_state_unchanged(
     assert run.state == "parked"
     assert f"migrate_state failed from version '1' to version '2': {reason}" in run.error
     assert run.fingerprint == before.fingerprint
-    # As nothing was stored, the code of before goes on with it.
+    # Since nothing was stored, the old code can resume the run.
     deploy(asks_twice(Cents, "cents"))
     services.retry(run.pk)
     advance()
@@ -372,7 +372,7 @@ def test_pinned_run_is_parked_until_its_missing_version_is_registered(
     with pytest.raises(UnknownVersionError, match="pinned to version '1' of graph 'refund'"):
         services.fork(run.thread_id, head_of(run.thread_id))
     answer(advance, "yes")
-    for _ in range(6):  # it is tried as often as a graph that isn't deployed here yet
+    for _ in range(6):  # as many attempts as for a graph that isn't deployed here yet
         runner.advance(str(run.id))
     stopped = Run.objects.get()
     assert stopped.state == "parked"
@@ -420,7 +420,7 @@ def test_duplicate_versions_of_graph_raise_broken_graph_error(
             registry.get_graph("refund")
 
 
-# Many parked runs at once.
+# Many parked runs.
 
 
 def test_retry_all_queues_retryable_runs_and_returns_error_of_the_run_that_cannot_be_retried(
@@ -449,7 +449,6 @@ def test_retry_all_queues_retryable_runs_and_returns_error_of_the_run_that_canno
 def test_fork_of_thread_with_undeclared_node_rename_raises_graph_changed_error(
     deploy: Deploy, advance: Advance
 ) -> None:
-    """What the tests above rely on."""
     deploy(build_old())
     run = services.start("refund", {"log": []})
     advance()

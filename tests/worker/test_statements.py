@@ -40,7 +40,7 @@ NAME = "counted"
 
 @pytest.fixture
 def counted() -> Iterator[str]:
-    """A graph of three nodes, of which the second asks."""
+    """Build a graph of three nodes, of which the second interrupts."""
     graph = StateGraph(graphs.Count)
     graph.add_node("first", lambda state: {"count": state["count"] + 1})
     graph.add_node("ask", lambda state: {"count": state["count"] + interrupt("How many?")})
@@ -63,7 +63,8 @@ def paused(name: str) -> tuple[services.RunInfo, Any]:
 def test_run_with_one_interrupt_takes_eight_transactions_from_start_to_end(
     counted: str,
 ) -> None:
-    services.decide(paused(counted)[1].pk, "respond", 1)  # what is made once is made
+    # Execute code that runs only once per process.
+    services.decide(paused(counted)[1].pk, "respond", 1)
     with counting() as starting:
         info = services.start(counted, {"count": 0})
     with counting() as asking:
@@ -75,11 +76,12 @@ def test_run_with_one_interrupt_takes_eight_transactions_from_start_to_end(
         runner.advance(str(info.id))
     assert Run.objects.get(pk=info.id).state == "succeeded"
     counts = (starting, asking, deciding, ending)
-    # A claim comes before the steps: the first, then the pause; two at the end.
+    # Each execution begins with a claim. Before the interrupt one commit follows, at the end two.
     assert [count.transactions for count in counts] == [1, 1 + 1 + 1, 1, 1 + 2]
     found = [count.statements for count in counts]
-    # On PostgreSQL: one for the start; the claim, a read, one for each commit; the question and the
-    # rest. On SQLite one for each row, and none to hold the thread for a step.
+    # PostgreSQL needs one statement for the start and two for the decision. Each execution needs
+    # one for the claim, one for reading and one for each commit. SQLite needs one for each row, and
+    # none to lock the thread for a step.
     expected = [1, 4, 2, 4] if connection.vendor == "postgresql" else [5, 9, 8, 8]
     assert found == expected, [text for count in counts for text in count.texts]
 
@@ -92,7 +94,8 @@ def test_run_with_one_interrupt_takes_nine_round_trips_from_start_to_end(
 ) -> None:
     if keeps:
         request.getfixturevalue("preparing")
-    services.decide(paused(counted)[1].pk, "respond", 1)  # what is made once is made
+    # Execute code that runs only once per process.
+    services.decide(paused(counted)[1].pk, "respond", 1)
     with counting_trips() as starting:
         info = services.start(counted, {"count": 0})
     with counting_trips() as asking:
@@ -103,7 +106,7 @@ def test_run_with_one_interrupt_takes_nine_round_trips_from_start_to_end(
     with counting_trips() as ending:
         runner.advance(str(info.id))
     assert Run.objects.get(pk=info.id).state == "succeeded"
-    # What a run goes on from comes with its claim.
+    # The claim also returns the checkpoint of the run.
     counts = (starting, asking, deciding, ending)
     assert [count.trips for count in counts] == [1, 1 + 2, 2, 1 + 2]
 
@@ -126,7 +129,7 @@ def test_claim_that_waited_for_row_lock_of_run_claimed_meanwhile_returns_none(co
         late.start()
         while late.is_alive() and not databases.is_waited_for(cursor):
             pass
-        # Whoever held the row has claimed the run, and left it waiting for a person.
+        # The transaction that had the lock claimed the run and left it waiting for review.
         Thread.objects.update(epoch=1)
         Run.objects.update(state="interrupted")
     late.join()
@@ -155,7 +158,7 @@ def test_prepared_statement_by_key_uses_no_partial_index(name: str) -> None:
     }  # fmt: skip
     text, parameters = BY_KEY[name].ready(connection, values)
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")  # as if there were more rows than these
+        cursor.execute("SET LOCAL enable_seqscan = off")  # as if the table had more rows
         cursor.execute(f"EXPLAIN {text}", parameters)
         plan = "\n".join(line for (line,) in cursor.fetchall())
     indexes = [*Run._meta.indexes, *Interrupt._meta.indexes]
@@ -169,7 +172,7 @@ def test_first_interrupt_of_a_thread_is_stored_without_reading_interrupts(counte
     info = services.start(counted, {"count": 0})
     with counting() as asking:
         runner.advance(str(info.id))
-    # But for what the claim reads of those that wait.
+    # Except the claim's query for waiting runs.
     reads = [text for text in asking.texts if text.startswith('SELECT "hitl_django_interrupt"')]
     assert reads == []
     assert Thread.objects.get(thread_id=info.thread_id).has_interrupts
@@ -201,7 +204,7 @@ def test_claim_of_run_cancelled_at_its_commit_returns_none_and_releases_lease(
     commit = WriteBatch.commit
 
     def cut_short(batch: WriteBatch, **how: Any) -> Any:
-        # What happens when the run's row is changed while the claim waits for the thread's.
+        # Changes of the run's row while the claim waits for the thread's lock.
         found = commit(batch, **how)
         Run.objects.update(state="cancelled")
         return found[:1]

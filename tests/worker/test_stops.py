@@ -35,7 +35,7 @@ Made = Callable[..., str]
 
 @pytest.fixture
 def made(db: None) -> Iterator[Made]:
-    """Register a graph of nodes side by side, and start a run of it."""
+    """Register a graph of parallel nodes, and start a run of the graph."""
 
     def make(**nodes: Any) -> str:
         graph = StateGraph(graphs.Count)
@@ -57,12 +57,12 @@ def timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def alarm(error: type[BaseException]) -> Iterator[None]:
-    """Have ``time_out`` raise an error in the main thread, as a queue's timeout does."""
+    """Make ``time_out`` raise an error in the main thread, as a queue's timeout does."""
 
     def fire(number: int, frame: FrameType | None) -> None:
         raise error("Task exceeded maximum timeout value")
 
-    # Not SIGALRM itself, which is that of the tests' own timeout.
+    # SIGALRM is already used by the tests' own timeout.
     before = signal.signal(signal.SIGUSR1, fire)
     try:
         yield

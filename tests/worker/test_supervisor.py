@@ -28,7 +28,7 @@ from hitl_django.worker import sweeper as sweeping
 from hitl_django.worker.health_file import HealthFile
 from hitl_django.worker.supervisor import PATIENCE, WorkerWatch
 
-NOBODY = 2**22 + 1  # no Linux has so many processes
+NOBODY = 2**22 + 1  # Linux doesn't allow this many processes
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def due(db: None) -> Any:
 def test_worker_watch_reports_fault_once_for_run_unclaimed_beyond_patience(due: Any) -> None:
     watch = WorkerWatch()
     watch.expect([due], 0.0)
-    watch.expect([due], PATIENCE / 2)  # being told again doesn't start the wait anew
+    watch.expect([due], PATIENCE / 2)  # a second signal doesn't restart the timeout
     assert watch.find_fault(PATIENCE - 0.1) is None
     assert "no worker" in str(watch.find_fault(PATIENCE))
     assert watch.find_fault(PATIENCE + 1) is None
@@ -51,10 +51,10 @@ def test_worker_watch_reports_no_fault_while_a_worker_is_busy(due: Any) -> None:
     watch.expect([due], 0.0)
     watch.record(StatusReport("busy", os.getpid(), 60), 1.0)
     assert watch.find_fault(PATIENCE) is None
-    # All are busy: what waits, waits its turn.
+    # All workers are busy, so the queued runs wait normally.
     watch.expect([due], 20.0)
     assert watch.find_fault(20.0 + PATIENCE) is None
-    # One that has been busy for longer than a task may take counts no more.
+    # A worker that has been busy for longer than a task may take doesn't count as busy.
     assert watch.find_fault(61.0) is not None
 
 
@@ -216,7 +216,7 @@ def test_supervisor_pipe_returns_status_reports_in_order(monkeypatch: pytest.Mon
     os.write(pipe.writing, f"ed {me} 0\n".encode())
     assert list(pipe.read_reports()) == [StatusReport("settled", me)]
     pipe.close()
-    supervisor_pipe.report_status("idle")  # nobody listens any more
+    supervisor_pipe.report_status("idle")  # no reader is left
     monkeypatch.setenv(supervisor_pipe.VARIABLE, "")
     supervisor_pipe.report_status("idle")
 
@@ -289,7 +289,7 @@ def test_supervisor_queues_run_after_undo_period_between_sweeps(
     transactional_db: None, answered: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Child:
-        """Runs until the run was queued."""
+        """Child process that runs until the run is queued."""
 
         def exit_code(self) -> int | None:
             return 0 if Run.objects.get().state == "queued" else None
@@ -311,7 +311,7 @@ def test_sigterm_received_in_finalizer_stops_the_supervisor(
     transactional_db: None, due: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Connection:
-        """As a client of a broker that is away leaves one behind."""
+        """Connection that a client of an unavailable broker leaves behind."""
 
         def __del__(self) -> None:
             signal.raise_signal(signal.SIGTERM)

@@ -62,7 +62,7 @@ def test_sweep_requeues_run_of_dead_worker_after_its_lease_expired(advance: Adva
     assert run_leases.claim(info.id) is not None
     forget(info)
     sweep()
-    assert advance() == 0  # the lease still stands
+    assert advance() == 0  # the lease is still valid
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
     sweep()
     assert advance() == 1
@@ -198,9 +198,10 @@ def test_find_missed_since_returns_time_of_run_no_sweep_has_requeued(advance: Ad
     age(info, queued_at=3, hinted_at=2)
     assert find_missed_since() == Run.objects.get().hinted_at
     assert run_leases.claim(info.id) is not None
-    assert find_missed_since() is None  # somebody is at work, however long ago it was hinted at
+    # A worker is active, so the age of the last message doesn't matter.
+    assert find_missed_since() is None
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
-    assert find_missed_since() is None  # a sweep comes soon enough
+    assert find_missed_since() is None  # the next sweep is due soon enough
     Thread.objects.update(lease_until=Now() - timedelta(hours=1))
     assert find_missed_since() == Run.objects.get().hinted_at
 

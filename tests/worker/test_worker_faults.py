@@ -21,12 +21,12 @@ Fault = Callable[[Any], Any]
 
 
 class Spoilt:
-    """A registered graph whose node ``bad`` does ``fault(state)`` after ``able`` has run."""
+    """Register a graph whose node ``bad`` calls ``fault(state)`` after ``able`` has run."""
 
     def __init__(self) -> None:
         self.fault: Fault = says("fine")
         self.able = 0
-        #: Whether another node runs at the same time, so that each has a thread of its own.
+        #: Whether another node runs concurrently, so that each node has its own OS thread.
         self.beside = False
 
     def build(self) -> StateGraph:
@@ -94,7 +94,7 @@ def test_node_that_breaks_the_database_connection_fails_and_succeeds_on_retry(
         info = services.start("spoilt", {"log": ["in"]})
         advance()
         assert (connection.in_atomic_block, connection.get_autocommit()) == (False, True)
-        connection.close()  # what is there now was committed
+        connection.close()  # the existing rows were committed
         run = Run.objects.get()
         assert run.state == "failed"
         raises = fault is sets_autocommit_off_and_fails
