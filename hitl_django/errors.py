@@ -243,7 +243,7 @@ class ThreadExistsError(HitlError, ValueError):
 
 
 class EventsPrunedError(HitlError, LookupError):
-    """Events after this position have been deleted.
+    """The events after the requested position have been deleted.
 
     Attributes:
         last: the number of the run's last event. Reading can continue after this event.

@@ -147,7 +147,7 @@ class SchemaNode:
         return self.kind == "object" and not any(m.kind in large or m.long for m in members)
 
     def holds(self, value: JSON) -> bool:
-        """Return whether a value matches the kinds and constants of this node."""
+        """Return whether a value has the JSON type, or is one of the constants, of this node."""
         if value is None and self.nullable:
             return True
         match self.kind:

@@ -92,7 +92,7 @@ class UnitField(AnswerField):
     def help(self) -> Any:
         if self.unit is not None:
             return ""
-        return _("In the currency of this form, for example %(example)s.") % {
+        return _("An amount in the currency of this form, for example %(example)s.") % {
             "example": format_number("12.50")
         }
 

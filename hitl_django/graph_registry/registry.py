@@ -429,7 +429,10 @@ def get_graph_of_run(name: str, version: str, *, is_pinned: bool = False) -> Reg
 
 
 def note_pin(registered: RegisteredGraph, options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the options of a new run, with the version if the graph is pinned."""
+    """Return the options of a new run, which record whether the graph is pinned.
+
+    A run of a pinned graph keeps the version with which the run started.
+    """
     rest = {name: value for name, value in (options or {}).items() if name != PINNED}
     return ({**rest, PINNED: True} if registered.pin else rest) or None
 

@@ -147,7 +147,10 @@ class _Pseudonymization:
         return count
 
     def _update_audit_log(self, thread: Thread, *, keyed: bool) -> int:
-        """Redact a thread's audit log. Append an entry that describes each page of redactions."""
+        """Redact a thread's audit log, one page of entries at a time.
+
+        For each page, append an entry that lists the redactions.
+        """
         redaction = Redaction(self.pseudonym)
         entries = self.person.rows(AuditEntry).filter(thread=thread.pk).order_by("seq")
         count = last = 0

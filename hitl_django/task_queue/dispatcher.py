@@ -162,7 +162,7 @@ def enqueue(run_id: object, batch: WriteBatch) -> None:
 
 
 def enqueue_task(function: str, argument: object, batch: WriteBatch) -> None:
-    """Add a message to the batch for a task function of an optional app."""
+    """Add a message to the batch. The message calls a task function of an optional app."""
     _add_message(function, argument, batch)
 
 

@@ -284,7 +284,7 @@ def test_goto_of_node_to_unknown_node_raises_value_error_unlike_langgraph() -> N
 
 
 @shows("an unknown goto is an error")
-def test_goto_of_caller_to_unknown_node_raises_invalid_update_error_unlike_langgraph() -> None:
+def test_invoke_with_goto_to_unknown_node_raises_invalid_update_error_unlike_langgraph() -> None:
     theirs = stored(LANGGRAPH, chain(LANGGRAPH, "a"))
     theirs.invoke({"x": 1}, CONFIG)
     assert error_of(lambda: theirs.invoke(LANGGRAPH.Command(goto="nowhere"), CONFIG)) is None

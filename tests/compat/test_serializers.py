@@ -51,7 +51,7 @@ LEFT_OUT = {
     "module",
     ["base", "base.id", "memory", "serde.base", "serde.encrypted", "serde.jsonplus", "serde.types"],
 )
-def test_public_names_of_langgraph_checkpoint_modules_exist(module: str) -> None:
+def test_public_names_of_langgraph_checkpoint_modules_exist_in_hitl_django(module: str) -> None:
     origin = importlib.import_module(f"langgraph.checkpoint.{module}")
     ours = importlib.import_module(f"hitl_django.langgraph.checkpoint.{module}")
     public = {

@@ -321,7 +321,7 @@ def decision_schema(*allowed: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "allowed", [("approve", "edit", "reject", "respond"), ("reject", "approve"), ("approve",)]
 )
-def test_approval_request_with_response_schema_allows_decisions_of_that_schema(
+def test_approval_request_allows_only_decision_types_in_its_response_schema(
     allowed: tuple[str, ...],
 ) -> None:
     schema = decision_schema(*allowed)

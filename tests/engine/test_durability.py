@@ -271,7 +271,7 @@ def test_exit_durability_run_stores_parent_state_before_once_in_subgraph_runs(
     assert sorted(seen) == [("", 1), ("below", 1)]
 
 
-def test_exit_durability_run_with_parallel_once_calls_stores_prior_state_only_once(
+def test_durability_exit_stores_state_before_parallel_once_calls_a_single_time(
     run: Callable[..., Any],
 ) -> None:
     saver, meet = Counting(), threading.Barrier(2, timeout=10)

@@ -34,7 +34,7 @@ from .graphs import (
 @pytest.mark.parametrize(
     "payload", [None, True, 0, 1.5, "text", [], {}, {"a": [1, {"b": None}]}, "é\u2028😀"]
 )
-def test_interrupt_with_json_payload_returns_equal_value_to_caller(payload: Any) -> None:
+def test_invoke_returns_interrupt_with_value_equal_to_its_json_payload(payload: Any) -> None:
     stopped = saved(line(a=asks(payload))).invoke({"x": 1}, CONFIG)
     assert [asked.value for asked in stopped["__interrupt__"]] == [payload]
 

@@ -273,7 +273,8 @@ class BulkPages(RequestController):
     ) -> tuple[Any, Any, services.DecisionInfo | None]:
         """Decide one interrupt.
 
-        Returns the confirmation, the error message, and the decision.
+        Returns the confirmation, the error message, and the decision. After a success, the error
+        message is empty. After an error, the confirmation is empty and the decision is None.
         """
         try:
             made = services.decide(

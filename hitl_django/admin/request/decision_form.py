@@ -58,7 +58,9 @@ class ReasonForm(forms.Form):
                 own = values.get(name, "")
                 values[name] = f"{chosen}\n{own}" if own.strip() else chosen
         if len(values.get("reason", "")) > REASON_LENGTH:
-            self.add_error("reason", _("Too long together with the selected text."))
+            self.add_error(
+                "reason", _("The details and the selected reason are too long together.")
+            )
         if self.needs_reason and not values.get("reason") and not self.errors:
             self.add_error("reason", _("Enter a reason. It is saved with every rejection."))
         return values

@@ -72,7 +72,7 @@ class ForkForm(forms.Form):
     """
 
     as_node = forms.ChoiceField(
-        label=_("As node"),
+        label=_("Update as node"),
         required=False,
         help_text=_(
             "Leave both fields empty to rerun the steps after this one. With a node, the "
@@ -83,7 +83,9 @@ class ForkForm(forms.Form):
         label=_("State update"),
         required=False,
         max_length=200_000,
-        help_text=_('JSON, for example {"amount": 12}. Replaces the values of the fields.'),
+        help_text=_(
+            'JSON, for example {"amount": 12}. These values replace the values in the fields above.'
+        ),
         widget=forms.Textarea(
             attrs={"rows": 6, "class": "vLargeTextField hitl-code", "spellcheck": "false"}
         ),

@@ -180,7 +180,8 @@ class DecisionList(DecisionResource):
     def get(self, request: Request, interrupt_id: UUID) -> Response:
         """List the decisions on an interrupt, newest first.
 
-        The list includes approvals before the last one, and decisions that the graph rejected.
+        If an interrupt requires several approvals, the list contains each approval. The list also
+        contains decisions that the graph rejected.
         """
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         return self.render_all(DecisionSerializer, interrupt.decisions.all())

@@ -31,10 +31,10 @@ def build_environment() -> Mapping[str, str]:
 
 
 def join_cluster() -> None:
-    """Make this process join the cluster for runs, if ``hitl worker`` started it.
+    """Make this process join the cluster for runs, if ``hitl worker`` started this process.
 
-    django-q2 has already read the settings of that cluster from Q_CLUSTER. Without such settings,
-    django-q2 would reject the name.
+    A cluster has a name, and django-q2 rejects a name for which Q_CLUSTER has no settings.
+    django-q2 has already read these settings when this function is called.
     """
     name = get_name()
     if name is not None and supervisor_pipe.is_supervised():

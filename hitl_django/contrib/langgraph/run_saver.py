@@ -1,6 +1,6 @@
-"""Saver for a worker's run of a LangGraph graph.
+"""Checkpoint saver with which a worker runs a LangGraph graph.
 
-All calls are made in order on one OS thread, and fenced by the worker's lease.
+All calls are made in order on one OS thread. The calls fail if the worker has lost its lease.
 """
 
 from __future__ import annotations

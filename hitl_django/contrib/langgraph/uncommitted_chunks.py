@@ -399,7 +399,7 @@ class UncommittedChunks:
         return taken
 
     def _forget(self, task_id: str) -> None:
-        """Remove a task and the subgraphs that the task has run."""
+        """Discard the chunks of a task and of the subgraphs that the task has run."""
         del self._tasks[task_id].graph.tasks[task_id], self._tasks[task_id]
         for graph in self._list_below(task_id):
             del self._graphs[graph.ns]

@@ -25,10 +25,10 @@ class WholeChannel(DeltaChannel):
 
 
 def store_channels_whole(graph: Pregel) -> Pregel:
-    """Return a copy of the graph with channels that store complete values.
+    """Return a copy of the graph whose checkpoints contain complete values instead of changes.
 
-    Subgraphs of the graph's nodes are changed in place, because LangGraph also finds subgraphs in
-    functions, where they can't be replaced.
+    Subgraphs are changed in place instead of copied. A function may refer to a subgraph, and there
+    the subgraph can't be replaced by its copy.
     """
     twin = copy.copy(graph)
     twin.channels = _replace_channels(graph.channels)

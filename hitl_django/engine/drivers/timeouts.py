@@ -59,7 +59,7 @@ class AttemptTimer:
         self.over = False
 
     def touch(self) -> None:
-        """Report progress of the attempt.
+        """Report that the node makes progress, which restarts its idle timeout.
 
         Any OS thread may call this method.
         """

@@ -105,7 +105,7 @@ class _Change:
         ]
 
     def commit(self, source: str, step: int, writes: Sequence[TaskWrites] = ()) -> Save:
-        """Return the effect that stores the state as a child of the newest checkpoint."""
+        """Return the pending save of the state as a child of the newest checkpoint."""
         parents = self.saved.metadata.get("parents", {}) if self.saved else {}
         about = {**self.user_metadata, "source": source, "step": step, "parents": parents}
         self.commits.unsaved = list(writes)

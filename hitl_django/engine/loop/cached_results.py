@@ -17,7 +17,10 @@ logger = logging.getLogger("hitl_django")
 
 
 def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, Any, list[Task]]:
-    """Set the writes of tasks with a cached result, and return the other tasks."""
+    """Set the writes of each task that has a cached result.
+
+    Return the other tasks, which must run.
+    """
     keys: dict[str, FullKey] = {}
     state.cache_keys = keys
     for task in tasks:

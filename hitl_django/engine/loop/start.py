@@ -283,10 +283,10 @@ def _commit_input(
 
 
 def _apply_input(state: LoopState) -> Effects:
-    """Apply the input immediately if the first step only passes the input on to channels.
+    """Apply the input without a super-step if a super-step would only write the input to channels.
 
-    This saves a step. The input is not applied if a conditional entry point must run first. Errors
-    are ignored here, because the first step raises them again.
+    If a conditional entry point must run first, the input is not applied. If applying the input
+    fails, the first super-step runs and raises the same error.
     """
     tasks, before = state.tasks, state.channel_state
     if len(tasks) != 1 or tasks[0].name != START or not pass_input_on(tasks[0]):

@@ -356,7 +356,7 @@ class TaskContext:
             self.once = {**self.once, key: result}
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Remember a stored result of once(), even if the attempt has timed out."""
+        """Keep a result of once() that is in the database, even if the node has timed out."""
         self.remember(key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:

@@ -1,4 +1,8 @@
-"""Delayed commits for the durability modes "async" and "exit"."""
+"""Commits that are stored after their super-step.
+
+With the durability "async", a commit is stored while the next super-step runs. With "exit", all
+commits are stored at the end of the run.
+"""
 
 from __future__ import annotations
 

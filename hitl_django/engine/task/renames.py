@@ -49,7 +49,7 @@ class Renames:
         return _substitute(name, self.nodes, self.channels)
 
     def rename_keys(self, value: object) -> object:
-        """Return a state dict with the current keys.
+        """Return a state dict in which renamed keys have their current names.
 
         A value that isn't a dict is returned unchanged.
         """

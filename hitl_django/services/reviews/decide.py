@@ -113,10 +113,9 @@ class _Shown(NamedTuple):
 
 @retry_on_conflict
 def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
-    """Decide an interrupt based on its current row.
+    """Decide an interrupt from its row, which this function reads.
 
-    If conflicts are unlikely, the first attempt doesn't lock the thread, but the second attempt
-    does. Both attempts read, check and write the same rows.
+    ``decide`` calls this function again after a ConcurrentChangeError.
 
     Raises:
         ConcurrentChangeError: if the interrupt has changed since it was validated.

@@ -113,11 +113,11 @@ class Request:
         return cls(type or "", value, resume, by, via, reason, key, guest, digest, ignore_claim)
 
     def validate(self, interrupt: Interrupt) -> Validated:
-        """Validate the request against an interrupt that was read from the database.
+        """Validate this decision against an interrupt that was read from the database.
 
         Validation takes most of the time of a decision, so it precedes the transaction and all
-        locks. An error is stored instead of raised, because a user without permission must not see
-        it.
+        locks. The result contains an error instead of raising it. The caller raises the error after
+        the permission check, because a user without permission must not see it.
         """
         read = self
         made = partial(Validated, digest=interrupt.payload_digest, version=interrupt.version)

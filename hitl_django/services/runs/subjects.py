@@ -26,7 +26,8 @@ def find_subject(key: SubjectRef, by: Any) -> Model:
 
     Raises:
         InvalidInputError: if the model or the object doesn't exist, or ``by`` may not relate a run
-            to the object. For a user, the message is the same in all cases.
+            to the object. If ``by`` is a user, the message is the same in all cases, so that it
+            doesn't reveal which objects exist.
     """
     try:
         model = apps.get_model(key.type)

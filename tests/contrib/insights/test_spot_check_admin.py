@@ -50,7 +50,7 @@ def test_spot_check_page_shows_approver_reason_and_response_only_after_the_resul
     assert "Pay Dana?" in listed
     assert not [word for word in hidden if word in before + listed]
     done = reviewer.post(url_of(look), {"result": "agree"}, follow=True)
-    assert "Your result was stored." in text_of(done)
+    assert "The result of your spot check was saved." in text_of(done)
     assert all(word in text_of(done) for word in hidden)
     look.refresh_from_db()
     assert (look.result, look.by_label) == ("agree", "reviewer")

@@ -187,5 +187,7 @@ class SpotCheckAdmin(ReportPages):
             )
             self.message_user(request, words, messages.WARNING)
         else:
-            self.message_user(request, _("Your result was stored."), messages.SUCCESS)
+            self.message_user(
+                request, _("The result of your spot check was saved."), messages.SUCCESS
+            )
         return HttpResponseRedirect(self.url("change", request, check.pk))
