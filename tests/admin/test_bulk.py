@@ -85,7 +85,7 @@ def test_bulk_decision_page_query_count_is_constant_for_two_and_three_requests(
             assert "to decide" in words(reviewer.post(BULK, select(rows)))
         return len(told)
 
-    queries_for(three)  # content types and the like are looked up once
+    queries_for(three)  # content types are looked up once
     assert queries_for(three[:2]) == queries_for(three)
 
 
@@ -93,14 +93,14 @@ def test_bulk_approval_with_a_request_rejected_by_another_user_approves_remainin
     reviewer: Client, three: list[Interrupt], sam: User
 ) -> None:
     page = reviewer.post(BULK, select(three))
-    services.decide(three[1].pk, "reject", by=sam)  # between the two pages
+    services.decide(three[1].pk, "reject", by=sam)  # between the list and the bulk page
     done = reviewer.post(BULK, confirmed(page))
     assert "2 decisions saved." in words(done)
     assert "sam rejected this" in words(done)
     made = {decision.interrupt_id: decision for decision in Decision.objects.all()}
     assert [made[row.pk].type for row in three] == ["approve", "reject", "approve"]
     assert {made[three[0].pk].via, made[three[0].pk].by_label} == {"admin", "reviewer"}
-    assert 'name="item"' not in text_of(done)  # what is decided can't be selected again
+    assert 'name="item"' not in text_of(done)  # a decided request can't be selected
 
 
 def test_bulk_decision_of_changed_request_keeps_the_request_selected_for_resubmission(
@@ -181,7 +181,7 @@ def test_bulk_approval_of_request_claimed_after_listing_requires_second_confirma
     page = reviewer.post(BULK, listed)
     assert "Claimed by sam." in words(page)
     assert not Decision.objects.exists()
-    # It stays selected, and its name is said before it is decided after all.
+    # The request stays selected, and the page shows its name before the decision.
     again = confirmed(reviewer.post(BULK, confirmed(page, decision="approve")))
     assert "1 decision saved" in words(reviewer.post(BULK, again))
 
@@ -204,7 +204,7 @@ def test_bulk_decision_page_excludes_unclaimed_request_that_requires_a_claim(
     page = reviewer.post(BULK, select(three[:1], confirmed="1", key="x"))
     assert "Open it and claim it." in words(page)
     assert not Decision.objects.exists()
-    # It says so before, too, and lists it among those to be decided once it is theirs.
+    # The page shows the claims before the decision, and lists the requests that it would take over.
     page = reviewer.post(BULK, select(three))
     assert "2 requests to decide" in words(page)
     assert "Open it and claim it." in words(page)
@@ -251,7 +251,7 @@ def test_bulk_decision_without_selected_requests_shows_no_requests_selected(
 
 
 def test_get_of_bulk_decision_page_redirects_to_the_queue(reviewer: Client) -> None:
-    # So does a log-in that came between the list and the page.
+    # The same applies to a login between the list and the page.
     assert reviewer.get(BULK).headers["Location"] == list_of()
 
 

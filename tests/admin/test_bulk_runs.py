@@ -36,7 +36,7 @@ def operator(browse: Browse) -> Client:
 
 @pytest.fixture
 def failed(advance: Advance) -> Iterator[list[Run]]:
-    """Three runs that failed."""
+    """Create three failed runs."""
     graphs.FAILING.add("now")
     for number in range(3):
         services.start("fragile", {"count": number}, key=f"fragile {number}")
@@ -75,7 +75,7 @@ def test_bulk_retry_with_a_run_already_retried_queues_the_remaining_runs(
     operator: Client, failed: list[Run], advance: Advance
 ) -> None:
     page = operator.post(RUNS, select(failed))
-    services.retry(failed[1].pk)  # between the two pages
+    services.retry(failed[1].pk)  # between the list and the bulk page
     done = operator.post(MANY, confirmed(page))
     assert "2 runs queued." in words(done)
     assert "Only failed or parked runs can be retried." in words(done)
@@ -160,7 +160,7 @@ def test_bulk_retry_of_more_runs_than_the_limit_queues_at_most_the_limit(
     operator: Client, failed: list[Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk_run_actions, "MOST", 2)
-    # What can't be done takes no place of what can.
+    # Runs that can't be retried don't count towards the limit.
     for row in failed[:2]:
         services.start("fragile", {"count": 9}, thread_id=row.thread.thread_id)
     assert "1 run to retry" in words(operator.post(RUNS, select([], all="1")))
@@ -200,7 +200,7 @@ def test_bulk_run_action_without_operate_permission_is_hidden_and_changes_no_run
 
 
 class NotThatOne(ModelPermissionPolicy):
-    """Lets nobody operate one of the runs."""
+    """Policy that lets no user operate one of the runs."""
 
     def may_operate(self, user: Any, run: Run) -> bool:
         return super().may_operate(user, run) and run.key != "fragile 1"
@@ -237,7 +237,7 @@ def test_bulk_retry_from_page_beyond_the_last_page_processes_only_explicit_selec
     monkeypatch.setattr("hitl_django.admin.runs.run_admin.RunAdmin.list_per_page", 2)
     beyond = f"{RUNS}?state__exact=failed&p=99"
     assert "The list has changed." in words(operator.post(beyond, select([], all="1"), follow=True))
-    # What was ticked is known without the page.
+    # The selected runs are known without the page.
     assert "1 run to retry" in words(operator.post(beyond, select(failed[:1])))
 
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 
 def show(client: Client, text: str, **options: Any) -> str:
-    """Return a comment as its question's page shows it."""
+    """Return a comment as displayed on the page of its request."""
     item = make_interrupt({})
     services.comment(item.pk, text, **options)
     found = re.search(

@@ -85,7 +85,7 @@ def read(person: Person, item: Interrupt, role: str = "engineer") -> Conversatio
 
 
 def lines(conversation: Conversation) -> list[str]:
-    """Return who said what, with tool calls and results."""
+    """Return the speaker and the text of each turn, with tool calls and results."""
     found = []
     for turn in conversation.turns:
         found.append(f"{turn.who}: {turn.text.text if turn.text else ''}")

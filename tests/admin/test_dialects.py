@@ -38,7 +38,7 @@ APPROVAL = {
     "args": {"nights": 3},
     "description": "She stays for the fair.",
 }
-#: As LangChain's middleware has it for a tool that may be edited and refused.
+#: The payload of LangChain's middleware for a tool call that allows edit and reject.
 APPROVAL_SCHEMA = {
     "oneOf": [{"$ref": "#/$defs/Approve"}, {"$ref": "#/$defs/Edit"}, {"$ref": "#/$defs/Reject"}],
     "$defs": {

@@ -85,7 +85,7 @@ ORIGINAL = {
 def asked(
     shape: SchemaNode, original: Any = MISSING, changes: dict[str, Any] | None = None
 ) -> AnswerForm:
-    """Return the form as it comes back: what was shown, with the changes a person made."""
+    """Return the submitted form: the initial data with a person's changes."""
     data = QueryDict(mutable=True)
     for name, values in post_of(AnswerForm(shape, original).as_p()).items():
         data.setlist(name, values)
@@ -373,7 +373,7 @@ CONTACT = {
 
 
 def schemas(*, required: bool = True) -> st.SearchStrategy[dict[str, Any]]:
-    """Make schemas as pydantic writes them."""
+    """Generate schemas in the form that pydantic writes."""
     plain = st.sampled_from(
         [
             {"type": "string"},
@@ -442,7 +442,7 @@ def test_response_form_round_trips_value_valid_for_its_schema(data: st.DataObjec
 
 
 def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """Make values that a schema of ``schemas`` allows."""
+    """Generate values that match a schema of ``schemas``."""
     if "properties" in schema:
         required = {k: fitting(v) for k, v in schema["properties"].items()}
         optional = {k: required.pop(k) for k in list(required) if k not in schema["required"]}

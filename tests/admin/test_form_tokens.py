@@ -34,7 +34,7 @@ def assert_refused(response: Any) -> str:
     assert "no-store" in response["Cache-Control"]
     page = text_of(response)
     assert "Your submission was rejected" in page
-    # Whoever made the form, nobody can send it on from here.
+    # No other user can submit the form, regardless of who opened it.
     assert "<form" not in page
     assert "<button" not in page
     return page

@@ -17,7 +17,7 @@ from hitl_django.models import AuditEntry, Comment, Decision, Interrupt, Run
 
 from .conftest import list_of, make_interrupt, page_of
 
-#: What a page makes of a text is the template's doing.
+#: Only the templates determine how a page displays a text.
 pytestmark = pytest.mark.any_database
 MARK = "hostile"
 EVERY = ("approve", "edit", "reject", "respond")
@@ -58,7 +58,7 @@ class Markup(HTMLParser):
                 pass
 
     def handle_data(self, data: str) -> None:
-        # A text box holds the text itself, or editing it would change it.
+        # A text box contains the unescaped text, because editing would change escaped text.
         if "textarea" not in self.inside and "script" not in self.inside:
             self.shown.append(data)
 
@@ -71,7 +71,7 @@ def assert_inert(html: str, says: str = MARK) -> None:
         if tag in ("script", "style", "iframe", "object", "svg"):
             assert MARK not in str(attributes)
         for name in ("href", "src", "action"):
-            # A link stays in the admin: no scheme, no other host.
+            # A link stays in the admin: it has no scheme and no other host.
             assert re.match(r"(/(?!/)|\?|#|$)", attributes.get(name) or ""), attributes
         assert "style" not in attributes
     text = "".join(page.shown)

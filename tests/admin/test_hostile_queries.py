@@ -10,7 +10,7 @@ from hitl_django.models import Interrupt
 
 from .conftest import list_of, page_of
 
-#: A list with a parameter of its that is looked for as it is given.
+#: A list with a query parameter whose value is used unchanged.
 FILTERS = {
     "archivedthread": "graph", "decision": "thread", "delivery": "state", "interrupt": "graph",
     "reviewitem": "_changelist_filters", "run": "state", "thread": "graph",
@@ -18,7 +18,7 @@ FILTERS = {
 
 
 def test_admin_list_filter_with_nul_character_returns_400(admin_client: Client) -> None:
-    """PostgreSQL has no text with a NUL, and answers with an error of its own."""
+    """PostgreSQL text can't contain NUL, so the database would raise its own error."""
     for model, parameter in FILTERS.items():
         for value in ("a\0b", "graph=a%00b"):
             assert admin_client.get(list_of(model), {parameter: value}).status_code == 400

@@ -37,7 +37,7 @@ from .conftest import list_of, make_interrupt, page_of
 from .test_hostile import MARK, TEXTS, assert_inert
 
 pytestmark = pytest.mark.promise("P19")
-#: Beside the texts that other pages are tried with.
+#: Texts in addition to those of the other pages.
 LONG = [*TEXTS, MARK + "W" * 290, f"{MARK} " + "\u0301" * 200, f"{MARK}\u200d\ufeff\u2028\u2029"]
 URL = "https://crm.example/hooks"
 
@@ -89,7 +89,7 @@ def test_request_page_escapes_hostile_text_and_searches_for_hostile_text_return_
         )
         assert_inert(text_of(admin_client.get(page_of(item))))
         for model in ("reviewitem", "run", "thread", "decision", "delivery"):
-            # Whether it is found depends on what the database takes for a word.
+            # The result depends on the database's definition of a word.
             assert admin_client.get(list_of(model), {"q": text}).status_code == 200, text
 
 
@@ -167,7 +167,7 @@ def test_admin_pages_escape_markup_in_user_and_group_names(
     text: str, admin_user: Any, admin_client: Client
 ) -> None:
     Group.objects.create(name=text[:150])
-    # What Django's own pages show of a name is Django's; ours show it as it can be seen.
+    # Django's own pages display names unchanged. The pages of this app escape hidden characters.
     other = get_user_model().objects.create_user(text[:150], is_superuser=True)
     item, done = make_interrupt(1), make_interrupt({"a": MARK})
     services.assign(item.pk, to=other, by=admin_user, via="code")
@@ -198,7 +198,7 @@ def test_model_str_escapes_invisible_characters() -> None:
         assert "re\\u202eject" in str(row), type(row)
 
 
-#: Can't be stored, or stand for something else on the way.
+#: Texts that can't be stored, or that have a special meaning in a URL or query.
 BROKEN = ["\x00", "a\x00b", "\ud800", "\ufffe", "%00", "1e999", "٣", "9" * 5000, "{" * 3000, ""]
 
 

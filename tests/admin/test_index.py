@@ -85,7 +85,7 @@ def test_login_of_reviewer_redirects_to_the_queue_unless_another_page_was_reques
 ) -> None:
     make_interrupt({})
     assert log_in(person("reviewer")) == list_of()
-    # But not instead of a page that they wanted.
+    # A page that the user requested takes precedence.
     asked_for = reverse("admin:hitl_django_run_changelist")
     assert log_in(person("reviewer"), asked_for) == asked_for
 

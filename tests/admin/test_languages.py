@@ -47,7 +47,7 @@ def test_queue_is_in_german_for_a_german_browser(
     asked()
     assert "2 offene Anfragen" in text_of(reviewer.get(list_of(), **GERMAN))
     assert "2 pending requests" in text_of(reviewer.get(list_of()))
-    assert item.title in page  # what a graph asks is in its own words
+    assert item.title in page  # payloads of graphs are not translated
 
 
 @pytest.mark.usefixtures("multilingual")
@@ -119,8 +119,8 @@ OPEN, SHUT = "⟦", "⟧"
 
 @pytest.fixture
 def marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A language that says everything as English does, in brackets."""
-    translation.gettext("")  # loads the functions that are replaced here
+    """Activate a language whose messages are the English messages in brackets."""
+    translation.gettext("")  # loads the functions that are replaced below
     active = translation._trans  # type: ignore[attr-defined]
 
     def mark(text: str) -> str:
@@ -138,7 +138,7 @@ def marked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def unmarked(html: str) -> set[str]:
-    """Return the words of a page's content that no catalogue could translate."""
+    """Return the words of a page's content that are not translated."""
     page = Markup()
     page.feed(html[html.index('<div id="content"') : html.rindex("<footer")])
     texts = ["\n".join(page.shown)]
@@ -154,7 +154,7 @@ def unmarked(html: str) -> set[str]:
     return set(re.findall(r"[A-Za-z_][a-z_]+", text))
 
 
-#: What is data, or the same in every language; Django's own search form says "Search" itself.
+#: Data and words that are equal in every language. Django's own search form also shows "Search".
 DATA = {
     "Question", "made", "ask", "Amount", "amount", "Names", "names",
     "admin", "log", "reviewer", "rita", "code", "JSON", "Search",

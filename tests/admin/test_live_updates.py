@@ -147,7 +147,7 @@ class TestList:
         assert news["counts"]["free"] == "4"
         assert news["total"] == "4 pending requests"
         assert text_of(reviewer.get(news["lead"]["url"])).count("Later") == 2 * 3
-        # Once they are shown they are new no more.
+        # Displayed rows no longer count as new.
         assert reviewer.get(open_list(reviewer, show="free")).json()["text"] == ""
 
     @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ class TestList:
         for _n in range(60):
             make_interrupt({"secret": 1})
         address = open_list(reviewer, show="free", q="question")
-        assert len(address) < 4000  # as much as servers take
+        assert len(address) < 4000  # the maximum size that servers accept
         Interrupt.objects.update(version=2)
         with django_assert_max_num_queries(9), CaptureQueriesContext(connection) as queries:
             news = reviewer.get(address)

@@ -34,8 +34,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _without_zones(db: None) -> Iterator[None]:
-    # A connection reads moments as the settings were when it was opened, and what it has read of
-    # the database's clock is gone by for a while.
+    # A connection reads datetimes with the settings at its opening, and caches the database's
+    # clock.
     connection.close()
     clock.forget()
     with override_settings(USE_TZ=False, TIME_ZONE="UTC"):

@@ -29,7 +29,7 @@ TEXT = 'She "called" <b>twice</b>.\r\n\r\n  Sounds honest & kind.'
 
 
 class Refused:
-    """Has the n-th statement fail, and all after it, as where the server has gone."""
+    """Fail from the n-th statement on, as after an outage of the database server."""
 
     def __init__(self, nth: int) -> None:
         self.nth, self.count = nth, 0
@@ -71,7 +71,7 @@ def test_every_admin_page_during_database_outage_shows_outage_page_with_typed_re
 ) -> None:
     for name in ADDRESSES:
         if name.endswith("_row"):
-            continue  # leads to the page without a look at the database
+            continue  # redirects without a query
         url = address_of(name, rows)
         with away():
             assert_away(root.get(url))

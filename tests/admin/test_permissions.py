@@ -69,7 +69,7 @@ def test_decision_without_csrf_token_returns_403(
 
 
 class OnlyMine(ModelPermissionPolicy):
-    """Everybody sees the questions of one graph, whatever their permissions."""
+    """Policy that shows every user the interrupts of one graph."""
 
     def visible_interrupts(self, user: Any, interrupts: Any) -> Any:
         return interrupts.filter(graph="mine")

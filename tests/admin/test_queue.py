@@ -148,7 +148,7 @@ class TestRelatedObject:
         elif gone == "key":
             threads.update(subject_id="x'y")
         else:
-            # Its number may have been another's in a test before.
+            # An interrupt of an earlier test may have had the same number.
             ContentType.objects.clear_cache()
             lost = ContentType.objects.create(app_label="sold", model="order")
             threads.update(subject_type=lost)
@@ -177,7 +177,7 @@ class TestQueries:
 
     @pytest.fixture
     def most(self, reviewer: Client, me: User, money: str) -> str:
-        """All at once that takes a query of its own; returns the address of the list's page 2."""
+        """Create the maximum number of rows, and return the URL of the list's second page."""
         crew = Group.objects.create(name="finance")
         me.groups.add(crew)
         me.user_permissions.add(
@@ -197,7 +197,7 @@ class TestQueries:
     ) -> None:  # fmt: skip
         monkeypatch.setattr("hitl_django.admin.queue.queue_list.MOST", many)
         ContentType.objects.clear_cache()
-        # Without an index of words it is asked as well whether there were more to look at.
+        # Without a word index, one more query checks whether there are more rows to search.
         is_cut = many == 20 and connection.vendor != "postgresql"
         with django_assert_max_num_queries(13 + is_cut):
             page = reviewer.get(most)
@@ -497,7 +497,7 @@ class TestClaimNext:
         done, held, later, free = (asked("approval", text=str(n)) for n in range(4))
         services.claim(held.pk, by=sam)
         Interrupt.objects.filter(pk=later.pk).update(snoozed_until=Now() + HOUR)
-        # However one came to it: who is led on holds what they are led to.
+        # The next request is claimed for the user, regardless of the previous page.
         response = press(reviewer, done, "approve")
         assert response.headers["Location"] == page_of(free)
         free.refresh_from_db()

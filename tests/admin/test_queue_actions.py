@@ -144,7 +144,7 @@ class TestSnooze:
             ("2020-01-01T12:00", "Enter a time in the future."),
             ("9999-12-31T23:59", "Enter a valid date/time."),
             ("noon", "Enter a valid date/time."),
-            # Skipped and repeated by daylight saving time.
+            # Times that daylight saving time skips or repeats.
             ("2040-03-11T02:30", "couldn’t be interpreted in time zone America/New_York"),
             ("2040-11-04T01:30", "couldn’t be interpreted in time zone America/New_York"),
         ],
@@ -337,7 +337,7 @@ def test_request_page_with_several_requests_takes_constant_queries_for_user_with
         services.assign(one.pk, to=person("reviewer"), group=group)
         services.comment(one.pk, "A word.")
         services.claim(one.pk, by=person("public" if one.pk == item.pk else "reviewer"))
-    # A fork whose questions others have agreed on, and one of which was answered in vain.
+    # A fork of a run with an approved interrupt and an interrupt whose response was rejected.
     Run.objects.update(origin=uuid4(), started_by=person("public"))
     Interrupt.objects.update(quorum=3, no_self_approval=True, refused_version=1)
     manager = User.objects.create_superuser("manager")
@@ -359,7 +359,7 @@ def test_request_page_with_several_requests_takes_constant_queries_for_user_with
 
 
 class TestResponseDraft:
-    """Without JavaScript nothing else brings it back, whichever button is pressed."""
+    """Drafts of responses, which are restored without JavaScript after any button."""
 
     def sent(self, client: Client, item: Interrupt, verb: str, **more: Any) -> HttpResponse:
         form = {**sheet_of(client, item), "answer/amount": "9.5", "reason": "Half a <thought>"}
@@ -463,7 +463,7 @@ class TestResponseDraft:
 
 
 class TestDecisionOverClaim:
-    """A second step, without a script, and for a page that was opened before the claim."""
+    """A confirmation without JavaScript, for pages opened before another user's claim."""
 
     def test_decision_on_request_claimed_by_another_user_requires_confirmation_and_logs_claimant(
         self, reviewer: Client, person: Person, asked: Asked

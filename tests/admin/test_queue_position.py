@@ -79,7 +79,7 @@ def test_request_opened_from_filtered_queue_shows_position_within_the_filtered_r
     for item, by in zip(made[:3], (person("reviewer"), sam, sam), strict=True):
         services.claim(item.pk, by=by)
     Interrupt.objects.filter(pk=made[0].pk).update(overdue=True, due_at=Now())
-    # What isn't in the list has no number there, and the list stands beside it all the same.
+    # The request isn't in the list, so it has no number. The list is displayed nevertheless.
     page = open_from(reviewer, made[-1], filters)
     assert beside(page) == listed
     assert (f"{len(listed)} of {len(listed)}" in page) == (made[-1].title in listed)

@@ -315,7 +315,7 @@ class TestRejectedDecision:
         assert "Your input was not submitted." in page
         assert "I would pay." in page
         assert "99" in page
-        # Who takes the next from there holds it; the page itself took nothing.
+        # "Review next" on this page claims a request. Opening the page claims none.
         assert f'name="after" value="{item.pk}"' in page
         other.refresh_from_db()
         assert other.claimed_by is None

@@ -48,7 +48,7 @@ def failed(advance: Advance) -> Iterator[Run]:
 
 @pytest.fixture
 def waiting(asked: Callable[..., Interrupt]) -> Run:
-    # An input so long that it has a row of its own.
+    # The input is long enough to be stored in a separate row.
     return asked(customer="Dana " * 12).run
 
 
@@ -262,7 +262,7 @@ def test_retry_cancel_and_fork_without_operate_permission_change_no_run(
     if role == "public":
         assert response.headers["Location"].startswith("/admin/login/")
     else:
-        # Who sees the run learns that it isn't theirs to operate; to others it isn't there.
+        # Users who can view the run get 403, and all other users get 404.
         assert response.status_code == (403 if role in ("reader", "reviewer") else 404)
     assert Run.objects.get().state == "interrupted"
     assert not AuditEntry.objects.filter(verb__in=["retry", "cancel", "fork"]).exists()

@@ -33,7 +33,7 @@ def test_operator_pages_escape_hostile_node_names_payloads_and_typed_values(
         interrupt(text)
         return {"text": text}
 
-    padding = " " * 50  # so that the value has a row of its own
+    padding = " " * 50  # so that the value has a separate row
 
     graph = (
         StateGraph(State)

@@ -105,7 +105,7 @@ def test_run_list_and_pages_show_error_text_only_with_operate_permission(
     browse: Browse, asked: Callable[..., Interrupt], state: str
 ) -> None:
     item = asked()
-    # Not every error begins with the name of its class; what comes first may be what it quotes.
+    # Not every error begins with the name of its class. A prefix may be quoted text.
     error = "Card4111: no card for dana@example.com"
     Run.objects.filter(pk=item.run_id).update(state=state, error=error, traceback=f"At: {error}")
     pages = [
@@ -142,7 +142,7 @@ def test_run_list_cannot_be_searched_sorted_or_filtered_by_error(
 
 @pytest.fixture
 def reserved() -> Iterator[None]:
-    """A graph whose questions are for the members of a group."""
+    """Register a graph whose interrupts are restricted to the members of a group."""
 
     def ask(state: dict[str, Any]) -> dict[str, Any]:
         return {"answer": interrupt({"title": "Pay Dana?"})}
@@ -236,7 +236,7 @@ def test_admin_search_limited_to_newest_rows_states_the_limit(
     assert "Searched the newest 2 entries only." in found.content.decode()
     narrowed = browse("reader").get(list_of(model), {"q": "eedle", "graph": "other"})
     assert "Searched the newest" not in narrowed.content.decode()
-    # What is called so exactly is found however old it is.
+    # An exact match is found regardless of its age.
     assert (browse("reader").get(list_of(model), {"q": "needle:0"}).context["cl"].result_count) == (
         model in ("run", "thread")
     )

@@ -91,7 +91,7 @@ class Login(BaseModel):
 
 @pytest.fixture
 def received(db: None) -> Iterator[list[str]]:
-    """Register the graph "vault"; the secrets that its node received are in the list."""
+    """Register the graph "vault", and return a list of the secrets that its node receives."""
     found: list[str] = []
 
     def ask(state: Opened) -> Opened:
@@ -143,7 +143,7 @@ def test_secret_response_has_a_password_field_and_appears_on_no_page_before_resu
     assert '<input type="hidden" name="secret" value="answer/otp">' in page
     body = sheet_of(reviewer, item) | {"answer/otp": OTP, "answer/note": "", "decision": "respond"}
 
-    # A page that comes back with an error has the secret no more, and says so.
+    # A page with a validation error doesn't contain the secret, and says so.
     preview = reviewer.post(page_of(item), {**body, "decision": "", "more": "-"}).content.decode()
     assert_hidden(preview, "the page that came back")
     assert "Enter this again" in preview
@@ -195,12 +195,12 @@ def test_outage_csrf_and_error_report_pages_contain_no_secret_response(
 def planted(
     received: list[str], advance: Advance, admin_user: Any, settings: Any
 ) -> dict[str, Any]:
-    """Give secrets everywhere that one can be given; return one row of each kind."""
+    """Store secrets in all places that accept them, and return one row of each kind."""
     settings.HITL = {**settings.HITL, "ENCRYPTION_KEYS": [Fernet.generate_key().decode()]}
     hook = webhook_services.create_webhook("https://crm.example/hooks")
     ann = get_user_model().objects.create_superuser("ann")
 
-    # One that is decided after an answer that the graph refused, and archived.
+    # A request decided after a rejected response, and archived.
     kept = opening(advance, by=ann)
     services.decide(kept.pk, "respond", {"note": "n", "otp": WRONG}, by=ann)
     advance()
@@ -209,7 +209,7 @@ def planted(
     assert Run.objects.get().state == "succeeded"
     assert archive_ended(0, 1) == 1
 
-    # One that is decided in the same way and stays, and one with a proposal that others approve.
+    # A request with the same decisions that isn't archived, and a request with a proposal.
     decided = opening(advance, by=ann)
     services.decide(decided.pk, "respond", {"note": "n", "otp": WRONG}, by=ann)
     advance()
@@ -301,7 +301,7 @@ def test_api_responses_contain_no_secret_response(planted: dict[str, Any], root:
     run = root.get(reverse("hitl_django:run", args=[decided.run_id])).json()
     assert run["result"]["pin"] == HIDDEN
 
-    # The proposal that one would approve is no more to be seen than any other answer.
+    # The proposal to approve is as hidden as any other response.
     at = reverse("hitl_django:decision-validate", args=[proposed.pk])
     sent = root.post(at, {"type": "approve"}, content_type="application/json")
     assert sent.json()["resume"] == {"note": "n", "otp": HIDDEN}

@@ -36,7 +36,7 @@ class Desk(admin.AdminSite):
 
 
 class ReviewedGroups(ours.SubjectReviews, GroupAdmin):
-    """A host's ModelAdmin."""
+    """ModelAdmin of a host project."""
 
 
 whole, bare, desk = admin.AdminSite("office"), admin.AdminSite("bare"), Desk("desk")
@@ -62,7 +62,7 @@ class WithoutDefault:
 
 
 class BareAlone:
-    """A URL conf with no page of ours."""
+    """URLconf without a page of this app."""
 
     urlpatterns = (path("bare/", bare.urls), path("hitl/", include("hitl_django.urls")))
 

@@ -71,7 +71,7 @@ class Whole(TypedDict):
 
 @pytest.fixture
 def graphs_of_ours() -> Iterator[None]:
-    """Graphs whose nodes do nothing."""
+    """Register graphs whose nodes do nothing."""
 
     def idle(state: Any) -> dict[str, Any]:
         return {}
@@ -193,7 +193,7 @@ def test_start_form_of_graph_without_input_schema_requires_no_state_field(
 
 @pytest.mark.usefixtures("graphs_of_ours")
 def test_start_form_of_untyped_graph_is_a_json_field(starter: Client, advance: Advance) -> None:
-    # Its name is that of a page of runs, too.
+    # The name of the graph equals the name of a page of runs.
     page = starter.get(form_of("retry"))
     assert posted_of(page)["input"] == [""]
     wrong = starter.post(form_of("retry"), posted_of(page) | {"input": "{oops"})
@@ -220,7 +220,8 @@ def test_start_form_submitted_twice_starts_one_run(starter: Client) -> None:
     first, second = (starter.post(form_of("approval"), posted, follow=True) for _ in range(2))
     assert first.redirect_chain == second.redirect_chain
     assert "No second run was" in words(second)
-    # Another input from the same page, as after the browser's way back, asks first.
+    # Another input from the same page, for example after the browser's back button, is confirmed
+    # first.
     other = starter.post(form_of("approval"), posted | {"input/text": "y"})
     assert "Submit again to start another one" in words(other)
     assert Run.objects.count() == 1
@@ -281,7 +282,7 @@ def test_start_form_with_thread_hidden_from_user_starts_no_run(
     )
     assert "You don’t have permission to continue this thread." in words(page)
     assert Run.objects.count() == 1
-    # What they started themselves they are led to.
+    # Users are redirected to the runs that they started.
     page = client.post(form_of("approval"), opened(client, "approval"), follow=True)
     started = Run.objects.exclude(thread__thread_id="hidden").get()
     assert page.redirect_chain == [(page_of(started.pk, "run"), 302)]

@@ -25,7 +25,7 @@ Advance = Callable[[], int]
 
 
 class ReviewedGroups(SubjectReviews, GroupAdmin):
-    """A host's ModelAdmin."""
+    """ModelAdmin of a host project."""
 
 
 @pytest.fixture

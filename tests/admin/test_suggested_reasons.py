@@ -28,7 +28,7 @@ POLICY = ReviewPolicy(reasons=REASONS, replies=["Ask the customer again."])
 
 @pytest.fixture
 def item(advance: Callable[[], int]) -> Iterator[Interrupt]:
-    """A question of a graph with usual words."""
+    """Create an interrupt of a graph with suggested reasons."""
     with registry.hide_graphs():
 
         @register("worded", review=POLICY)
@@ -117,7 +117,7 @@ def test_bulk_rejection_page_offers_only_reasons_suggested_by_all_selected_graph
     posted = {"item": [get_checkbox_value(one) for one in two], "decision": "reject"}
     page = reviewer.post(BULK, posted)
     assert text_of(page).count('name="usual_reason"') == 1 + len(REASONS)
-    # One of them is reason enough, and none that isn't offered.
+    # A suggested reason is sufficient, and other values are rejected.
     back = reviewer.post(BULK, confirmed(page, usual_reason="Because"))
     assert "errorlist" in text_of(back)
     assert not Decision.objects.exists()

@@ -28,11 +28,11 @@ pytestmark = [pytest.mark.any_database, pytest.mark.usefixtures("rows")]
 
 __all__ = ["rows"]  # the fixture
 
-#: The themes, as their instructions have them installed.
+#: The themes, installed as in their instructions.
 THEMES = ("unfold", "jazzmin", "grappelli")
-#: Pages that are the theme's, of which only the row is ours, except those of webhooks.
+#: Pages of the theme that only display rows of this app, except those of webhooks.
 THEIRS = ("_delete", "_history")
-#: What does without a page: it is sent, or it is read by a script.
+#: URLs without a page, used by forms or scripts.
 NO_PAGE = (
     "spotcheck_csv",
     "spotcheck_record",
@@ -72,8 +72,8 @@ def test_every_admin_page_in_the_active_theme_returns_200_with_all_landmarks(
     for name in ADDRESSES:
         response: Any = root.get(address_of(name, rows), follow=True)
         if response.status_code == 403 and name.endswith(("_add", "_delete")):
-            continue  # what nobody may
-        # The rows are too few for a next request.
+            continue  # forbidden for all users
+        # There are too few rows for a second page.
         assert response.status_code == (204 if name == "reviewitem_ahead" else 200), name
         if name in NO_PAGE:
             continue

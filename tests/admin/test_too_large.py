@@ -34,7 +34,7 @@ def sent(client: Client, url: str, size: int) -> Any:
 def test_admin_form_of_ten_megabytes_returns_413_and_saves_no_decision(
     page: str, person: Callable[[str], Any], asked: Asked
 ) -> None:
-    # As a browser comes to it: the token is looked for in what can't be read.
+    # A browser's request: the middleware would look for the token in the unreadable body.
     client = Client(enforce_csrf_checks=True)
     client.force_login(person("reviewer"))
     item = asked("approval")
@@ -55,7 +55,7 @@ def test_admin_form_of_ten_megabytes_returns_413_and_saves_no_decision(
 def test_admin_form_of_more_than_1000_fields_returns_413(reviewer: Client, asked: Asked) -> None:
     url = page_of(asked("approval"))
     most = reviewer.post(url, {f"field-{n}": "x" for n in range(1000)})
-    assert most.status_code == 409  # it came from no form of ours
+    assert most.status_code == 409  # the request doesn't come from the app's form
     response = reviewer.post(url, {f"field-{n}": "x" for n in range(1001)})
     assert response.status_code == 413
     assert "Forms are limited to 1000 fields" in text_of(response)
@@ -86,7 +86,7 @@ def test_form_above_size_limit_returns_400_on_pages_of_other_apps_and_413_on_pac
 
 
 class Upload(io.BytesIO):
-    """A body that counts what is read of it."""
+    """Request body that counts the bytes read."""
 
     taken = 0
 
@@ -97,7 +97,7 @@ class Upload(io.BytesIO):
 
 
 class Receiver(MemoryFileUploadHandler):
-    """Takes files as a host's own handlers do."""
+    """Upload handler like a host project's own."""
 
     received: list[str] = []  # noqa: RUF012
 
@@ -132,7 +132,7 @@ def test_upload_by_anonymous_user_or_invalid_link_is_rejected_before_a_byte_is_r
     kind: str, asked: Asked, admin_user: User
 ) -> None:
     stranger = Client(enforce_csrf_checks=True)
-    stranger.cookies["csrftoken"] = "a" * 32  # which anybody can make up
+    stranger.cookies["csrftoken"] = "a" * 32  # which an attacker can invent
     item = asked("approval")
     assert upload(stranger, page_of(item), *reversed(BODIES[kind])) == (403, 0)
     link = create_review_link(item.pk, name="Lena", by=admin_user)
@@ -151,7 +151,7 @@ def test_upload_by_reviewer_or_link_above_limit_is_read_up_to_eight_megabytes(
     for client, url in ((reviewer, page_of(item)), (Client(), link.url)):
         status, read = upload(client, url, *reversed(BODIES[kind]))
         assert status == 413
-        assert read == 8 * MB  # so that a browser gets to the answer; none of it is kept
+        assert read == 8 * MB  # so that a browser reads the response; the body is discarded
 
 
 @pytest.mark.promise("P21")

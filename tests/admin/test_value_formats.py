@@ -272,7 +272,7 @@ class TestFiles:
             page = text_of(reviewer.get(url))
             assert 'href="https://shop.example/orders/7"' in page
             assert '<img class="hitl-image"' in page
-            # The question's own pages say who approved.
+            # The request's page names the approver.
             assert "/reviewitem/" not in page[page.index("Request") : page.index("Raw")]
             file = url.removesuffix("change/") + "file/"
             assert f"{file}?at=%2Fpaper" in page
@@ -394,7 +394,7 @@ class TestLinkPage:
         assert 'src="https://pictures.example/cat.png"' in page
         images = "img-src 'self' https://files.example https://pictures.example;"
         assert images in response["Content-Security-Policy"]
-        # The address is the secret: no page that follows hears of it, and none says it.
+        # The URL contains the secret, so no later page may receive or display it.
         assert response["Referrer-Policy"] == "no-referrer"
         assert link.url.rstrip("/").rpartition("/")[2] not in page
 

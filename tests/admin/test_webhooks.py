@@ -246,7 +246,7 @@ def test_webhook_view_permission_allows_no_rotation_test_event_or_redelivery(
 class TestRecipientColumn:
     @pytest.fixture
     def mails(self, person: Callable[[str], Any]) -> list[Delivery]:
-        """A message to each of two people, and the one about the event that they come from."""
+        """Create two emails to users, and the webhook event for the same change."""
         mail = WebhookEndpoint.objects.create(url="mailto:", description="Mail", channel="webhook")
         people = [{"user": str(person(name).pk)} for name in ("reader", "reviewer")]
         event = "interrupt.created"

@@ -19,7 +19,7 @@ from .addresses import NOBODYS, arguments, bodies
 __all__ = ["arguments", "bodies"]  # fixtures
 
 METHODS = ["GET", "HEAD", "OPTIONS", "PUT", "PATCH", "TRACE", "BREW", "POST", "DELETE"]
-#: The permission without which nothing is seen beneath the first part of an address.
+#: The permission that makes objects visible, by the first part of the URL.
 HIDDEN_BY = {
     "threads": "view_thread",
     "runs": "view_run",
@@ -51,7 +51,7 @@ def absent(arguments: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
 
 
 def answered(client: Any, method: str, name: str, places: tuple[Any, ...], body: Any) -> Any:
-    # With one id for all, which stands in each problem.
+    # All requests have the same id, because problems contain the id.
     response = client.call(method, name, *places, body=body, HTTP_X_REQUEST_ID="one")
     return response.status_code, response.content
 
@@ -67,7 +67,7 @@ def test_api_object_hidden_from_user_returns_responses_of_a_missing_object_with_
     make_user: Any,
     as_role: Any,
 ) -> None:
-    # Who may do everything, but see that: a permission to act is none to know.
+    # A user with all permissions except viewing. A permission to act doesn't include viewing.
     client = as_role("anonymous")
     client.client.force_login(make_user(*(each for each in EVERYTHING if each != permission)))
     for method in METHODS:
@@ -105,9 +105,9 @@ def test_run_key_of_another_user_returns_422_that_does_not_depend_on_the_input(
     secret = {"graph": invoice, "input": {"amount": 4711}, "key": "order-7"}
     assert as_role("starter").post("runs", body=secret).status_code == 202
     clients = [as_role("starter"), as_role("anonymous")]
-    clients[1].client.force_login(make_user("start_run", "view_run"))  # and not what is in it
+    clients[1].client.force_login(make_user("start_run", "view_run"))  # regardless of the contents
     for stranger in clients:
-        stranger.get("runs")  # its permissions and its session are known from here on
+        stranger.get("runs")  # later requests don't query the user's permissions and session
         answers, counts = [], []
         for amount in (4711, 12, 4711):
             with CaptureQueriesContext(connection) as seen:
@@ -117,7 +117,7 @@ def test_run_key_of_another_user_returns_422_that_does_not_depend_on_the_input(
             counts.append(len(seen))
         assert answers[0][0] == 422
         assert len(set(answers)) == 1
-        assert len(set(counts)) == 1  # nor how long it takes to say so
+        assert len(set(counts)) == 1  # the response time doesn't differ either
 
 
 def test_service_start_with_run_key_of_another_user_raises_error_independent_of_input(

@@ -44,7 +44,7 @@ def check(response: Any, good: int) -> None:
 
 @pytest.fixture
 def post(api: Any) -> Any:
-    """Post what Python's json writes, NaN and lone surrogates included; half of it in chunks."""
+    """Post JSON that may contain NaN and lone surrogates. Half of the requests are chunked."""
 
     def send(name: str, *args: Any, body: Any) -> Any:
         raw = json.dumps(body).encode()

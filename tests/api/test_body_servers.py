@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 KINDS = ["gunicorn", "gunicorn sync", "uvicorn", "daphne", "hypercorn"]
-#: Under ASGI Django reads a body to its end before anybody else sees the request.
+#: Under ASGI, Django reads the complete body before the view sees the request.
 READS_ALL = {"uvicorn", "daphne", "hypercorn"}
 TOKEN = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 
@@ -60,7 +60,7 @@ def ask(
     media: str = "application/json",
     hang_up: bool = False,
 ) -> tuple[int, Any]:
-    """Send a POST byte by byte as given; return its status and body, 0 where there is no answer."""
+    """Send a POST with these bytes. Return status and body, or 0 without a response."""
     lines = [
         f"POST /hitl/api/v1/{path} HTTP/1.1",
         "Host: localhost",
@@ -78,7 +78,7 @@ def ask(
             while more := line.recv(65536):
                 answer += more
         except ConnectionResetError:
-            pass  # what it hasn't read of the body makes some end the connection so
+            pass  # some servers reset the connection if a part of the body is unread
     if not answer:
         return 0, None
     head, _, body = answer.partition(b"\r\n\r\n")
@@ -102,16 +102,16 @@ def test_chunked_body_sent_to_a_real_server_is_read_completely(
     assert (status, shown["assignee"]) == (200, "rita")
     assert tell("interrupts/next/", {"graph": "another"}) == (204, b"")
     assert tell(f"{place}/claim/", {"seconds": "many"})[0] == 400
-    assert ask(server, f"{place}/claim/", END)[0] == 200  # as without a body
+    assert ask(server, f"{place}/claim/", END)[0] == 200  # like a request without a body
     interrupt.refresh_from_db()
     assert interrupt.assignee == rita
 
-    # Limits, strictness and media type hold for it.
+    # Limits, strict parsing and the media type apply to the body.
     assert ask(server, f"{place}/assign/", chunked(b'{"to": ') + END)[0] == 400
     assert ask(server, f"{place}/assign/", chunked(b"{}") + END, media="text/plain")[0] == 415
     before = AuditEntry.objects.count()
     large = chunked(b" " * 1_200_000, 60_000)
-    # Where it isn't read to its end, neither is the end waited for.
+    # Without reading the body, the view doesn't wait for the end of the body.
     ended = END if server.kind in READS_ALL else b""
     status, problem = ask(server, f"{place}/assign/", large + ended)
     assert (status, problem["code"]) == (413, "too_large")

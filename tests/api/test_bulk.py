@@ -116,7 +116,7 @@ def test_bulk_decision_returns_404_403_or_202_per_item_by_permission(
 def test_bulk_decision_with_invalid_body_returns_400_with_pointer_and_saves_no_decision(
     api: Any, make_interrupt: Any, decisions: Any, pointer: str
 ) -> None:
-    if isinstance(decisions, list) and len(decisions) == 1:  # beside one that fits
+    if isinstance(decisions, list) and len(decisions) == 1:  # together with a valid one
         decisions = [*decisions, {"interrupt": str(make_interrupt().pk), "type": "approve"}]
     body = {"decisions": decisions}
     response = api.post("decisions-bulk", body=body)
@@ -139,7 +139,7 @@ def test_bulk_decision_above_throttle_decide_returns_429(api: Any, settings: Any
 def test_bulk_decision_error_with_atomic_requests_preserves_earlier_decisions(
     api: Any, make_interrupt: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One transaction would hold the locks of many threads, in whatever order they are named."""
+    """One transaction would lock many threads in an arbitrary order."""
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
     first, second = make_interrupt(), make_interrupt()
     decide = services.decide

@@ -23,7 +23,7 @@ __all__ = ["arguments", "bodies"]  # fixtures
 
 pytestmark = [pytest.mark.promise("P21"), pytest.mark.django_db]
 
-#: What each address could be told where its body may be left out, and does otherwise then.
+#: A body for each URL with an optional body. The body changes the result.
 MORE = {
     "run-cancel": {"reason": "The customer withdrew it."},
     "next": {"graph": "another"},
@@ -31,13 +31,13 @@ MORE = {
     "assign": {"to": "rita"},
 }
 POSTS = [pattern.name for pattern in urlpatterns if hasattr(pattern.callback.cls, "post")]
-#: What the record has of something made, and is another each time.
+#: Keys of audit log entries whose values differ for each new object.
 IDS = {"invitation", "comment", "decision", "salts"}
 
 
 @pytest.fixture
 def outcome(api: Any, arguments: dict[str, tuple[Any, ...]], make_user: Any, settings: Any) -> Any:
-    """Post a body to an address; return the answer and what the record has of it."""
+    """Post a body to a URL. Return the response and the resulting audit log entries."""
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
     rita = make_user(is_superuser=True)
     get_user_model().objects.filter(pk=rita.pk).update(username="rita")
@@ -75,12 +75,12 @@ def test_api_post_with_chunked_body_gives_the_outcome_of_a_body_with_length(
     assert outcome(name, b'{"unheard-of": 1}', in_chunks=True)[0] == 400
     assert outcome(name, body, in_chunks=True, content_type="text/plain")[0] == 415
     for empty in (b"", b"{}"):
-        if name in MORE:  # and it isn't what is done without a body
+        if name in MORE:  # the result differs from the result without a body
             assert outcome(name, body, in_chunks=True) != outcome(name, empty)
 
 
 class Endless:
-    """A body without an end, which notes how much of it was read."""
+    """Endless body that counts the bytes read."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -140,7 +140,7 @@ def test_api_post_with_two_body_lengths_returns_400_naming_the_header(
 
 
 class BreaksOff:
-    """A body whose sender goes away, as servers tell it, each in its own way."""
+    """Body whose client disconnects, as reported by each server."""
 
     def __init__(self, error: type[Exception]) -> None:
         self.error = error
@@ -157,8 +157,8 @@ class BreaksOff:
 def test_claim_with_body_breaking_off_returns_400_and_claims_no_interrupt(
     make_user: Any, make_interrupt: Any, chunks: bool, error: type[Exception]
 ) -> None:
-    # With a session Django's protection against forged requests looks for its token in the body
-    # first, and passes over one that it can't read.
+    # With a session, Django's CSRF protection first looks for its token in the body, and ignores an
+    # unreadable body.
     client, interrupt, token = Client(enforce_csrf_checks=True), make_interrupt(), "a" * 32
     client.force_login(make_user(is_superuser=True))
     client.cookies["csrftoken"] = token

@@ -16,7 +16,7 @@ from hitl_django.api import invalid_params
 from hitl_django.api import problems as answers
 from hitl_django.db import outages
 
-#: Faults of the graph, its author or the database: they go where the host's exceptions go.
+#: Errors of the graph, its author or the database, which are handled like the project's exceptions.
 NOT_ANSWERED = {
     errors.HitlError,
     errors.GraphError,
@@ -50,7 +50,7 @@ def test_every_package_error_has_a_problem_type_or_is_listed_as_unanswered() -> 
         if issubclass(kind, errors.HitlError)
     }
     assert {kind for kind in ours if kind not in answers.PROBLEM_TYPES} == NOT_ANSWERED | {
-        errors.NoSuchThread  # as any ThreadNotFound
+        errors.NoSuchThread  # like every ThreadNotFound
     }
 
 

@@ -135,7 +135,7 @@ def test_event_request_to_single_threaded_server_returns_immediately_with_retry_
 def test_waiting_requests_of_a_user_occupy_only_the_share_of_slots_per_user(
     kind: str, serve: Any
 ) -> None:
-    # As many as gunicorn has threads here, and more than a user has places under either.
+    # As many streams as gunicorn has threads, which is more than the limit per user.
     server = serve(kind, EVENT_MAX_STREAMS=8, EVENT_WAIT_SECONDS=PATIENCE)
     client, run = Client(server), begin()
     path = f"runs/{run}/events/?after={numbers(run)[-1]}&wait={PATIENCE}"
@@ -152,7 +152,7 @@ def test_waiting_requests_of_a_user_occupy_only_the_share_of_slots_per_user(
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
 def test_event_stream_closed_by_its_client_frees_the_waiting_slot(kind: str, serve: Any) -> None:
-    # Only its end shows gunicorn that nobody reads any more, or the next thing to write.
+    # gunicorn notices a disconnected client only at the end or at the next write.
     seconds = 5 if kind == "gunicorn" else 60
     server = serve(
         kind, EVENT_MAX_WAITING_THREADS=1, EVENT_MAX_STREAMS=1, EVENT_WAIT_SECONDS=seconds
@@ -164,7 +164,7 @@ def test_event_stream_closed_by_its_client_frees_the_waiting_slot(kind: str, ser
         with client.send("GET", path) as answer:
             return answer.headers["Retry-After"] == "1"
 
-    for _ in range(20):  # a machine that stands still meanwhile uses up a stream's time
+    for _ in range(20):  # a pause of the machine uses up the time of a stream
         first = client.stream(run)
         assert next(first)["seq"] == 1
         if is_held_up():
@@ -173,7 +173,7 @@ def test_event_stream_closed_by_its_client_frees_the_waiting_slot(kind: str, ser
     else:
         raise AssertionError("there is a place for two")
     first.close()
-    while is_held_up():  # until the server has noticed
+    while is_held_up():  # until the server has noticed the disconnection
         pass
 
 
@@ -188,7 +188,7 @@ def test_queue_stream_continues_after_its_last_event_and_resets_after_server_res
     (interrupt,) = Interrupt.objects.filter(run=run)
     go_on(run)
     place, name, changes = next(first)
-    # What it asks next, if anything, may come along.
+    # The next interrupt, if any, may be included.
     assert (name, changes["changed"]) == ("changes", [])
     assert changes["removed"] == [{"id": str(interrupt.pk), "status": "decided"}]
     first.close()
@@ -199,7 +199,7 @@ def test_queue_stream_continues_after_its_last_event_and_resets_after_server_res
     assert (name, changes["changed"], changes["removed"]) == ("changes", [], [])
     assert {each["id"] for each in changes["added"]} == {str(pk) for pk in seen}
     again.close()
-    server.kill()  # and all that its cache knew
+    server.kill()  # including the contents of its cache
     begin()
     assert next(Client(server).watch(last=place))[1] == "reset"
 
@@ -208,7 +208,7 @@ def test_sixty_event_streams_of_one_process_receive_all_events(serve: Any) -> No
     client, run = Client(serve("uvicorn", EVENT_WAIT_SECONDS=600)), begin()
     streams = [client.stream(run) for _ in range(60)]
     assert {next(stream)["seq"] for stream in streams} == {1}
-    status, _ = client.get("runs/")  # and others are served meanwhile
+    status, _ = client.get("runs/")  # and other requests are processed meanwhile
     assert status == 200
     go_on(run)
     with ThreadPoolExecutor(60) as pool:

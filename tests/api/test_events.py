@@ -33,7 +33,7 @@ def brief(settings: Any) -> None:
 
 @pytest.fixture
 def chatty(db: None) -> Iterator[str]:
-    """A graph that tells all it can and asks once."""
+    """Register a graph that emits all kinds of events and interrupts once."""
 
     def say(state: Invoice) -> Invoice:
         get_stream_writer()({"checked": state["amount"]})
@@ -51,7 +51,7 @@ def chatty(db: None) -> Iterator[str]:
 
 @pytest.fixture
 def told(chatty: str) -> Callable[..., Run]:
-    """Take a run to its question, or with ``silent`` to its end."""
+    """Execute a run to its interrupt, or with ``silent`` to its end."""
 
     def run_it(**state: Any) -> Run:
         info = services.start(chatty, {"amount": 12, **state})
@@ -62,7 +62,7 @@ def told(chatty: str) -> Callable[..., Run]:
 
 
 def frames(response: Any) -> list[dict[str, str]]:
-    """Parse server-sent events as a browser does, comments left out."""
+    """Parse server-sent events like a browser, without comments."""
     body = b"".join(response).decode() if response.streaming else response.content.decode()
     found = []
     for block in body.split("\n\n"):
@@ -233,7 +233,7 @@ def test_run_event_requests_above_event_max_waiting_threads_do_not_wait(
     waiters = [api.get("run-events", run.pk, query=query, **THREADS) for _ in range(3)]
     assert [response.streaming for response in waiters] == [True, True, False]
     assert not api.get("run-events", run.pk, **STREAM, **THREADS).streaming
-    waiters[0].close()  # without having been read
+    waiters[0].close()  # without reading them
     stream = api.get("run-events", run.pk, **STREAM, **THREADS)
     assert stream.streaming
     for response in (*waiters, stream):
@@ -265,7 +265,7 @@ def test_run_event_requests_of_one_user_above_event_max_user_share_do_not_wait(
 def test_second_run_event_request_with_default_settings_does_not_wait(
     api: Any, told: Callable[..., Run]
 ) -> None:
-    # A process with two threads has one left then.
+    # A process with two threads then has one thread left.
     run = told()
     path = {"query": f"after={run.last_event}&wait=20", **THREADS}
     first, second = api.get("run-events", run.pk, **path), api.get("run-events", run.pk, **path)
@@ -296,7 +296,7 @@ def test_run_event_stream_is_not_compressed_by_gzip_middleware(
     assert len(frames(stream)) == run.last_event
 
 
-# Who asks for what isn't kept.
+# Requests for event kinds that aren't stored.
 
 
 def test_run_events_of_ended_run_return_410_after_event_retention(

@@ -30,12 +30,12 @@ from hitl_django.models import Interrupt, Run
 
 from .document import document
 
-#: The one of the two that refuses what a request may well hold: NUL, for one.
+#: The check that rejects valid content of requests, such as NUL.
 pytestmark = pytest.mark.database("postgresql")
 
 
 def requests() -> Iterator[Any]:
-    """Yield each operation with what there is and what there isn't, with a fault and without."""
+    """Generate each operation with existing and missing objects, and with and without a fault."""
     for path, methods in document()["paths"].items():
         for method, told in methods.items():
             places = ["there", "not there"] if "{" in path else ["there"]
@@ -85,7 +85,7 @@ VERDICTS = {GenerationMode.POSITIVE: taken, GenerationMode.NEGATIVE: refused}
 
 
 class HalfInChunks(WSGIHandler):
-    """The site behind a server to which every other body comes in chunks, told by what is in it."""
+    """WSGI app that receives half of the bodies in chunks, depending on the content."""
 
     def __call__(self, environ: Any, start_response: Any) -> Any:
         body = environ["wsgi.input"].read()
@@ -98,7 +98,7 @@ class HalfInChunks(WSGIHandler):
 
 @pytest.fixture
 def schema() -> Any:
-    """The document as Schemathesis knows it; who calls is settled elsewhere."""
+    """Return the OpenAPI document for Schemathesis. The user is set elsewhere."""
     known = copy.deepcopy(document())
     known["servers"] = [{"url": "/hitl/api/v1"}]
     for methods in known["paths"].values():
@@ -111,7 +111,7 @@ def schema() -> Any:
 
 @pytest.fixture(autouse=True)
 def _one_connection(db: None) -> Iterator[None]:
-    """Keep the test's connection: a request's end is not that of its transaction here."""
+    """Keep the connection open after a request, because the test's transaction uses it."""
     signals = (request_started, request_finished)
     for signal in signals:
         signal.disconnect(close_old_connections)
@@ -131,7 +131,7 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def things(asked: Callable[..., Interrupt], make_run: Any) -> dict[str, str]:
-    """What there is, by the name that addresses have for it."""
+    """Create the objects, by the names of URL parameters."""
     interrupt = asked(free=True)
     make_run(state=Run.State.FAILED)
     return {

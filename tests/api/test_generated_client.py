@@ -25,10 +25,11 @@ NAME = "hitl_made_client"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The name of the package that the generator wrote."""
+    """Return the name of the generated package."""
     folder = tmp_path_factory.mktemp("client")
     (folder / "openapi.json").write_text(json.dumps(document()))
-    (folder / "config.yaml").write_text("post_hooks: []\n")  # how it looks is nobody's concern
+    # The formatting of the generated code doesn't matter.
+    (folder / "config.yaml").write_text("post_hooks: []\n")
     command = [
         str(Path(sys.executable).with_name("openapi-python-client")),
         "generate",
@@ -39,7 +40,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    # It knows JSON only; what isn't is left out, and nothing else.
+    # The generator supports only JSON. It must omit only the operations with other media types.
     said = done.stdout + done.stderr
     left_out = [line for line in said.splitlines() if line.startswith("WARNING parsing")]
     assert all("diagram.svg" in line or "/events/" in line for line in left_out), said
@@ -49,7 +50,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 class Made:
-    """The generated client, signed in; an operation is called by its name in the document."""
+    """The generated client with credentials. Operations have their names in the document."""
 
     def __init__(self, package: str, server: str) -> None:
         self.package = package

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 
 class NoInvoices(ModelPermissionPolicy):
-    """A host's policy that keeps one graph from everybody who may not start it."""
+    """A project's policy that hides one graph from users who may not start it."""
 
     def visible_runs(self, user: Any, runs: Any) -> Any:
         return super().visible_runs(user, runs).exclude(graph="invoice")
@@ -50,7 +50,7 @@ def test_unbuildable_graph_returns_409_graph_broken_and_other_graphs_are_listed(
     def build() -> Any:
         raise LookupError("no key in the vault")
 
-    registry.unregister(invoice)  # what was deployed until now
+    registry.unregister(invoice)  # the version deployed before
     how = {"version": "4", "title": "Pay an invoice", "durability": "exit"}
     registry.register(invoice, **how)(build)
     try:
@@ -134,7 +134,7 @@ def test_graph_with_starter_groups_is_started_by_members_and_returns_403_to_othe
     refused = other.post("runs", body=body)
     assert (refused.status_code, refused.json()["code"]) == (403, "permission_denied")
     listed = {graph["name"]: graph for graph in other.get("graphs").json()["results"]}
-    assert listed["for support"]["may_start"] is False  # of which it sees a run
+    assert listed["for support"]["may_start"] is False  # the user can view a run of this graph
     assert listed["approval"]["may_start"] is True
 
 

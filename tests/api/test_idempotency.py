@@ -21,9 +21,9 @@ __all__ = ["arguments", "bodies"]
 pytestmark = pytest.mark.django_db
 
 ONCE = {"HTTP_IDEMPOTENCY_KEY": "once"}
-#: It checks a decision, and changes nothing.
+#: The URL that validates a decision without storing anything.
 READS = "decision-validate"
-#: They say for each decision, or in the answer's status, what was there before.
+#: URLs whose response or status shows that an earlier request had the same key.
 WITH_OTHER_WORDS = ("runs", "runs-batch", "decisions-bulk")
 KEPT_WITH_WHAT_IS_MADE = (*WITH_OTHER_WORDS, "decisions", "next")
 

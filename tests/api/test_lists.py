@@ -111,7 +111,8 @@ def test_interrupt_list_is_filtered_by_graph_node_run_title_and_status(
     ):
         assert ids(api.get("interrupts", query=query)) == [str(one.pk)], query
         with monkeypatch.context() as patched:
-            patched.setattr("hitl_django.api.filters.INDEXED_MATCHES", 1)  # as where many match
+            # As for lists with many matches.
+            patched.setattr("hitl_django.api.filters.INDEXED_MATCHES", 1)
             assert ids(api.get("interrupts", query=query)) == [str(one.pk)], query
     assert ids(api.get("interrupts", query="search=senders")) == []
     Interrupt.objects.filter(pk=one.pk).update(status="decided")
@@ -196,7 +197,7 @@ def test_list_pages_contain_each_row_once_in_both_directions_and_orders(
     api: Any, make_interrupt: Any, name: str, ordering: str
 ) -> None:
     interrupts = [make_interrupt() for _ in range(11)]
-    # Some of the same moment: only the id tells them apart.
+    # Some rows have equal times, so only the id determines their order.
     first = interrupts[0].created_at
     Interrupt.objects.filter(pk__in=[q.pk for q in interrupts[:5]]).update(created_at=first)
     Run.objects.filter(pk__in=[q.run_id for q in interrupts[:5]]).update(created_at=first)

@@ -19,7 +19,7 @@ INLINE = {"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}
 
 
 class Client:
-    """What the guide to the API does with curl: basic authentication, JSON in, JSON out."""
+    """Client with basic authentication and JSON, like curl in the API guide."""
 
     def __init__(self, server: str, user: str, password: str) -> None:
         self.root = f"{server}/hitl/api/v1/"
@@ -27,7 +27,7 @@ class Client:
         self.headers = {"Authorization": f"Basic {credentials}"}
 
     def send(self, path: str, body: Any = None, **headers: str) -> tuple[int, Any, Any]:
-        """Return status, headers and parsed body; ``path`` may be a link the server gave."""
+        """Return status, headers and parsed body. ``path`` may be a link from a response."""
         address = path if path.startswith("http") else self.root + path
         request = Request(address, headers={**self.headers, **headers})
         if body is not None:

@@ -148,7 +148,8 @@ def test_openapi_document_has_a_relative_server_url(api: Any) -> None:
 def test_openapi_document_returns_304_with_its_etag(
     api: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.HITL = {"PAGE_SIZE": 7}  # another than before: it is made anew
+    # The document differs from the previous one, so it is generated again.
+    settings.HITL = {"PAGE_SIZE": 7}
     first = api.get("schema")
     parameters = first.json()["paths"]["/runs/"]["get"]["parameters"]
     assert [one["schema"]["default"] for one in parameters if one["name"] == "page_size"] == [7]

@@ -16,7 +16,7 @@ from hitl_django.models import AuditEntry, Comment, Decision, Interrupt, Run, Ru
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-#: Writes that a request can make: the address's name, and the body.
+#: Requests that write: the name of the URL and the body.
 WRITES: dict[str, tuple[str, dict[str, Any]]] = {
     "a start": ("runs", {"graph": "invoice", "input": {"amount": 3}}),
     "a decision": ("decisions", {"type": "respond", "value": "yes"}),
@@ -28,7 +28,7 @@ PLACES = {"decisions": "pk", "claim": "pk", "comments": "pk", "run-cancel": "run
 
 
 class Failing:
-    """Has the n-th statement fail, and all after it, as where the server has gone."""
+    """Fail from the n-th statement on, as after an outage of the database server."""
 
     def __init__(self, nth: int) -> None:
         self.nth, self.count = nth, 0
@@ -59,7 +59,7 @@ def test_write_request_with_any_failing_statement_returns_503_and_writes_no_row(
     name, body = WRITES[write]
     interrupt = asked(free=True)
     places = [getattr(interrupt, PLACES[name])] if name in PLACES else []
-    api.post(name, *places, body=[])  # what is read once in a process has been read
+    api.post(name, *places, body=[])  # values that are read once per process have been read
     before, nth = everything(), 0
     while True:
         nth += 1
@@ -100,7 +100,7 @@ def test_read_request_with_failing_statement_returns_503_and_logs_the_error(
 
 @pytest.fixture
 def read_only() -> Iterator[None]:
-    """Have the server refuse writes, as a standby does, or a database over its quota."""
+    """Make the server refuse writes, like a standby or a database over its quota."""
     name = connection.ops.quote_name(connection.settings_dict["NAME"])
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
@@ -125,7 +125,7 @@ def test_write_request_on_read_only_database_returns_503_and_reads_succeed(
 
 @pytest.fixture
 def locked() -> Iterator[sqlite3.Connection]:
-    """Another process, as it were, is in the middle of a write that takes long."""
+    """Simulate another process with a long write transaction."""
     connection.ensure_connection()
     connection.connection.execute("PRAGMA busy_timeout = 10")
     with closing(sqlite3.connect(connection.settings_dict["NAME"])) as other:
@@ -140,7 +140,7 @@ def test_decision_on_locked_sqlite_database_returns_503_and_succeeds_later(
     api: Any, asked: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch, request: Any
 ) -> None:
     interrupt = asked(free=True)
-    # A request's end leaves the connection open, which is not to wait for long here.
+    # The connection stays open after a request. Its timeout must be short in this test.
     monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: None)
     other = request.getfixturevalue("locked")
     assert_unavailable(api.post("decisions", interrupt.pk, body={"type": "approve"}))

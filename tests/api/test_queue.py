@@ -22,7 +22,7 @@ def ids(response: Any) -> list[str]:
 
 @pytest.fixture
 def people(make_user: Any) -> tuple[Any, Any]:
-    """Two reviewers, each a client whose user has a name."""
+    """Create clients of two reviewers with usernames."""
     from .conftest import API, ROLES
 
     clients = []
@@ -113,7 +113,7 @@ def test_decision_over_claim_returns_409_on_request_or_names_the_claimant(
     refused = ravi.post("decisions", interrupt.pk, body=asks)
     assert (refused.status_code, refused.json()["code"]) == (409, "claimed")
     assert refused.json()["claimed_by"] == str(rita.user)
-    # Who says nothing about it decides, as ever.
+    # Without the parameter, the decision is made as before.
     made = ravi.post("decisions", interrupt.pk, body={"type": "approve"})
     assert (made.status_code, made.json()["claimed_by"]) == (202, str(rita.user))
 
@@ -203,7 +203,7 @@ def test_snooze_hides_interrupt_from_claim_next_until_ended(
     assert ravi.post("next").status_code == 200
 
     past = rita.post("snooze", interrupt.pk, body={"until": "2020-01-01T00:00:00Z"})
-    assert past.status_code == 409  # the other one holds it, whatever the moment
+    assert past.status_code == 409  # the other user's claim is independent of the time
     past = ravi.post("snooze", interrupt.pk, body={"until": "2020-01-01T00:00:00Z"})
     assert (past.status_code, past.json()["errors"][0]["pointer"]) == (422, "/until")
 

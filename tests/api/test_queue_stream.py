@@ -28,7 +28,7 @@ LATER = datetime(2999, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Callable[..., None]:
-    """Have things happen one after the other while somebody watches, and then the time be over."""
+    """Perform actions one after the other while a stream waits, and then let its time end."""
     settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 600}
     clock = waiting_response.time.monotonic
     late: list[float] = []
@@ -67,7 +67,8 @@ def test_queue_stream_starts_with_the_page_of_the_interrupt_list(
 ) -> None:
     make_interrupt(), make_interrupt(node="pay"), make_interrupt(node="pay")
     for query in ("", "node=pay", "ordering=-created_at&page_size=2", "free=true"):
-        stream = api.get("interrupt-stream", query=query)  # a process that lets nobody wait
+        # A process without capacity for waiting requests.
+        stream = api.get("interrupt-stream", query=query)
         assert not stream.streaming
         (event,) = read(stream)
         listed = api.get("interrupts", query=query).json()["results"]
@@ -191,7 +192,7 @@ def test_queue_stream_reconnected_without_changes_renews_its_cached_page(
 ) -> None:
     make_interrupt()
     (reset,) = read(api.get("interrupt-stream"))
-    cache.clear()  # as after a while
+    cache.clear()  # simulates a later time
     assert read(api.get("interrupt-stream", HTTP_LAST_EVENT_ID=reset["id"])) == []
     make_interrupt()
     (missed,) = read(api.get("interrupt-stream", HTTP_LAST_EVENT_ID=reset["id"]))

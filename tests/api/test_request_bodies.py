@@ -344,7 +344,7 @@ def test_endpoint_with_unexpected_query_parameter_returns_400(
 
 @pytest.mark.promise("P18")
 class TestSession:
-    """A browser's session needs its token; without one nothing is written."""
+    """Requests with a browser's session, which need a CSRF token for writes."""
 
     @pytest.fixture
     def browser(self, make_user: Any) -> Client:

@@ -21,18 +21,18 @@ from .test_request_bodies import BAD_BYTES
 pytestmark = [pytest.mark.promise("P21"), pytest.mark.django_db]
 
 MB = 1024 * 1024
-#: What an answer to bad input may take, beside the input.
+#: Maximum size of a response to invalid input, in addition to the size of the input.
 MOST = 50 * MB
-#: Seconds of processor time, which only what grows with the square of a body takes.
+#: Maximum processor time in seconds, which only quadratic algorithms exceed.
 TOO_LONG = 30.0
 JSON = "application/json"
-#: Backtracks for ever in an engine that backtracks.
+#: Pattern with catastrophic backtracking.
 SLOW_PATTERN = {"type": "string", "pattern": "^(a+)+$"}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A request, and how it is answered; {…} in the path is what there is."""
+    """A request and its expected response. {…} in the path is an existing object."""
 
     title: str
     path: str
@@ -137,7 +137,7 @@ QUERIES = [
     )
 ]
 BODIES = [Case(title, DECIDE, status, code, body=raw) for title, raw, status, code, _ in BAD_BYTES]
-#: Refused by their form, before a database hears of them.
+#: Requests rejected for their form, without a query.
 UNHEARD = [*SIZES, *FORMS, *KEYS]
 CATALOGUE = [
     *(pytest.param(case, id=case.title, marks=pytest.mark.any_database) for case in UNHEARD),
@@ -147,7 +147,7 @@ CATALOGUE = [
 
 @pytest.fixture
 def things(asked: Callable[..., Interrupt], make_run: Any, make_interrupt: Any) -> dict[str, str]:
-    """What there is: questions and runs in every state that refuses something."""
+    """Create interrupts and runs in each state that rejects an action."""
     interrupt = asked()
     return {
         "question": str(interrupt.pk),
@@ -162,7 +162,7 @@ def things(asked: Callable[..., Interrupt], make_run: Any, make_interrupt: Any) 
 
 
 def everything() -> tuple[Any, ...]:
-    """Return all that a request could have changed."""
+    """Return all rows that a request could have changed."""
     return (
         list(Interrupt.objects.order_by("pk").values_list("pk", "status", "version")),
         list(Run.objects.order_by("pk").values_list("pk", "state")),
@@ -204,7 +204,7 @@ def test_request_with_catalogued_fault_returns_short_problem_quickly_and_changes
         assert response.json()["code"] == case.code
     assert len(response.content) < 20_000
     assert took < TOO_LONG
-    assert peak - len(body) < MOST  # the test's client holds a copy of the body
+    assert peak - len(body) < MOST  # the test client keeps a copy of the body
     assert everything() == before
 
 
@@ -222,7 +222,7 @@ def test_head_and_options_responses_of_hidden_object_equal_those_of_missing_obje
     ]
     assert answers[0].status_code == answers[1].status_code
     for answer in answers:
-        answer.headers.pop("RateLimit", None)  # the second leaves one request less
+        answer.headers.pop("RateLimit", None)  # the second worker has one request less
     assert dict(answers[0].headers) == dict(answers[1].headers)
 
 

@@ -58,7 +58,7 @@ def test_run_creation_with_visible_subject_stores_the_subject_on_the_thread(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("named", [
-    {"type": "auth.permission", "id": "1"},  # there, and not for this user
+    {"type": "auth.permission", "id": "1"},  # the run exists, but is hidden from this user
     {"type": "auth.group", "id": "0"},
     {"type": "auth.group", "id": "9" * 255},
     {"type": "auth.group", "id": "one"},
@@ -232,7 +232,7 @@ def test_run_creation_discarding_an_interrupt_requires_cancel_permission(
     entry = AuditEntry.objects.get(verb="refuse")
     assert (entry.subject, entry.detail["type"]) == (str(interrupt.run_id), "discard")
     new = {**BODY, "thread_id": "another", "on_pending": "discard"}
-    assert starter.post("runs", body=new).status_code == 202  # there is nothing to discard
+    assert starter.post("runs", body=new).status_code == 202  # there is no input to discard
 
 
 def test_run_creation_with_on_pending_wait_queues_the_run_behind_the_active_run(
@@ -244,7 +244,7 @@ def test_run_creation_with_on_pending_wait_queues_the_run_behind_the_active_run(
     assert [row["id"] for row in api.get("runs", query="state=waiting").json()["results"]] == [
         second["id"]
     ]
-    # The state of the thread is that of its run, and not of what comes after.
+    # The response contains the state at the end of the run, without later changes.
     thread = api.get("thread", "one").json()
     assert (thread["state"], thread["run"]) == ("queued", first["id"])
     refused = api.post("runs", body={**BODY, "thread_id": "one"})

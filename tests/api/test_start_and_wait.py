@@ -16,7 +16,7 @@ from hitl_django.worker import runner
 
 from .test_events import THREADS
 
-#: A streamed answer closes its connection when it is over, which a test's own transaction needs.
+#: A streamed response closes its connection at the end, so a test transaction would be lost.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ONCE = {"HTTP_IDEMPOTENCY_KEY": "once"}
@@ -38,7 +38,7 @@ def wait(api: Any, invoice: str) -> Callable[..., Any]:
 
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    """Work while somebody waits, for as long as it takes."""
+    """Run a worker while a request waits, until the request ends."""
     settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 600}
 
     def work(seconds: float) -> None:
@@ -72,7 +72,7 @@ def test_run_creation_repeated_with_wait_after_decision_returns_the_result(
     assert (again.status_code, again["Idempotent-Replayed"]) == (200, "true")
     shown = json.loads(b"".join(again))
     assert (shown["state"], shown["result"]) == ("succeeded", services.run_result(shown["id"]))
-    # What is over is not waited for.
+    # An ended run isn't waited for.
     last = wait(**ONCE)
     assert (last.streaming, last.status_code, last.json()) == (False, 200, shown)
 

@@ -150,7 +150,7 @@ def test_thread_state_and_history_contain_values_at_each_checkpoint(
     api: Any, finished: Thread, django_assert_max_num_queries: Any
 ) -> None:
     now = api.get("thread-state", finished.thread_id).json()
-    assert now["created_at"].endswith("Z")  # as every moment that is shown
+    assert now["created_at"].endswith("Z")  # like every displayed time
     assert now["values"] == {"amount": 12, "answer": {"amount": 7, "approved": True}}
     assert now["next"] == []
 

@@ -14,7 +14,7 @@ from hitl_django.models import Interrupt
 
 from .test_events import THREADS
 
-#: A streamed answer closes its connection when it is over, which a test's own transaction needs.
+#: A streamed response closes its connection at the end, so a test transaction would be lost.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -25,7 +25,7 @@ def brief(settings: Any) -> None:
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Callable[..., None]:
-    """Have something happen while somebody waits, for as long as it takes."""
+    """Perform an action while a request waits, until the request ends."""
     settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 600}
 
     def arrange(*happens: Callable[[], object]) -> None:

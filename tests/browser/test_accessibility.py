@@ -75,7 +75,7 @@ def test_every_kind_of_request_page_has_no_axe_violations(
     found = {}
     for name, address in scenes(reviewer, other):
         page.goto(address)
-        # Not by clicks: an open menu may cover the next one.
+        # Open the menus without clicks, because an open menu may cover the next one.
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
         found[name] = faults(page)
     item = Interrupt.objects.filter(status="pending", quorum=1)[0]

@@ -137,7 +137,7 @@ class TestRestoredDrafts:
         with leads_on(page):
             button(page, "Approve").click()
         assert "Enter a number" in page.locator(".hitl-field:has(.errorlist)").inner_text()
-        # What came back with the page is in its fields, and nothing unsent besides.
+        # The returned page shows the draft, and no other unsent text.
         assert LINE not in page.inner_text("#content")
         page.goto("/admin/")
         open_interrupt(page)
@@ -215,7 +215,7 @@ def test_draft_notice_shows_saved_time_and_discards_the_draft(
     assert page.locator("[name=reason]").first.input_value() == ""
     assert page.get_by_label("Amount").input_value() == "120.0"
     assert not page.get_by_text("Changed from 120.0").is_visible()
-    # The focus is in the question, not lost with the button.
+    # The focus moves to the request when the button is removed.
     assert page.evaluate("document.activeElement.matches('[data-hitl-stop]')")
     page.goto("/admin/")
     open_interrupt(page)
@@ -234,7 +234,7 @@ def test_comment_draft_is_restored_separately_from_the_decision_draft(
     assert page.get_by_label("Comment").input_value() == "I call her first."
     with leads_on(page):
         button(page, "Approve").click()
-    # What was decided is recorded, the comment isn't.
+    # The decision was stored, and the comment wasn't.
     open_interrupt(page, item)
     assert page.get_by_label("Comment").input_value() == "I call her first."
     with leads_on(page):
@@ -344,7 +344,7 @@ def test_draft_submitted_with_expired_session_is_restored_after_login(
     page = log_in(**window)
     open_interrupt(page)
     typed(page, "Half a <thought>")
-    # A log-in in another tab has changed the token that this page's form bears.
+    # A login in another tab has changed the CSRF token of this page's form.
     tab = page.context.new_page()
     tab.context.clear_cookies()
     tab.goto("/admin/login/?next=/admin/")

@@ -26,7 +26,7 @@ pytestmark = [
 ]
 __all__ = ["advance", "asked", "rows"]  # the fixtures
 
-#: Of a phone, of a desk at 200 % and as it is, and of larger ones.
+#: Widths of a phone, of a desktop at 200 % and 100 %, and of larger screens.
 WIDTHS = (390, 640, 1280, 1440, 1600)
 #: The widths at which axe checks the page, by color scheme.
 LOOKS = {"light": (390, 1280, 1440), "dark": (390, 1440)}
@@ -47,7 +47,7 @@ def test_every_admin_page_fits_the_viewport_and_has_no_axe_violations(
     places["reviewitem_changelist, nothing found"] = list_of() + "?q=nothing"
     places["reviewitem_changelist, to be saved"] = list_of() + "?show=mine"
     places["index"] = "/admin/"
-    # Those of the app that tells people of questions, which has addresses of its own.
+    # Pages of the notifications app, which has its own URLs.
     places["notifications"] = "/admin/hitl_notifications/notificationpreferences/"
     places["slack channels"] = "/admin/hitl_notifications/slackchannel/"
     channel = SlackChannel.objects.create(channel=SlackChannel.CHANNEL, description="#refunds")
@@ -58,7 +58,7 @@ def test_every_admin_page_fits_the_viewport_and_has_no_axe_violations(
             continue
         response = page.goto(address)
         if response.status == 403 and name.endswith("_add"):
-            continue  # what nobody may
+            continue  # forbidden for all users
         assert response.status == 200, name
         seen += 1
         for width in WIDTHS:

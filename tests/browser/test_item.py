@@ -184,7 +184,7 @@ class TestKeys:
         page.reload()
         page.keyboard.press("a")
         assert focused(page) == "BODY"
-        # The way back needs no key.
+        # The browser's back button needs no shortcut.
         page.locator(".hitl-nav > [data-hitl-help]").click()
         page.get_by_label("Enable shortcuts in this browser").check()
         page.keyboard.press("Escape")
@@ -269,7 +269,7 @@ def test_table_rows_are_added_changed_and_removed_and_saved_as_edit(
     page.get_by_label("Sku, ").nth(0).fill("A-9")
     with leads_on(page):
         button(page, "Add rows").click()
-    # Still open, with what was typed and with more rows to fill.
+    # The request is still pending. The form keeps its content and can add rows.
     assert page.get_by_label("Sku, ").nth(0).input_value() == "A-9"
     assert page.get_by_label("Sku, ").count() == 6
     page.get_by_label("Remove, ").nth(1).check()
@@ -311,7 +311,7 @@ def test_request_with_two_actions_saves_a_decision_per_action(
     second.get_by_label("Cents").fill("900")
     with leads_on(page):
         button(page, "Submit decisions").click()
-    # The answer is missing, and nothing that was chosen is lost.
+    # The response is missing. All other input is kept.
     assert "Enter a response." in page.locator(".hitl-call").first.inner_text()
     assert page.get_by_label("Cents").input_value() == "900"
     page.locator(".hitl-call").first.get_by_label("Message").fill("Call her.")
@@ -382,7 +382,7 @@ def test_submission_from_stale_tab_or_after_back_button_does_not_change_saved_de
 def test_request_page_in_custom_base_template_has_shortcuts_and_saves_edit(
     log_in: Callable[..., Any], start: Start, settings: Any, tmp_path: Path
 ) -> None:
-    # As themes do: a base of their own, with Django's blocks and hardly anything of its markup.
+    # Themes have their own base template with Django's blocks, but with little of Django's markup.
     folder = tmp_path / "admin"
     folder.mkdir()
     (folder / "base.html").write_text(THEME)

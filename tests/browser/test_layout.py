@@ -40,7 +40,7 @@ LOOKS = {
 
 
 def looking_back(reviewer: Any) -> list[tuple[str, str]]:
-    """Return the pages beside those of questions; the reviewer's approval has a spot check."""
+    """Return the pages other than those of requests. The reviewer's approval has a spot check."""
     base = "/admin/hitl_django"
     services.save_filter("Mine, or whoever's they are", {"show": "mine"}, shared=True, by=reviewer)
     item = ask("approval", text="the news")

@@ -29,12 +29,12 @@ pytestmark = [
 
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
 QUEUE, RUNS = "/admin/hitl_django/reviewitem/", "/admin/hitl_django/run/"
-#: The rows of a list that are on the screen, above the bar for those that are ticked.
+#: The rows of a list that are visible above the bar for selected rows.
 SEEN = """() => {
     const rows = [...document.querySelectorAll(".hitl-row")];
     return rows.filter((row) => row.getBoundingClientRect().bottom <= innerHeight).length;
 }"""
-#: Cells whose text stands out of them, or that stand out of the window.
+#: Cells whose text overflows the cell or the window.
 CUT = """() => [
     ...document.querySelectorAll("#result_list :is(td, th), .hitl-row")
 ].filter((cell) =>
@@ -45,7 +45,7 @@ CUT = """() => [
 
 
 def fill_queue(count: int = 30) -> Interrupt:
-    """Ask a question, and copies it."""
+    """Create a request, and copies of the request."""
     item = ask("typed", customer="Dana K.", amount=120.0)
     Interrupt.objects.bulk_create(
         Interrupt(
@@ -190,7 +190,7 @@ def test_bulk_action_bar_appears_with_the_first_selected_row_and_shows_the_selec
     page = log_in("rita", **look)
     page.goto(QUEUE)
     bar = page.locator(".hitl-bulk")
-    wait_until(page, "!document.querySelector('[data-hitl-all]').hidden")  # the script is in
+    wait_until(page, "!document.querySelector('[data-hitl-all]').hidden")  # the script is loaded
     assert not bar.is_visible()
     for tick in page.locator("input[name=item]").all()[:3]:
         tick.check()
@@ -221,7 +221,7 @@ def test_queue_filter_without_javascript_shows_matching_rows(
 
 @pytest.fixture
 def addresses() -> Iterator[str]:
-    """A graph with a node whose name is in no title and no payload."""
+    """Register a graph with a node whose name is in no title and no payload."""
 
     def verify_harbour(state: dict[str, Any]) -> dict[str, Any]:
         asked = {"title": "Is this where it goes?", "street": "Donaudampfschifffahrtsweg 7"}
@@ -250,7 +250,8 @@ def test_search_finds_requests_runs_and_threads_by_key_and_related_object(
         rows = page.locator(":is(#result_list tbody tr, .hitl-row)")
         return [row.inner_text() for row in rows.all()]
 
-    # A word of the payload, the inside of one, the node, the run's key and what it is about.
+    # Searches for a word and a part of a word of the payload, the node, the run's key and the
+    # subject.
     for text in ("Donaudampfschifffahrtsweg", "schifffahrt", "harbour", "90210", "774411"):
         [row] = search(QUEUE, text)
         assert "Is this where it goes?" in row, text

@@ -64,7 +64,7 @@ def test_request_page_without_javascript_shows_no_live_updates(
 
 
 LIST = "/admin/hitl_django/reviewitem/"
-#: Keeps what a page's script asked for, each with its whole answer.
+#: Stores each URL that a page's script requested, with the response.
 KEEP_ANSWERS = """
     const ask = window.fetch;
     window.answers = [];
@@ -97,7 +97,7 @@ def test_queue_announces_new_requests_and_shows_them_after_click(
     start("typed", customer="Noor", amount=120.0)
     rita.clock.fast_forward(20_000)
     row.get_by_text("ravi rejected this").wait_for()
-    # What is decided can't be picked any more, and the rest stands where it stood.
+    # A decided row can't be selected anymore, and the other rows stay in place.
     assert row.get_by_role("checkbox").is_disabled()
     assert not row.get_by_role("checkbox").is_checked()
     rest = rita.locator(".hitl-row").filter(has_text="Kim")
@@ -143,7 +143,7 @@ def test_queue_polls_less_often_when_hidden_and_stops_after_logout(
         "document.dispatchEvent(new Event('visibilitychange'))"
     )
     page.context.route("**/news/**", lambda route: route.fulfill(status=500))
-    # Twice as long after each failure.
+    # The delay doubles after each failure.
     assert 1 <= pass_seconds(240) <= 5
     page.context.unroute("**/news/**")
     page.context.clear_cookies()

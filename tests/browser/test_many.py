@@ -235,7 +235,7 @@ def test_insights_page_downloads_decisions_as_csv_with_escaped_formulas(
     with open(found.value.path(), encoding="utf-8-sig", newline="") as file:
         [row] = csv.DictReader(file)
     assert "rita" in row.values()
-    # No table takes it for a formula.
+    # A spreadsheet doesn't interpret the text as a formula.
     assert "'=1+1" in row.values()
 
 

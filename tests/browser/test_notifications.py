@@ -36,7 +36,7 @@ pytestmark = [
 
 @pytest.fixture
 def mails(site: str, settings: Any, start: Any) -> Iterator[MailServer]:
-    """A mail server, and an outbox with people to tell."""
+    """Start a mail server, and create subscribed users."""
     server = MailServer()
     use_server(settings, server.port)
     settings.HITL = {**settings.HITL, "SITE_URL": site}
@@ -92,7 +92,7 @@ def test_mentioned_user_receives_email_and_unsubscribes_without_login(
     ravi.goto(found[0])
     assert ravi.locator("h1").first.inner_text().strip()
 
-    # Nobody is logged in where the mail is read.
+    # The reader of the email isn't logged in.
     stop = re.search(r"http\S+/notifications/unsubscribe/\S+", text_of(assignment))
     assert stop is not None
     ravi.context.clear_cookies()
@@ -177,7 +177,8 @@ def test_notification_emails_have_no_axe_violations_and_fit_the_viewport(
     read = {mail["Subject"]: mail.get_body(("html",)).get_content() for mail in mails.all()}
     assert len(read) == 2
     for subject, html in read.items():
-        page.goto("about:blank")  # a page of ours has a policy, which would hold for the mail
+        # The page has a Content Security Policy, which would also apply to the email.
+        page.goto("about:blank")
         page.set_content(html)
         assert faults(page) == [], subject
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

@@ -59,7 +59,7 @@ def test_operator_forks_a_thread_and_cancels_the_forked_run(
     with leads_on(page):
         page.click("text=booking")
 
-    # The picture is there, in words and in marks, and nothing stands over the edge.
+    # The picture has texts and symbols, and nothing exceeds its edges.
     page.wait_for_selector("svg.hitl-graph[role=img]", state="attached")
     assert page.locator("svg .hitl-paused > .hitl-mark").count() == 2
     if options.get("java_script_enabled", True):
@@ -121,7 +121,7 @@ def test_wide_graph_diagram_on_phone_scrolls_inside_its_box_by_keyboard(
         "(() => { const box = document.querySelector('.hitl-canvas');"
         " return box.scrollWidth > box.clientWidth; })()"
     )
-    # It can be scrolled by keyboard.
+    # The picture can be scrolled by keyboard.
     page.focus(".hitl-canvas")
     page.keyboard.press("ArrowRight")
     wait_until(page, "document.querySelector('.hitl-canvas').scrollLeft > 0")

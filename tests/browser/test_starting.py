@@ -97,7 +97,7 @@ def test_start_form_draft_is_restored_after_navigation_and_deleted_after_start(
     page.goto(f"{RUNS}start/typed/")
     page.wait_for_selector(".hitl-unsent")
     assert page.get_by_label("Customer").input_value() == "Dana K."
-    # Enter in a field starts nothing, and of what was started nothing is unsent.
+    # Enter in a field doesn't submit the form. After the start, the page has no unsent input.
     page.get_by_label("Customer").press("Enter")
     assert not Run.objects.exists()
     press(page, "Start run")

@@ -21,10 +21,10 @@ pytestmark = [
 ]
 
 MANY = 20
-#: Seconds that as many decisions take at most by keyboard.
+#: Maximum number of seconds for the decisions by keyboard.
 MOST = 25.0
-#: Counts what a person does in the window, from page to page. That a key presses a button is no
-#: click, which has a place on the screen.
+#: Counts a user's actions in the window across pages. A key press on a button is not a click,
+#: because clicks have a position on the screen.
 COUNT_DEEDS = """
     for (const kind of ["keydown", "pointerdown", "wheel", "scroll"])
         addEventListener(kind, () => {
@@ -36,7 +36,7 @@ COUNT_DEEDS = """
 
 @pytest.fixture
 def fill_queue(start: Callable[..., Run]) -> Callable[[], None]:
-    """Ask as many questions."""
+    """Create the given number of requests."""
 
     def fill() -> None:
         for number in range(MANY):
@@ -65,7 +65,7 @@ def deeds(page: Any) -> dict[str, int]:
 
 
 def decide_by_keyboard(page: Any) -> float:
-    """Approve all that waits, with nothing scrolled; returns the seconds that it took."""
+    """Approve all pending requests without scrolling, and return the seconds."""
     began = time.monotonic()
     with leads_on(page):
         page.keyboard.press("n")
@@ -81,7 +81,7 @@ def test_twenty_decisions_by_keyboard_take_two_keys_per_decision_within_the_time
     queue: Any, fill_queue: Callable[[], None], figures: Callable[[str], None]
 ) -> None:
     took = []
-    # The better of two tries: what else the machine does in the meantime is not the pages' doing.
+    # The better of two attempts, because other processes may slow down the machine.
     while len(took) < 2 and min(took, default=MOST) >= MOST:
         fill_queue()
         open_queue(queue)

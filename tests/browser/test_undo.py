@@ -97,5 +97,5 @@ def test_undo_button_counts_down_and_disappears_after_the_time_limit(
     assert int(count.inner_text()) <= before - 9
     page.clock.run_for(600_000)
     assert count.count() == 0
-    page.keyboard.press("z")  # there is nothing left to press
+    page.keyboard.press("z")  # the button was removed
     assert Decision.objects.get().undone_at is None

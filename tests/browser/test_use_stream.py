@@ -56,7 +56,7 @@ SAID = ["Hello.", OFFER, THANKS]
 
 
 class Speaker(GenericFakeChatModel):
-    """Says its first word at once, and each further piece when it may."""
+    """Model that sends its first word immediately, and each further piece when allowed."""
 
     pieces: Any
 
@@ -67,7 +67,7 @@ class Speaker(GenericFakeChatModel):
 
 
 class Speech:
-    """What lets the graph's model speak on: the words of an answer, and the spaces between."""
+    """Lets the graph's model continue: the words of a response and the spaces between them."""
 
     def __init__(self) -> None:
         self.pieces = Semaphore(0)
@@ -78,19 +78,19 @@ class Speech:
 
 @pytest.fixture
 def speech(monkeypatch: pytest.MonkeyPatch) -> Speech:
-    monkeypatch.setattr(message_buffer, "SECONDS", 0)  # each word is stored as it is said
+    monkeypatch.setattr(message_buffer, "SECONDS", 0)  # each word is stored immediately
     return Speech()
 
 
 @pytest.fixture(params=[OURS, LANGGRAPH], ids=["ours", "LangGraph's"])
 def chat(request: Any, settings: Any, speech: Speech, db: None) -> Iterator[None]:
-    """A graph that speaks, asks, and speaks again, by each of the two engines."""
+    """Register a graph, for each of the two engines, that streams text and interrupts."""
     cache.clear()
     settings.HITL = {
         "DISPATCH": "hitl_django.testing.CollectingDispatcher",
         "EVENT_POLL_SECONDS": 0.02,
-        # A page that is loaded anew waits beside the request of the old one, of which a server
-        # with threads doesn't learn at once that nobody reads it.
+        # After a reload, the old request still occupies a thread of the server until the server
+        # notices the disconnection.
         "EVENT_MAX_WAITING_THREADS": 16,
     }
     engine: Engine = request.param
@@ -126,7 +126,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def open_chat(
     bundle: Path, log_in: Callable[..., Any], site: str, chat: None
 ) -> Iterator[Callable[..., Any]]:
-    """Open the page for somebody new; an error in its console fails the test."""
+    """Open the page for a new user. An error in its console fails the test."""
     errors: list[str] = []
     headers = {"Content-Security-Policy": POLICY}
 
@@ -180,7 +180,7 @@ def await_interrupt(page: Any, speech: Speech) -> None:
 
 
 def await_thanks(page: Any, speech: Speech) -> None:
-    """See the last answer come, without the question, and all of it once more in a new page."""
+    """Check the last message without the interrupt, and the whole conversation in a new page."""
     await_text(page, "It")
     assert page.locator("#question").count() == 0
     speech.go_on(2)

@@ -24,14 +24,14 @@ pytestmark = [
 
 BASE = "/admin/hitl_django"
 FAMILY = "👩‍👩‍👧"
-#: Two full stops, of which none is a part of three.
+#: Two full stops that aren't part of three.
 TWO_STOPS = re.compile(r"(?<!\.)\.\.(?!\.)")
-#: Moments in any other style than "March 5, 2026, 5:06 a.m.".
+#: Times in any other format than "March 5, 2026, 5:06 a.m.".
 OTHER_STYLES = re.compile(r"\d\d/\d\d/\d{4}|\d{4}-\d\d-\d\d \d\d:|\d\d:\d\d:\d\d")
 
 
 def read(page: Any, url: str) -> str:
-    """Open a page with all its details; return its text, tooltips included."""
+    """Open a page with all details, and return its text and tooltips."""
     page.goto(url)
     for summary in page.locator("details:not([open]) > summary").all():
         if summary.is_visible():
@@ -79,7 +79,7 @@ def test_every_page_shows_times_with_zone_and_graph_titles_in_one_format(
     assert "Last worker seen: March 5, 2026, 5:06 a.m." in queue
     assert FAMILY in queue
     assert FAMILY in interrupt
-    # The title that the graph is registered with, and not the name that code calls it by.
+    # The page shows the title of the graph instead of its name.
     for text in (queue, interrupt, runs, run):
         assert "Approval" in text
     index = read(page, "/admin/")

@@ -59,7 +59,7 @@ def cut_texts(page: Any, selector: str) -> list[str]:
 
 
 def is_reached(page: Any, element: Any) -> bool:
-    """Return whether an element is fully visible, and in front, once it has the focus."""
+    """Return whether a focused element is fully visible and in front of all others."""
     element.focus()
     return is_in_sight(page, element)
 

@@ -29,7 +29,7 @@ class State(TypedDict, total=False):
 
 @pytest.fixture(params=["sync", "async"])
 def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Call a graph of which each step is stored while the next one runs."""
+    """Call a graph with durability "async", which stores each step while the next one runs."""
 
     def call(graph: Any, value: Any) -> Any:
         return graph.invoke(value, CONFIG, durability="async")
@@ -42,7 +42,7 @@ def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The commits that another thread has stored."""
+    """Collect the commits that another OS thread has stored."""
     made: list[Any] = []
     submit = commit_threads.submit
 

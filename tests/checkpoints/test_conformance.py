@@ -259,7 +259,7 @@ def test_saver_returns_pending_writes_equal_to_a_channel_value_of_the_child(
     child = checkpoint(values, {"a": 2, TASKS: 2})
     tasks = [TaskWrites(TASK, "~p", writes)]
     saver.commit(Commit(parent, tasks, child, {"source": "loop", "step": 1}, {"a": 2, TASKS: 2}))
-    LARGE["key0"] += 1  # what is stored is a copy
+    LARGE["key0"] += 1  # a copy was stored
     try:
         found = saver.get_tuple(parent).pending_writes
         assert saver.get_tuple(place()).checkpoint["channel_values"][TASKS] == SENDS

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Turnstile:
-    """A fence that can be shut, and notes what it was asked."""
+    """Fence that can be closed, and that counts its calls."""
 
     def __init__(self, *, shut: bool = False) -> None:
         self.shut, self.calls = shut, []
@@ -172,7 +172,7 @@ def test_django_saver_get_tuple_of_small_state_takes_one_query() -> None:
 
 
 def test_django_saver_reads_checkpoint_row_stored_without_completeness_flag() -> None:
-    # As rows were stored before.
+    # Earlier versions stored rows without the flag.
     saver = DjangoSaver()
     put(saver, place(), {"count": 1, "note": "short"}, 1)
     row = Checkpoint.objects.get()
@@ -192,8 +192,8 @@ def test_django_saver_get_tuple_does_not_read_outdated_channel_values(
     saver = DjangoSaver()
     config, versions = place(), {}
     for number in range(1, 31):
-        # Every step changes the log and one channel that is never changed again, so that each
-        # old version is still somebody's newest.
+        # Every step changes the log. One channel never changes again, so each of its old versions
+        # is still the newest.
         versions = {**versions, "log": number, f"side{number}": number}
         values = {"log": "x" * 1000, **{name: 1 for name in versions if name != "log"}}
         config = saver.put(
@@ -226,7 +226,8 @@ def test_django_saver_query_for_newest_checkpoint_reads_index_without_sorting() 
     with connection.cursor() as cursor:
         explain = "EXPLAIN QUERY PLAN "
         if connection.vendor == "postgresql":
-            # A handful of rows would be sorted whatever the indexes; these make it use them.
+            # With few rows, the planner sorts regardless of indexes. These settings make it use the
+            # indexes.
             cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")
             explain = "EXPLAIN "
         cursor.execute(explain + text, values)
@@ -241,7 +242,7 @@ def test_django_saver_commit_takes_one_statement_on_postgresql_and_two_on_sqlite
     saver = bound(Turnstile())
     with CaptureQueriesContext(connection) as queries:
         saver.commit(a_commit())
-    said = [query["sql"].split()[0] for query in queries][1:]  # the turnstile's look comes first
+    said = [query["sql"].split()[0] for query in queries][1:]  # the fence is checked first
     if connection.vendor == "postgresql":
         assert said == ["WITH"]
     else:
@@ -392,6 +393,6 @@ def test_django_saver_list_page_decodes_only_the_returned_checkpoints(
         taken.append(len(decoded))
         decoded.clear()
         assert [one.metadata["step"] for one in saver.list(config, filter={"step": 2})] == [2]
-        filtered.append(len(decoded) - steps)  # each one's metadata, for the filter
+        filtered.append(len(decoded) - steps)  # the metadata of each checkpoint, for the filter
     assert taken[0] == taken[1] < 25
     assert filtered[0] == filtered[1] < 10

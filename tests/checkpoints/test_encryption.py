@@ -38,7 +38,7 @@ CONFIG = {"configurable": {"thread_id": "t"}}
 
 @pytest.fixture
 def keys(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Set the keys; lists are stored by parts as soon as they have a few words."""
+    """Set the keys, and store lists of a few words in parts."""
     monkeypatch.setattr(value_deltas, "MIN_BYTES", 20)
     monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 4)
 
@@ -241,7 +241,7 @@ def test_encrypted_serializer_with_key_ring_restores_values_of_its_key_only() ->
 
 
 def test_every_binary_column_is_encrypted_or_declared_unencrypted() -> None:
-    """Where a table gets a column of bytes, it is to be said whether that is encrypted."""
+    """A new binary column must be encrypted or listed as unencrypted."""
     columns = {
         (model.__name__, field.name)
         for model in list_models()
@@ -251,17 +251,17 @@ def test_every_binary_column_is_encrypted_or_declared_unencrypted() -> None:
     assert columns == {
         ("ArchivedThread", "document"),
         ("Checkpoint", "data"),  # names and versions
-        ("Checkpoint", "metadata"),  # the config's own keys, by which checkpoints are found
+        ("Checkpoint", "metadata"),  # keys of the config by which checkpoints are selected
         ("Checkpoint", "scalars"),
         ("Checkpoint", "writes"),
         ("ChannelBlob", "data"),
         ("PendingWrite", "data"),
-        ("StoreItem", "namespace"),  # what items are found by
+        ("StoreItem", "namespace"),  # columns by which items are selected
         ("StoreItem", "vectors"),
     }
 
 
-#: What was stored under LANDED by the first tree that encrypted columns; it stays readable.
+#: Values that the first version with encryption stored with the key LANDED. They stay readable.
 LANDED = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 TEXT = "@hitl:e:wG57TMckGwHkh/BDvh57fmFEXSPJNE+ZuYHqiH9bclTZZf/HwK6iXylhRUiGKsUlB8aBmp/6QJzzeVx6"
 ROW = (

@@ -29,7 +29,7 @@ class State(TypedDict, total=False):
 
 
 def in_a_loop(test: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an async test as one that pytest calls: on the thread that has the database."""
+    """Return an async test as a sync test, which runs on the thread with the connection."""
 
     @wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -53,7 +53,7 @@ def build(saver: Saver, **nodes: Any) -> Any:
 
 @pytest.fixture(params=["sync", "async"])
 def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Call a graph that stores at its exit."""
+    """Call a graph with durability "exit"."""
 
     def call(graph: Any, value: Any) -> Any:
         return graph.invoke(value, CONFIG, durability="exit")
@@ -90,7 +90,7 @@ def test_exit_durability_run_failing_at_conflicting_writes_stores_the_previous_s
     graph.add_node("b", lambda state: {"x": 6}).add_node("c", lambda state: {"x": 7})
     graph.add_edge(START, "a").add_edge("a", "b").add_edge("a", "c")
     compiled = graph.compile(checkpointer=saver)
-    with pytest.raises(Exception, match="x"):  # two writes where one may be
+    with pytest.raises(Exception, match="x"):  # two writes to a channel that accepts one
         invoke(compiled, {"x": 1})
     state = compiled.get_state(CONFIG)
     assert (state.values, state.next) == ({"x": 5}, ("b", "c"))

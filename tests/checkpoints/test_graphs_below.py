@@ -35,7 +35,7 @@ class Secret(State, total=False):
 
 
 class Connection:
-    """What can't be stored."""
+    """Value that can't be stored."""
 
 
 def asking(payload: str) -> Callable[[State], State]:
@@ -139,7 +139,7 @@ def test_send_of_state_after_resume_omits_channels_that_are_not_stored(
 
 
 class Holder:
-    """Holds a graph where nobody sees it who only looks at a function."""
+    """Holds a graph that an inspection of the function doesn't find."""
 
     def __init__(self, graph: Any) -> None:
         self.inner = {"graph": graph}
@@ -150,7 +150,7 @@ class Holder:
 
 
 def wrapped(graph: Any) -> Callable[[State], State]:
-    """Return a function around one that calls the graph."""
+    """Return a function around a function that calls the graph."""
 
     def call(state: State) -> State:
         found: State = graph.invoke({"x": state["x"]})

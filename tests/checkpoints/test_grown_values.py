@@ -26,7 +26,7 @@ Make = Callable[[], Any]
 
 
 class Whole(JsonPlusSerializer):
-    """A serializer of somebody else's, of which nothing is known but its two calls."""
+    """Third-party serializer with only the two required methods."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         return super().dumps_typed(obj)
@@ -34,9 +34,9 @@ class Whole(JsonPlusSerializer):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few words are long enough to be stored by parts, and a few parts to be sealed.
+    """Store lists in parts from a few words on.
 
-    A few are also as many as are compared at a time.
+    Lists are also combined after a few parts, and compared a few items at a time.
     """
     monkeypatch.setattr(value_deltas, "MIN_BYTES", 20)
     monkeypatch.setattr(memory, "MIN_BYTES", 20)
@@ -76,7 +76,7 @@ def said(number: int, text: str = "word") -> dict[str, Any]:
     return {"role": "user", "content": text, "id": str(number)}
 
 
-# What steps do to the lists: add, replace, remove, overwrite, and what they shouldn't do.
+# Operations of steps on the lists: add, replace, remove, overwrite, and invalid changes.
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 leaves = st.one_of(
@@ -138,7 +138,7 @@ def test_appended_channel_value_is_stored_with_bytes_equal_to_those_of_full_comp
     for name in ("log", "facts"):
         ours, whole = encode(stored[0][name]), encode(stored[1][name])
         assert encode(ended[0][name]) == encode(ended[1][name])
-        # What wasn't written after a node changed it in place is stored, or it isn't.
+        # A value that a node changed in place without returning it may be stored or not.
         assert ours in (encode(ended[0][name]), whole if in_place else ours)
         if not in_place:
             assert ours == whole

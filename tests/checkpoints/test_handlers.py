@@ -28,7 +28,7 @@ def saver(request: pytest.FixtureRequest) -> BaseCheckpointSaver:
 
 
 class Gone(BaseException):
-    """The process is gone."""
+    """Error that simulates the end of the process."""
 
 
 def failing(calls: list[str], handler: Any) -> StateGraph:
@@ -161,7 +161,7 @@ def test_decision_on_interrupt_of_error_handler_resumes_the_handler(
         registry.unregister("handled")
     assert Run.objects.get(pk=info.id).state == "succeeded"
     assert calls == ["node", "handler", "handler"]
-    assert caplog.text == ""  # the question that was answered is the one that was asked
+    assert caplog.text == ""  # the answered interrupt is the one that was raised
 
 
 @pytest.mark.django_db

@@ -32,7 +32,7 @@ def state(size: int, seed: int = 0) -> dict[str, Any]:
 
 
 class Chain:
-    """A thread that goes from state to state, whoever stores the next step."""
+    """A thread with a sequence of states, which different savers may store."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
@@ -210,9 +210,9 @@ def test_writes_stored_in_child_checkpoint_are_returned_with_their_parent_after_
     for number in range(3):
         chain.go(saver, {"key0": number})
     chain.go(saver, {"key0": 10}, on=1)  # a branch from the first
-    chain.go(saver, {"key0": 11}, on=3)  # and the older branch goes on
+    chain.go(saver, {"key0": 11}, on=3)  # and the older branch continues
     chain.go(saver, {"key0": 12}, on=4)
-    # The first led to the second before it led to the branch: what stands is what came first.
+    # The first checkpoint has two children. The writes of the older child are returned.
     expected = [
         [("task 2", 2)], [("task 3", 3)], [("task 5", 5)], [("task 6", 6)], [], [],
     ]  # fmt: skip

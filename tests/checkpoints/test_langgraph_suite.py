@@ -20,7 +20,7 @@ from hitl_django.engine.savers.memory import InMemorySaver
 
 
 class Adapted(Theirs):  # type: ignore[type-arg]
-    """One of our savers behind LangGraph's interface."""
+    """This package's saver behind LangGraph's interface."""
 
     def __init__(self, ours: BaseCheckpointSaver) -> None:
         super().__init__()

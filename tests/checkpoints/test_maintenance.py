@@ -34,7 +34,7 @@ def saver(request: pytest.FixtureRequest) -> BaseCheckpointSaver:
 
 
 def chain(saver: Any, count: int, where: Any = None, **metadata: Any) -> list[Any]:
-    """Put checkpoints of one changing and one lasting channel; returns their configs."""
+    """Store checkpoints with a changing and a constant channel, and return their configs."""
     config, configs = where or place(), []
     for number in range(1, count + 1):
         stored = checkpoint({"a": [number], "still": [1]}, {"a": number, "still": 1})
@@ -216,7 +216,7 @@ def test_saver_list_over_copied_threads_returns_each_checkpoint_once(
     assert len(found) == len(set(found)) == 360
 
 
-# Deleting what runs stored.
+# Deleting checkpoints of runs.
 
 
 def test_delete_for_runs_leaves_checkpoints_of_later_runs_with_their_values(
@@ -262,7 +262,7 @@ def test_async_saver_methods_copy_and_delete_checkpoints_like_sync_methods(
     assert (gone, copied, writes) == (None, stored, [(TASK, "a", 2)])
 
 
-# The database's.
+# Behaviour of the database.
 
 
 def counts() -> list[int]:
@@ -325,7 +325,7 @@ def test_process_killed_during_prune_or_delete_for_runs_leaves_all_rows(how: str
 
 @contextmanager
 def kill_at(statement: str) -> Iterator[None]:
-    """Raise KeyboardInterrupt behind the first statement that begins so."""
+    """Raise KeyboardInterrupt after the first statement with this prefix."""
 
     def execute(run: Any, sql: str, *rest: Any) -> Any:
         result = run(sql, *rest)
@@ -426,7 +426,7 @@ def test_delete_of_thread_whose_run_is_retried_before_the_lock_raises_run_state_
 
 
 def ask(thread: str, checkpoint_id: str) -> Interrupt:
-    """Has a run of a thread ask something at a checkpoint."""
+    """Make a run of a thread interrupt at a checkpoint."""
     row = Thread.objects.get(thread_id=thread)
     found = Run.objects.filter(thread=row).first()
     run = found or Run.objects.create(graph="approval", thread=row, state=Run.State.INTERRUPTED)

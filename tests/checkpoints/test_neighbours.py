@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 Where = tuple[str, str]  # thread and namespace
 PLACES: list[Where] = [(thread, ns) for thread in ("one", "two") for ns in ("", "below:1")]
 IDS = [f"1f000000-0000-6000-8000-{number:012}" for number in range(20)]
-BRANCH = 2  # where another line begins
+BRANCH = 2  # where another branch begins
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +38,11 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def build(where: Where) -> None:
-    """Store a history under the ids, tasks and versions that every other place has as well."""
+    """Store a history with the same ids, tasks and versions in all namespaces."""
     thread, ns = where
     said, more = "/".join(where), PLACES.index(where)
     row, _ = Thread.objects.get_or_create(thread_id=thread)
-    # Bound to the thread, so that it continues lists though it is in a transaction.
+    # The saver is bound to the thread, so it appends to lists although a transaction is open.
     saver, config = DjangoSaver(ThreadKey(row.pk, thread)), place(thread, ns)
     for number in range(6 + more):
         log = [f"{said} {at}" for at in range(number + 1)]
@@ -79,7 +79,7 @@ def key(thread: str) -> int:
     return Thread.objects.get(thread_id=thread).pk
 
 
-#: What is read of a place: by a saver that has read nothing before.
+#: Reads of a thread and namespace, by a saver without caches.
 OF_A_PLACE: dict[str, Callable[[str, str], Any]] = {
     "newest": lambda thread, ns: DjangoSaver().get_tuple(place(thread, ns)),
     "newest of a bound saver": lambda thread, ns: DjangoSaver(
@@ -150,7 +150,7 @@ def history(thread: str) -> Any:
     return [replace(step, created_at=None) for step in page.steps]  # type: ignore[arg-type]
 
 
-#: What is read of a thread's root graph.
+#: Reads of a thread's root graph.
 OF_A_THREAD: dict[str, Callable[[str], Any]] = {
     "history": history,
     "line": lambda thread: thread_position.read_line("default", key(thread)),
@@ -195,7 +195,7 @@ def test_finished_subgraph_nodes_are_read_only_for_their_own_thread() -> None:
 def test_saver_list_of_all_threads_returns_each_checkpoint_once_across_pages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for where in reversed(PLACES):  # not in the order of a listing
+    for where in reversed(PLACES):  # in another order than the list
         build(where)
 
     def listed(config: Any, **which: Any) -> list[tuple[str, ...]]:
@@ -218,11 +218,11 @@ def test_saver_list_of_all_threads_returns_each_checkpoint_once_across_pages(
         assert set(earlier) == {row for row in everything if row[2] < IDS[3]}
 
 
-# What the rows around the values tell of a thread.
+# Columns about a thread in the rows next to the values.
 
 
 def put(number: int, on: int | None, tasks: list[TaskWrites], ns: str = "") -> Any:
-    """Store a checkpoint, and what led there from another."""
+    """Store a checkpoint, and the writes that led from the parent to it."""
     stored = checkpoint({"note": number}, {"note": number + 1})
     stored["id"], stored["versions_seen"] = IDS[number], {}
     parent = place("one", ns, None if on is None else IDS[on])
@@ -242,7 +242,7 @@ def test_finished_nodes_exclude_nodes_of_abandoned_branch(much: bool) -> None:
     put(1, 0, [ended("first", much=much)])
     put(2, 1, [ended("left", much=much)])
     put(3, 1, [ended("chosen", much=much)])
-    # That one has one child more: what was written upon it stays with it.
+    # That checkpoint has one more child. Its pending writes stay with it.
     assert of_head(thread_position.read_finished_nodes, "one") >= {"first", "chosen"}
     put(4, 2, [ended("on the line that was left", much=much)])
     put(5, 3, [ended("last", much=much)])
@@ -296,7 +296,7 @@ def test_thread_history_page_lists_only_nodes_of_its_own_steps(
     monkeypatch.setattr(histories, "TASKS", 2)
     page = services.thread_history("one", before=IDS[3], limit=2)
     assert [step.nodes for step in page.steps] == [("node 2",), ("node 1",)]
-    # Of too many tasks those of the newest steps are told.
+    # If there are too many tasks, those of the newest steps are returned.
     steps = services.thread_history("one").steps
     assert [step.nodes for step in steps] == [("node 5",), ("node 4",), (), (), (), ()]
     assert [step.more for step in steps] == [False, True, True, True, True, False]

@@ -130,7 +130,8 @@ def test_node_with_unusual_name_interrupts_and_resumes_with_django_saver(name: s
     assert log_of(graph) == ["me", "b"]
 
 
-# What a node does to the connection. Real transactions, as only those can be left behind.
+# Changes by a node to the connection. The tests need real transactions, which a node may leave
+# open.
 
 
 @pytest.fixture
@@ -266,7 +267,7 @@ def test_interrupt_inside_transaction_of_node_rolls_transaction_back_and_pauses(
     assert Group.objects.count() == 1
 
 
-# What becomes of a thread while it runs.
+# Changes to a thread during its run.
 
 
 @pytest.mark.django_db

@@ -38,7 +38,7 @@ def side_by_side(*names: str) -> StateGraph[Any]:
 
 
 def list_log(found: CheckpointTuple | None) -> list[str]:
-    """Return the stored log: of the newest checkpoint, and of pending tasks."""
+    """Return the stored log of the newest checkpoint and of pending tasks."""
     if found is None:
         return []
     log = list(found.checkpoint["channel_values"].get("log", []))

@@ -186,7 +186,7 @@ def test_long_list_is_restored_from_at_most_64_rows_and_one_per_64_versions(
         assert value_deltas.restore_value("log", version, less)[0] == Codec().encode(value[:length])
 
 
-# Through the saver.
+# With the saver.
 
 
 @real
@@ -195,7 +195,7 @@ def test_message_thread_has_equal_history_in_django_saver_and_memory_saver() -> 
     def update(state: Any) -> Any:
         n = state["n"]
         spoken = [{"role": "ai", "content": f"message {n}", "id": str(n)}]
-        # Now and then an earlier one is put right, and the list isn't what it was and more.
+        # Some steps correct an earlier item, so that the list isn't only extended.
         if n % 7 == 6:
             spoken.append({"role": "ai", "content": "corrected", "id": str(n - 3)})
         return {"messages": spoken, "n": n + 1}
@@ -333,7 +333,7 @@ def test_saver_does_not_continue_delta_deleted_by_another_saver(row_stays: bool)
         Run.objects.create(thread=Thread.objects.get(), graph="x", state=Run.State.SUCCEEDED)
     DjangoSaver().delete_thread("t")
     if row_stays:
-        saver.get_tuple(place())  # as every run begins
+        saver.get_tuple(place())  # as at the start of every run
     put_log(saver, place(), [*log, "anew"])
     assert logs(DjangoSaver(), [place()]) == [[*log, "anew"]]
 
@@ -350,7 +350,7 @@ def test_saver_stores_no_delta_based_on_rows_read_while_they_are_being_deleted(
     act_on = getattr(maintenance, act)
 
     def meanwhile(*args: Any) -> None:
-        saver.get_tuple(line[-1])  # as another thread does
+        saver.get_tuple(line[-1])  # as another OS thread does
         act_on(*args)
 
     monkeypatch.setattr(maintenance, act, meanwhile)

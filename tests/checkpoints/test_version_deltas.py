@@ -68,7 +68,7 @@ def bases() -> Any:
     return ChannelBlob.objects.filter(channel__startswith=version_deltas.PREFIX).order_by("version")
 
 
-# What is stored, without a database.
+# Stored rows, without a database.
 
 names = st.sampled_from([f"name{at}" for at in range(90)])
 maps = st.dictionaries(names, st.integers(0, 2**63 - 1), max_size=8)
@@ -108,7 +108,7 @@ def test_stored_size_of_channel_versions_grows_with_square_root_of_their_number(
     assert size / 500 < 2.5 * (2 * width) ** 0.5 * len(codec.encode({"999": 1 << 40}))
 
 
-# Through the saver.
+# With the saver.
 
 
 @real
