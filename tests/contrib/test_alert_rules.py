@@ -37,7 +37,7 @@ def promtool(*arguments: str, given: str = "") -> str:
 
 
 class Case(NamedTuple):
-    """Series by the minute, in which minutes an alert is silent and fires, and with what."""
+    """Series by minute, and the minutes at which an alert is silent or fires."""
 
     series: dict[str, str]
     silent: list[int]
@@ -47,7 +47,7 @@ class Case(NamedTuple):
 
 
 CASES = {
-    # Nobody needs workers at first, then somebody does, then there are some.
+    # At first no worker is needed, then workers are needed, and then some have started.
     "HitlNoWorker": Case(
         {"hitl_workers": "0x4 0x5 2x5", "hitl_runs_overdue": "0x4 3x5 3x5"},
         [2, 4, 6, 12],
@@ -57,7 +57,7 @@ CASES = {
     "HitlRunsOverdue": Case(
         {"hitl_runs_overdue": "100x5 101x20 0x5"}, [5, 14, 28], [17, 25], "101"
     ),
-    # Some have been parked for long, one more is, two are retried.
+    # Some runs have been parked for long, then one more is parked, and two are retried.
     "HitlRunsParked": Case(
         {'hitl_runs{state="parked"}': "2x20 3x30 1x30", 'hitl_runs{state="queued"}': "1+1x80"},
         [10, 20, 45, 52, 60],

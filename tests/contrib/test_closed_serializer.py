@@ -161,7 +161,7 @@ def test_allowlist_serializer_reads_stored_pydantic_model_without_validation() -
 
 
 def list_hostile(path: Path) -> dict[str, tuple[str, bytes]]:
-    """Return objects in each form of LangGraph's serializers; many write a file if made."""
+    """Return objects in each form of LangGraph's serializers. Loading one may write a file."""
     touch, command = f"touch {path}", {"command": f"touch {path}"}
     return {
         "one argument": pack(0, "os", "system", touch),
@@ -188,7 +188,7 @@ def list_hostile(path: Path) -> dict[str, tuple[str, bytes]]:
 
 
 def put_inside(stored: tuple[str, bytes]) -> tuple[str, bytes]:
-    """Return a value that holds another one deeper down."""
+    """Return a value that contains another value at a deeper level."""
     kind, data = stored
     if kind == "json":
         return to_json({"a": [json.loads(data)]})
@@ -198,7 +198,7 @@ def put_inside(stored: tuple[str, bytes]) -> tuple[str, bytes]:
 
 
 class Touch:
-    """An object whose pickle writes a file when it is read."""
+    """Object whose pickle writes a file when it is loaded."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

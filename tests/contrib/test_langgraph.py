@@ -59,7 +59,7 @@ def ask(state: Own) -> Own:
 
 
 def foreign(checkpointer: Any = None) -> Any:
-    """Return a graph of LangGraph that asks twice, one after the other."""
+    """Return a LangGraph graph that interrupts twice in sequence."""
     graph = TheirGraph(Own).add_node("first", first).add_node("ask", ask)
     return graph.add_edge("__start__", "first").add_edge("first", "ask").compile(checkpointer)
 

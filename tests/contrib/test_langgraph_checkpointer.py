@@ -124,7 +124,7 @@ def test_django_checkpointer_leaves_no_connection_of_langgraph_threads_open() ->
         config: Any = {"configurable": {"thread_id": str(number)}}
         build(checkpointer).invoke({"refund": Refund(1)}, config)
 
-    # LangGraph began some threads for each call: they were lent what waits for the next now.
+    # LangGraph started OS threads for each call, which wait for the next task now.
     lent = {id(one): one for one in used if one is not connections["default"]}
     assert 1 <= len(lent) < len(used)
     shared_connections.close()
@@ -152,7 +152,7 @@ def test_langgraph_update_state_after_checkpoint_with_later_clock_is_the_newest_
         faster.setattr(time, "time_ns", lambda: hour_on)
         ahead = {**newest.checkpoint, "id": str(their_ids.uuid6())}
     placed = checkpointer.put(newest.config, ahead, newest.metadata, {})
-    # As another process has it, whose clock is right.
+    # Simulates another process with a correct clock.
     monkeypatch.setattr(their_ids, "_last_v6_timestamp", None)
 
     graph.update_state(CONFIG if at == "newest" else placed, {"refund": Refund(2)})
@@ -167,7 +167,7 @@ def find_connection() -> int:
 def test_checkpointer_call_nested_in_a_transaction_of_the_checkpointer_returns_its_result() -> None:
     def store() -> int:
         with transaction.atomic():
-            # As LangGraph's threads do: in the context of the call, on no connection of their own.
+            # Like LangGraph's OS threads: in the context of the call, with the same connection.
             context = contextvars.copy_context()
             with ThreadPoolExecutor(1) as pool:
                 call = partial(call_with_connection, "default", find_connection)
@@ -183,7 +183,7 @@ def test_checkpointer_call_nested_in_a_transaction_of_the_checkpointer_returns_i
 def test_checkpointer_connection_closed_in_a_transaction_is_replaced() -> None:
     connection.ensure_connection()
     mine = call_with_connection("default", find_connection)
-    # As a run does with what its node left open.
+    # Like a run after a node that left a transaction open.
     transaction.atomic().__enter__()
     connections["default"].close()
     del connections["default"]

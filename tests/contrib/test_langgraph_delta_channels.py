@@ -31,7 +31,7 @@ from hitl_django.worker import retention
 pytestmark = pytest.mark.django_db
 
 Advance = Callable[[], int]
-#: What the node ``talk`` was given, in the order of its calls.
+#: The inputs of the node ``talk``, in the order of its calls.
 seen: list[list[str]] = []
 
 
@@ -57,7 +57,7 @@ def count(state: State) -> Any:
 
 
 def build(*, below: bool = False, ask: bool = False, **compiled: Any) -> Any:
-    """Return a graph of one node that adds to the log, and one that doesn't."""
+    """Return a graph with a node that adds to the log, and a node that doesn't."""
     graph = StateGraph(State).add_node("count", count).add_edge("talk", "count")
     if below:
         inner = StateGraph(State).add_node("talk", talk).add_node("ask", ask_once)
@@ -88,7 +88,7 @@ def advance() -> Iterator[Advance]:
 
 @contextmanager
 def within(seconds: int) -> Iterator[None]:
-    """Raise TimeoutError in a block that takes longer."""
+    """Raise TimeoutError if the block takes longer."""
 
     def stop(*args: Any) -> None:
         raise TimeoutError
@@ -207,7 +207,7 @@ def test_delta_channel_values_are_complete_after_fork_and_update_state(advance: 
         advance()
         assert services.thread_state("t").values["log"] == ["one", "talk", "two", "talk"]  # type: ignore[union-attr]
         services.update_state("t", {"log": ["by hand"]})
-        # Before the second run's node, whose writes are those of the line that is left.
+        # Fork before the second run's node, whose writes belong to the abandoned branch.
         [earlier] = [state for state in history if state.step == 3]
         fork("t", earlier.checkpoint_id)
         advance()
@@ -227,7 +227,7 @@ def test_delta_channel_values_written_by_langgraph_are_read_by_a_run(
 
 @pytest.mark.django_db(transaction=True)
 class TestLangGraphThreads:
-    """Threads of graphs that LangGraph runs by itself, with our checkpointer."""
+    """Threads of graphs that LangGraph executes with this package's checkpointer."""
 
     @pytest.fixture
     def graph(self) -> Any:

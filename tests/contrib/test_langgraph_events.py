@@ -30,7 +30,7 @@ from . import event_victim
 
 pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 
-#: What is another in each run.
+#: Values that differ in each run.
 _OWN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|[0-9a-f]{32}|\d{4}-\d\d-\d\dT[\d:.+]+")
 
 
@@ -43,7 +43,7 @@ def impatient(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def answer_paused() -> int:
-    """Answers one question of each run that waits; returns how many."""
+    """Answer one interrupt of each waiting run, and return the number of answers."""
     return sum(event_victim.answer(run.pk) for run in Run.objects.filter(state="interrupted"))
 
 
@@ -58,7 +58,7 @@ ON_EACH_DATABASE = (
 
 
 class Told(NamedTuple):
-    """What a run tells: its events in their order, and what models say by their tasks."""
+    """The events of a run in their order, and the texts of models by task."""
 
     events: list[str]
     said: list[str]
@@ -101,7 +101,7 @@ def _find_task(kind: str, data: Any) -> str:
     """Return the task id of a chunk, or "" for a chunk of the super-step itself."""
     if kind == "tasks" and ("result" in data or list(data["triggers"]) == ["__pregel_push"]):
         given = None if "result" in data else data["input"]
-        # Of two calls of one task each has its number; which begins first is open as well.
+        # Two calls of one task have numbers, and may start in any order.
         number = re.search(r'"number": (\d+)', json.dumps(given))
         named = f"@{data['name']}{number[1] if number else ''}"
         return _find_name([data.get("result"), data.get("interrupts"), given]) or named
@@ -148,7 +148,7 @@ def count_kinds(told: Told) -> Counter[str]:
 
 
 def test_langgraph_run_resumed_after_interrupts_stores_each_event_once() -> None:
-    """The other tests compare with a run like this."""
+    """The other tests compare with such a run."""
     event_victim.register_graphs()
     event_victim.live("telling_asking", "0")
     told = read_events(Run.objects.get().pk)
@@ -221,12 +221,12 @@ def test_langgraph_run_with_exit_durability_commits_events_together_at_each_paus
     event_victim.live("telling_exit_nested", "0")
     pauses = list(RunEvent.objects.filter(kind__in=["interrupted", "succeeded"]))
     assert len(pauses) == 2
-    # The input; what led to the pause, and the pause; what led to the end, and the end.
+    # The input, the writes before the pause, the pause, the writes before the end, and the end.
     assert [number > 1 for number in told] == [False, True, False, True, False]
 
 
 def test_langgraph_run_with_exit_durability_stores_events_of_repeated_subgraph_calls() -> None:
-    """Its second call goes on from what the first has stored."""
+    """The second call resumes from the stored results of the first."""
     event_victim.register_graphs()
     for graph in ("telling_persistent_calls", "telling_exit_persistent"):
         event_victim.live(graph, graph)
@@ -246,7 +246,7 @@ def test_langgraph_run_with_exit_durability_stores_events_of_repeated_subgraph_c
 def test_langgraph_writes_of_a_task_are_stored_after_their_checkpoint(
     graph: str, node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """LangGraph begins a super-step while its checkpoint is stored, here until a task has ended."""
+    """LangGraph starts a super-step while its checkpoint is stored, here until a task has ended."""
     stored: set[str] = set()
     has_ended = threading.Event()
     commit_all: Callable[..., None] = DjangoSaver.commit_all
@@ -291,7 +291,7 @@ def test_langgraph_writes_of_a_task_are_stored_after_their_checkpoint(
 
 
 def list_graphs() -> Iterator[Any]:
-    """Yield all graphs; those with the most ways to store are enough for a second database."""
+    """Yield the graphs. For a second database, yield only those that store in most ways."""
     for graph in event_victim.GRAPHS:
         marks = () if graph in ON_EACH_DATABASE else pytest.mark.any_database
         yield pytest.param(graph, marks=marks)
@@ -302,7 +302,7 @@ def list_graphs() -> Iterator[Any]:
 def test_langgraph_run_events_after_worker_kill_at_any_commit_match_an_undisturbed_run(
     graph: str,
 ) -> None:
-    """What a kill before a commit leaves behind is what one after the commit before it does."""
+    """A kill before a commit leaves the same rows as a kill after the previous commit."""
     ours, theirs = processes.SERVER.Pipe(duplex=False)
     process = processes.start(event_victim.die_everywhere, graph, theirs)
     assert ours.poll(processes.PATIENCE)

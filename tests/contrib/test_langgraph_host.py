@@ -40,7 +40,7 @@ def forget_runs() -> None:
 
 
 def built(engine: Engine, nodes: dict[str, Any], saver: Any = None, **how: Any) -> Any:
-    """Return a graph whose nodes follow each other."""
+    """Return a graph with sequential nodes."""
     graph, before = engine.StateGraph(State), engine.START
     for name, node in nodes.items():
         graph.add_node(name, node).add_edge(before, name)
@@ -94,13 +94,13 @@ INSIDE: dict[str, Callable[[Engine], Any]] = {
 
 
 def around(inside: Any, saver: Any = None, **how: Any) -> Any:
-    """Return a graph of LangGraph's with a graph, or what calls one, as a node."""
+    """Return a LangGraph graph with a graph, or a function that calls one, as a node."""
     nodes = {"before": lambda state: {}, "inside": inside, "end": lambda state: {"log": ["end"]}}
     return built(LANGGRAPH, nodes, saver or LANGGRAPH.InMemorySaver(), **how)
 
 
 def forget_tasks(chunk: Any) -> Any:
-    """Return a chunk without the ids of tasks and questions."""
+    """Return a chunk without the ids of tasks and interrupts."""
     if isinstance(chunk, dict):
         return {key: forget_tasks(value) for key, value in chunk.items()}
     if isinstance(chunk, Interrupt):

@@ -70,7 +70,7 @@ def build_theirs(**compiled: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def graphs() -> Iterator[None]:
-    """Register the graph as one of ours, as LangGraph's own, and another one."""
+    """Register the graph for both engines, and another graph."""
     other = StateGraph(write.State).add_node("n", dict).add_edge("__start__", "n")
     write.ran.clear()
     with registry.hide_graphs():
@@ -81,7 +81,7 @@ def graphs() -> Iterator[None]:
 
 
 class Import:
-    """What a call of the command said, and whether it failed."""
+    """The output of the command, and whether the command failed."""
 
     def __init__(self, path: Any, *arguments: str, graph: str | None = "ported") -> None:
         out, err = io.StringIO(), io.StringIO()
@@ -99,7 +99,7 @@ class Import:
 
 @contextmanager
 def their_graph(path: Any, **compiled: Any) -> Iterator[Any]:
-    """Yield the graph as LangGraph has it, on a file of its saver's."""
+    """Yield the graph in LangGraph, with a file of LangGraph's saver."""
     with SqliteSaver.from_conn_string(str(path)) as saver:
         yield build_theirs(checkpointer=saver, **compiled)
 
@@ -110,7 +110,7 @@ def at(thread_id: str) -> Any:
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
-    """A file that the installed release has written."""
+    """Return a file written by the installed release of LangGraph."""
     path = tmp_path / "today.sqlite"
     with their_graph(path) as graph:
         write.write_threads(graph, lambda value: TheirCommand(resume=value))
@@ -120,7 +120,7 @@ def written(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def paused(tmp_path: Path) -> Path:
-    """A file with one thread, which waits for the first of two answers."""
+    """Return a file with one thread, which waits for the first of two responses."""
     path = tmp_path / "paused.sqlite"
     with their_graph(path) as graph:
         graph.invoke({"x": 1, "log": []}, at("t"))
@@ -130,7 +130,7 @@ def paused(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[str | None]:
-    """The URL of a PostgreSQL server, where the test's own database is none."""
+    """Return the URL of a PostgreSQL server if the test's own database isn't PostgreSQL."""
     if connection.vendor == "postgresql":
         yield None
         return
@@ -140,7 +140,7 @@ def own_server() -> Iterator[str | None]:
 
 @pytest.fixture
 def foreign_database(own_server: str | None) -> Iterator[str]:
-    """The URL of an empty PostgreSQL database for LangGraph."""
+    """Return the URL of an empty PostgreSQL database for LangGraph."""
     url = own_server or databases.to_url(connection)
     name = f"langgraph_{Path(str(connection.settings_dict['NAME'])).name}"[:60]
     with psycopg.connect(url, autocommit=True) as server:
@@ -152,7 +152,7 @@ def foreign_database(own_server: str | None) -> Iterator[str]:
 
 
 def restore(release: str, url: str) -> str:
-    """Put what a release has written into a database; returns its URL."""
+    """Load the rows of a release into a database, and return its URL."""
     with psycopg.connect(url) as server:
         server.execute((FILES / f"{release}.sql").read_text())
     return url
@@ -200,12 +200,12 @@ def test_threads_imported_from_postgresql_of_a_langgraph_release_resume_and_end(
 
 
 def check_import(source: Any, graph: str) -> None:
-    """Import threads of all kinds, and has them go on to their ends."""
+    """Import threads of all kinds, and execute them to their ends."""
     said = Import(source, graph=graph)
     assert (said.failure, said.err) == ("", "")
     assert said.out == "1 ended, 5 waiting, 1 stopped, 0 already imported, 0 not imported."
     advance_all()
-    # What was asked is known here; LangGraph asks once more.
+    # The import knows the interrupt. LangGraph raises it once more.
     assert set(write.ran) == (set() if graph == "ported" else {"ask", "ask_below", "sent"})
     assert {kind: run_of(kind).state for kind in KINDS} == {
         **dict.fromkeys(["asks", "asks-again", "below", "sent", "alone"], "interrupted"),
@@ -456,7 +456,7 @@ def stored_at(saver: Any, thread_id: str) -> Any:
 
 
 class HostileSerializer(JsonPlusSerializer):
-    """Stores a call of os.system in place of a text, as one who can write to the tables may."""
+    """Serializer that, like an attacker, stores a call of os.system instead of a text."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -631,7 +631,7 @@ def test_imported_agent_interrupts_are_approved_and_each_tool_runs_once(
             decide(found[0].pk, "approve")
             go_on()
     assert (run_of("t").state, run_of("t").error) == ("succeeded", "")
-    assert sorted(agents.done) == after  # nothing was done twice
+    assert sorted(agents.done) == after  # no task ran twice
 
 
 def test_import_counts_archived_threads_as_already_imported(paused: Path) -> None:

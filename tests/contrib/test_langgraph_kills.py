@@ -26,7 +26,7 @@ from . import agent_victim
 pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 
 
-#: A graph, how many questions it asks, which parts are done, and what is said of all of them.
+#: A graph, its number of interrupts, its parts, and its final result.
 CASES = [
     ("approved", 1, "1", ["1 paid"]),
     ("asking", 2, "12", ["1 part 1", "2 part 2"]),
@@ -86,5 +86,5 @@ def test_langgraph_agent_run_killed_at_any_commit_repeats_no_tool_call_or_decisi
 
 
 def _in(lines: list[str], part: str, run: Run) -> bool:
-    """Return whether the victim had stored that a part was done when it was killed."""
+    """Return whether the victim had stored the result of a part before the kill."""
     return f"stored-{part} {run.key}" in lines

@@ -330,7 +330,7 @@ class Steps(TypedDict, total=False):
 
 
 def steps(*names: str, **how: Any) -> Any:
-    """Return a graph of these nodes, one after the other."""
+    """Return a graph with these nodes in sequence."""
     graph = StateGraph(Steps)
     for before, name in pairwise(("__start__", *names)):
 
@@ -353,7 +353,7 @@ def test_langgraph_compiled_breakpoint_is_pending_until_approved(
         advance()
         (pending,) = waiting(run)
         assert (pending.kind, done) == ("breakpoint", ["a"])
-        # As a worker that died between its last step and the pause leaves it.
+        # Simulates a worker that was killed between its last step and the pause.
         Run.objects.filter(pk=run.id).update(state="queued")
         testing.run_ids.append(str(run.id))
     testing.run_ids.clear()
@@ -569,7 +569,7 @@ class RecordedAnswers(list[Any]):
 def test_langgraph_passes_payload_of_a_resumed_interrupt_to_no_callback(
     schema: Any, answers: list[str]
 ) -> None:
-    """If this fails, LangGraph has a hook that can replace reading the frame of ``interrupt``."""
+    """A failure means that a new hook can replace reading the frame of ``interrupt``."""
     seen: list[Any] = []
     resume = RecordedAnswers(answers)
     resume.seen = seen
@@ -634,7 +634,7 @@ def test_langgraph_run_with_interrupt_in_subgraph_without_saver_is_parked(advanc
         graph = StateGraph(Steps).add_node("below", below.compile(checkpointer=False))
         return graph.add_edge("__start__", "below")
 
-    # With "sync" LangGraph 1.2 fails by itself where a graph below stores nothing.
+    # With "sync", LangGraph 1.2 itself fails if a subgraph stores nothing.
     register_langgraph("lost", durability="async")(build)
     run = start("lost", {"log": []})
     advance()

@@ -31,7 +31,7 @@ from hitl_django.graph_registry import registry
 from tests.contrib.store.embedders import index_of
 from tests.reading import values_of
 
-#: LangGraph calls nodes on threads, which see only what is committed.
+#: LangGraph calls nodes on OS threads, which see only committed rows.
 on_threads = pytest.mark.django_db(transaction=True)
 
 USER = ("memories", "dana")

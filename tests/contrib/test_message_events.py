@@ -45,7 +45,7 @@ class Talk(TypedDict, total=False):
 
 
 class Speaker(BaseChatModel):
-    """Says its pieces one by one; ``between`` is called before each with its number."""
+    """Model that sends its pieces one by one, and first calls ``between`` with their number."""
 
     pieces: list[Any]
     between: Any = None
@@ -74,7 +74,7 @@ Build = Callable[[Any], None]
 
 @pytest.fixture(params=["ours", "theirs"])
 def register_node(request: Any) -> Iterator[Build]:
-    """Register a graph of one node by each of the two engines."""
+    """Register a graph of one node for each of the two engines."""
 
     def build(node: Any, **options: Any) -> None:
         if request.param == "ours":
@@ -94,13 +94,13 @@ def register_node(request: Any) -> Iterator[Build]:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has each piece stored as it is said."""
+    """Store each piece immediately."""
     monkeypatch.setattr(message_buffer, "SECONDS", 0)
 
 
 @pytest.fixture
 def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has pieces stored where they are many, and not for the time that passes."""
+    """Store pieces only when there are many, regardless of the time."""
     monkeypatch.setattr(message_buffer, "SECONDS", 1e9)
 
 
@@ -122,7 +122,7 @@ def stored(run: Any) -> list[Any]:
 
 
 def wait_for_stored(number: int) -> None:
-    """Wait until as many pieces are stored as were said: LangGraph's nodes don't wait for that."""
+    """Wait until this many pieces are stored. LangGraph's nodes don't wait for that."""
     deadline = time.monotonic() + 30
     while RunEvent.objects.filter(kind="messages").count() < number:
         assert time.monotonic() < deadline, f"piece {number} isn't stored while the model speaks"
@@ -196,7 +196,7 @@ def test_message_events_of_node_without_model_add_no_queries(register_node: Buil
 def test_message_events_of_worker_with_lost_lease_are_replaced_by_events_of_the_next_worker(
     register_node: Build, at_once: None
 ) -> None:
-    """Another worker repeats the node, and a reader tells its words from those before."""
+    """Another worker repeats the node. Readers can distinguish its texts from the earlier ones."""
     said_by: list[int] = []
 
     def take_over(number: int) -> None:
@@ -293,7 +293,7 @@ def test_message_events_without_langchain_are_not_stored(
 
 
 def test_message_buffer_of_model_with_100000_chunks_has_fewer_than_ten_in_memory() -> None:
-    """A step may say a hundred thousand pieces, of which a worker keeps a few at a time."""
+    """A step may send a hundred thousand pieces, of which a worker buffers only a few."""
     stored: list[str] = []
 
     class Saver(InMemorySaver[int]):

@@ -43,7 +43,7 @@ SECRET = "canary 4711"
 
 
 class Telemetry:
-    """What a project's providers have been told."""
+    """The signals received by a project's providers."""
 
     def __init__(self, exporter: InMemorySpanExporter, reader: InMemoryMetricReader) -> None:
         self._exporter, self._reader = exporter, reader
@@ -81,7 +81,7 @@ Install = Callable[..., Telemetry]
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Install the app as INSTALLED_APPS does, and providers that keep what they are told."""
+    """Install the app as INSTALLED_APPS does, with providers that store the received signals."""
 
     def install(**options: Any) -> Telemetry:
         exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
@@ -291,7 +291,7 @@ def test_opentelemetry_span_of_expired_interrupt_has_outcome_expired(
     assert told.get_span("interrupt").attributes["hitl.outcome"] == "expired"
     (runs,) = told.list_points("hitl.runs")
     assert runs.attributes["hitl.outcome"] == "parked"
-    assert told.list_spans("run") == []  # it may go on
+    assert told.list_spans("run") == []  # the node may continue
 
 
 def test_opentelemetry_run_span_of_cancelled_run_has_outcome_cancelled(
@@ -335,13 +335,13 @@ def test_run_without_opentelemetry_tracer_provider_succeeds(
 
 
 def test_opentelemetry_trace_id_of_a_run_id_is_stable_across_releases() -> None:
-    # Runs wait for months: one that was begun under other ids would be torn in two.
+    # Runs may wait for months. A trace that began under other ids would be split in two.
     assert make_ids(UUID(int=1)) == (0xE2DF85C386B7D43A8EE7A1673BE27D5F, 0x9C1AE24A10292788)
     assert format_trace_id(str(UUID(int=1))) == "e2df85c386b7d43a8ee7a1673be27d5f"
 
 
 def set_up(apps: Sequence[str]) -> str:
-    """Return which of the packages a project with these apps has loaded, and who observes it."""
+    """Return the packages that a project with these apps has loaded, and its observers."""
     program = f"""
 import os, sys
 os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"

@@ -38,7 +38,7 @@ class Additions:
     needs: tuple[str, ...] = ()
 
     def find(self, facts: dict[str, Any]) -> dict[str, bool]:
-        """Return of each addition whether the project has it."""
+        """Return for each addition whether the project has it."""
         found = {}
         if self.table:
             found["table"] = self.table in facts["tables"]

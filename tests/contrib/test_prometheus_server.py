@@ -45,7 +45,7 @@ def ask_until(url: str, ask: Callable[[Any], Any]) -> Any:
             with urlopen(url) as response:
                 found = ask(json.load(response)["data"])
         except OSError:
-            pass  # it isn't up yet
+            pass  # the server hasn't started yet
         if found:
             return found
         time.sleep(0.1)

@@ -124,7 +124,8 @@ def test_stream_of_runnable_chain_with_graph_matches_langgraph(chain: str) -> No
         return [chunk async for chunk in made.astream(VALUE)]
 
     ours, theirs = CHAINS[chain](OURS), CHAINS[chain](LANGGRAPH)
-    order = str if chain in ("parallel", "graph | dict") else None  # in which either may be first
+    # In which either node may be first.
+    order = str if chain in ("parallel", "graph | dict") else None
     assert sorted_by(order, ours.stream(VALUE)) == sorted_by(order, theirs.stream(VALUE))
     streamed = [asyncio.run(collect(one)) for one in (ours, theirs)]
     assert sorted_by(order, streamed[0]) == sorted_by(order, streamed[1])
@@ -184,7 +185,7 @@ def test_graph_batch_outside_a_transaction_runs_inputs_in_parallel() -> None:
     assert len(made.batch([{"x": 1}, {"x": 2}], configs)) == 2
 
 
-#: Each is a program of its own, as it is the order of imports that matters.
+#: Programs for separate processes, because the order of imports matters.
 ORDERS = {
     "langchain first": ("chain", "ours", "build"),
     "langchain last": ("ours", "build", "chain"),
@@ -216,7 +217,7 @@ def test_graph_is_a_langchain_runnable_in_any_import_order(order: str) -> None:
     assert ran.stdout.splitlines() == [f"[{{'x': 2}}] {loaded}", "{'x': 2} True"], ran.stderr
 
 
-# What callbacks hear.
+# Calls of callbacks.
 
 
 def speaking(engine: Engine) -> Any:
@@ -301,10 +302,10 @@ PROGRAMS: dict[str, tuple[Callable[[Engine], Any], Any]] = {
 
 
 def around(graph: Any) -> Callable[[Any], Any]:
-    return lambda state: graph.invoke(state)  # which is given no config
+    return lambda state: graph.invoke(state)  # which gets no config
 
 
-#: By which LangGraph names itself, and ids.
+#: Names of LangGraph itself, and ids.
 APART = {"ls_integration", "langgraph_checkpoint_ns", "checkpoint_ns"}
 CONFIG: Any = {
     "tags": ["mine"],
@@ -342,7 +343,7 @@ def sort_streams(events: list[Any]) -> list[Any]:
 
 
 class Tracer(BaseCallbackHandler):
-    """Notes the chains and the models that it hears of, and which belongs to which."""
+    """Tracer that records chains and models with their parents."""
 
     def __init__(self) -> None:
         self.heard: list[Any] = []
@@ -505,7 +506,7 @@ async def _aonly(state: Any) -> Any:
 
 
 class Flaky:
-    """A function that fails the first time that it is called."""
+    """Function that fails on its first call."""
 
     def __init__(self) -> None:
         self.calls = 0

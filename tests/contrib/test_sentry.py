@@ -29,7 +29,7 @@ class State(TypedDict, total=False):
 
 
 class MemoryTransport(Transport):
-    """Keeps the events that would be sent."""
+    """Transport that stores events instead of sending them."""
 
     def __init__(self, options: Any = None) -> None:
         super().__init__(options)
@@ -43,7 +43,7 @@ class MemoryTransport(Transport):
 
 @pytest.fixture
 def sent() -> Iterator[list[dict[str, Any]]]:
-    """The app as INSTALLED_APPS brings it, and what Sentry is sent."""
+    """Install the app like INSTALLED_APPS, and return the events sent to Sentry."""
     transport = MemoryTransport()
     before = sentry_sdk.get_global_scope().client
     sentry_sdk.init(

@@ -55,7 +55,7 @@ def test_cross_thread_call_to_ended_thread_raises_runtime_error() -> None:
 
 
 def test_cross_thread_call_cancelled_before_start_does_not_block_later_calls() -> None:
-    """A task of an event loop that is cancelled takes the call along that it waits for."""
+    """A cancelled task of an event loop also cancels the call for which the task waits."""
     calls = CrossThreadCalls(call)
     made: list[str] = []
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def build(engine: Engine) -> Any:
-    """Return a graph with one below it, each of whose nodes calls a model."""
+    """Return a graph with a subgraph. Each of their nodes calls a model."""
     model = GenericFakeChatModel(messages=iter(["hello"] * 9))
 
     def say(state: Any) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def test_langchain_tracer_enabled_by_context_sees_nested_graphs_nodes_and_models
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Switch tracing on as people do, by an environment variable."""
+    """Enable tracing by an environment variable, like a user."""
     langsmith_utils.get_env_var.cache_clear()
     monkeypatch.setenv("LANGSMITH_TRACING", "true")
     yield

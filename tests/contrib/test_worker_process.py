@@ -79,7 +79,7 @@ def test_worker_process_reports_busy_without_deadline_for_tasks_of_the_project(
     monkeypatch.setattr(supervisor_pipe, "report_status", lambda *words: said.append(words))
     for name, value in {"pid": os.getpid(), "task": None, "until": 0.0}.items():
         monkeypatch.setattr(worker_process._Process, name, value)
-    # A task may have a timeout of its own, which its signal doesn't tell.
+    # A task may have a timeout of its own, and the signal doesn't show which timeout ended.
     worker_process._begins(task={"func": "shop.mails.send_all"})
     worker_process._begins(task={"func": dispatcher.ADVANCE})
     assert said == [("busy", 0.0), ("busy", float(Conf.TIMEOUT))]

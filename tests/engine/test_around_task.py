@@ -22,7 +22,7 @@ class State(TypedDict, total=False):
 
 
 def build(attempts: list[int]) -> Any:
-    """Return a graph whose first node fails once, and whose second calls another graph."""
+    """Build a graph whose first node fails once. The second node calls another graph."""
 
     def fail_once(state: State) -> State:
         attempts.append(threading.get_ident())

@@ -27,7 +27,7 @@ Run = Callable[[Pregel], Any]
 
 
 class Failing:
-    """A node that fails so many times, and notes which attempt each call is."""
+    """Node that fails the given number of times, and stores the number of each attempt."""
 
     def __init__(self, times: int) -> None:
         self.times, self.attempts, self.began = times, [], set()
@@ -58,7 +58,7 @@ def stored(graph: Pregel) -> list[Any]:
 
 
 class DiesWaiting(InMemorySaver):
-    """Ends the process right after it has stored that a task waits for its next attempt."""
+    """Saver that ends the process after it has stored that a task waits for its next attempt."""
 
     armed = True
 
@@ -160,7 +160,8 @@ def test_drain_request_during_async_retry_wait_raises_graph_drained() -> None:
         going = asyncio.ensure_future(graph.ainvoke(None, CONFIG, control=control))
         while not stored(graph):
             await asyncio.sleep(0.001)
-        threading.Thread(target=control.request_drain).start()  # as whoever looks after the lease
+        # As the thread that renews the lease does.
+        threading.Thread(target=control.request_drain).start()
         with pytest.raises(GraphDrained):
             await asyncio.wait_for(going, 60)
 

@@ -14,7 +14,7 @@ from hitl_django.engine import bridges
 from hitl_django.engine.bridges import find_bridge
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
-#: An installed package that no bridge of ours is for.
+#: An installed package without a bridge in this project.
 PACKAGE = "sqlite3"
 
 Install = Callable[..., None]

@@ -33,7 +33,7 @@ class Timed(TypedDict, total=False):
 
 
 def bad_reducer(one: Any) -> Any:
-    """Take one argument only."""
+    """Reducer with too few arguments."""
 
 
 class Broken(TypedDict, total=False):

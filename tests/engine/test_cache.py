@@ -26,7 +26,7 @@ OTHER = (("ns", "f", "b"), "key")
 
 
 class Counter:
-    """A node that counts its calls."""
+    """Node that counts its calls."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -41,7 +41,7 @@ def one(node: Any, policy: CachePolicy | None = SAME, **policies: Any) -> StateG
     return graph.add_edge(START, "a")
 
 
-# The cache itself.
+# The cache.
 
 
 def test_mutating_value_after_cache_set_or_get_does_not_change_cached_value() -> None:
@@ -192,7 +192,7 @@ def test_node_input_without_default_cache_key_raises_type_error_naming_key_func(
     assert "'a'" in str(raised.value)
 
 
-# What is cached.
+# Cached results.
 
 
 def test_cached_node_result_is_stored_in_thread_history() -> None:
@@ -252,11 +252,11 @@ def test_error_handler_result_of_failed_node_is_not_cached() -> None:
     assert [compiled.invoke({})["log"] for _ in range(2)] == [["call 1"], ["call 2"]]
 
 
-# The graph's side.
+# Caches of graphs.
 
 
 class Recording(BaseCache):
-    """Notes its calls, sync and async apart."""
+    """Cache that stores its calls, separately for sync and async."""
 
     def __init__(self) -> None:
         super().__init__()

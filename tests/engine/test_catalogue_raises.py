@@ -129,7 +129,7 @@ def test_crash_exception_in_node_is_raised_and_not_stored_as_task_error(
     assert sorted(log_of(trial.graph)) == ["able", "after", "fine"]
 
 
-# What a node leaves behind.
+# State that a node leaves behind.
 
 
 @in_each_place

@@ -65,7 +65,7 @@ def shown(value: Any) -> str:
     return "object" if type(value) is object else repr(value)
 
 
-# What is no update.
+# Invalid updates.
 
 NO_UPDATE: dict[str, tuple[Make, str]] = {
     "generator": (lambda: (part for part in [{"x": 2}]), "generator"),
@@ -131,7 +131,7 @@ def test_node_returning_huge_string_fails_with_error_below_thousand_characters()
     assert len(str(error)) < 1_000
 
 
-# Where a node may go.
+# Valid targets of a node.
 
 
 @in_each_place
@@ -168,7 +168,7 @@ def test_node_with_send_to_end_fails_and_run_continues_after_fix(place: str) -> 
     trial.assert_goes_on()
 
 
-# What can't be stored.
+# Values that can't be stored.
 
 
 def _local_class() -> Any:
@@ -249,7 +249,7 @@ def test_node_returning_oversized_value_raises_payload_limit_error_naming_the_no
     trial.assert_goes_on()
 
 
-# What is odd, and state all the same.
+# Unusual but valid updates.
 
 ODD: dict[str, Make] = {
     "Decimal NaN": lambda: decimal.Decimal("NaN"),
@@ -275,7 +275,7 @@ def test_unusual_state_value_is_restored_with_equal_type_and_repr(name: str, pla
     assert sorted(log_of(trial.graph)) == ["able", "after", "odd"]
 
 
-#: What is stored as the type below it: how to make it, and what it comes back as.
+#: Values that are stored as their base type: a factory, and the loaded value.
 PLAIN: dict[str, tuple[Make, Any]] = {
     "int subclass": (lambda: Whole(1), 1),
     "str subclass": (lambda: Text("t"), "t"),

@@ -91,7 +91,7 @@ def test_node_write_rejected_by_reducer_can_be_replaced_with_update_state() -> N
     assert outcome.status == "failed"
     assert "'log'" in said_of(outcome.error)
     assert graph.get_state(CONFIG).values == {"x": 1, "log": ["in"]}
-    # The checkpoint by its id, without what was written on top of it.
+    # Return the checkpoint by id, without later pending writes.
     graph.update_state(graph.get_state(CONFIG).config, {"log": ["edited"]}, as_node="a")
     assert graph.advance(CONFIG).status == "finished"
     assert log_of(graph) == ["in", "edited", "b"]
@@ -171,7 +171,7 @@ def test_endless_cycle_stops_at_recursion_limit_with_last_state_readable(edges: 
     assert len(log_of(compiled)) == 7
     assert len(compiled.get_state(CONFIG).next) == 1
     assert compiled.advance(config).status == "out_of_steps"
-    assert len(log_of(compiled)) > 7  # it goes on by as many steps again, and stops again
+    assert len(log_of(compiled)) > 7  # the run continues for as many steps again, and stops again
 
 
 def test_node_with_conditional_edge_to_itself_repeats_until_branch_returns_end() -> None:

@@ -247,7 +247,7 @@ def test_missing_sentinel_is_falsy_and_unpickles_to_the_same_object() -> None:
 
 
 class Highest(BaseChannel):
-    """A channel of a user's own that keeps its value, as LangGraph's do."""
+    """Custom channel that keeps its value, like LangGraph's channels."""
 
     def __init__(self, typ: Any = int, key: str = "") -> None:
         super().__init__(typ, key)
@@ -296,21 +296,21 @@ def test_graph_with_custom_highest_value_channel_returns_highest_write() -> None
 
 
 class Doubled(LastValue):
-    """A channel that changes a part of one that is written as pure functions."""
+    """Channel that changes a part of a channel defined by pure functions."""
 
     def update(self, values: Sequence[Any]) -> bool:
         return super().update([value * 2 for value in values])
 
 
 class Counted(LastValue):
-    """One that counts how often it was read, in what it keeps beside its value."""
+    """Channel that counts its reads in additional state."""
 
     def get(self) -> Any:
         return ("read", super().get())
 
 
 class Once(EphemeralValue):
-    """One that is used up by the node that it has started."""
+    """Channel that is emptied by the node that it has triggered."""
 
     def consume(self) -> bool:
         changed, self.value = self.value is not MISSING, MISSING
@@ -349,7 +349,7 @@ def test_copy_of_restored_channel_does_not_change_when_original_is_updated() -> 
 
 def test_channel_class_without_fold_and_update_raises_not_implemented_error() -> None:
     class Nothing(BaseChannel):
-        """A class with neither form."""
+        """Class without sync or async form."""
 
     with pytest.raises(NotImplementedError, match="Nothing has neither fold"):
         Nothing(int).fold(MISSING, [1])

@@ -27,7 +27,7 @@ OURS = SimpleNamespace(
     interrupt=hitl_django.interrupt,
 )
 
-#: The same few graphs each time; ENGINE_GRAPHS=2000 tries that many new ones.
+#: The same graphs in each run. ENGINE_GRAPHS=2000 generates that many new graphs.
 WANTED = os.environ.get("ENGINE_GRAPHS", "")
 PROFILE = settings(
     max_examples=int(WANTED or 60),
@@ -42,7 +42,7 @@ LIMITED = {**CONFIG, "recursion_limit": 40}
 def played(
     graph: Pregel, saver: BaseCheckpointSaver, order: str, config: RunnableConfig = LIMITED
 ) -> tuple[str, Any]:
-    """Take a thread to its end as a worker does; returns how it ended and with what."""
+    """Execute a thread to its end like a worker, and return its status and values."""
     submitted = False
     for _ in range(200):
         try:
@@ -73,8 +73,8 @@ def test_random_graph_crashed_at_any_commit_ends_with_same_state_as_uncrashed_ru
     calm = Frail()
     whole = played(saved(build(OURS, spec), calm), calm, order)
     saver = Frail()
-    # How often siblings' writes are stored depends on when they finish, so that the place of the
-    # crash is drawn as a part of the whole.
+    # The number of commits for parallel tasks depends on their order, so the position of the crash
+    # is drawn as a share of all commits.
     saver.crash_at = 1 + place * calm.count // 1000
     saver.crash_after = after
     assert played(saved(build(OURS, spec), saver), saver, order) == whole
@@ -85,7 +85,7 @@ def test_random_graph_crashed_at_any_commit_ends_with_same_state_as_uncrashed_ru
 def test_random_graph_answered_in_different_orders_ends_with_same_state(
     spec: GraphSpec, order: str
 ) -> None:
-    # Every question of a step is open before the step is taken, whatever is answered first.
+    # All interrupts of a step are pending before the step ends, regardless of the first response.
     one, other = Frail(), Frail()
     assert played(saved(build(OURS, spec), one), one, order) == played(
         saved(build(OURS, spec), other), other, "all"

@@ -173,7 +173,7 @@ def test_mermaid_text_escapes_special_characters_in_node_names(name: str) -> Non
 
     lines = draw_mermaid(graph.compile()).splitlines()
 
-    # The title line, four nodes, three edges, three styles: what a name says adds none.
+    # The title, four nodes, three edges and three styles. Names add no lines.
     assert len(lines) == 1 + 4 + 3 + 3
     texts = [line.split('"')[1::2] for line in lines]
     assert not any(set(text) & set("<>`$%;") - {";"} for line in texts for text in line)
@@ -220,7 +220,7 @@ _numbers = itertools.count()
 
 
 def assert_tidy(drawn: Picture) -> None:
-    """Nothing lies over another or outside, and every edge ends at its nodes."""
+    """Assert that no elements overlap or leave the picture, and that edges end at nodes."""
     places = {node.id: node for node in drawn.nodes}
     for node in drawn.nodes:
         assert 0 <= node.x <= drawn.width - node.width
@@ -276,7 +276,7 @@ def test_layout_places_target_below_source_except_for_back_edges() -> None:
 
 
 def test_layout_orders_nodes_so_that_avoidable_edges_do_not_cross() -> None:
-    # Each of three leads to one of three, which were added the other way round.
+    # Each of three nodes leads to one of three targets, which were added in reverse order.
     graph = graph_of(
         "a b c z y x",
         *((START, name) for name in "abc"),
@@ -382,7 +382,7 @@ def test_layout_edges_of_thousand_node_graph_stay_within_drawing_width() -> None
 
     assert len(drawn.nodes) == 1002
     assert all(len(edge.points) >= 2 for edge in drawn.edges)
-    # What goes round the outside has a lane there, and the picture room for it.
+    # Edges around the outside have a lane, and the picture is large enough for it.
     assert all(x <= drawn.width for edge in drawn.edges for x, _ in edge.points)
 
 

@@ -99,7 +99,7 @@ def test_max_concurrency_two_runs_at_most_two_of_six_tasks_simultaneously(run: R
         if found > 2:
             third.set()
         in_pairs.wait()
-        third.wait(0.02)  # it has its chance to come
+        third.wait(0.02)  # the other task can run
         with lock:
             running.pop()
         return {"log": [found]}
@@ -126,7 +126,7 @@ def test_negative_max_concurrency_raises_value_error_before_input_is_stored(run:
 
 
 class Watched(InMemorySaver):
-    """Notes each commit and the thread on which it is stored."""
+    """Saver that stores each commit with the OS thread that stored it."""
 
     thread_bound = True
 
@@ -468,7 +468,7 @@ def test_long_run_retains_no_futures_of_earlier_super_steps() -> None:
         return {"log": ["again"]}
 
     gc.collect()
-    gc.freeze()  # what earlier tests left isn't looked at, and doesn't go meanwhile
+    gc.freeze()  # garbage of earlier tests isn't collected meanwhile
     graph = StateGraph(State)
     for name in "ab":
         graph.add_node(name, node).add_edge("__start__", name)

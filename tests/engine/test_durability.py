@@ -172,14 +172,14 @@ def test_unstorable_input_raises_payload_error_and_stores_no_checkpoint() -> Non
 
 
 class Elder(InMemorySaver):
-    """A saver written when tasks had no path."""
+    """Saver written before tasks had a path."""
 
     def put_writes(self, config: Any, writes: Any, task_id: str) -> None:  # type: ignore[override]
         super().put_writes(config, writes, task_id)
 
 
 class Awaited(InMemorySaver):
-    """A saver that has async forms of its own, as LangGraph's for an async driver have."""
+    """Saver with its own async methods, like LangGraph's savers for async drivers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -208,12 +208,12 @@ def test_async_run_calls_aput_and_aput_writes_of_saver() -> None:
     assert graph.invoke(Command(resume="yes"), CONFIG)["log"] == ["a", "yes"]
 
 
-# What is done once comes after all that went before it, whenever that is stored.
+# A one-time action runs after all earlier steps, regardless of their storage.
 
 
 @pytest.fixture(params=["sync", "async"])
 def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Call a graph, from a thread or on an event loop."""
+    """Call a graph from a thread or on an event loop."""
 
     def call(graph: Any, value: Any, durability: str) -> Any:
         return graph.invoke(value, CONFIG, durability=durability)
@@ -310,11 +310,11 @@ def test_exit_durability_run_with_unstorable_write_leaves_sibling_interrupt_pend
     assert (state.values["x"], state.next) == (1, ("asking", "bad"))
 
 
-# While a step is stored the next one runs.
+# The next step runs while a step is stored.
 
 
 class Slow(InMemorySaver):
-    """Stores steps beside a run, on a thread; the one that is ``held`` when it is let."""
+    """Saver that stores steps on another thread, and delays the step ``held`` until released."""
 
     held = 0
 
@@ -360,7 +360,7 @@ def test_async_durability_run_stores_super_step_while_next_one_runs(
 
     graph = saved(line(b=b, c=says("c")), slow)
     assert run(graph, {"x": 1}, "async")["log"] == ["b", "c"]
-    # What the input has led to was under way.
+    # The writes of the input were being stored.
     assert seen == [(True, [-1])]
     assert stored_steps(slow) == [-1, 0, 1, 2]
 
@@ -450,6 +450,6 @@ def test_async_durability_storage_error_after_stream_close_is_logged(
     assert next(stream) == {"a": {"log": ["a"]}}
     stream.close()
     assert "could not store the last step of an abandoned run" in caplog.text
-    # The thread is given back all the same, and goes on from where it was stored.
+    # The lease is released nevertheless, and the thread resumes from the last stored step.
     slow.error = None
     assert graph.invoke(None, CONFIG)["log"] == ["a", "b"]

@@ -34,7 +34,7 @@ def asked(graph: Pregel) -> list[Any]:
 
 
 def essay(ran: Counter[str]) -> Any:
-    """Return a workflow with tasks in a row, side by side, of tasks, and three questions."""
+    """Return a workflow with sequential, parallel and nested tasks, and three interrupts."""
 
     @task
     def step(name: str) -> str:
@@ -58,7 +58,7 @@ def essay(ran: Counter[str]) -> Any:
 
 
 def driven(saver: Frail, ran: Counter[str], config: dict[str, Any]) -> Any:
-    """Take the workflow to its end as a worker does, through any crash."""
+    """Execute the workflow to its end like a worker, despite crashes."""
     graph = entrypoint(saver)(essay(ran))
     submitted = False
     for _ in range(50):
@@ -90,10 +90,10 @@ def test_workflow_crashed_at_any_commit_ends_with_same_result_as_uncrashed_workf
     saver, ran = Frail(), Counter[str]()
     saver.crash_at, saver.crash_after = number, after
     assert driven(saver, ran, {**CONFIG, "max_concurrency": 4}) == WHOLE
-    # A task whose result was about to be stored runs again; those beside it may be in that state
-    # as well, for a crash takes all of them.
+    # A task whose result was about to be stored runs again. A crash may affect all parallel tasks
+    # in this state.
     again = {name for name, count in ran.items() if count > 1 and not name.startswith("ask")}
-    assert max(ran.values()) <= 4  # a task that asks begins again with each answer
+    assert max(ran.values()) <= 4  # a task that interrupts starts again with each response
     assert not again if after else len(again) <= 1 or again <= set("abc")
 
 
@@ -283,7 +283,7 @@ def test_task_retried_after_timeout_reuses_its_once_result(timeout: float | None
     assert (sent, began) == ([1], [1, 1])
 
 
-# Questions.
+# Interrupts.
 
 
 def test_interrupts_of_parallel_tasks_can_be_answered_in_any_order() -> None:
@@ -492,7 +492,7 @@ def test_async_workflow_interrupts_and_resumes_under_sync_invoke() -> None:
 
     @entrypoint(Frail())
     async def flow(x: int) -> list[Any]:
-        double(9)  # waited for all the same
+        double(9)  # was waited for nevertheless
         return [await double(1), await double(2), await ask("q")]
 
     flow.invoke(1, CONFIG)
@@ -552,7 +552,7 @@ def test_cancelling_async_workflow_cancels_its_running_tasks() -> None:
     assert ended == ["ended"]
 
 
-# What they are given, and what they may return.
+# Valid inputs and results.
 
 
 def test_unstorable_task_result_raises_unserializable_error_naming_the_task() -> None:

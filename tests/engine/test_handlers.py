@@ -35,7 +35,7 @@ Run = Callable[..., Any]
 
 
 class Fault:
-    """A node, and its handler, that count their calls and may fail."""
+    """Node and handler that count their calls and may fail."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -189,7 +189,7 @@ def test_node_rerun_after_handler_removal_is_not_run_again_on_resume() -> None:
     assert mended == [1]
 
 
-# Side by side.
+# Parallel nodes.
 
 
 @WAYS
@@ -282,7 +282,7 @@ def test_eight_parallel_node_failures_are_each_handled_by_their_handler(run: Run
     assert run(saved(graph), {"x": 1})["log"] == [f"{name}: no" for name in "abcdefgh"]
 
 
-# People.
+# Interrupts.
 
 
 def asking_handler(state: State, error: NodeError) -> dict[str, Any]:
@@ -322,7 +322,8 @@ def test_response_stored_for_interrupt_of_error_handler_resumes_the_handler() ->
     outcome: Outcome = graph.advance(CONFIG)
     assert (outcome.status, outcome.next) == ("interrupted", ("a",))
     store_answer(graph, outcome, "go on")
-    # The question names the failure, which has been stored meanwhile: it is still the same one.
+    # The interrupt names the failure. The failure has been stored meanwhile, and its text is the
+    # same.
     strict = {"configurable": {**CONFIG["configurable"], "on_interrupt_change": "error"}}
     assert graph.advance(strict).status == "finished"
     assert log_of(graph) == ["go on"]

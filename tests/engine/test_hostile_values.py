@@ -30,7 +30,7 @@ def nested_extensions(count):
 """
 
 CASES = {
-    # What stored bytes may do to a reader.
+    # Effects of stored bytes on a reader.
     "16 MB of empty lists": ("codec.decode(list_of(MAX_BYTES - 5, b'\\x90'))", REFUSED),
     "16 MB of empty dicts": ("codec.decode(list_of(MAX_BYTES - 5, b'\\x80'))", REFUSED),
     "dicts of one": ("codec.decode(list_of(5_000_000, b'\\x81\\xa0\\xc0'))", REFUSED),
@@ -49,7 +49,7 @@ CASES = {
     "levels without end": ("codec.decode(b'\\x91' * MAX_BYTES)", REFUSED),
     "extensions without end": ("codec.decode(nested_extensions(100_000))", REFUSED),
     "more than 16 MB": ("codec.decode(b'\\xc6\\x02\\x00\\x00\\x00' + bytes(1 << 25))", REFUSED),
-    # What a value may do to who stores it.
+    # Effects of a value on a writer.
     "a value in itself": ("codec.encode(own())", REFUSED),
     "a hundred thousand levels": ("codec.encode(deep(100_000))", REFUSED),
     "a text of 50 MB": ("codec.encode('x' * 50_000_000)", REFUSED),

@@ -90,7 +90,7 @@ def test_add_messages_with_invalid_message_raises_type_error(value: Any) -> None
         add_messages([], [value] if value is None else value)
 
 
-#: A program of its own, which hasn't loaded langchain by the time that its graph is made.
+#: Separate program that hasn't loaded langchain before its graph is created.
 PROGRAM = """
 from typing import Annotated
 from typing_extensions import NotRequired, TypedDict

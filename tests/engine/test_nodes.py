@@ -25,7 +25,7 @@ def ran(node: Any, **options: Any) -> Any:
     return line(a=node).compile().invoke({"x": 1}, **options)
 
 
-# What a node is handed.
+# Arguments of a node.
 
 
 def test_node_with_config_parameter_receives_the_run_config() -> None:
@@ -147,7 +147,7 @@ def test_invalid_pydantic_state_raises_validation_error_naming_the_node() -> Non
     assert any("task with name 'a'" in note for note in raised.value.__notes__)
 
 
-# What a node returns.
+# Results of a node.
 
 
 @pytest.mark.parametrize("returned", [None, {}, Command(), [], {"unknown": 1}])
@@ -231,7 +231,7 @@ def test_conditional_branch_does_not_receive_writes_of_parallel_sibling() -> Non
     assert seen == [["b"]]
 
 
-# What a caller gives.
+# Arguments of a call.
 
 
 def test_invoke_of_new_run_without_input_raises_empty_input_error() -> None:
@@ -263,7 +263,7 @@ def test_validate_input_reports_all_invalid_fields_in_one_error() -> None:
     graph.validate_input({})
 
 
-# Trying again.
+# Retries.
 
 
 def quick(**fields: Any) -> RetryPolicy:
@@ -271,7 +271,7 @@ def quick(**fields: Any) -> RetryPolicy:
 
 
 class Flaky:
-    """Fails a few times before it works."""
+    """Node that fails several times before it succeeds."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors, self.calls = list(errors), 0
@@ -362,7 +362,7 @@ def test_default_retry_policy_of_graph_applies_only_to_nodes_without_own_policy(
     assert (default.calls, own.calls) == (2, 1)
 
 
-# A node that is called once and no more is run in a way of its own.
+# Single calls of a node use separate code.
 
 
 def _asks_for_a_parent(state: State) -> Any:

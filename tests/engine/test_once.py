@@ -125,7 +125,7 @@ def test_once_result_stored_before_node_crash_is_reused_when_node_runs_again() -
     assert (sent, len(calls)) == (["hello"], 2)
 
 
-# Questions with keys.
+# Interrupts with keys.
 
 
 def test_keyed_interrupts_receive_their_responses_after_their_order_changes() -> None:
@@ -162,7 +162,7 @@ def test_keyed_interrupts_in_asyncio_gather_can_be_answered_in_any_order() -> No
     assert log_of(graph) == ["X", "Y"]
 
 
-# Questions that changed.
+# Changed interrupts.
 
 
 def changing() -> tuple[Any, list[str]]:
@@ -230,7 +230,7 @@ def test_interrupt_change_warning_compares_payload_with_the_payload_shown_at_res
 def test_changed_interrupt_is_logged_only_if_its_response_was_valid(
     key: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An attempt that has failed has noted what the same answer was given to before."""
+    """A failed attempt has stored the payload for the same response."""
     texts = ["name?", "name?", "age?", "age?"]
 
     def node(state: State) -> dict[str, Any]:

@@ -148,7 +148,7 @@ def test_interrupt_of_same_node_in_later_run_has_new_id() -> None:
     assert open_interrupts(graph)["q"] != first
 
 
-# What can't be answered, and how it is said.
+# Invalid responses, and their error messages.
 
 
 def test_response_to_unknown_interrupt_id_raises_unknown_interrupt_error() -> None:
@@ -267,7 +267,7 @@ def test_interrupt_outside_a_graph_raises_runtime_error() -> None:
         interrupt("q")
 
 
-# Failures around questions.
+# Failures before and after interrupts.
 
 
 def test_response_is_reused_when_node_failing_after_interrupt_runs_again() -> None:
@@ -353,7 +353,7 @@ def test_node_interrupted_in_step_with_failed_sibling_is_in_next_of_state() -> N
     assert set(graph.get_state(CONFIG).next) == {"a", "b"}
 
 
-# A pause can't be swallowed.
+# A node can't suppress a pause.
 
 
 def swallowing(caught: type[BaseException]) -> Any:

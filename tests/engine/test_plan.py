@@ -40,7 +40,7 @@ def nothing(state: Any) -> None:
 
 
 class Stepper:
-    """A graph driven by hand: what is planned, and what tasks are said to have written."""
+    """A graph that is executed manually: planned tasks, and the given writes of tasks."""
 
     def __init__(self, spec: GraphSpec) -> None:
         self.spec = spec
@@ -63,7 +63,7 @@ class Stepper:
         return [task.name for task in self.tasks]
 
     def take(self, writes: dict[str, Any], *, reverse: bool = False) -> list[str]:
-        """Apply one super-step; each planned task writes what is given, and its static edges."""
+        """Apply one super-step. Each planned task writes the given values and its static edges."""
         for task in self.tasks:
             task.writes = writes.get(task.name, task.node.collect({}))
         tasks = list(reversed(self.tasks)) if reverse else self.tasks

@@ -27,7 +27,7 @@ from .graphs import CONFIG, State, asks, line, log_of, open_interrupts, saved, s
 
 
 class Counted:
-    """Nodes that count how often each ran to its end."""
+    """Nodes that count how often each has finished."""
 
     def __init__(self) -> None:
         self.ended: list[str] = []
@@ -72,7 +72,7 @@ SHAPES = [shape_line, shape_asking, shape_parallel, shape_child, shape_sends]
 
 
 def played(graph: Pregel, saver: Frail) -> int:
-    """Run a thread to its end as a worker does, through crashes; returns how many there were."""
+    """Run a thread to its end like a worker, and return the number of crashes."""
     crashes = 0
     submitted = False
     outcome: Outcome | None = None
@@ -107,13 +107,13 @@ def test_run_crashed_at_any_commit_ends_with_same_state_as_uncrashed_run(
         saver, counted = Frail(), Counted()
         saver.crash_at, saver.crash_after = crash_at, after
         graph = saved(shape(counted), saver)
-        # How many commits siblings take depends on which of them ends first.
+        # The number of commits of parallel tasks depends on the order in which they end.
         assert played(graph, saver) == (saver.count >= crash_at)
         assert graph.get_state(CONFIG).values == whole.get_state(CONFIG).values
         assert graph.get_state(CONFIG).next == ()
         again = sorted(set(counted.ended), key=counted.ended.index)
         assert set(again) == set(calm_counted.ended)
-        # At most the tasks of the one step that was lost ran twice; none whose writes were kept.
+        # At most the tasks of the lost step ran twice, except tasks with stored writes.
         twice = [name for name in again if counted.ended.count(name) > 1]
         assert len(counted.ended) - len(calm_counted.ended) == len(twice) <= 3
         if after:
@@ -362,7 +362,7 @@ def test_exception_between_super_steps_returns_failed_outcome_without_rerunning_
         assert outcome.status == "failed"
         assert message in str(outcome.error)
         assert graph.get_state(CONFIG).values["x"] in (1, "bad")
-    # However often it is tried, what finished has finished.
+    # Finished tasks stay finished, regardless of the number of attempts.
     assert len(counted.ended) == len(set(counted.ended))
 
 
@@ -432,7 +432,8 @@ def test_unstorable_task_value_fails_run_but_finished_sibling_writes_are_stored(
                 raise
 
     def slow(state: State) -> dict[str, Any]:
-        assert tried.wait(60)  # its sibling's writes are refused while it is still running
+        # The parallel task's writes are rejected while the task is still running.
+        assert tried.wait(60)
         return {"log": ["slow"]}
 
     graph = StateGraph(State).add_node("first", says("first"))

@@ -17,7 +17,7 @@ DISCARDING = {"configurable": {**CONFIG["configurable"], "discard_pending": True
 
 
 def sends(*targets: str) -> StateGraph:
-    """Return a graph whose first node sends to the targets, of which each asks."""
+    """Return a graph whose first node sends to the targets, each of which interrupts."""
     graph = line(first=says("first"))
     for target in targets:
         graph.add_node(target, asks(target))

@@ -179,7 +179,7 @@ def interrupts_of(graph: Any) -> dict[str, str]:
 
 
 def run_to_the_end(calls: Calls, graphs: list[Any], answered_first: int) -> Any:
-    """Answer all interrupts, each time with the next of the graphs."""
+    """Answer all interrupts, each time with the next graph."""
     calls.invoke(graphs[0], {"log" if "log" in graphs[0].channels else "notes": []})
     step = 0
     while asked := interrupts_of(graphs[min(step, len(graphs) - 1)]):
@@ -209,7 +209,7 @@ def test_paused_thread_of_renamed_graph_ends_with_same_result_as_unrenamed_graph
         calls.invoke(first, {"log": []})
         before = interrupts_of(first)
         renamed = calls.compiled(build, new)
-        # They are the same questions, though the nodes that ask them have other names.
+        # The interrupts are the same, although their nodes have other names.
         assert interrupts_of(renamed) == before
         changes = list_changes(describe_shape(first), renamed, calls.load)
         assert changes == []
@@ -219,7 +219,6 @@ def test_paused_thread_of_renamed_graph_ends_with_same_result_as_unrenamed_graph
 
 
 def test_renaming_nodes_without_declaration_changes_interrupt_ids_of_paused_thread() -> None:
-    """What the tests above rely on: the names do matter."""
     for build in KINDS:
         calls = Calls(False)
         first = calls.compiled(build, old)

@@ -127,7 +127,7 @@ class Loose(pydantic.BaseModel, extra="allow"):
 def without_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph_classes, "PACKAGES", set())
     monkeypatch.setattr(graph_classes, "MODULES", set())
-    for table in ("by_class", "by_tag"):  # what a test adds goes with it
+    for table in ("by_class", "by_tag"):  # removes additions of a test
         monkeypatch.setattr(REGISTERED, table, dict(getattr(REGISTERED, table)))
 
 
@@ -165,7 +165,7 @@ def same(left: Any, right: Any) -> bool:
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
-# Their bytes are in encoded_values.json, by place: others come behind them.
+# Their bytes are in encoded_values.json, by position. New values are appended.
 EXACT = [
     None,
     True,
@@ -323,7 +323,7 @@ def test_codec_restores_name_of_fixed_utc_offset() -> None:
     assert there_and_back(datetime(2026, 1, 1, tzinfo=zone)).tzname() == "ART"
 
 
-# What a dict in the data may look like without being taken for more.
+# Dicts in the data that resemble encoded objects.
 
 IMITATIONS = [
     {"__type__": "datetime", "value": "2026-01-01"},
@@ -344,7 +344,7 @@ def test_codec_restores_value_that_resembles_a_type_tag_unchanged(value: Any) ->
     assert same(there_and_back({"deep": [(value,)]}), {"deep": [(value,)]})
 
 
-# Classes of the application.
+# Classes of a project.
 
 
 @pytest.mark.usefixtures("registered")
@@ -461,7 +461,7 @@ def test_register_model_with_unsupported_class_raises_type_error() -> None:
         register_model(SimpleNamespace)
 
 
-# What is stored as the type below it.
+# Values that are stored as their base type.
 
 PLAIN: list[tuple[Any, Any]] = [
     (Text("t"), "t"),
@@ -508,7 +508,7 @@ def test_codec_decodes_windows_path_as_pure_windows_path() -> None:
     assert codec.decode(stored) == [PureWindowsPath("c:/x")]
 
 
-# Classes that the code of a graph names.
+# Classes named in the code of a graph.
 
 
 def test_codec_restores_instances_of_module_level_class_of_node_module_without_registration() -> (
@@ -707,7 +707,7 @@ def test_codec_encoding_value_nested_beyond_max_depth_raises_payload_limit_error
     value = nested(MAKERS[kind], depth)
     with pytest.raises(PayloadLimitError, match="deeper than 255"):
         codec.encode(value)
-    while isinstance(value, list | tuple | dict | Send):  # freed a level at a time
+    while isinstance(value, list | tuple | dict | Send):  # freed one level at a time
         value = value.arg if isinstance(value, Send) else next(iter(_inside(value)))
 
 
@@ -825,7 +825,7 @@ DAMAGED = [
     b"\xdd\xff\xff\xff\xff",
     b"\xc6\xff\xff\xff\xffabc",
     b"\x81\x01\x02",
-    b"\x80\x04\x95.",  # a pickle's head, cut short
+    b"\x80\x04\x95.",  # the truncated start of a pickle
     ormsgpack.packb(ormsgpack.Ext(2, ormsgpack.packb([[]]))),  # a set of a list
     ormsgpack.packb(ormsgpack.Ext(4, ormsgpack.packb([1]))),  # a key without a value
     ormsgpack.packb(ormsgpack.Ext(4, ormsgpack.packb([{}, 1]))),
@@ -906,7 +906,7 @@ def test_codec_decoding_text_none_or_number_raises_corrupt_payload_error(stored:
 
 
 def test_codec_encodes_sample_value_to_bytes_with_the_recorded_digest() -> None:
-    """A thread saved today has to be readable for good: these bytes are promised."""
+    """A saved thread must stay readable permanently, so these bytes must not change."""
     value = {
         "t": (1, "a"),
         "s": {1},

@@ -106,7 +106,7 @@ def test_fast_encoder_returns_same_bytes_as_slow_encoder_for_any_generated_value
 
 
 def same_deep(left: Any, right: Any) -> bool:
-    """Compare engine values by their parts, so that a NaN in them equals itself."""
+    """Compare engine values recursively, so that NaN equals NaN."""
     for cls, parts in (
         (Send, ("node", "arg", "timeout")),
         (Overwrite, ("value",)),
@@ -162,7 +162,7 @@ def decodes_or_refuses(stored: bytes) -> None:
 
 @pytest.mark.promise("P14")
 def test_codec_decodes_or_rejects_every_flipped_or_truncated_byte_without_import() -> None:
-    codec.decode(codec.encode(EXACT[38:]))  # whatever is imported lazily, before
+    codec.decode(codec.encode(EXACT[38:]))  # load lazy imports first
     before = set(sys.modules)
     payloads = [codec.encode(value) for value in [*EXACT, *IMITATIONS]]
     for stored in payloads:

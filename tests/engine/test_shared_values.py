@@ -27,7 +27,7 @@ written = st.one_of(
 
 
 def commit_of(writes: list[tuple[str, Any]], **options: Any) -> Commit:
-    """Return a commit of one task, whose channels hold what it wrote."""
+    """Return a commit of one task with the values that the task wrote."""
     held = {name: value for name, value in writes if name != TASKS}
     held[TASKS] = [value for name, value in writes if name == TASKS]
     checkpoint: Any = {"id": "1", "channel_values": held}

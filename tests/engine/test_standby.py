@@ -38,7 +38,7 @@ def held_up_until(event: threading.Event) -> Any:
 def test_parallel_short_tasks_all_run_on_the_calling_os_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # On a busy machine a short task may take long, too; here nobody looks how long.
+    # On a busy machine a short task may also take long, which doesn't matter here.
     monkeypatch.setattr(SyncDriver, "monitor", lambda driver: None)
     graph = side_by_side(a=here, b=here, c=here).compile()
     assert graph.invoke({"x": 1})["log"] == [threading.get_ident()] * 3
@@ -158,7 +158,7 @@ def test_task_failure_on_another_os_thread_fails_run_and_stores_blocking_task_re
 
 
 class Looked:
-    """Counts the looks, and tells of the first."""
+    """Count the checks, and signal the first one."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -191,7 +191,7 @@ def test_sleeping_watchdog_wakes_up_when_a_worker_is_added() -> None:
     for _ in range(3):
         hasty = Looked()
         standby.add(hasty)
-        standby.remove(hasty)  # before it could be looked at
+        standby.remove(hasty)  # before the first check
         worker = Looked()
         standby.add(worker)
         assert worker.seen.wait(60)
@@ -222,7 +222,8 @@ def test_graph_run_in_forked_process_starts_a_new_watchdog() -> None:
     graph = side_by_side(a=here, b=here).compile()
     graph.invoke({"x": 1})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # that the standby may be running
+        # So that the standby thread may be running.
+        warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
         ran = threading.Event()

@@ -195,7 +195,7 @@ def test_store_item_expires_after_its_ttl_and_each_read_restarts_the_ttl() -> No
 
 
 class Plain(BaseStore):
-    """A store that only has a batch."""
+    """Store with only the batch method."""
 
     def __init__(self) -> None:
         self.behind = InMemoryStore()

@@ -31,7 +31,7 @@ def calling(child: Any) -> Any:
 
 
 def counting(counts: dict[str, int], name: str, ask: bool = False) -> Any:
-    """Return a node that counts how often it was begun."""
+    """Return a node that counts how often it was started."""
 
     def node(state: State) -> dict[str, Any]:
         counts[name] = counts.get(name, 0) + 1
@@ -262,11 +262,11 @@ def test_subgraphs_started_by_three_sends_each_have_a_pending_interrupt() -> Non
     assert log_of(compiled) == ["p", "child 0?", "child 1?", "child 2?"]
 
 
-# Which graph a node calls.
+# The graph that a node calls.
 
 
 class Agent:
-    """An agent that keeps its graph as an attribute."""
+    """Agent with its graph as an attribute."""
 
     def __init__(self) -> None:
         self.graph = line(pre=says("pre"), asking=asks("child?")).compile()
@@ -281,7 +281,7 @@ class Agent:
 
 agent = Agent()
 run_agent = agent.graph.invoke
-#: Nodes below have an attribute of this name.
+#: The attribute name of the nodes below.
 graph = line(other=says("other")).compile()
 
 

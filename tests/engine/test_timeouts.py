@@ -20,7 +20,7 @@ from hitl_django.engine.types import RetryPolicy, Send, TimeoutPolicy
 
 from .graphs import CONFIG, State, line, log_of, saved, says, side_by_side
 
-#: What is to be in time is so on any machine.
+#: Long enough for any machine.
 LEAPS = pytest.mark.usefixtures("leaping")
 AGAIN = RetryPolicy(initial_interval=0.001, jitter=False)
 
@@ -159,7 +159,7 @@ def test_sends_with_different_timeouts_compare_unequal() -> None:
 
 @pytest.fixture
 def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of nodes, one for each time that their idle timeout was restarted."""
+    """Return the names of nodes, one for each restart of their idle timeout."""
     found: list[str] = []
     touch = timeouts.AttemptTimer.touch
 
@@ -199,7 +199,7 @@ def do_once(runtime: Runtime) -> None:
 
 
 def do_nothing(runtime: Runtime) -> None:
-    """Report nothing."""
+    """Report no progress."""
 
 
 @WAYS
@@ -311,7 +311,7 @@ def test_node_calling_heartbeat_runs_longer_than_its_idle_timeout(run: Run) -> N
     assert run(saved(limited(node, policy)), {"x": 1})["log"] == ["done"]
 
 
-# What comes too late.
+# Late results.
 
 
 @LEAPS

@@ -25,7 +25,7 @@ from hitl_django.contrib.agents import (
 from hitl_django.engine.state.messages import MessagesState
 from hitl_django.langgraph.store.memory import InMemoryStore
 
-#: Langchain serialises what it hands LangGraph's runtime, whose types say nothing of a context.
+#: Langchain serializes the runtime that it passes to LangGraph, whose types don't name the context.
 pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 
 

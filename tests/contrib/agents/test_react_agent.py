@@ -24,7 +24,7 @@ HI = {"messages": [{"role": "user", "content": "hi", "id": "1"}]}
 
 @pytest.fixture(autouse=True)
 def without_langchain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Has the bridge find nothing, as where langchain-core isn't installed."""
+    """Hide langchain-core from the bridge, as if the package weren't installed."""
     bridges.find_bridge.cache_clear()
     monkeypatch.setattr(bridges, "find_spec", lambda name: None)
     yield
@@ -32,7 +32,7 @@ def without_langchain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class Model:
-    """Calls each tool that it has once, and then says what it was told."""
+    """Model that calls each of its tools once, and then repeats the results."""
 
     def __init__(self, tools: Any = ()) -> None:
         self.tools = tools
@@ -89,7 +89,7 @@ def test_react_agent_at_recursion_limit_returns_message_about_missing_steps() ->
 
 @dataclass
 class Said:
-    """A message that is an object, and says by its type, or by its role, who speaks."""
+    """Message object that identifies its author by type or by role."""
 
     id: str
     type: str = "message"

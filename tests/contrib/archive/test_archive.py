@@ -194,7 +194,7 @@ def test_archive_skips_thread_referenced_by_rows_outside_the_archive_tables(
 ) -> None:
     thread, other = ended(), ended()
     Comment.objects.filter(interrupt__thread=other).delete()
-    # As if comments were no table of this app's.
+    # Simulates that comments are not in a table of this app.
     monkeypatch.delitem(THREAD_TABLES, Comment)
     assert archive_ended(30, 10) == 1
     assert archived() == [other.thread_id]
@@ -416,7 +416,7 @@ class TestReading:
     def test_archive_document_with_encryption_keys_set_is_encrypted_and_restores_rows_unchanged(
         self, ended: Ended, settings: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        # Without compression the words would be there to be read.
+        # Without compression, the texts would be readable in the document.
         monkeypatch.setattr("zlib.Z_DEFAULT_COMPRESSION", 0)
         plain = ended(text=SECRET)
         archive_ended(30, 10)

@@ -44,7 +44,7 @@ def test_archiving_or_restore_killed_at_any_statement_leaves_thread_live_or_arch
     before = rows_of(thread)
     for act, given in ((archive_until, ()), (restore_until, (thread.thread_id,))):
         begun_at, deaths = Thread.objects.exists(), 0
-        # Its last deaths are behind the commit, if it does anything there.
+        # The last kills happen after the commit, if the operation continues there.
         while Thread.objects.exists() == begun_at and run(act, deaths + 1, after, *given):
             deaths += 1
             is_there = Thread.objects.exists()

@@ -31,7 +31,7 @@ def ann(db: None) -> User:
 def decide(
     by: Any, kind: str = "approve", *, at: datetime = NOON, took: float = 60.0, **fields: Any
 ) -> Decision:
-    """Store a question that somebody decided after so many seconds."""
+    """Store an interrupt that a user decided after the given number of seconds."""
     item = make_interrupt({}, status="decided", version=2, **fields)
     Interrupt.objects.filter(pk=item.pk).update(created_at=at - timedelta(seconds=took))
     label = "Lena" if by is None else by.username
@@ -72,7 +72,8 @@ def test_insights_report_contains_median_and_90th_percentile_of_decision_time(an
         decide(ann, took=seconds)
     found = figures(ann)
     assert found.median == pytest.approx(30, abs=0.01)
-    assert found.p90 == pytest.approx(616, abs=0.01)  # between the last two, as PostgreSQL has it
+    # Interpolated between the last two, as in PostgreSQL.
+    assert found.p90 == pytest.approx(616, abs=0.01)
     assert found.buckets[0].median == pytest.approx(30, abs=0.01)
     assert found.sample is None
 

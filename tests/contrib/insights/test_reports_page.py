@@ -34,7 +34,7 @@ from tests.admin.conftest import list_of, make_interrupt
 PAGE = reverse("admin:hitl_insights_spotcheck_reports")
 DECISIONS = reverse("admin:hitl_insights_spotcheck_csv")
 RECORD = reverse("admin:hitl_insights_spotcheck_record")
-#: What a spreadsheet would work out.
+#: Texts that a spreadsheet would interpret as formulas.
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "＝1", "＠x"]
 
 
@@ -46,7 +46,7 @@ def decide(
     took: timedelta = timedelta(hours=1),
     **fields: Any,
 ) -> Decision:
-    """Store a request that was decided so many days ago, and when it was created."""
+    """Store a request with the given decision time, and its creation time."""
     at = timezone.now() - timedelta(days=days)
     item = make_interrupt({}, status="decided", version=2, **fields)
     Interrupt.objects.filter(pk=item.pk).update(created_at=at - took)
@@ -59,7 +59,7 @@ def decide(
 
 @pytest.fixture
 def lead(person: Callable[[str], Any], browse: Callable[[str], Client]) -> Callable[..., Client]:
-    """A reviewer with these permissions besides."""
+    """Create a reviewer with these additional permissions."""
 
     def make(*names: str) -> Client:
         person("reviewer").user_permissions.add(*Permission.objects.filter(codename__in=names))
@@ -89,7 +89,8 @@ class TestPage:
             [(ann, "approve"), (ann, "approve"), (ann, "edit"), (ben, "reject"), (None, "respond")]
         ):
             decide(by, kind, days=1 + number, graph="ab"[number % 2])
-        # Neither of people nor closing, nor of these days: in no number and in no list.
+        # These rows aren't decisions by users or are outside of the period, so no number counts
+        # them.
         decide(None, "expire")
         Decision.objects.filter(pk=decide(ben).pk).update(effective=None)
         decide(ben, days=90)
@@ -182,7 +183,7 @@ class TestPage:
         made = decide(None)
         Interrupt.objects.update(created_at=made.created_at)
         times = [text for _url, text in links(admin_client.get(PAGE)) if text == "0 s"]
-        assert len(times) == 4  # of the period, and of that day
+        assert len(times) == 4  # of the period, and of the selected day
 
     def test_insights_page_shows_reviewer_names_only_with_reviewer_insights_permission(
         self, lead: Callable[..., Client]
@@ -632,13 +633,15 @@ class TestDecisionsAsCsv:
         monkeypatch.setattr("hitl_django.contrib.insights.exports.PAGE", 2)
         monkeypatch.setattr(csv_download, "TOGETHER", 3)
         made = [str(decide(None, days=1 + n / 2).pk) for n in range(5)]
-        Decision.objects.update(created_at=timezone.now())  # at one moment: the key goes on
+        # Equal times: the key continues the order.
+        Decision.objects.update(created_at=timezone.now())
         with CaptureQueriesContext(connection) as queries:
             found = [row["id"] for row in rows_of(admin_client.get(DECISIONS))]
         assert sorted(found) == sorted(made)
         first, *more = [q["sql"] for q in queries if q["sql"].endswith("LIMIT 2")]
         assert len(more) == 2
-        # Each is entered where the one before ended, and not read from the period's first day.
+        # Each page begins where the previous page ended, instead of reading from the period's first
+        # day.
         bound = re.compile(r'AND "hitl_django_decision"."created_at" >= ')
         assert not bound.search(first)
         assert all(bound.search(sql) for sql in more)

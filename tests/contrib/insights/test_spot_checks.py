@@ -174,7 +174,8 @@ def test_spot_check_result_saved_after_reading_raises_already_decided_error(
     look: SpotCheck, ben: User, ann: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     SpotCheck.objects.update(result="agree")
-    monkeypatch.setattr(spot_checks, "find_spot_check", lambda *_: look)  # as it was a moment ago
+    # The state before the change.
+    monkeypatch.setattr(spot_checks, "find_spot_check", lambda *_: look)
     with pytest.raises(AlreadyDecidedError):
         record_spot_check(look.pk, False, reason="no", by=ben)
     assert SpotCheck.objects.get().result == "agree"

@@ -164,7 +164,7 @@ def test_state_after_goto_and_update_commands_of_langgraph_client_matches_langgr
         theirs.invoke(Command(update=each.get("update"), goto=sent), config)
         client.runs.wait(thread, "route", command=each)
     if theirs.get_state(config).interrupts:
-        # What LangGraph shows of a paused thread is without what the command led to.
+        # LangGraph's state of a paused thread doesn't include the writes of the command.
         theirs.invoke(Command(resume="yes"), config)
         client.runs.wait(thread, "route", command={"resume": "yes"})
     expected, found = theirs.get_state(config), client.threads.get_state(thread)

@@ -24,7 +24,7 @@ Call = Callable[..., tuple[Any, int]]
 
 @pytest.fixture
 def call_as() -> Callable[[Any], Call]:
-    """Post to the LangGraph-compatible API as a user; return the response and its queries."""
+    """Post to the LangGraph-compatible API as a user. Return the response and its queries."""
 
     def sign_in(user: Any) -> Call:
         client = Client()
@@ -100,7 +100,7 @@ def test_thread_search_query_count_is_constant_for_two_and_eight_threads(call: C
 
 
 def test_thread_search_reads_states_of_all_threads_in_constant_queries(call: Call) -> None:
-    """Long lists are stored in parts and wide states apart from their versions."""
+    """Long lists are stored in parts, and wide states separately from their versions."""
     long = start("chat", 3)
     with testing.inline() as advance:
         for thread in long:

@@ -33,9 +33,9 @@ MODES = ["values", "updates", "messages-tuple", "custom", "tasks", "checkpoints"
 
 @dataclass(frozen=True)
 class Made:
-    """What there is to ask for: a thread that waits with its run, and others by their graph.
+    """Existing objects: a thread waiting for review with its run, and other threads by graph.
 
-    ``start`` makes another, for a call after which it isn't what it was.
+    ``start`` creates another thread, for calls that change it.
     """
 
     thread: str
@@ -47,7 +47,7 @@ class Made:
 
 Call = Callable[[Any, Made], Any]
 
-#: Each method that is offered, in all its forms.
+#: Each supported method, in all its forms.
 OFFERED: dict[str, list[Call]] = {
     "assistants.count": [lambda to, made: to.assistants.count(graph_id="chat")],
     "assistants.get": [lambda to, made: to.assistants.get("chat")],
@@ -126,10 +126,10 @@ OFFERED: dict[str, list[Call]] = {
     "store.delete_item": [lambda to, made: to.store.delete_item(SHELF, "a")],
 }  # fmt: skip
 
-#: What LangGraph's server answers where the client's annotation says that it answers nothing.
+#: Responses of LangGraph's server to methods whose annotation says that they return None.
 UNSAID = {"threads.copy": schema.Thread}
 
-#: Each method that isn't.
+#: Each unsupported method.
 NOT_OFFERED: dict[str, Call] = {
     "assistants.create": lambda to, made: to.assistants.create("chat"),
     "assistants.delete": lambda to, made: to.assistants.delete("chat"),
@@ -146,7 +146,7 @@ NOT_OFFERED: dict[str, Call] = {
 
 
 def start_in(stream: Any) -> Any:
-    """Start a run in a stream of a whole thread, which asks nothing by itself."""
+    """Start a run in the stream of a thread. The stream doesn't start a run itself."""
 
     def start() -> Any:
         with stream:
@@ -169,7 +169,7 @@ def list_methods(client: Any) -> set[str]:
 
 
 def find_type(client: Any, method: str) -> Any:
-    """Return the annotated return type of a method; of a stream, the type of its parts."""
+    """Return the annotated return type of a method, or the type of the parts of a stream."""
     if method in UNSAID:
         return UNSAID[method]
     area, _, name = method.partition(".")
@@ -193,10 +193,11 @@ def finish(answer: Any, run: Callable[[Any], Any]) -> list[Any]:
 
 
 def check_answer(value: Any, said: Any) -> None:
-    """Read an answer by its type, as strictly as JSON allows."""
+    """Validate a response by its type, as strictly as JSON allows."""
     if isinstance(value, schema.StreamPart):
         if value.event == "end":
-            assert value.data is None  # so LangGraph's server ends a stream, whatever the type says
+            # LangGraph's server ends a stream like this, in contrast to the type.
+            assert value.data is None
             return
         said = schema.StreamPart
     elif said == schema.StreamPart | schema.StreamPartV2:
@@ -213,7 +214,7 @@ def made(client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Made:
     registry.register("speaking")(graph.add_edge("speak", END).compile)
     policy = "tests.contrib.langgraph_api.test_store.OwnShelf"
     settings.HITL = {**settings.HITL, "POLICY": policy}
-    # A context is of one of several protocols, which nothing can be read by.
+    # The type of a context is one of several protocols, which pydantic can't validate.
     monkeypatch.setattr(schema, "Context", dict[str, Any])
 
     def start(graph: str) -> tuple[str, str]:
@@ -229,7 +230,7 @@ def made(client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Made:
 
 @pytest.fixture(params=["client", "async_client"])
 def caller(request: Any) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
-    """Each of the two clients, with what waits for what it returns."""
+    """Return each of the two clients, with a function that waits for its results."""
     client = request.getfixturevalue(request.param)
     with asyncio.Runner() as runner:
         yield client, runner.run

@@ -25,7 +25,7 @@ from hitl_django.permissions import ModelPermissionPolicy
 pytestmark = pytest.mark.django_db
 
 SECONDS, QUERIES = 0.5, 100
-#: Methods and paths, and the members that a body or a query may have.
+#: Methods and paths, with the possible members of the body or query.
 OPERATIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ("POST", "threads"): ("thread_id", "metadata", "if_exists"),
     ("POST", "threads/search"): (
@@ -63,7 +63,7 @@ OPERATIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ("POST", "store/items/search"): ("namespace_prefix", "filter", "limit", "offset"),
     ("POST", "store/namespaces"): ("prefix", "suffix", "max_depth", "limit", "offset"),
 }  # fmt: skip
-#: Values that members are meant to have.
+#: Valid values of members.
 VALID: dict[str, tuple[Any, ...]] = {
     "metadata": ({}, {"n": 1}, {"n": 1, "tags": ["a"]}, {"graph_id": "chat"}),
     "filter": ({"n": 1}, {"n": {"$gte": 2}}, {"text": "x" * 50}),
@@ -100,7 +100,7 @@ VALID: dict[str, tuple[Any, ...]] = {
 
 
 class OpenStore(ModelPermissionPolicy):
-    """Lets everybody use the store."""
+    """Policy that lets all users use the store."""
 
     def may_use_store(self, user: Any, namespace: tuple[str, ...], *, writes: bool) -> bool:
         return True
@@ -113,7 +113,7 @@ def nest(depth: int, kind: type = dict) -> Any:
     return found
 
 
-#: Values that no member is meant to have, but for those that may be anything.
+#: Invalid values of members, except members that accept any value.
 HOSTILE: tuple[Callable[[random.Random], Any], ...] = (
     lambda chance: {f"k{n}": n for n in range(chance.choice((60, 1_100, 20_000)))},
     lambda chance: {f"k{n}": {"$gt": n} for n in range(chance.choice((49, 5_000)))},
@@ -151,7 +151,7 @@ def world(settings: Any, graphs: None, admin: Any) -> None:
 
 
 def make_request(chance: random.Random, runs: list[tuple[str, str]]) -> tuple[str, str, Any]:
-    """Return a method, a path, and a body or a query."""
+    """Generate a method, a path, and a body or a query."""
     (method, path), names = chance.choice([*OPERATIONS.items()])
     thread, run = chance.choice(runs)
     path = path.format(thread=thread, run=run, graph=chance.choice(("chat", "outer", "nonsense")))
@@ -176,10 +176,10 @@ def send(client: Client, method: str, path: str, told: Any) -> Any:
 
 
 def judge(client: Client, method: str, path: str, told: Any) -> Iterator[str]:
-    """Send a request; yield what is wrong with the answer or with what it cost."""
+    """Send a request, and yield the faults of the response and its costs."""
     spent, queries = 0.0, 0
-    for _ in range(2):  # what costs too much does so again, unlike a busy machine
-        reset_queries()  # Django keeps 9,000 of them, and counts no further
+    for _ in range(2):  # a costly request is costly again, unlike a request on a busy machine
+        reset_queries()  # Django stores only 9,000 queries
         with CaptureQueriesContext(connection) as captured:
             began = time.process_time()
             response = send(client, method, path, told)

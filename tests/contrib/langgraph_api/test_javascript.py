@@ -25,7 +25,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, in a folder with the client that it imports."""
+    """Return the program, in a folder with the client that the program imports."""
     folder = tmp_path_factory.mktemp("node")
     for name in ("package.json", "client.mjs"):
         shutil.copy(HERE / name, folder)

@@ -33,14 +33,14 @@ PLAN = {
     **recovery.IMPATIENT,
     "DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody",
     "EVENT_POLL_SECONDS": 0.05,
-    "EVENT_WAIT_SECONDS": recovery.PATIENCE,  # until all others were killed, on any machine
+    "EVENT_WAIT_SECONDS": recovery.PATIENCE,  # longer than the other kills take on any machine
     "EVENT_MAX_WAITING_THREADS": 400,
 }
 
 
 @pytest.fixture
 def talk(client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """LangGraph's client at a server whose runs wait for a worker."""
+    """Return LangGraph's client for a server whose runs need a worker."""
     settings.HITL = PLAN
     monkeypatch.setattr(message_buffer, "SECONDS", 0)
     stream_victim.register_talk()
@@ -48,7 +48,7 @@ def talk(client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def follow(client: Any, started: Any) -> list[Any]:
-    """Start a run and read its stream; tells which run it is."""
+    """Start a run, read its stream, and report the id of the run."""
     parts = []
     for part in client.runs.stream(None, "talk", input={"said": []}, stream_mode=[*STREAM_MODES]):
         if part.event == "metadata":
@@ -58,7 +58,7 @@ def follow(client: Any, started: Any) -> list[Any]:
 
 
 def settle() -> None:
-    """Let another worker try each run until all have ended: leases run out one by one."""
+    """Let another worker execute each run until all runs have ended, as their leases expire."""
     deadline = time.monotonic() + recovery.PATIENCE
     while Run.objects.filter(state__in=Run.ACTIVE).exists():
         assert time.monotonic() < deadline, list(Run.objects.values("state", "error"))
@@ -68,7 +68,7 @@ def settle() -> None:
 
 
 def count_commits(client: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Any]:
-    """Return how many commits a run makes, and its stream, where nobody is killed."""
+    """Return the number of commits of a run without kills, and its stream."""
     commits = []
     with monkeypatch.context() as patched, ThreadPoolExecutor(1) as pool:
         act = DjangoSaver.commit_all
@@ -94,7 +94,7 @@ def read_mode(parts: list[Any], mode: str) -> list[str]:
 
 
 def read_messages(found: list[Any]) -> Iterator[str]:
-    """Yield the messages of models, without those of tasks that another worker repeated."""
+    """Yield messages of models, without messages of tasks that another worker repeated."""
     tasks: dict[str, dict[int, str]] = {}
     for message, metadata in found:
         attempts = tasks.setdefault(metadata["langgraph_checkpoint_ns"], {})

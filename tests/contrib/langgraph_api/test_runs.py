@@ -273,7 +273,7 @@ def test_langgraph_fork_concurrent_with_a_new_run_returns_409(
 
 
 def told_to_nobody(client: Any, settings: Any, **options: Any) -> tuple[str, list[Any]]:
-    """Start two runs on a thread, of which no worker hears."""
+    """Start two runs on a thread without sending messages to workers."""
     settings.HITL = {
         "DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody",
         "EVENT_MAX_WAITING_THREADS": 20,
@@ -299,14 +299,14 @@ def test_langgraph_run_on_busy_thread_is_pending_until_the_previous_run_ends(
         found = [joining.submit(client.runs.join, thread, run["run_id"]) for run in runs]
         parts = joining.submit(lambda: [*client.runs.join_stream(thread, runs[1]["run_id"])])
         runner.advance(runs[0]["run_id"])
-        # Nobody was told of the second, which any message for its thread begins.
+        # No message was sent for the second run. Any message for its thread starts the run.
         runner.advance(runs[0]["run_id"])
         first, second = (each.result()["log"] for each in found)
     assert first == ["one", "greeted", "closed"]
     assert second == [*first, "two", "greeted", "closed"]
     assert [part.event for part in parts.result()].count("metadata") == 1
     assert client.threads.get(thread)["status"] == "idle"
-    # What came of the first can still be asked for.
+    # The result of the first run is still available.
     assert client.runs.join(thread, runs[0]["run_id"])["log"] == first
 
 
@@ -346,7 +346,7 @@ def test_langgraph_run_from_current_checkpoint_waits_for_the_active_run(
     for checkpoint in (shown[0]["checkpoint"], client.threads.get_state(thread)["checkpoint"]):
         made = client.runs.create(thread, "plain", input={"log": ["more"]}, checkpoint=checkpoint)
         assert Run.objects.get(pk=made["run_id"]).state == "waiting"
-    with pytest.raises(ConflictError):  # another place is no place to wait at
+    with pytest.raises(ConflictError):  # a wait with another path is refused
         client.runs.create(
             thread, "plain", input={"log": ["more"]}, checkpoint=shown[1]["checkpoint"]
         )
@@ -389,7 +389,7 @@ def test_langgraph_run_with_interrupt_or_rollback_strategy_returns_400_with_poin
 def test_langgraph_request_naming_the_newest_checkpoint_resumes_without_fork(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
-    """React's hook names it with all that it sends, where it shows the history."""
+    """React's hook sends the newest checkpoint with each request if it shows the history."""
     rights = ("start_run", "decide_interrupt", "view_thread", "view_run", "view_interrupt")
     chat = client_of(make_user("cleo", *rights, "view_thread_state"))
     thread = client.threads.create()["thread_id"]
@@ -452,7 +452,7 @@ def test_langgraph_run_with_unsupported_option_returns_400_naming_the_option(
 
 
 class Blind(ModelPermissionPolicy):
-    """Shows nobody a run, whoever started it."""
+    """Policy that hides all runs, also from the users who started them."""
 
     def visible_runs(self, user: Any, runs: Any) -> Any:
         return runs.none()

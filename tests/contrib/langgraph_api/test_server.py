@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def find_user(key: str) -> Any:
-    """Return whose a key is, as a project's own function does."""
+    """Return the user of a key, like a project's own function."""
     return get_user_model().objects.filter(username=key.removeprefix("key of ")).first()
 
 

@@ -47,9 +47,10 @@ def work() -> None:
 
 
 def shown(run: Run) -> list[str]:
-    """Return the numbers of the events that a stream of all modes has.
+    """Return the numbers of the events in a stream of all modes.
 
-    Where the run goes on after a question it has two, of which one has the number of the pause.
+    If the run resumes after an interrupt, it has two streams. One of the numbers is that of the
+    pause.
     """
     kinds = ["queued", "interrupted", *MODES]
     found = RunEvent.objects.filter(run=run, kind__in=kinds).order_by("seq")
@@ -81,7 +82,7 @@ def test_langgraph_stream_across_server_kill_has_no_gaps_or_duplicates(
 
 
 def read_on(steps: Iterator[bytes | float], *, until: bytes) -> bytes:
-    """Perform steps until they send this, or are over; returns what they sent."""
+    """Perform steps until they send this text or end, and return the sent texts."""
     sent = b""
     for step in steps:
         if isinstance(step, bytes):

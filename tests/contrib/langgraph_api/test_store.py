@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class OwnShelf(ModelPermissionPolicy):
-    """Each user has a shelf in the store, and may read what is for all."""
+    """Policy that gives each user a namespace, and read access to a shared namespace."""
 
     def may_use_store(self, user: Any, namespace: tuple[str, ...], *, writes: bool) -> bool:
         if namespace[:1] == ("shared",):

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Nobody(Dispatcher):
-    """Tells nobody of a run."""
+    """Dispatcher that sends no messages."""
 
     def enqueue(self, function: str, argument: str) -> None:
         pass
@@ -130,7 +130,7 @@ def test_langgraph_stream_after_resume_starts_with_values_without_interrupts(cli
     for number, part in enumerate(more[1:-1], 2):
         join = client.runs.join_stream(thread, run, stream_mode="values", last_event_id=part.id)
         assert told(list(join)) == told(more[number:])
-    # A client that is cut off between the two gets both.
+    # A client that is disconnected between the two events gets both.
     join = client.runs.join_stream(thread, run, stream_mode="values", last_event_id=more[0].id)
     assert told(list(join)) == told(more)
 
@@ -138,7 +138,7 @@ def test_langgraph_stream_after_resume_starts_with_values_without_interrupts(cli
 def test_langgraph_joined_stream_accepts_modes_as_json_list_and_rejects_invalid_modes(
     client: Any,
 ) -> None:
-    """As LangGraph's JavaScript client writes them."""
+    """LangGraph's JavaScript client sends the modes as a JSON list."""
     run = client.runs.create(None, "plain", input=HELLO, stream_mode=["values", "updates"])
     place, http = f"runs/{run['run_id']}/stream", client.http.client
     one_by_one = http.get(place, params={"stream_mode": ["updates", "values"]})
@@ -217,7 +217,7 @@ def test_langgraph_stream_contains_model_message_chunks(client: Any) -> None:
 def test_langgraph_stream_and_wait_last_until_the_undo_period_ends(
     follow: str, is_undone: bool, client: Any, settings: Any, admin: Any
 ) -> None:
-    """Until then the run stays as it was, with the moment at which it goes on."""
+    """During the undo period the run is unchanged. The response has the resume time."""
     thread = client.threads.create()["thread_id"]
     client.runs.wait(thread, "chat", input=HELLO)
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600, "EVENT_POLL_SECONDS": 0.02}
@@ -253,7 +253,7 @@ def test_langgraph_stream_and_wait_last_until_the_undo_period_ends(
 def test_langgraph_stream_cut_off_by_the_server_continues_without_repeated_events(
     client: Any, settings: Any, admin: Any
 ) -> None:
-    """Each answer ends after a moment, so that the client comes back while the run goes on."""
+    """Each response ends after a short time, so the client reconnects during the run."""
     settings.HITL = {
         "DISPATCH": f"{__name__}.Nobody",
         "EVENT_WAIT_SECONDS": 0.2,

@@ -105,7 +105,7 @@ def test_langgraph_thread_search_sorts_by_each_field_and_rejects_unknown_fields(
         assert list_ids(sort_by=name, sort_order="asc", limit=2, offset=1) == threads[1:3]
         shown = client.threads.search(sort_by=name, sort_order="asc")
         if name != "state_updated_at":
-            # As text, a full second ("27Z") would sort after its fractions ("27.062Z").
+            # As text, a full second ("27Z") would sort after times with fractions ("27.062Z").
             read = datetime.fromisoformat if name.endswith("_at") else str
             values = [read(each[name]) for each in shown]
             assert values == sorted(values)
@@ -119,7 +119,7 @@ def test_langgraph_thread_search_sorts_by_each_field_and_rejects_unknown_fields(
 def test_langgraph_thread_search_order_is_independent_of_runs_hidden_from_the_user(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
-    """Whoever sees no runs can't tell from the order how they have ended."""
+    """Users who see no runs must not learn the results of runs from the order."""
     asking, done = start(client), start(client, "plain")
     reader = client_of(make_user("rita", "view_thread"))
     for name in ("status", "updated_at"):

@@ -27,7 +27,7 @@ DESK = {"width": 1280, "height": 900}
 
 @pytest.fixture
 def visit(chromium: Any, live_server: Any) -> Iterator[Callable[..., Any]]:
-    """Open a page in a window of its own, without scripts; a complaint fails the test."""
+    """Open a page in a separate window without scripts. An error in the console fails the test."""
     contexts, complaints = [], []
 
     def open_page(url: str, **options: Any) -> Any:
@@ -128,7 +128,7 @@ def test_link_page_in_browser_with_blocked_cookies_saves_the_decision(
     with closing(browser):
         page = browser.new_page()
         page.goto(f"{live_server.url}/admin/login/")
-        assert browser.cookies() == []  # which that page would set
+        assert browser.cookies() == []  # which the other page would set
         page.goto(url)
         reject(page)
         assert "You rejected this request." in page.content()

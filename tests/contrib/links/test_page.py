@@ -61,7 +61,7 @@ def test_link_page_after_decision_shows_decision_made_with_the_link_only(
     assert send(visitor, url, decision="reject").status_code == 302
     later = Decision.objects.get()
     later.pk, later.type = uuid4(), "approve"
-    if where == "on another question":  # whose sender has named it alike
+    if where == "on another question":  # whose creator has given it the same name
         later.interrupt = other
     else:
         later.version, later.key = later.version + 1, ""
@@ -202,7 +202,7 @@ def test_link_page_visits_above_throttle_link_return_429(
     url, other = link_to(asked()), link_to(asked())
     statuses = [visitor.get(url).status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
-    assert visitor.get(other).status_code == 200  # whoever shares the address
+    assert visitor.get(other).status_code == 200  # for all users of the same IP address
     wrong = url[:-9] + "AAAAAAAA/"
     claimed = [{"X-Forwarded-For": f"10.0.0.{n}"} for n in range(3)]
     guesses = [visitor.get(wrong, headers=header).status_code for header in claimed]
@@ -291,7 +291,7 @@ def test_link_page_preview_shows_typed_values_and_saves_no_decision(
     assert "77" in page
     assert "because" in page
     assert not Decision.objects.exists()
-    # A button of a decision decides, whatever else is sent.
+    # The button of a decision takes precedence over other submitted fields.
     assert send(visitor, url, preview="1", decision="reject", **typed).status_code == 302
     assert Decision.objects.get().type == "reject"
 
@@ -314,7 +314,7 @@ def test_link_page_undo_button_reopens_the_request_until_the_time_limit(
     send(visitor, url, decision="reject")
     page = visitor.get(url).content.decode()
     assert 'name="undo"' in page
-    assert 'name="undo"' in visitor.post(url, {"undo": "1"}).content.decode()  # unsigned
+    assert 'name="undo"' in visitor.post(url, {"undo": "1"}).content.decode()  # without a signature
     undone = visitor.post(url, {"undo": "1", "signature": signature_of(page)})
     assert (undone.status_code, undone["Location"]) == (302, url)
     assert "Approve" in visitor.get(url).content.decode()

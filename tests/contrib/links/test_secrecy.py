@@ -20,7 +20,7 @@ from tests.admin.browsing import text_of
 
 from .conftest import link_to, send, signature_of
 
-# From Django 6.1 on a host names its mailers; before, there is one that has no name.
+# From Django 6.1 on, a project names its mailers. Earlier versions have one mailer without a name.
 pytestmark = pytest.mark.filterwarnings("ignore:Django 2028 will not have a default mailer")
 
 FORM = "application/x-www-form-urlencoded"
@@ -32,7 +32,7 @@ FILE = (
 )
 MANY = "&".join(f"field-{n}=x" for n in range(1001)).encode()
 
-#: What is sent to the address of a link that is open, and the status of what comes back.
+#: Data sent to the URL of a valid link, and the status of the response.
 SENT: dict[str, tuple[Callable[[Client, str], Any], int]] = {
     "a form without its cookie": (lambda who, url: who.post(url, {"decision": "approve"}), 403),
     "a form with a wrong signature": (
@@ -78,7 +78,7 @@ SENT: dict[str, tuple[Callable[[Client, str], Any], int]] = {
 
 @pytest.fixture(params=[False, True], ids=["", "debug"])
 def host(request: Any, settings: Any) -> Any:
-    """A host that mails to its people what went wrong."""
+    """Configure a project that sends error reports by email."""
     settings.DEBUG = request.param
     ops = "ops@shop.example"
     settings.ADMINS = settings.MANAGERS = [ops if django.VERSION >= (6, 0) else ("Ops", ops)]
@@ -92,7 +92,7 @@ def token_of(url: str) -> str:
 
 
 def assert_kept_to_itself(response: Any) -> None:
-    """The page's own headers, and no cookie."""
+    """Assert that the page has its own headers and sets no cookie."""
     assert "no-store" in response.headers["Cache-Control"]
     assert response.headers["Referrer-Policy"] == "no-referrer"
     assert response.headers["X-Robots-Tag"] == "noindex, nofollow, noarchive"
@@ -102,7 +102,7 @@ def assert_kept_to_itself(response: Any) -> None:
 
 
 def assert_not_told(token: str, records: list[logging.LogRecord]) -> None:
-    """Neither in a line, nor in what a handler can make of the record's request and traceback."""
+    """Assert that no log record contains the token, including its request and traceback."""
     for record in records:
         kept = [
             record.getMessage(),

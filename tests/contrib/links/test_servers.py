@@ -73,7 +73,7 @@ def test_web_server_access_log_contains_hidden_instead_of_link_token(
         )[0],
     ] == [200, 404, 200, 405, 403, 302]
     assert Decision.objects.count() == 1
-    server.wait()  # its one worker comes to this when it has written what was before
+    server.wait()  # the only worker has written the earlier lines when it processes this request
     written = server.log.read_text()
     accesses = [line for line in written.splitlines() if "HTTP/1.1" in line]
     assert sum("/hitl/links/hidden" in line for line in accesses) == 7
@@ -85,7 +85,7 @@ def test_web_server_access_log_contains_hidden_instead_of_link_token(
 def test_link_page_form_above_upload_limit_gets_413_page_from_web_server(
     serve: Callable[[str], Server],
 ) -> None:
-    """A browser reads no answer before it has sent all of its form."""
+    """A browser reads no response before it has sent the complete form."""
     server, url = serve("gunicorn sync"), new_link()
     for megabytes in (3, 6):
         status, page = ask(server, "POST", url, "reason=" + "x" * (megabytes * 1024 * 1024))

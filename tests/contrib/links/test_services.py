@@ -227,7 +227,7 @@ def test_link_creation_with_too_late_expiry_raises_invalid_input_error(
 def test_link_expiry_accepts_aware_and_naive_datetimes(interrupt: Interrupt) -> None:
     end = timezone.now() + timedelta(days=2)
     assert create_review_link(interrupt.pk, name=DANA, expires=end).expires_at == end
-    naive = timezone.make_naive(end)  # a clock on the wall, of the site's own time zone
+    naive = timezone.make_naive(end)  # a local time in the project's time zone
     assert create_review_link(interrupt.pk, name=DANA, expires=naive).expires_at == end
 
 
@@ -246,7 +246,7 @@ def test_link_creation_without_link_permission_raises_not_allowed_error_and_is_l
 ) -> None:
     with pytest.raises(NotAllowedError):
         create_review_link(interrupt.pk, name=DANA, by=reviewer)
-    # Who may not decide could do so with a link of his own.
+    # Users without permission to decide could otherwise decide with their own link.
     with pytest.raises(NotAllowedError):
         create_review_link(
             interrupt.pk, name=DANA, by=user("liv", "view_interrupt", "link_interrupt")
@@ -255,7 +255,7 @@ def test_link_creation_without_link_permission_raises_not_allowed_error_and_is_l
         create_review_link(
             interrupt.pk, name=DANA, by=user("bo", "decide_interrupt", "link_interrupt")
         )
-    # Who may not see it isn't told either that they started what it is of.
+    # Users who can't see the interrupt must not learn that they started its run.
     blind = user("cy")
     Interrupt.objects.update(no_self_approval=True)
     Run.objects.update(started_by=blind)
@@ -361,7 +361,7 @@ def test_link_under_required_claim_is_usable_only_if_its_creator_is_the_claimant
         assert caught.value.state == "claimed"
     assert not Decision.objects.exists()
     services.release(interrupt.pk, by=reviewer, via="code")
-    services.claim(interrupt.pk, by=maker, via="code")  # who hands it out need not give it up first
+    services.claim(interrupt.pk, by=maker, via="code")  # the creator of the link may keep the claim
     assert resolve_link(token_of(links[1])).state == "claimed"
     assert decide_by_link(token_of(links[0]), "approve").by_label == DANA
 
@@ -400,7 +400,7 @@ def test_link_creation_by_run_starter_without_self_approval_is_rejected_and_logg
 ) -> None:
     Interrupt.objects.update(no_self_approval=True)
     Run.objects.update(started_by=maker)
-    # That is said, and recorded, whatever else is in the way.
+    # This error takes precedence over all others, and is stored in the audit log.
     for quorum in (1, 2):
         Interrupt.objects.update(quorum=quorum)
         with pytest.raises(NotAllowedError):

@@ -17,7 +17,7 @@ from .conftest import link_to, signature_of
 
 @pytest.fixture
 def fill(visitor: Client) -> Callable[..., dict[str, str]]:
-    """Open a link's page, and fills in its form."""
+    """Open a link's page, and fill in the form."""
 
     def fill_in(url: str, **fields: str) -> dict[str, str]:
         signature = signature_of(visitor.get(url).content.decode())
@@ -73,7 +73,7 @@ def test_link_form_submitted_from_second_tab_after_a_decision_saves_no_decision(
     url = link_to(asked())
     first, second = fill(url, reason="the first"), fill(url, reason="the second")
     assert visitor.post(url, second).status_code == 302
-    assert visitor.post(url, first).status_code == 200  # used, and by whom it was made for
+    assert visitor.post(url, first).status_code == 200  # used, and created for this user
     assert Decision.objects.get().reason == "the second"
 
 

@@ -37,7 +37,7 @@ TITLE = "Refund 120 EUR?"
 
 
 class LateShiftPolicy(ModelPermissionPolicy):
-    """Hides all interrupts from people outside the group Night."""
+    """Policy that hides all interrupts from users outside the group Night."""
 
     def visible_interrupts(self, user: Any, interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
         seen = super().visible_interrupts(user, interrupts)
@@ -46,7 +46,7 @@ class LateShiftPolicy(ModelPermissionPolicy):
 
 @pytest.fixture(params=["reserved graph", "policy"])
 def hidden(request: pytest.FixtureRequest, settings: Any, here: Any) -> Iterator[None]:
-    """Let members of the group Night alone see the interrupts of the graph."""
+    """Show the interrupts of the graph only to members of the group Night."""
     if request.param == "policy":
         settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.{LateShiftPolicy.__name__}"}
         yield
@@ -67,7 +67,7 @@ def leave_night(user: Any) -> None:
 def test_interrupt_email_is_sent_only_to_users_permitted_at_sending_time(
     mails: MailServer, person: Person, ask: Ask, send: Send, topic: str
 ) -> None:
-    """One member stays in the group, one leaves before the mail is sent, one never was in it."""
+    """One user stays in the group, one leaves before the email, one was never a member."""
     rita, vik = person("rita", "Night"), person("vik", "Night")
     person("olga", "Late")
     late = Group.objects.get(name="Late")

@@ -29,7 +29,7 @@ Send = Callable[[], None]
 
 @pytest.fixture
 def list_sent(mails: MailServer) -> Callable[[], list[str]]:
-    """List the mails that came since it was called last, each of which has one Message-ID."""
+    """Return the emails received since the last call. Each has a unique Message-ID."""
 
     def list_new() -> list[str]:
         received = mails.all()

@@ -251,7 +251,7 @@ def test_email_has_one_click_unsubscribe_header_that_turns_off_the_topic_of_the_
     url = "".join(mail["List-Unsubscribe"].split()).strip("<>")
     assert url.startswith(SITE)
     path = url.removeprefix(SITE)
-    # A program that follows each link it sees changes nothing.
+    # A program that follows all links in an email changes nothing.
     assert client.get(path).status_code == 200
     assert not NotificationPreferences.objects.exists()
     sent = client.post(path, "List-Unsubscribe=One-Click", "application/x-www-form-urlencoded")
@@ -371,7 +371,7 @@ def test_event_processed_and_redelivered_repeatedly_sends_one_email_per_recipien
     ask(group="Night")
     event = Delivery.objects.get()
     endpoint = WebhookEndpoint.objects.get(pk=mail_channel.ENDPOINT)
-    # As after a worker that died when it had written the messages to people, and said so nowhere.
+    # Simulates a worker that was killed after it wrote the messages, before it stored this.
     mail_channel.send(event, endpoint, 0)
     send()
     webhook_services.redeliver(event.pk)

@@ -35,7 +35,7 @@ Receive = Callable[..., Receiver]
 
 @pytest.fixture
 def receive() -> Iterator[Receive]:
-    """Start receivers that behave as told; by default they answer as Slack does."""
+    """Start receivers with the given behaviour. By default, they respond like Slack."""
     started: list[Receiver] = []
 
     def start(*behaviours: Any) -> Receiver:
@@ -48,7 +48,7 @@ def receive() -> Iterator[Receive]:
 
 @pytest.fixture
 def connect(db: None) -> Connect:
-    """Make a channel that a receiver stands for."""
+    """Create a channel for a receiver."""
 
     def make(receiver: Receiver, **options: Any) -> SlackChannel:
         values = {"description": "#refunds", "graphs": [], "group": "", "is_active": True}
@@ -84,7 +84,7 @@ def test_slack_message_contains_title_group_due_time_and_link_without_payload(
     said = texts(body)
     assert "reviewed ▸ ask" in said
     assert "Night" in said
-    # What is read where Slack can't write it in the reader's own zone says which zone it is in.
+    # A time that Slack can't convert to the reader's time zone names its zone.
     zone = timezone.localtime(item.due_at).tzname()
     assert re.search(rf"Due: <!date\^\d+\^[^|]+\|[^|>]+ {zone}>", said)
     assert f"{SITE}/admin/hitl_django/reviewitem/{item.pk}/change/" in said
@@ -163,7 +163,7 @@ def test_slack_channel_gets_a_message_for_assignment_to_its_group(
     services.assign(item.pk, group=rita.groups.get(), by=rita)
     assert deliver(channel).state == "delivered"
     assert json.loads(receiver.next().body)["text"] == "Assigned: Refund 120 EUR?"
-    # To a person elsewhere is for no channel of the group's.
+    # A mention of a user outside the group is not sent to the group's channels.
     services.assign(item.pk, to=ravi, by=rita)
     assert Delivery.objects.count() == 1
 

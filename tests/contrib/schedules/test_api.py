@@ -14,7 +14,7 @@ BODY = {"graph": "invoice", "expression": "0 7 * * *", "input": {"amount": 12}}
 
 @pytest.fixture(autouse=True)
 def registered(invoice: Any) -> None:
-    """Register the graph that is started."""
+    """Register the graph of the schedules."""
 
 
 def test_schedule_created_over_the_api_belongs_to_the_user(api: Any) -> None:

@@ -13,7 +13,7 @@ from hitl_django.contrib.schedules.registered import list_registered
 from hitl_django.errors import GraphDefinitionError
 
 BERLIN = "Europe/Berlin"
-#: The days around a change of the clock, and which hour it makes of another.
+#: The days around a clock change, and the effect of the change on an hour.
 SPRING, AUTUMN = datetime(2026, 3, 27, tzinfo=UTC), datetime(2026, 10, 23, tzinfo=UTC)
 
 

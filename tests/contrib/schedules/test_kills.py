@@ -35,7 +35,7 @@ def test_sweep_killed_at_any_statement_starts_one_run_per_due_time(
         runs = Run.objects.filter(key__startswith=f"schedule:{made.id}:")
         assert runs.count() == row.started
         assert invariants.faults() == []
-        # The next sweep finds what is left to do, and nothing else.
+        # The next sweep starts only the missing runs.
         assert len(start_due()) == 1 - row.started
         assert runs.count() == 1
     assert crashes > 5

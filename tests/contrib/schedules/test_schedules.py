@@ -92,7 +92,7 @@ def make_person(*codenames: str) -> User:
     return User.objects.get(pk=person.pk)
 
 
-# What is started.
+# Started runs.
 
 
 def test_due_schedule_starts_one_run_over_repeated_sweeps() -> None:
@@ -188,11 +188,11 @@ def test_schedule_whose_last_run_was_deleted_starts_its_next_run() -> None:
     assert len(start_due.start_due()) == 1
 
 
-# What can't be started.
+# Schedules that can't start.
 
 
 def breaks_off(made: ScheduleInfo, caplog: pytest.LogCaptureFixture) -> str:
-    """Sweep when it is due; returns why it starts nothing, beside another that does."""
+    """Sweep at the due time, and return the error. Another schedule starts at the same time."""
     other = make()
     come_due(made.id, seconds=9)
     come_due(other.id)
@@ -222,7 +222,7 @@ def test_schedule_with_invalid_stored_input_stores_error_until_corrected(
     made = make()
     Schedule.objects.filter(pk=made.id).update(input=["no", "state"])
     assert breaks_off(made, caplog)
-    # And it is forgotten when it fits again.
+    # The error is deleted after the next successful start.
     change_schedule(made.id, input={"log": []})
     come_due(made.id)
     start_due.start_due()
@@ -281,7 +281,7 @@ def test_schedule_starts_its_run_as_the_owner() -> None:
     assert Run.objects.get().started_by == person
 
 
-# What the code says.
+# Schedules declared in code.
 
 
 def test_code_defined_schedule_is_stored_by_the_first_sweep(register: Register) -> None:
@@ -334,7 +334,7 @@ def test_code_defined_schedule_change_or_deletion_raises_code_defined_schedule_e
     assert not Schedule.objects.exists()
 
 
-# Made, changed and deleted.
+# Creating, changing and deleting schedules.
 
 
 @pytest.mark.parametrize(
@@ -451,7 +451,7 @@ def test_advance_time_of_graph_environment_starts_due_schedules(register: Regist
             hitl.decide(None, "approve", graph="daily")
         assert Run.objects.filter(state="succeeded").count() == 3
         hitl.advance_time(days=1)
-        hitl.advance_time(days=1)  # the question is still open
+        hitl.advance_time(days=1)  # the interrupt is still pending
         assert Interrupt.objects.filter(status="pending").count() == 1
     row = Schedule.objects.get()
     assert (row.started, row.skipped) == (4, 1)

@@ -391,7 +391,7 @@ def test_store_batch_embeds_each_distinct_text_once(make: Make) -> None:
         ]
     )
     assert scored(store.search(("a",), query="aa")) == pytest.approx({"1": 1.0, "2": 1.0})
-    assert counter.asked == [["aa", "bb"]]  # each once, and nothing of what isn't kept
+    assert counter.asked == [["aa", "bb"]]  # each event once, and no expired items
 
 
 @ours
@@ -494,7 +494,7 @@ def test_store_item_with_zero_embedding_has_score_zero(make: Make) -> None:
 
 
 class Time:
-    """A store's time, which a test has pass."""
+    """Clock of a store, which a test moves forward."""
 
     def __init__(self, make: Make) -> None:
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -525,7 +525,7 @@ def test_store_item_expires_after_ttl_unless_read_before(make: Make) -> None:
     time.pass_minutes(1)
     assert store.search(("a",)) == []
     assert store.list_namespaces() == [("b",)]
-    # In memory what has expired is forgotten where it would be seen.
+    # In memory, expired items are deleted when they would be read.
     assert store.sweep_ttl() == (0 if make is InMemoryStore else 3)
     assert store.sweep_ttl() == 0
     time.pass_minutes(10_000)
@@ -650,7 +650,7 @@ def test_batched_store_starts_a_batch_after_the_previous_batch_ends() -> None:
         while not began:
             await asyncio.sleep(0)
         asked += [asyncio.ensure_future(store.aget(("a",), key)) for key in "23"]
-        for _ in range(5):  # turns in which another batch could begin
+        for _ in range(5):  # yields during which another batch could start
             await asyncio.sleep(0)
         assert began == ["1"]
         gate.set()

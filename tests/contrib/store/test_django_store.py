@@ -51,7 +51,7 @@ Register = Callable[..., None]
 
 @pytest.fixture
 def register() -> Iterator[Register]:
-    """Register a graph of one node, which has a store of the database."""
+    """Register a graph of one node with a store in the database."""
 
     def make(node: Callable[..., Any]) -> None:
         graph = StateGraph(State).add_node("node", node).add_edge(START, "node")
@@ -161,7 +161,8 @@ def test_django_store_get_or_search_with_invalid_namespace_raises_invalid_namesp
 def test_django_store_batch_of_100_operations_takes_at_most_five_statements() -> None:
     store = DjangoStore()
     puts = [PutOp(("a", str(n % 7)), f"k{n}", {"n": n}) for n in range(100)]
-    assert count_statements(lambda: store.batch(puts)) <= 5  # with the transaction's own
+    # Together with those of the transaction.
+    assert count_statements(lambda: store.batch(puts)) <= 5
     gets = [GetOp(op.namespace, op.key) for op in puts]
     assert count_statements(lambda: store.batch(gets)) == 1
     assert [item.value["n"] for item in store.batch(gets)] == [*range(100)]  # type: ignore[union-attr]
@@ -318,7 +319,7 @@ def test_store_expiry_failure_is_logged_and_does_not_fail_the_sweep(
 
 
 class Router:
-    """Sends reads to a replica that isn't there."""
+    """Router that sends reads to an unavailable replica."""
 
     def db_for_read(self, model: type[Model], **hints: Any) -> str | None:
         return "replica" if model._meta.app_label == "hitl_django" else None
@@ -385,7 +386,7 @@ def test_async_node_reads_and_writes_the_store(register: Register) -> None:
     try:
         assert services.run_result(run().pk)["seen"] == [{"v": 1}]
     finally:
-        # Async nodes query on a thread that outlives the test, and its database.
+        # Async nodes use an OS thread that outlives the test and its database.
         asyncio.run(sync_to_async(connections.close_all)())
 
 

@@ -20,7 +20,7 @@ from .embedders import index_of
 
 OPS, THEIR_OPS = OURS.store.base, LANGGRAPH.store.base
 
-# Few, so that most operations meet what others have stored.
+# Few values, so that most operations find stored items.
 NAMESPACES = st.sampled_from([("a",), ("a", "b"), ("a", "b", "é"), ("ab",), ("A", "b")])
 LABELS = st.sampled_from(["a", "b", "é"])
 KEYS = st.sampled_from(["k", "K", "ü"])
@@ -52,7 +52,7 @@ MATCHES = st.tuples(
 )
 BOUNDS = st.integers(0, 4)
 
-#: An operation as its name and arguments.
+#: An operation: its name and arguments.
 OPERATIONS = st.one_of(
     st.tuples(st.just("PutOp"), st.tuples(NAMESPACES, KEYS, VALUES, INDEXES)),
     st.tuples(st.just("PutOp"), st.tuples(NAMESPACES, KEYS, VALUES, INDEXES)),
@@ -77,10 +77,10 @@ BATCHES = st.lists(st.lists(OPERATIONS, min_size=1, max_size=4), min_size=1, max
 
 
 class Mended(LANGGRAPH.store.memory.InMemoryStore):  # type: ignore[misc]
-    """LangGraph's store without what is listed as a difference, so that the rest can be compared.
+    """LangGraph's store without the documented differences, so that all other results are compared.
 
-    It forgets the embeddings of what is put again and namespaces that hold nothing, and takes a
-    text that stands twice in a batch.
+    It deletes embeddings of replaced items and empty namespaces, and accepts a text that occurs
+    twice in a batch.
     """
 
     __slots__ = ()
@@ -124,10 +124,10 @@ def _make(ops: Any, name: str, arguments: tuple[Any, ...]) -> Any:
 
 
 def answer(op: tuple[str, Any], result: Any, *, by_name: bool = False) -> Any:
-    """Return a result as something to be compared.
+    """Return a result in a comparable form.
 
-    What several namespaces hold comes in an order of the store's own, and of two items that are as
-    near to a query either may come first.
+    The order of several namespaces depends on the store. Items with the same distance from a query
+    may be in any order.
     """
     name, arguments = op
     if name == "GetOp":

@@ -21,7 +21,7 @@ from hitl_django.engine.errors import InvalidInputError
 from .receiver import PATIENCE, Receiver
 
 PUBLIC = "93.184.215.14"
-#: IANA's registries of special-purpose addresses, row by row, and what else is no web server's.
+#: Rows of IANA's registries of special-purpose addresses, and addresses that are no web servers.
 FORBIDDEN_NETWORKS = [
     "0.0.0.0/8", "0.0.0.0/32", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
     "172.16.0.0/12", "192.0.0.0/24", "192.0.0.0/29", "192.0.0.8/32", "192.0.0.9/32",
@@ -35,7 +35,7 @@ FORBIDDEN_NETWORKS = [
     "2002::/16", "2620:4f:8000::/48", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10",
     "fec0::/10", "ff00::/8", "200::/7", "4000::/3", "e000::/4",
 ]  # fmt: skip
-#: Single ones: the cloud's own, and those that have another within them.
+#: Single addresses: those of cloud providers, and those that contain another address.
 FORBIDDEN = [
     "168.63.129.16",
     "192.0.0.192",
@@ -69,12 +69,12 @@ ALLOWED = [
 
 
 def leads_to(monkeypatch: pytest.MonkeyPatch, *found: str) -> list[str]:
-    """Have every name lead to these addresses; return the names that are looked up."""
+    """Resolve all names to these addresses, and return the resolved names."""
     asked: list[str] = []
     really = socket.getaddrinfo
 
     def resolve(host: str, port: int, *kinds: Any, **options: Any) -> Any:
-        if host in found:  # an address is dialled, no name looked up
+        if host in found:  # an IP address is used without resolving a name
             return really(host, port, *kinds, **options)
         asked.append(host)
         return [(0, 0, 0, "", (address, port)) for address in found]
@@ -85,7 +85,7 @@ def leads_to(monkeypatch: pytest.MonkeyPatch, *found: str) -> list[str]:
 
 @pytest.fixture
 def dialled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The addresses that a connection was made to; none of them answers."""
+    """Return the addresses of attempted connections. No address responds."""
     tried: list[tuple[str, int]] = []
 
     def dial(address: tuple[str, int], timeout: float) -> socket.socket:
@@ -149,7 +149,7 @@ def test_webhook_connects_to_the_resolved_and_checked_address_without_second_loo
     asked = leads_to(monkeypatch, PUBLIC)
     answer = http_post.post_body("https://rebinding.example:8443/", {}, b"", 5)
     assert answer.fault == "The connection failed: Connection refused."
-    # Once: a second look could lead elsewhere.
+    # Only once, because a second lookup could return another address.
     assert (asked, dialled) == (["rebinding.example"], [(PUBLIC, 8443)])
 
 
@@ -251,7 +251,7 @@ def test_webhook_to_unknown_host_fails_with_unresolvable_host_name(
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for hooks.example, and its key."""
+    """Return a certificate for hooks.example, and its key."""
     path = tmp_path_factory.mktemp("tls") / "both.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
     command += ["-subj", "/CN=hooks.example", "-addext", "subjectAltName=DNS:hooks.example"]
@@ -266,7 +266,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def secured(receive: Callable[..., Receiver], certificate: Path) -> Iterator[Receiver]:
-    """A receiver that speaks TLS, whose certificate is trusted."""
+    """Return a receiver with TLS, whose certificate is trusted."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     receiver = receive()

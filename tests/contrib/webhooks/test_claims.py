@@ -50,7 +50,7 @@ def test_claimed_webhook_gets_only_its_own_deliveries(hook: Hook) -> None:
 
 
 def test_webhook_whose_row_cannot_be_read_is_not_claimed(hook: Hook) -> None:
-    """What is read of it has to be what was taken: its epoch above all."""
+    """The values that are read must be those of the claim, above all the epoch."""
     endpoint = hook("https://example.com/one")
 
     def lost(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -73,7 +73,7 @@ def test_webhook_deliveries_are_claimed_by_due_time_oldest_first(hook: Hook) -> 
     for pk, hours in due.items():
         row = Delivery.objects.filter(pk=pk)
         row.update(due_at=messages[0].due_at - timedelta(hours=hours))
-    # Of two that are due since the same moment, the one that was written first.
+    # Of two webhooks with the same due time, the one that was created first.
     Delivery.objects.filter(pk=messages[3].pk).update(
         created_at=messages[0].created_at - timedelta(hours=1)
     )

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
 
 def end_claims() -> None:
-    past = Now() - timedelta(hours=1)  # so that the messages keep their order
+    past = Now() - timedelta(hours=1)  # so that the deliveries keep their order
     WebhookEndpoint.objects.filter(lease_until__gt=Now()).update(lease_until=past)
     claimed = Delivery.objects.filter(state="pending", status=None, due_at__gt=Now())
     claimed.update(due_at=past)
@@ -34,7 +34,7 @@ def test_webhook_delivery_repeated_after_worker_kill_at_any_commit_has_the_id_of
     endpoint = hook(receiver)
     for _ in range(count):
         webhook_services.send_test_event(endpoint.pk)
-    # As after two failures, of which a success is the end.
+    # Simulates two failures before a success.
     WebhookEndpoint.objects.update(failures=2)
     commits.assert_same_after_kills(
         lambda: deliver(str(endpoint.pk)),
@@ -55,7 +55,7 @@ def test_webhook_deliveries_left_by_a_killed_worker_are_sent_after_the_sweep(
         webhook_services.send_test_event(endpoint.pk)
 
     def deliver_due() -> None:
-        # The sweep finds an endpoint by what is due, whatever became of the message to a worker.
+        # The sweep finds an endpoint by its due time, even if the message to a worker was lost.
         WebhookEndpoint.objects.update(hinted_at=Now() - timedelta(hours=1))
         while maintenance.enqueue_due():
             deliver(str(endpoint.pk))

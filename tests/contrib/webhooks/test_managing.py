@@ -30,7 +30,7 @@ URL = "https://crm.example/hooks"
 
 @pytest.fixture
 def person(db: None) -> Callable[..., User]:
-    """Make a user with these of the app's permissions."""
+    """Create a user with these permissions of the app."""
 
     def make(name: str, *codenames: str) -> User:
         made = User.objects.create_user(name)
@@ -45,7 +45,7 @@ def integrator(person: Callable[..., User]) -> User:
     return person("ina", "view_webhookendpoint", "manage_webhooks")
 
 
-#: What is done to a webhook that has a message which was given up.
+#: Operations on a webhook with a failed delivery.
 DONE: dict[str, Callable[[WebhookEndpoint, User], object]] = {
     "change": lambda hook, by: webhook_services.change_webhook(hook.pk, url=f"{URL}/other", by=by),
     "delete": lambda hook, by: webhook_services.delete_webhook(hook.pk, by=by),
@@ -57,7 +57,7 @@ DONE: dict[str, Callable[[WebhookEndpoint, User], object]] = {
 
 @pytest.fixture
 def three(hook: Hook) -> list[WebhookEndpoint]:
-    """Three webhooks that rest, each with a message that was given up."""
+    """Create three paused webhooks, each with a failed delivery."""
     made = [hook(URL) for _ in range(3)]
     for endpoint in made:
         message_to(endpoint)
@@ -112,7 +112,7 @@ def test_webhook_creation_without_permission_raises_not_allowed_error(
 
 
 class AllButOne(ModelPermissionPolicy):
-    """Django's permissions, but for what leads to one address."""
+    """Django's permissions, except those for one webhook."""
 
     def visible_rows(self, user: Any, rows: QuerySet[Any]) -> QuerySet[Any]:
         return super().visible_rows(user, rows).exclude(url=f"{URL}/hidden")
@@ -133,7 +133,7 @@ def test_webhook_service_call_for_webhook_hidden_by_policy_raises_webhook_not_fo
     DONE[what](three[2], integrator)
 
 
-#: What of it comes last, and breaks.
+#: The last step of the operation, which fails.
 LAST: dict[str, tuple[Any, str]] = {
     "try": (WriteBatch, "run"),
     "redeliver": (tasks, "enqueue_delivery"),

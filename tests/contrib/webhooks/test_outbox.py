@@ -150,7 +150,8 @@ def test_webhook_created_by_another_process_is_found_after_the_reload_delay(
     now = [100.0]
     monkeypatch.setattr(outbox, "monotonic", lambda: now[0])
     asked(advance)
-    WebhookEndpoint.objects.create(url=URL, secret="whsec_")  # not by the service: nobody is told
+    # Not sent by the service, so no message exists.
+    WebhookEndpoint.objects.create(url=URL, secret="whsec_")
     now[0] += outbox.LOOK_SECONDS / 2
     asked(advance)
     assert told() == []

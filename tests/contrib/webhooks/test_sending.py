@@ -212,7 +212,7 @@ def test_webhook_delivery_attempt_of_a_dead_worker_counts_toward_webhook_attempt
     delivery = message_to(endpoint)
     held = claims.claim_endpoint(endpoint.pk)
     assert held is not None
-    assert claims.claim_next(held) is not None  # and its worker dies
+    assert claims.claim_next(held) is not None  # and its worker is killed
     due_now()
     assert deliver(delivery).state == "dead"
     assert delivery.fault == "The worker died during the last attempt."
@@ -261,13 +261,13 @@ def test_webhook_retry_after_header_delays_all_deliveries_of_the_webhook(
     began = the_time()
     first, second = message_to(endpoint), message_to(endpoint)
     assert deliver(first).state == "pending"
-    assert deliver(second).attempts == 0  # the same task has left it alone
+    assert deliver(second).attempts == 0  # the same task has skipped it
     endpoint.refresh_from_db()
     hour = timedelta(hours=1)
     for until in (endpoint.rests_until, first.due_at):
         assert until is not None
         assert began + hour <= until <= the_time() + hour
-    # Told long ago, it would be told of again if it didn't rest.
+    # An old message would be sent again unless the endpoint is paused.
     WebhookEndpoint.objects.update(hinted_at=Now() - timedelta(minutes=1))
     assert maintenance.enqueue_due() == []
     assert len(receiver.all()) == 1
@@ -359,7 +359,7 @@ def test_webhook_deliveries_contain_the_interrupt_of_their_event(
     sending.deliver(str(endpoint.pk))
     sent = [json.loads(received.body)["data"] for received in receiver.all()]
     titles = {data["interrupt_id"]: data["interrupt"]["title"] for data in sent}
-    assert not any("links" in data for data in sent)  # no SITE_URL says where they would lead
+    assert not any("links" in data for data in sent)  # no SITE_URL for the links
     assert titles == {str(row.pk): row.title for row in Interrupt.objects.all()}
     assert sorted(titles.values()) == ["Publish x?", "Publish y?", "Publish z?"]
 
@@ -427,7 +427,7 @@ def test_webhook_delivery_whose_message_was_lost_is_enqueued_by_the_sweep(
         lambda pk, batch: hinted.append(str(pk)),
     )
     sweep()
-    assert hinted == []  # just told: a worker may be on its way
+    assert hinted == []  # a message was just sent, so a worker may start soon
     WebhookEndpoint.objects.update(hinted_at=Now() - timedelta(minutes=1))
     sweep()
     sweep()
@@ -476,7 +476,7 @@ def test_webhook_delivery_created_while_the_webhook_is_released_is_sent(
     def meanwhile(held: WebhookEndpoint, **changes: Any) -> None:
         if not late:
             late.append(message_to(endpoint))
-            sending.deliver(str(endpoint.pk))  # who is told of it finds us at work
+            sending.deliver(str(endpoint.pk))  # a second worker finds the first one active
         let_go(held, **changes)
 
     monkeypatch.setattr(claims, "release_endpoint", meanwhile)
@@ -517,7 +517,8 @@ def test_webhook_is_not_claimed_during_its_lease_or_pause(
     rows = WebhookEndpoint.objects.filter(pk=endpoint.pk)
     rows.update(**{moment: Now() + timedelta(seconds=60)})
     assert claims.claim_endpoint(endpoint.pk) is None
-    rows.update(**{moment: Now() - timedelta(seconds=1)})  # as one that nobody lived to give back
+    # Simulates a claim that a killed worker didn't release.
+    rows.update(**{moment: Now() - timedelta(seconds=1)})
     held = claims.claim_endpoint(endpoint.pk)
     assert held is not None
     assert held.epoch == endpoint.epoch + 1
@@ -550,7 +551,7 @@ OUTCOMES = {
 }
 
 
-#: Answers, what becomes of the message, and whether everything to the endpoint rests.
+#: Responses, the resulting state of the delivery, and whether the endpoint is paused.
 ANSWERS: dict[sending.AttemptResult, tuple[str, bool]] = {
     **{sending.AttemptResult(status): ("delivered", False) for status in (200, 202, 299)},
     **{
@@ -582,7 +583,7 @@ def test_webhook_response_status_determines_delivery_state_and_webhook_pause(
     assert (message.state, message.status) == (state, answer.status)
     assert (message.finished_at is not None) == (state == "delivered")
     assert (went_on, endpoint.failures) == (not rests, rests)
-    # Who rests is let go; who goes on keeps it for the next message.
+    # The claim of a paused endpoint is released. An active endpoint keeps it for the next delivery.
     assert (endpoint.rests_until is not None, endpoint.lease_until is None) == (rests, rests)
 
 
@@ -650,7 +651,7 @@ def test_webhook_delivery_claimed_by_concurrent_workers_has_distinct_attempt_num
 
     def look(endpoint: WebhookEndpoint) -> Any:
         looks.append(1)
-        if len(looks) == 2:  # it has seen the message, and is about to claim it
+        if len(looks) == 2:  # the worker has read the delivery, and is about to claim it
             Delivery.objects.update(attempts=F("attempts") + 1)
         return due(endpoint)
 

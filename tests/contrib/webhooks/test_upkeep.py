@@ -98,7 +98,7 @@ def test_sweep_enqueues_webhook_again_after_failed_enqueue(
     assert maintenance.enqueue_due() == [endpoint.pk]
 
 
-#: What becomes of a message, how the endpoint and the message are, and whether it is removed.
+#: The state of a delivery and its endpoint, and whether the delivery is deleted.
 OLD: dict[str, tuple[str, dict[str, Any], bool]] = {
     "delivered long ago": ("", {"state": "delivered", "finished_at": Now() - 31 * DAY}, True),
     "delivered": ("", {"state": "delivered", "finished_at": Now() - 29 * DAY}, False),
@@ -120,7 +120,7 @@ OLD: dict[str, tuple[str, dict[str, Any], bool]] = {
 @pytest.mark.parametrize("what", OLD)
 def test_sweep_deletes_only_old_finished_or_orphaned_deliveries(hook: Hook, what: str) -> None:
     how, changes, goes = OLD[what]
-    # Others, to whom nothing happens, whatever becomes of this.
+    # Other rows, which must not change.
     bystanders = [message_to(hook("https://a.example/", is_active=on)) for on in (True, False)]
     endpoint = hook("https://b.example/")
     message = message_to(endpoint)
