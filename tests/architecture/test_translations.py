@@ -54,7 +54,7 @@ def name_catalogue(path: Path) -> str:
     return f"{path.parents[3].name}-{path.parts[-3]}"
 
 
-def said(app: Path = PACKAGE) -> dict[Any, str]:
+def read_source_messages(app: Path = PACKAGE) -> dict[Any, str]:
     """Return every message in an app's sources, with a file that contains the message."""
     found: dict[Any, str] = {}
     files = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("templates/**/*.html")]
@@ -80,12 +80,12 @@ def test_gettext_functions_are_imported_under_extractable_names() -> None:
 
 def test_german_catalogue_exists_for_more_than_600_messages() -> None:
     assert "de" in {path.parts[-3] for path in CATALOGUES}
-    assert len(said()) > 600
+    assert len(read_source_messages()) > 600
 
 
 @pytest.mark.parametrize("path", CATALOGUES, ids=name_catalogue)
 def test_catalogue_contains_exactly_the_messages_of_the_sources(path: Path) -> None:
-    messages, catalogue = said(path.parents[3]), catalogue_of(path)
+    messages, catalogue = read_source_messages(path.parents[3]), catalogue_of(path)
     # A message with a plural also covers its singular.
     singulars = {(context, one[0]) for context, one in catalogue if isinstance(one, tuple)}
     missing = {one: messages[one] for one in messages.keys() - catalogue.keys() - singulars}

@@ -39,7 +39,7 @@ class Attack:
     #: no limit.
     taken: int | None = None
     #: Maximum size of the response.
-    said: int = 64 * KB
+    most_bytes: int = 64 * KB
 
 
 TABLE: list[Attack] = []
@@ -192,13 +192,13 @@ def _digits_in_form(target: Target) -> Answer:
 
 
 @attack("a details path of 4,400 digits", CLOSED, 200, 400, 404, 414)
-def _digits_in_place(target: Target) -> Answer:
+def _digits_in_path(target: Target) -> Answer:
     pk = target.interrupt().pk
     return target.page(f"/admin/hitl_django/reviewitem/{pk}/change/?at=/rows/{'9' * 4_400}", USER)
 
 
 @attack("a details path of 3,000 digits", 200, 404)
-def _short_digits_in_place(target: Target) -> Answer:
+def _short_digits_in_path(target: Target) -> Answer:
     item = target.interrupt(payload={"title": "Pay?", "rows": [1, 2]})
     path = f"/admin/hitl_django/reviewitem/{item.pk}/change/?at=/rows/{'9' * 3_000}"
     return target.page(path, USER)
@@ -370,7 +370,7 @@ def _many_threads(target: Target) -> Answer:
     return post(target, "threads/search", {"limit": 1_000}, LISTER)
 
 
-@attack("30 large states in one response", 200, seconds=1.0, said=4 * MB)
+@attack("30 large states in one response", 200, seconds=1.0, most_bytes=4 * MB)
 def _large_states(target: Target) -> Answer:
     with testing.inline() as advance:
         for _ in range(30):
@@ -506,7 +506,7 @@ def _forged(target: Target) -> Answer:
 
 
 def _address_row(name: str, path: str, *answers: int, page: bool = False) -> None:
-    @attack(name, *answers, said=256 * KB)
+    @attack(name, *answers, most_bytes=256 * KB)
     def _send(target: Target) -> Answer:
         return target.page(path, "dana") if page else target.ask("GET", path)
 

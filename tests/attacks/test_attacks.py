@@ -89,7 +89,7 @@ def judge(target: Target, row: Attack, answer: Answer, spent: float) -> str:
         return f"responded with {answer.status}: {answer.text[:200]}"
     if spent > row.seconds:
         return f"took {spent:.2f} s of processor time"
-    if len(answer.raw) > row.said:
+    if len(answer.raw) > row.most_bytes:
         return f"responded with {len(answer.raw)} bytes"
     reads_all = target.server.kind.startswith(COLLECTING)
     if row.taken is not None and not reads_all and answer.sent > row.taken:

@@ -110,7 +110,7 @@ def faults(pks: Iterable[int] | None = None, effects: Effects | None = None) -> 
 def faults_of(record: Record, effects: Effects | None = None) -> Iterator[str]:
     """Yield the violated invariants of one thread."""
     held = (chains, writes, answers, rest, epochs, conservation, history, attempts, digests)
-    for check in (*held, told, turns):
+    for check in (*held, check_events, turns):
         for fault in check(record):
             yield f"{check.__name__}: {fault}"
     if effects is not None:
@@ -325,7 +325,7 @@ def digests(record: Record) -> Iterator[str]:
             yield f"checkpoint {row.checkpoint_id} isn't what its digest says"
 
 
-def told(record: Record) -> Iterator[str]:
+def check_events(record: Record) -> Iterator[str]:
     events = by(sorted(record.events, key=lambda event: event.seq), "run_id")
     for run in record.runs:
         found = events.get(run.pk, [])

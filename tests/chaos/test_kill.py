@@ -61,7 +61,7 @@ class Workers:
                 self.kill(place)
 
 
-def note_what_is_stored(seen: dict[str, int], effects: Effects) -> None:
+def record_worker_states(seen: dict[str, int], effects: Effects) -> None:
     tasks = invariants.finished_in(Q(runs__state__in=Run.ACTIVE))
     begun = Counter(effects.begun())
     for task in tasks:
@@ -91,7 +91,7 @@ def test_runs_of_workers_killed_at_random_lose_and_repeat_no_writes(
                 effects.wait_for_more()
             threading.Event().wait(chance.uniform(0, LIFE))
             workers.kill(chance.randrange(2))
-            note_what_is_stored(seen, effects)
+            record_worker_states(seen, effects)
             if point % PAUSE == 0:
                 workers.kill_all()
                 assert invariants.faults(effects=effects) == []

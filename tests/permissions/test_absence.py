@@ -61,7 +61,7 @@ def absent(value: Any) -> Any:
         return value[:-1] + ("x" if value[-1] != "x" else "y")
 
 
-def told(response: Any, arguments: Arguments) -> tuple[Any, ...]:
+def read_comparable(response: Any, arguments: Arguments) -> tuple[Any, ...]:
     """Return the content of a response without the names from the request."""
     varying = ("Expires", "Content-Length", "RateLimit")
     headers = repr(sorted(item for item in response.headers.items() if item[0] not in varying))
@@ -103,7 +103,7 @@ def test_api_response_for_hidden_object_equals_response_for_missing_object(
             nothing = tuple(map(absent, here))
             for more in [{"body": body}, *requests_of(method, body)]:
                 there, gone = (
-                    told(ask(client, method, path_of(name, arguments), more), arguments)
+                    read_comparable(ask(client, method, path_of(name, arguments), more), arguments)
                     for arguments in (here, nothing)
                 )
                 if there != gone:
@@ -134,7 +134,9 @@ def test_admin_response_for_hidden_object_equals_response_for_missing_object(
             here, asked = page.at(things, world.hooks), str(things.free.pk)
             nothing, other = tuple(map(absent, here)), nowhere()
             there, gone = (
-                told(getattr(client, method)(path_of(name, arguments) + more, data), named)
+                read_comparable(
+                    getattr(client, method)(path_of(name, arguments) + more, data), named
+                )
                 for arguments, more, named in (
                     (here, query or page.query(things), (*here, asked)),
                     (nothing, query or page.query(things).replace(asked, other), (*nothing, other)),
@@ -165,13 +167,13 @@ def test_hidden_object_in_url_of_a_visible_object_returns_response_of_a_missing_
     client = world.client(PEOPLE["minter"])
     path = path_of("hitl_django:link-detail", (opened.interrupt.pk, vault.link.pk))
     other = path_of("hitl_django:link-detail", (opened.interrupt.pk, nowhere()))
-    assert told(client.delete(path), ()) == told(client.delete(other), ())
+    assert read_comparable(client.delete(path), ()) == read_comparable(client.delete(other), ())
     for page in ("graph", "graph-diagram"):
         shut = world.areas["shut"].thread.thread_id
         client = world.client(PEOPLE["blindfolded"])
         path = path_of(f"hitl_django:{page}", ("ledger",))
         answers = [client.get(path, {"thread": name}) for name in (shut, absent(shut))]
-        assert told(answers[0], (shut,)) == told(answers[1], (absent(shut),))
+        assert read_comparable(answers[0], (shut,)) == read_comparable(answers[1], (absent(shut),))
 
 
 @pytest.mark.promise("P18")
@@ -200,7 +202,7 @@ def test_bulk_page_for_hidden_request_equals_page_for_missing_request(world: Wor
         for confirmed in ("", "1"):
             form = {"item": f"{pk}.1.{vault.free.payload_digest}", "decision": "approve"}
             form |= {"confirmed": confirmed} if confirmed else {}
-            pages.append(told(client.post(path, form), (pk,)))
+            pages.append(read_comparable(client.post(path, form), (pk,)))
     assert pages[:2] == pages[2:]
 
 
@@ -210,7 +212,7 @@ def test_admin_action_on_hidden_row_equals_action_on_missing_row(world: World) -
     path = path_of("admin:hitl_links_reviewlink_changelist", ())
     form = {"action": "take_back", "index": "0", "select_across": "0"}
     answers = [
-        told(client.post(path, {**form, "_selected_action": str(pk)}), (pk,))
+        read_comparable(client.post(path, {**form, "_selected_action": str(pk)}), (pk,))
         for pk in (vault.link.pk, nowhere())
     ]
     assert answers[0] == answers[1]
@@ -229,7 +231,7 @@ def test_assignment_without_assign_permission_returns_equal_response_for_known_a
         world.client(PEOPLE["superuser"])
         posted = client.post(page, {"verb": "assign", "user": name})
         asked = send(client, "POST", api, {"to": name})
-        answers.append((told(posted, (name,)), told(asked, (name,))))
+        answers.append((read_comparable(posted, (name,)), read_comparable(asked, (name,))))
     assert answers[0] == answers[1]
 
 
@@ -243,7 +245,8 @@ def test_start_response_does_not_reveal_a_hidden_thread_or_run_key(world: World)
     given = {"area": "shut", "secret": "zqshutstateqz", "padding": "x" * 50}
     right = {**body, "input": given}
     answers = [
-        told(send(client, "POST", path, {**wanted, "key": key}), ()) for wanted in (body, right)
+        read_comparable(send(client, "POST", path, {**wanted, "key": key}), ())
+        for wanted in (body, right)
     ]
     assert answers[0] == answers[1]
     assert everything_of_ours() == before

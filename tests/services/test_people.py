@@ -87,7 +87,7 @@ def test_every_username_label_column_has_a_foreign_key_to_user() -> None:
             assert model._meta.get_field(key).related_model is get_user_model()
 
 
-def stands(user: User) -> set[tuple[str, str]]:
+def list_user_columns(user: User) -> set[tuple[str, str]]:
     rows = list(services.export_person(user))
     return {(row.table.partition(".")[2], column) for row in rows for column in row.columns}
 
@@ -116,7 +116,7 @@ def test_export_person_yields_rows_of_every_table_that_mentions_the_user(lena: U
         endpoint=WebhookEndpoint.objects.get(), event="interrupt.mentioned",
         data={"users": f"4711 {lena.pk}"},
     )  # fmt: skip
-    assert stands(lena) == EVERYWHERE
+    assert list_user_columns(lena) == EVERYWHERE
     text = json.dumps([str(row) for row in services.export_person(lena)])
     assert "geheim" not in text
     assert "Nothing about her" not in text
@@ -147,23 +147,23 @@ def test_export_person_yields_the_same_rows_after_threads_are_archived(lena: Use
 def test_export_person_includes_rows_with_former_username_unless_reassigned(
     lena: User,
 ) -> None:
-    before = stands(lena)
+    before = list_user_columns(lena)
     lena.username = "lena.new"
     lena.save()
-    assert stands(lena) == before
+    assert list_user_columns(lena) == before
     other = User.objects.create_user("lena")
     by_name_alone = {
         ("AuditEntry", "detail"),
         ("Comment", "mentions"),
         ("Decision", "claimed_by_label"),
     }
-    assert stands(lena) == before - by_name_alone
+    assert list_user_columns(lena) == before - by_name_alone
     assert list(services.export_person(other)) == []
 
 
 def test_export_person_finds_row_without_foreign_key_by_username_label(lena: User) -> None:
     Run.objects.using(write_alias()).filter(started_by=lena).update(started_by=None)
-    assert ("Run", "started_by_label") in stands(lena)
+    assert ("Run", "started_by_label") in list_user_columns(lena)
 
 
 def test_export_person_by_user_who_is_not_superuser_raises_not_allowed_error(lena: User) -> None:

@@ -294,7 +294,7 @@ def change(of: str, **columns: Any) -> None:
     entry.save()
 
 
-def rename_as_forgotten(entry: AuditEntry) -> dict[str, Any]:
+def rename_to_pseudonym(entry: AuditEntry) -> dict[str, Any]:
     detail = entry.detail
     salt = detail["salts"].pop("from")
     kept = hashlib.sha256((salt + detail["from"]).encode()).hexdigest()
@@ -330,12 +330,12 @@ TAMPERINGS: dict[str, Callable[[], None]] = {
         "take_over", detail=lambda entry: {**entry.detail, "from": "eve"}
     ),
     "a forged pseudonym": lambda: change(
-        "take_over", detail=lambda entry: rename_as_forgotten(entry)
+        "take_over", detail=lambda entry: rename_to_pseudonym(entry)
     ),
     "a forged pseudonym of the one who was forgotten": lambda: change(
         "take_over",
         detail=lambda entry: {
-            **rename_as_forgotten(entry),
+            **rename_to_pseudonym(entry),
             "from": AuditEntry.objects.filter(verb="pseudonymize_user")[0].detail["pseudonym"],
         },
     ),
@@ -378,7 +378,7 @@ def append_forged(thread: Thread, **detail: Any) -> None:
 
 def test_forged_pseudonym_entry_cannot_insert_a_real_name_undetected(lena: User) -> None:
     """A forged entry can insert a pseudonym, which is visible in the audit log, but not a name."""
-    change("take_over", detail=lambda row: {**rename_as_forgotten(row), "from": "eve"})
+    change("take_over", detail=lambda row: {**rename_to_pseudonym(row), "from": "eve"})
     entry = find_entry("take_over")
     append_forged(entry.thread, pseudonym="eve", entries=[[entry.seq, ["from"]]])
     assert [seq for _, seq in audit.find_faults()] == [entry.seq]

@@ -62,13 +62,13 @@ def test_run_result_read_while_next_run_executes_excludes_values_of_the_next_run
     first = services.start("steps", {"log": ["0"]}, thread_id="t")
     advance()
 
-    def look_before_the_next_run(run: Run) -> Any:
+    def read_before_the_next_run(run: Run) -> Any:
         found = find_later_run(run)
         services.start("steps", {"log": ["1"]}, thread_id="t")
         advance()
         return found
 
-    monkeypatch.setattr(state, "find_later_run", look_before_the_next_run)
+    monkeypatch.setattr(state, "find_later_run", read_before_the_next_run)
     assert len(services.run_result(first.id)["log"]) == 6
 
 
