@@ -238,7 +238,7 @@ class Simulation:
             self.world.hints.append(self.chance.choice(self.world.hints))
 
     def _answer(self) -> None:
-        if interrupts := self.world.interrupts():
+        if interrupts := self.world.pending_interrupts():
             self.answered.append(self.chance.choice(interrupts))
             self.world.decide(self.answered[-1])
 
