@@ -191,7 +191,7 @@ def test_phone_controls_are_44_pixels_high_and_the_page_fits_390_pixels(
         # The bar stays in sight, wherever the page is.
         assert box["y"] + box["height"] <= 844
     targets = ":is(input, textarea, select, button:not(.hitl-guard), summary, a.button):visible"
-    for control in page.locator(f".hitl-bar {targets}").all():
+    for control in page.locator(f"#hitl {targets}").all():
         assert control.bounding_box()["height"] >= 44, control.inner_text()
 
 
