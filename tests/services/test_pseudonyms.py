@@ -756,7 +756,7 @@ def test_user_named_like_a_pseudonym_is_labelled_with_at_sign_and_link_name_is_r
     services.decide(interrupt.pk, "approve", by=eve)
     assert Decision.objects.get(by=eve).by_label == f"@{pseudonym}"
     other = asked("approval", {"text": "y"}, advance)
-    with pytest.raises(InvalidInputError, match="pseudonym of a forgotten person"):
+    with pytest.raises(InvalidInputError, match="pseudonym of an erased person"):
         create_review_link(other.pk, name=pseudonym, expires=timedelta(days=1))
 
 

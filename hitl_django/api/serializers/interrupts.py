@@ -113,7 +113,7 @@ class DecisionSerializer(serializers.Serializer):
     )
     complete = MethodField(
         serializers.BooleanField(
-            help_text="False for a vote that still needs more approvals, and for a "
+            help_text="False for an approval after which more approvals are required, and for a "
             "decision that was undone."
         )
     )

@@ -114,7 +114,7 @@ class AuditEntrySerializer(serializers.Serializer):
         help_text=(
             "Names of people, by their position in the text, which contains the SHA-256 "
             "of `salt` + `name`. An entry without a salt is a pseudonym of a person who "
-            "was forgotten."
+            "was erased."
         ),
     )
 

@@ -319,6 +319,8 @@ class JoinQuery(Query):
     """Query parameters that select a run's events."""
 
     stream_mode = StrictCharField(max_length=200, required=False, allow_blank=True)
+    #: Whether events of subgraphs are sent. They are by default.
+    stream_subgraphs = Choice(choices=["false", "true"], required=False)
     cancel_on_disconnect = Choice(choices=["0", "false"], required=False)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.core.handlers.asgi import ASGIRequest
@@ -120,15 +121,19 @@ class RunStreaming(RunStart):
     @operation("stream_run", body=RunBody, responses={}, throttle="THROTTLE_START")
     def post(self, request: Request, thread_id: str | None = None) -> Any:
         body, begun, reader = self.begin_and_follow(thread_id)
+        modes = body.get("stream_mode", [USUAL_MODE])
+        subgraphs = body.get("stream_subgraphs", False)
         stream = RunStream(
             reader,
             request.user,
             begun.after,
-            body.get("stream_mode", [USUAL_MODE]),
-            subgraphs=body.get("stream_subgraphs", False),
+            modes,
+            subgraphs=subgraphs,
             stays=isinstance(request._request, ASGIRequest),
         )
-        return send_stream(request, stream, self.build_headers(begun, "run-stream"))
+        headers = self.build_headers(begun, "run-stream")
+        headers["Location"] += build_stream_query(modes, subgraphs)
+        return send_stream(request, stream, headers)
 
 
 class RunWait(RunStart):
@@ -185,9 +190,10 @@ class RunJoinStream(AgentResource):
 
     @operation("join_run_stream", query=JoinQuery, headers=(LAST_EVENT_ID,), responses={})
     def get(self, request: Request, run_id: UUID, thread_id: str | None = None) -> Any:
-        self.read_query()
+        query = self.read_query()
         run = find_run(self, thread_id, run_id)
         modes = self.read_list("stream_mode")
+        subgraphs = query.get("stream_subgraphs") != "false"
         if not set(modes) <= set(STREAM_MODES):
             detail = f"Must be one or more of: {', '.join(STREAM_MODES)}."
             raise InvalidRequest(InvalidParam("invalid", detail, parameter="stream_mode"))
@@ -200,11 +206,21 @@ class RunJoinStream(AgentResource):
             request.user,
             after,
             modes or None,
-            subgraphs=True,
+            subgraphs=subgraphs,
             stays=isinstance(request._request, ASGIRequest),
         )
         place = build_path(request, "run-stream", run.thread.thread_id, run_id)
+        place += build_stream_query(modes, subgraphs)
         return send_stream(request, stream, {"Location": place})
+
+
+def build_stream_query(modes: list[str], subgraphs: bool) -> str:
+    """Return the query string of the URL for reconnecting.
+
+    A reconnecting client sends no parameters of its own.
+    """
+    query = {"stream_mode": modes, "stream_subgraphs": "true" if subgraphs else "false"}
+    return f"?{urlencode(query, doseq=True)}"
 
 
 def find_run(view: AgentResource, thread_id: str | None, run_id: UUID) -> Run:

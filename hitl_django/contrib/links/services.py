@@ -431,7 +431,7 @@ def _check(name: str, email: str) -> None:
     if name.strip() == audit.SYSTEM:
         faults.append(("name", "is reserved for the system"))
     if audit.is_pseudonym(name.strip()):
-        faults.append(("name", "is a pseudonym of a forgotten person"))
+        faults.append(("name", "is the pseudonym of an erased person"))
     if email:
         try:
             validate_email(email)

@@ -71,7 +71,7 @@ def _refuse_active(threads: Sequence[Thread]) -> None:
         for run in active
     )
     raise RunStateError(
-        f"{named}. A thread can be forgotten when its runs and those of its copies have ended. "
+        f"{named}. A thread can be erased when its runs and those of its copies have ended. "
         "Nothing was erased.",
         state=active[0].state,
         allowed=Run.ENDED,

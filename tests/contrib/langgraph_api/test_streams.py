@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.core.signals import request_started
 from django.db import connection
 from django.utils import timezone
 from langgraph_sdk.errors import BadRequestError
@@ -253,28 +254,34 @@ def test_langgraph_stream_and_wait_last_until_the_undo_period_ends(
 def test_langgraph_stream_cut_off_by_the_server_continues_without_repeated_events(
     client: Any, settings: Any, admin: Any
 ) -> None:
-    """Each response ends after a short time, so the client reconnects during the run."""
+    """The run starts when the client reconnects after its first response has ended."""
     settings.HITL = {
         "DISPATCH": f"{__name__}.Nobody",
-        "EVENT_WAIT_SECONDS": 0.2,
+        # The client reconnects only a few times.
+        "EVENT_WAIT_SECONDS": 1,
         "EVENT_POLL_SECONDS": 0.05,
         "EVENT_MAX_WAITING_THREADS": 4,
     }
     thread = client.threads.create()["thread_id"]
     seen: list[Any] = []
-    is_told = threading.Event()
+    has_reconnected = threading.Event()
+
+    def note_request(environ: Any, **_: Any) -> None:
+        if environ["REQUEST_METHOD"] == "GET" and environ["PATH_INFO"].endswith("/stream"):
+            has_reconnected.set()
 
     def work() -> None:
         from django.db import connection
 
-        assert is_told.wait(60)
+        assert has_reconnected.wait(60)
         runner.advance(str(Run.objects.get().pk))
         connection.close()
 
     worker = threading.Thread(target=work)
     worker.start()
+    request_started.connect(note_request)
     for part in client.runs.stream(thread, "chat", input=HELLO, stream_mode=["updates"]):
         seen.append(part)
-        is_told.set()
+    request_started.disconnect(note_request)
     worker.join(60)
     assert events(seen) == ["metadata", "updates", "updates", "end"]
