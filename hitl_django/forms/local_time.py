@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 
+from django.utils import timezone
 from django.utils.formats import localize
-from django.utils.timezone import is_aware, localtime
 
 
 def to_local(moment: datetime) -> datetime:
     """Convert a time to the current time zone. A naive time (USE_TZ off) is already local."""
-    return localtime(moment) if is_aware(moment) else moment
+    return timezone.localtime(moment) if timezone.is_aware(moment) else moment
+
+
+def today() -> date:
+    """Return the current day in the current time zone."""
+    return to_local(timezone.now()).date()
 
 
 def format_moment(moment: datetime) -> str:

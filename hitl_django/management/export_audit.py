@@ -9,10 +9,10 @@ from datetime import date
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
 
 from hitl_django import services
 from hitl_django.engine.errors import InvalidInputError
+from hitl_django.forms.local_time import today
 
 from .printing import print_json
 from .progress import Progress
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Print the entries of the audit log, one per line."""
-    last = options["until"] or timezone.localdate()
+    last = options["until"] or today()
     try:
         period = services.Period.build(options["since"], last, max_days=None)
     except InvalidInputError as error:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import F, QuerySet
-from django.utils import timezone
 
 from hitl_django.db.alias import write_alias
+from hitl_django.forms.local_time import to_local
 from hitl_django.models import Interrupt, Run
 
 from .printing import add_json_argument, print_json, print_table
@@ -101,5 +101,5 @@ def _select(listed: _Listed, options: Mapping[str, Any]) -> QuerySet[Any]:
 
 def _format(value: Any) -> str:
     if hasattr(value, "strftime"):
-        return f"{timezone.localtime(value):%Y-%m-%d %H:%M}"
+        return f"{to_local(value):%Y-%m-%d %H:%M}"
     return "" if value is None else str(value)

@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
 from django.test import Client, RequestFactory, override_settings
 from django.utils import timezone
@@ -51,6 +52,35 @@ def test_every_admin_page_without_time_zone_support_causes_no_server_error(
     client.force_login(admin_user)
     for name in ADDRESSES:
         assert client.get(address_of(name, rows)).status_code < 500, name
+
+
+@pytest.mark.parametrize("due", ["today", "week"])
+def test_queue_filter_by_due_time_without_time_zone_support_lists_requests_of_local_days(
+    asked: Callable[..., Interrupt], reviewer: Client, due: str
+) -> None:
+    asked()
+    noon = timezone.now().replace(hour=12, minute=0)
+    Interrupt.objects.update(title="Noon", due_at=noon)
+    page = reviewer.get(list_of(), {"due": due})
+    assert "Noon" in text_of(page)
+
+
+@pytest.mark.parametrize("arguments", [["list", "interrupts"], ["list", "runs"], ["schedules"]])
+def test_hitl_command_without_time_zone_support_prints_local_times(
+    asked: Callable[..., Interrupt], arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked()
+    create_schedule("steps", "0 7 * * *", {"log": []})
+    call_command("hitl", *arguments)
+    assert f"{timezone.now():%Y}" in capsys.readouterr().out
+
+
+def test_audit_export_without_time_zone_support_ends_with_the_current_day(
+    asked: Callable[..., Interrupt], capsys: pytest.CaptureFixture[str]
+) -> None:
+    services.decide(asked().pk, "approve")
+    call_command("hitl", "export-audit", "--since", f"{timezone.now():%Y-%m-%d}")
+    assert "approve" in capsys.readouterr().out
 
 
 def test_request_page_without_time_zone_support_shows_due_snooze_and_decision_times(

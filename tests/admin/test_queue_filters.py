@@ -60,7 +60,7 @@ def dated() -> None:
         "Undated": None,
     }.items():
         make_interrupt({}, title=title, due_at=due)
-    make_interrupt({}, title="Today", due_at=now + timedelta(seconds=1))
+    make_interrupt({}, title="Soon", due_at=now + timedelta(hours=1))
 
 
 @pytest.mark.parametrize(

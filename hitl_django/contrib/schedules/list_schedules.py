@@ -9,9 +9,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 from django.db.models import F
-from django.utils import timezone
 
 from hitl_django.db.alias import write_alias
+from hitl_django.forms.local_time import to_local
 from hitl_django.management.printing import add_json_argument, print_json, print_table
 
 from .models import Schedule
@@ -42,6 +42,6 @@ def _format_row(each: ScheduleInfo) -> list[object]:
     if not each.is_active:
         due = "paused"
     elif each.next_at is not None:
-        due = f"{timezone.localtime(each.next_at):%Y-%m-%d %H:%M}"
+        due = f"{to_local(each.next_at):%Y-%m-%d %H:%M}"
     counts = [each.started, each.skipped]
     return [each.id, each.graph, each.expression, each.timezone, due, *counts, each.last_error]

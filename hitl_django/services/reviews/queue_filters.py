@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.utils import timezone
 
 from hitl_django.db.alias import write_alias
+from hitl_django.forms.local_time import today
 from hitl_django.models import Decision, Interrupt, Run
 from hitl_django.models.functions import Now
 from hitl_django.models.review import queue_order
@@ -21,6 +21,7 @@ from hitl_django.models.search import has_index, has_words
 from hitl_django.permissions import select_visible
 
 from . import quorum
+from .periods import start_of_day
 
 #: Maximum number of rows that a search reads on databases without an index of words.
 SCANNED = 10_000
@@ -160,14 +161,11 @@ def match_due(name: str) -> Q:
         return OVERDUE
     if name == "none":
         return Q(due_at__isnull=True)
-    day, length = timezone.localdate(), 1
+    day, length = today(), 1
     if name == "week":
         day, length = day - timedelta(days=day.weekday()), 7
-    first, end = (
-        timezone.make_aware(datetime.combine(one, time.min))
-        for one in (day, day + timedelta(days=length))
-    )
-    return Q(due_at__gte=first, due_at__lt=end)
+    end = day + timedelta(days=length)
+    return Q(due_at__gte=start_of_day(day), due_at__lt=start_of_day(end))
 
 
 def match_chosen(user: Any, *, priority: str = "", assignee: str = "", due: str = "") -> Q:
