@@ -146,7 +146,7 @@ def test_secret_response_has_a_password_field_and_appears_on_no_page_before_resu
     # A page with a validation error doesn't contain the secret, and says so.
     preview = reviewer.post(page_of(item), {**body, "decision": "", "more": "-"}).content.decode()
     assert_hidden(preview, "the page that came back")
-    assert "Enter this again" in preview
+    assert "Enter this value again" in preview
 
     assert reviewer.post(page_of(item), {**body, "answer/note": "n"}).status_code == 302
     advance()

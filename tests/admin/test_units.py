@@ -427,7 +427,7 @@ class TestPages:
         register("typed_payment")(lambda: graph)
         try:
             page = text_of(starter.get(form_of("typed_payment")))
-            assert "In the currency of this form, for example 12.50." in page
+            assert "An amount in the currency of this form, for example 12.50." in page
             sheet = opened(starter, "typed_payment")
             for currency, amount in (("EUR", 1250), ("KWD", 12500)):
                 typed = {"input/amount": "12.50", "input/currency": currency, "key": currency}
