@@ -15,6 +15,8 @@ from __future__ import annotations
 import operator
 import sqlite3
 import sys
+import threading
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from typing_extensions import TypedDict
@@ -31,11 +33,19 @@ class State(TypedDict, total=False):
 ran: list[str] = []
 
 
-def build_graph(state_graph: Any, send: Any, interrupt: Any, **compiled: Any) -> Any:
+def build_graph(
+    state_graph: Any,
+    send: Any,
+    interrupt: Any,
+    *,
+    before_failure: Callable[[], object] = lambda: None,
+    **compiled: Any,
+) -> Any:
     """Return a graph whose state key x selects the kind of interrupt.
 
     0: no interrupt; 1: two interrupts of a node; 2: an interrupt in a subgraph; 3: two Sends with
     interrupts; 4: a failure; 5: an interrupt without a concurrent node.
+    ``before_failure`` is called before the failure.
     """
 
     def first(state: State) -> State:
@@ -66,6 +76,7 @@ def build_graph(state_graph: Any, send: Any, interrupt: Any, **compiled: Any) ->
 
     def fail(state: State) -> State:
         ran.append("fail")
+        before_failure()
         raise ValueError("no luck")
 
     below = state_graph(State).add_node("ask_below", ask_below)
@@ -97,7 +108,23 @@ def write_by(saver: Any) -> None:
     from langgraph.graph import StateGraph
     from langgraph.types import Command, Send, interrupt
 
-    graph = build_graph(StateGraph, Send, interrupt, checkpointer=saver)
+    # LangGraph stores the writes of a concurrent node only if the node ends before the failure.
+    stored = threading.Event()
+    put_writes = saver.put_writes
+
+    def note_writes(config: Any, writes: Any, *rest: Any) -> None:
+        put_writes(config, writes, *rest)
+        if config["configurable"]["thread_id"] == "failed" and ("log", ["beside"]) in writes:
+            stored.set()
+
+    saver.put_writes = note_writes
+    graph = build_graph(
+        StateGraph,
+        Send,
+        interrupt,
+        before_failure=lambda: stored.wait(60),
+        checkpointer=saver,
+    )
     write_threads(graph, lambda value: Command(resume=value))
 
 
