@@ -74,9 +74,8 @@ def list_key_facts(item: Any, search: str = "") -> KeyFacts:
     Long values and values that the title contains are omitted. The excerpt is from the longest text
     or, after a search, shows the text around the first match.
     """
-    payload = item.small_payload
+    payload, presentation = item.small_payload, _present(item)
     policy = registry.get_review_policy(item.graph)
-    presentation = Presentation(read_hints(item.graph, item.small_schema), roots=(payload,))
     if policy.facts:
         paths = [parse_names(fact) for fact in policy.facts]
         values = display_selected(payload, paths, presentation)
@@ -101,6 +100,10 @@ def list_key_facts(item: Any, search: str = "") -> KeyFacts:
     return KeyFacts(short[:MOST], snippet)
 
 
+def _present(item: Any) -> Presentation:
+    return Presentation(read_hints(item.graph, item.small_schema), roots=(item.small_payload,))
+
+
 def list_fact_columns(graph: str) -> list[str]:
     """Return the labels of the facts that the graph's review policy names."""
     facts = registry.get_review_policy(graph).facts[:MAX_COLUMNS]
@@ -113,8 +116,7 @@ def list_cells(item: Any) -> list[DisplayedValue | None]:
     Values that are no short texts or numbers are omitted. The columns can't be sorted, because no
     index contains the payload, and the payload may be encrypted.
     """
-    payload = item.small_payload
-    presentation = Presentation(read_hints(item.graph, item.small_schema), roots=(payload,))
+    payload, presentation = item.small_payload, _present(item)
     cells: list[DisplayedValue | None] = []
     for fact in registry.get_review_policy(item.graph).facts[:MAX_COLUMNS]:
         found = display_selected(payload, [parse_names(fact)], presentation)
