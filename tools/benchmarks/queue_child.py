@@ -19,7 +19,7 @@ PAGES = {
     "free": LIST + "?show=free",
     "claimed by others": LIST + "?show=claimed",
     "overdue": LIST + "?show=overdue",
-    "put off": LIST + "?show=snoozed",
+    "snoozed": LIST + "?show=snoozed",
     "graph": LIST + "?graph=typed",
     "group": LIST + "?group={group}",
     "group, none free": LIST + "?group={group}&show=free",
@@ -29,7 +29,12 @@ PAGES = {
     "search in payloads": LIST + "?q=mountain",
     "search inside words": LIST + "?q=ountai",
     "by age": LIST + "?o=3",
-    "a question": LIST + "{item}/change/",
+    "normal priority": LIST + "?priority=normal",
+    "low priority, none": LIST + "?priority=low",
+    "assigned to nobody": LIST + "?assignee=nobody",
+    "due this week": LIST + "?due=week",
+    "without due date": LIST + "?due=none",
+    "request page": LIST + "{item}/change/",
     "API: list": API + "interrupts/",
     "API: graph": API + "interrupts/?graph=typed",
     "API: free": API + "interrupts/?free=true&page_size=20",
@@ -48,7 +53,7 @@ PAST = {
     "decisions, search": "/admin/hitl_django/decision/?q=unicorn",
     "runs, search": "/admin/hitl_django/run/?q=unicorn",
     "threads, search": "/admin/hitl_django/thread/?q=unicorn",
-    "looking back": "/admin/hitl_insights/spotcheck/reports/",
+    "Insights": "/admin/hitl_insights/spotcheck/reports/",
 }
 
 #: Lists for which an open page sends update requests.

@@ -124,7 +124,20 @@ class DecisionCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreviousPeriod:
+class DueCounts:
+    """The number of decisions with a due time, and of decisions after their due time."""
+
+    due: int
+    late: int
+
+    @property
+    def on_time(self) -> int:
+        """The number of decisions made no later than the due time."""
+        return self.due - self.late
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviousPeriod(DueCounts):
     """The statistics of the period of the same length before the period of a report.
 
     If the report's period isn't over, the end of the previous period is shortened by the same time.
@@ -135,29 +148,19 @@ class PreviousPeriod:
     asked: int
     decided: int
     approved: int
-    due: int
-    late: int
     median: float | None
     p90: float | None
     checked: int
     agreed: int
 
-    @property
-    def on_time(self) -> int:
-        """The number of decisions made no later than the due time."""
-        return self.due - self.late
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewReport:
+class ReviewReport(DueCounts):
     """The statistics of a period, limited to interrupts that the user may view.
 
     Times are the seconds from the creation of an interrupt to its decision. Times are computed from
     the latest ``sample`` decisions, or from all decisions if ``sample`` is None. ``reviewers`` is
     None if the user may not view insights by reviewer.
-
-    ``due`` is the number of decisions with a due time. ``late`` is the number of decisions after
-    their due time.
 
     ``oldest`` is the creation time of the oldest pending interrupt. ``previous`` is None if the
     retention settings remove threads of the previous period.
@@ -168,8 +171,6 @@ class ReviewReport:
     median: float | None
     p90: float | None
     sample: int | None
-    due: int
-    late: int
     graphs: Sequence[DecisionCounts]
     reviewers: Sequence[DecisionCounts] | None
     waiting: Sequence[AgeBucket]
@@ -186,11 +187,6 @@ class ReviewReport:
     def decided(self) -> int:
         """The number of interrupts that people decided."""
         return sum(bucket.decided for bucket in self.buckets)
-
-    @property
-    def on_time(self) -> int:
-        """The number of decisions made no later than the due time."""
-        return self.due - self.late
 
     @property
     def approved(self) -> int:
