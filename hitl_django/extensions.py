@@ -249,6 +249,8 @@ class Extension:
             sent for these events.
         settings: a frozen dataclass whose fields are keys of HITL. The fields are created with
             ``hitl_django.conf.kinds.setting``.
+        retention: those fields of ``settings`` that contain the days after which ended threads are
+            removed from the tables of the core, with the kind ``days_by_graph``.
         subscribers: functions that take a write batch and an event. They are called in the
             transaction of the event and add rows to the batch. The rows are therefore stored
             together with the change, or not at all. An exception rolls the change back.
@@ -269,6 +271,7 @@ class Extension:
     tasks: Sequence[str] = ()
     events: Mapping[str, str | Promise] = field(default_factory=dict)
     settings: type[Any] | None = None
+    retention: Sequence[str] = ()
     subscribers: Sequence[Subscriber] = ()
 
 

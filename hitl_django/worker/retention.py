@@ -21,7 +21,7 @@ from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.extensions import iterate_archives
+from hitl_django.extensions import iterate_archives, list_extensions
 from hitl_django.models import Checkpoint, Run, RunEvent, Thread
 from hitl_django.models.functions import Now
 
@@ -82,6 +82,25 @@ def list_terms(
         days = terms.get(graph, terms.get(OTHER_GRAPHS))
         if days is not None:
             yield days, graph
+
+
+def find_shortest_term(graph: str | None = None) -> float | None:
+    """Return the smallest number of days after which ended threads are deleted or archived.
+
+    Without ``graph``, the threads of all graphs are considered. Return None if all threads are
+    kept.
+    """
+    names = ["RETENTION_DAYS", *(name for each in list_extensions() for name in each.retention)]
+    return min(
+        (days for name in names for days in _list_days(getattr(hitl, name), graph)), default=None
+    )
+
+
+def _list_days(terms: float | Mapping[str, float | None] | None, graph: str | None) -> list[float]:
+    if isinstance(terms, Mapping):
+        found = terms.values() if graph is None else [terms.get(graph, terms.get(OTHER_GRAPHS))]
+        return [days for days in found if days is not None]
+    return [] if terms is None else [terms]
 
 
 def _list_graphs(using: str) -> list[str]:

@@ -17,7 +17,7 @@ TREES = {
     if not path.name.startswith("test_")
 }
 #: Extension points that the app has no use for.
-UNUSED = {"overdue"}
+UNUSED = {"overdue", "retention"}
 
 
 def find_other_names(tree: ast.AST) -> Iterator[str]:

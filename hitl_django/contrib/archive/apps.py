@@ -32,5 +32,6 @@ class ArchiveConfig(AppConfig):
                 tables=[Table(model=ArchivedThread, graph="graph", archive=DocumentArchive())],
                 sweep=[archive_due],
                 settings=ArchiveSettings,
+                retention=["ARCHIVE_DAYS"],
             )
         )

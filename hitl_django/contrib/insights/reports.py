@@ -33,7 +33,6 @@ from django.db.models import (
 from django.db.models.functions import Trunc
 from django.utils import timezone
 
-from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.models import Decision, Interrupt
@@ -47,7 +46,7 @@ from hitl_django.services.reviews.periods import (
     select_decided,
     start_of_day,
 )
-from hitl_django.worker.retention import OTHER_GRAPHS
+from hitl_django.worker.retention import find_shortest_term
 
 from .models import SpotCheck
 
@@ -66,8 +65,6 @@ AGES = (
 SHARES = {"median": 0.5, "p90": 0.9}
 #: Units into which a period is divided, each with the maximum number of days.
 UNITS = {"day": 31, "week": 182, "month": 366}
-#: Settings after whose days ended threads are removed, and are no longer counted.
-RETENTION = ("RETENTION_DAYS", "ARCHIVE_DAYS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,17 +321,8 @@ class _Spans:
 
 def _is_retained(first: date, graph: str | None) -> bool:
     """Return whether the retention settings keep all threads that ended on or after a day."""
-    days = [left for name in RETENTION for left in _list_days(getattr(hitl, name, None), graph)]
-    if not days:
-        return True
-    return start_of_day(first) >= timezone.now() - timedelta(days=min(days))
-
-
-def _list_days(terms: float | Mapping[str, float | None] | None, graph: str | None) -> list[float]:
-    if isinstance(terms, Mapping):
-        found = terms.values() if graph is None else [terms.get(graph, terms.get(OTHER_GRAPHS))]
-        return [days for days in found if days is not None]
-    return [] if terms is None else [terms]
+    term = find_shortest_term(graph)
+    return term is None or start_of_day(first) >= timezone.now() - timedelta(days=term)
 
 
 def _sum_up(
