@@ -21,7 +21,7 @@ from hitl_django.models.fields import canonical_json, digest_json
 from .names import (
     ACTOR,
     ACTOR_ID,
-    FORGOTTEN,
+    REDACTED,
     SALTS,
     get_name,
     label_user,
@@ -161,9 +161,9 @@ def _commit_names(entry: AuditEntry) -> tuple[Any, dict[str, Any]]:
 def get_shown_detail(entry: AuditEntry) -> dict[str, Any]:
     """Return the details of an entry for display, without salts and commitments."""
     detail: dict[str, Any] = entry.detail
-    if SALTS not in detail and FORGOTTEN not in detail:
+    if SALTS not in detail and REDACTED not in detail:
         return detail
-    return {key: value for key, value in detail.items() if key not in (SALTS, FORGOTTEN)}
+    return {key: value for key, value in detail.items() if key not in (SALTS, REDACTED)}
 
 
 def get_shown_names(entry: AuditEntry) -> dict[str, dict[str, str]]:

@@ -30,14 +30,14 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "decide": ("claimed_by",),
     "release": ("from",),
     "take_over": ("from",),
-    "vote": ("claimed_by",),
+    "approve": ("claimed_by",),
 }
 #: Keys of the details for any verb: the name of a person without an account, the user who invited
 #: the person, and the id of the row with the person's name.
 GUEST, INVITED_BY, INVITATION = "guest", "invited_by", "invitation"
 
 #: Keys of the details: the salts by place, and the commitments of places with a pseudonym.
-SALTS, FORGOTTEN = "salts", "forgotten"
+SALTS, REDACTED = "salts", "redacted"
 #: Length of a salt in bytes, and in hexadecimal digits. The length is fixed, because otherwise a
 #: part of the name could be presented as a part of the salt.
 SALT_BYTES = 16
@@ -141,7 +141,7 @@ def read_commitments(entry: AuditEntry) -> dict[str, str]:
         name = get_name(entry, place)
         if is_salt(salt) and isinstance(name, str):
             found[place] = commit(salt, name)
-    found.update(read_texts(entry, FORGOTTEN))
+    found.update(read_texts(entry, REDACTED))
     return found
 
 
@@ -150,7 +150,7 @@ def read_redacted_values(entry: AuditEntry) -> dict[str, Any]:
 
     The salts of these places were deleted.
     """
-    return {place: get_name(entry, place) for place, _ in read_texts(entry, FORGOTTEN)}
+    return {place: get_name(entry, place) for place, _ in read_texts(entry, REDACTED)}
 
 
 def read_texts(entry: AuditEntry, key: str) -> Iterable[tuple[str, str]]:

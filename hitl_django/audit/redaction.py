@@ -7,7 +7,7 @@ from typing import Any
 
 from hitl_django.models import AuditEntry
 
-from .names import ACTOR, FORGOTTEN, SALTS, read_commitments, read_texts
+from .names import ACTOR, REDACTED, SALTS, read_commitments, read_texts
 
 
 class Redaction:
@@ -25,10 +25,10 @@ class Redaction:
         """Replace the names in these places of an entry."""
         commitments = read_commitments(entry)
         salts = {at: salt for at, salt in read_texts(entry, SALTS) if at not in places}
-        redacted = dict(read_texts(entry, FORGOTTEN))
+        redacted = dict(read_texts(entry, REDACTED))
         redacted |= {at: commitments[at] for at in places if at in commitments}
         detail = {key: value for key, value in entry.detail.items() if key != SALTS}
-        detail |= {FORGOTTEN: redacted} | ({SALTS: salts} if salts else {})
+        detail |= {REDACTED: redacted} | ({SALTS: salts} if salts else {})
         if ACTOR in places:
             entry.actor_id, entry.actor_label = None, self.pseudonym
         entry.detail = {**detail, **dict.fromkeys({*places} - {ACTOR}, self.pseudonym)}

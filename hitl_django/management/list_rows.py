@@ -33,7 +33,7 @@ def _list_kinds() -> dict[str, _Listed]:
     using = write_alias()
     interrupts = {
         "id": F("pk"), "title": F("title"), "status": F("status"), "graph": F("graph"),
-        "node": F("node"), "asked_at": F("created_at"), "due_at": F("due_at"),
+        "node": F("node"), "created_at": F("created_at"), "due_at": F("due_at"),
         "claimed_by": F("claimed_by_label"), "decisions": F("allowed_decisions"),
         "run_id": F("run_id"), "thread_id": F("thread__thread_id"),
     }  # fmt: skip
@@ -48,7 +48,7 @@ def _list_kinds() -> dict[str, _Listed]:
             "status",
             Interrupt.Status.values,
             interrupts,
-            ("id", "asked_at", "graph", "title"),
+            ("id", "created_at", "graph", "title"),
         ),
         "runs": _Listed(
             Run.objects.using(using).order_by("-created_at", "-pk"),

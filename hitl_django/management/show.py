@@ -61,7 +61,7 @@ def _describe_interrupt(interrupt: Interrupt) -> dict[str, Any]:
         "node": interrupt.node,
         "run": interrupt.run_id,
         "thread": interrupt.thread.thread_id,
-        "asked_at": interrupt.created_at,
+        "created_at": interrupt.created_at,
         "due_at": interrupt.due_at,
         "expires_at": interrupt.expires_at,
         "claimed_by": interrupt.claimed_by_label,

@@ -905,13 +905,13 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(
                         condition=models.Q(("effective", None)),
                         fields=("interrupt", "version", "by"),
-                        name="hitl_one_vote",
+                        name="hitl_one_approval",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
                             ("effective", True), ("effective", None), _connector="OR"
                         ),
-                        name="hitl_decision_or_vote",
+                        name="hitl_decision_or_approval",
                     ),
                 ],
             },

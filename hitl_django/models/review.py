@@ -528,11 +528,11 @@ class Decision(models.Model):
             models.UniqueConstraint(
                 fields=["interrupt", "version", "by"],
                 condition=models.Q(effective=None),
-                name="hitl_one_vote",
+                name="hitl_one_approval",
             ),
             models.CheckConstraint(
                 condition=models.Q(effective=True) | models.Q(effective=None),
-                name="hitl_decision_or_vote",
+                name="hitl_decision_or_approval",
             ),
         ]
         indexes: ClassVar = [

@@ -16,7 +16,7 @@ from hitl_django.models.fields import digest_json
 
 #: Verbs of the audit log entries that are stored with a decision, and verb of the entry about
 #: erased values.
-DECIDED, ERASED = ("decide", "vote", "expire"), "erase"
+DECIDED, ERASED = ("decide", "approve", "expire"), "erase"
 #: Verb of the entry about an undo, which moves earlier approvals to the reopened version.
 UNDONE = "undo"
 #: Number of threads that one query reads.
@@ -59,7 +59,8 @@ def _compare(thread: Thread) -> Sequence[str]:
     made = [
         entry
         for entry in recorded
-        if entry.verb in ("decide", "vote") or (entry.verb == "expire" and "answer" in entry.detail)
+        if entry.verb in ("decide", "approve")
+        or (entry.verb == "expire" and "answer" in entry.detail)
     ]
     decisions = Decision.objects.using(using).filter(interrupt__thread=thread).order_by("pk")
     undone = {entry.subject for entry in recorded if entry.verb == UNDONE}

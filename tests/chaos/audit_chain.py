@@ -12,9 +12,9 @@ last number and hash.
 
 ``salts`` in the detail contains 32 digits for each place with a name, i.e. the actor or a key of
 the detail. The hashed text contains ``{"name": …}`` in this place, with the SHA-256 of salt and
-name. ``forgotten`` contains this object for each place with a pseudonym. A later entry
+name. ``redacted`` contains this object for each place with a pseudonym. A later entry
 ``pseudonymize_user`` then lists the number, the place and the pseudonym. The hashed text contains
-neither ``salts`` nor ``forgotten``. The text of an entry without both keys may differ from the
+neither ``salts`` nor ``redacted``. The text of an entry without both keys may differ from the
 hashed text in one case: no earlier entry has the keys, the entry contains the pseudonym of a later
 ``pseudonymize_user``, and that entry contains the SHA-256 of the changed text.
 """
@@ -57,16 +57,16 @@ def faults(thread: int) -> Iterator[str]:
             yield f"audit entry {seq} doesn't follow"
         if account is not None and str(account) != detail["actor_id"]:
             yield f"audit entry {seq} leads to another account"
-        salts, forgotten = detail.pop("salts", {}), detail.pop("forgotten", {})
+        salts, redacted = detail.pop("salts", {}), detail.pop("redacted", {})
         says = {**detail, "actor": actor}
         for salt in salts.values():
             if len(salt) != 32:
                 yield f"audit entry {seq} has a salt that is none"
-        for place in forgotten:
+        for place in redacted:
             if not re.fullmatch("forgotten-[0-9a-f]{12}", says[place]):
                 yield f"audit entry {seq} has a name that isn't proven"
             unsaid[seq, place] = says[place]
-        counts = {place: sha256(salt + says[place]) for place, salt in salts.items()} | forgotten
+        counts = {place: sha256(salt + says[place]) for place, salt in salts.items()} | redacted
         counted = digested(detail) | {place: {"name": one} for place, one in counts.items()}
         told = {
             "thread": name,

@@ -41,7 +41,7 @@ def test_list_command_shows_pending_interrupts_oldest_first_with_filters(
     hitl.start("approval", {"text": "B"})
     hitl.decide(hitl.make_interrupt("C"), "respond", "yes")
     head, one, other = call("list").splitlines()
-    assert head.split() == ["id", "asked_at", "graph", "title"]
+    assert head.split() == ["id", "created_at", "graph", "title"]
     assert one.endswith("approval  Publish A?")
     assert other.endswith("approval  Publish B?")
     asked = hitl.interrupt(run=first)

@@ -79,7 +79,7 @@ WAITING: dict[str, Callable[[Interrupt, User], object]] = {
         services.claim(interrupt.pk, by=by),
         services.decide(interrupt.pk, "reject", by=by),
     ),
-    "vote": lambda interrupt, by: services.decide(interrupt.pk, "approve", by=by),
+    "approve": lambda interrupt, by: services.decide(interrupt.pk, "approve", by=by),
     "propose": lambda interrupt, by: services.decide(interrupt.pk, "edit", {"amount": 6}, by=by),
     "claim": lambda interrupt, by: services.claim(interrupt.pk, by=by),
     "assign": lambda interrupt, by: services.assign(interrupt.pk, to=by, by=by, via="code"),

@@ -707,4 +707,4 @@ class TestDecisionOverClaim:
         services.claim(interrupt.pk, by=sam)
         made = services.decide(interrupt.pk, "approve", by=reviewer)
         assert (made.complete, made.claimed_by_label) == (False, "sam")
-        assert AuditEntry.objects.get(verb="vote").detail["claimed_by"] == "sam"
+        assert AuditEntry.objects.get(verb="approve").detail["claimed_by"] == "sam"

@@ -208,7 +208,7 @@ def test_pseudonymize_user_preserves_entry_hashes_and_adds_an_audit_entry(lena: 
         assert entry.detail["pseudonym"] == forgotten.pseudonym
         for seq, places in entry.detail["entries"]:
             redacted = AuditEntry.objects.get(thread=thread, seq=seq)
-            assert {*places} <= redacted.detail["forgotten"].keys()
+            assert {*places} <= redacted.detail["redacted"].keys()
     redacted = AuditEntry.objects.get(verb="take_over", actor=None)
     assert redacted.actor_label == redacted.detail["actor_id"] == forgotten.pseudonym
     assert redacted.detail["from"] == "rita"
@@ -343,18 +343,22 @@ TAMPERINGS: dict[str, Callable[[], None]] = {
     "a verb": lambda: change("start", verb="cancel"),
     "a type": lambda: change("decide", detail=lambda entry: {**entry.detail, "type": "reject"}),
     "a commitment": lambda: change(
-        "start", detail=lambda entry: {**entry.detail, "forgotten": {"actor": "0" * 64}}
+        "start", detail=lambda entry: {**entry.detail, "redacted": {"actor": "0" * 64}}
     ),
-    "no commitments": lambda: change("start", detail=drop("forgotten")),
+    "no commitments": lambda: change("start", detail=drop("redacted")),
     "no salts": lambda: change("assign", detail=drop("salts")),
-    "salts that are none": lambda: change(
+    "invalid salts": lambda: change(
         "assign", detail=lambda entry: {**entry.detail, "salts": {"actor": 1, "to": [1]}}
     ),
-    "what attests, with another pseudonym": lambda: change(
+    "pseudonymization entry with another pseudonym": lambda: change(
         "pseudonymize_user", detail=point_to(OTHER)
     ),
-    "what attests, with a name": lambda: change("pseudonymize_user", detail=point_to("eve")),
-    "what attests, without entries": lambda: change("pseudonymize_user", detail=drop("entries")),
+    "pseudonymization entry with a name": lambda: change(
+        "pseudonymize_user", detail=point_to("eve")
+    ),
+    "pseudonymization entry without entries": lambda: change(
+        "pseudonymize_user", detail=drop("entries")
+    ),
 }
 
 
@@ -446,7 +450,7 @@ def test_hashed_text_of_audit_entry_equals_the_recorded_text() -> None:
         "version": 1,
         "actor_id": "forgotten-0123456789ab",
         "salts": {"from": "2" * 32},
-        "forgotten": {"actor": kept[0], "actor_id": kept[1]},
+        "redacted": {"actor": kept[0], "actor_id": kept[1]},
     }
     assert audit.get_hashed_text(entry, "t") == salted
     assert redaction.take_detail() == {

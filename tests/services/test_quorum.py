@@ -201,7 +201,7 @@ def test_approval_below_quorum_writes_audit_entry_and_only_last_approval_writes_
 ) -> None:
     interrupt = jointly(advance)
     services.decide(interrupt.pk, "approve", by=people[0], reason="Fine.")
-    entry = AuditEntry.objects.get(thread=interrupt.thread, verb="vote")
+    entry = AuditEntry.objects.get(thread=interrupt.thread, verb="approve")
     assert entry.actor == people[0]
     assert audit.get_shown_detail(entry) == {
         "actor_id": str(people[0].pk),
@@ -452,7 +452,7 @@ def test_audit_entry_contains_approvals_only_for_interrupt_with_quorum_above_one
     for quorum in (1, 2):
         interrupt = jointly(advance, quorum=quorum)
         services.decide(interrupt.pk, "approve")
-    alone, first = AuditEntry.objects.filter(verb__in=["decide", "vote"]).order_by("pk")
+    alone, first = AuditEntry.objects.filter(verb__in=["decide", "approve"]).order_by("pk")
     assert not {"approvals", "quorum"} & alone.detail.keys()
     assert (first.detail["approvals"], first.detail["quorum"]) == (1, 2)
 

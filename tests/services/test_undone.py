@@ -68,7 +68,7 @@ VERBS: dict[
         lambda interrupt, by: services.decide(interrupt.pk, "approve", by=by),
     ),
     "undo": (decide_undoably, lambda interrupt, by: services.undo(interrupt.pk)),
-    "vote": (
+    "approve": (
         lambda interrupt: Interrupt.objects.update(quorum=2),
         lambda interrupt, by: services.decide(interrupt.pk, "approve", by=by),
     ),

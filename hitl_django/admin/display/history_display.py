@@ -35,7 +35,7 @@ PAGE_SIZE = 60
 VERB_TEXTS: dict[str, Any] = {
     "start": gettext_lazy("Started a run"),
     "decide": gettext_lazy("Decided"),
-    "vote": gettext_lazy("Approved, or proposed an edited version"),
+    "approve": gettext_lazy("Approved, or proposed an edited version"),
     "undo": gettext_lazy("Undid a decision"),
     "cancel": gettext_lazy("Cancelled the run"),
     "retry": gettext_lazy("Retried the run"),

@@ -47,7 +47,7 @@ class ExportedDecision:
     title: str
     graph: str
     node: str
-    asked_at: datetime
+    requested_at: datetime
     due_at: datetime | None
     run_id: UUID
     thread_id: str
@@ -56,7 +56,7 @@ class ExportedDecision:
     @property
     def seconds(self) -> float:
         """The number of seconds from the creation of the interrupt to the decision."""
-        return (self.decided_at - self.asked_at).total_seconds()
+        return (self.decided_at - self.requested_at).total_seconds()
 
 
 #: Names of the decision's columns in exports.
@@ -67,7 +67,7 @@ _COLUMNS = {
     "title": F("interrupt__title"),
     "graph": F("interrupt__graph"),
     "node": F("interrupt__node"),
-    "asked_at": F("interrupt__created_at"),
+    "requested_at": F("interrupt__created_at"),
     "due_at": F("interrupt__due_at"),
     "run_id": F("interrupt__run_id"),
     "thread_id": F("interrupt__thread__thread_id"),

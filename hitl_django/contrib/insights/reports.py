@@ -86,7 +86,7 @@ class TimeBucket:
 
     first: date
     last: date
-    asked: int
+    created: int
     decided: int
     median: float | None
     p90: float | None
@@ -142,7 +142,7 @@ class PreviousPeriod(DueCounts):
 
     first: date
     last: date
-    asked: int
+    created: int
     decided: int
     approved: int
     median: float | None
@@ -176,9 +176,9 @@ class ReviewReport(DueCounts):
     previous: PreviousPeriod | None
 
     @property
-    def asked(self) -> int:
+    def created(self) -> int:
         """The number of interrupts that were created."""
-        return sum(bucket.asked for bucket in self.buckets)
+        return sum(bucket.created for bucket in self.buckets)
 
     @property
     def decided(self) -> int:
@@ -239,7 +239,7 @@ def review_report(
     decided = everyone.filter(match_reviewer(reviewer))
     both = select_decided(user, spans.whole, graph=graph).filter(match_reviewer(reviewer))
     unit = choose_unit(period)
-    asked, asked_before = _count_asked(user, spans, graph, unit)
+    created, created_before = _count_created(user, spans, graph, unit)
     types = _count_types(both, spans, unit)
     times = _time(decided, both, spans, unit)
     checks = _count_checks(user, spans, graph)
@@ -252,7 +252,7 @@ def review_report(
             TimeBucket(
                 first=max(start, period.first),
                 last=min(end, period.last),
-                asked=asked[start],
+                created=created[start],
                 decided=types.by_start[start],
                 median=times.by_start.get(start, _NONE)[0],
                 p90=times.by_start.get(start, _NONE)[1],
@@ -281,7 +281,7 @@ def review_report(
         waiting=bands,
         oldest=oldest,
         overdue=sum(waiting.filter(part).count() for part in queue_filters.OVERDUE_PARTS),
-        previous=_sum_up(spans, asked_before, types, times.previous, own_checks)
+        previous=_sum_up(spans, created_before, types, times.previous, own_checks)
         if _is_retained(spans.whole.first, graph)
         else None,
     )
@@ -326,14 +326,14 @@ def _is_retained(first: date, graph: str | None) -> bool:
 
 
 def _sum_up(
-    spans: _Spans, asked: int, types: _Types, times: _Times, checks: Iterable[_Checks]
+    spans: _Spans, created: int, types: _Types, times: _Times, checks: Iterable[_Checks]
 ) -> PreviousPeriod:
     counted = [check for check in checks if check.graph in types.previous]
     counts = sum(types.previous.values(), Counter[str]())
     return PreviousPeriod(
         first=spans.whole.first,
         last=spans.period.first - timedelta(1),
-        asked=asked,
+        created=created,
         decided=counts.total(),
         approved=sum(n for name, n in counts.items() if DECISION_TYPES[name].is_approval),
         due=types.previous_due,
@@ -394,7 +394,7 @@ class _Checks:
         return str(NOBODY if self.reviewer is None else self.reviewer) == str(reviewer)
 
 
-def _count_asked(
+def _count_created(
     user: Any, spans: _Spans, graph: str | None, unit: str
 ) -> tuple[Counter[date], int]:
     """Return the number of requests by bucket, and the total of the previous period."""
@@ -500,8 +500,8 @@ def _read_latest(decided: QuerySet[Decision], *names: str) -> tuple[list[Any], b
     latest = decided.order_by("-created_at", "-id")
     rows = list(latest.values_list(*names, "interrupt__created_at", "created_at")[: SAMPLE + 1])
     lasted = [
-        (*values, (decided_at - asked_at).total_seconds())
-        for *values, asked_at, decided_at in rows[:SAMPLE]
+        (*values, (decided_at - requested_at).total_seconds())
+        for *values, requested_at, decided_at in rows[:SAMPLE]
     ]
     return lasted, len(rows) > SAMPLE
 

@@ -47,7 +47,7 @@ STATES: dict[str, Any] = {
     services.LinkState.USED: _("used"),
     services.LinkState.EXPIRED: _("expired"),
     services.LinkState.REVOKED: _("revoked"),
-    services.LinkState.VOID: _("invalid: the creator no longer has permission"),
+    services.LinkState.INVALID: _("invalid: the creator no longer has permission"),
     services.LinkState.STALE: _("invalid: the request has changed"),
     services.LinkState.DECIDED: _("decided by someone else"),
     services.LinkState.CLOSED: _("request closed"),
@@ -57,7 +57,7 @@ STATES: dict[str, Any] = {
 #: Meaning of the states of links, which gives the pill of a state its colour.
 TONES = {
     services.LinkState.OPEN: "is-ok",
-    services.LinkState.VOID: "is-warn",
+    services.LinkState.INVALID: "is-warn",
     services.LinkState.STALE: "is-warn",
 }
 

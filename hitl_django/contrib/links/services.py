@@ -68,7 +68,7 @@ class LinkState(StrEnum):
     EXPIRED = "expired"
     REVOKED = "revoked"
     #: The user who created the link no longer has the permission to decide.
-    VOID = "void"
+    INVALID = "invalid"
     #: The interrupt has changed since the link was created.
     STALE = "stale"
     #: Another person has decided the interrupt.
@@ -277,7 +277,7 @@ def undo_by_link(token: str) -> DecisionInfo:
         if decision is None:
             raise UndoRefusedError(undo.NOTHING)
         if not _Creators([row]).may(row):
-            raise LinkUnusableError(state=str(LinkState.VOID))
+            raise LinkUnusableError(state=str(LinkState.INVALID))
         return undo.undo_locked(thread, row.interrupt, decision, by=None, via=VIA, guest=row.name)
 
 
@@ -349,7 +349,7 @@ def _state(
     if (interrupt.payload_digest, interrupt.version) != (row.payload_digest, row.version):
         return LinkState.STALE
     if not (makers or _Creators([row])).may(row):
-        return LinkState.VOID
+        return LinkState.INVALID
     if interrupt.run.state not in Run.ANSWERABLE:
         return LinkState.WAITING
     return LinkState.CLAIMED if _is_claimed(row, now) else LinkState.OPEN

@@ -242,8 +242,8 @@ def _match_already_approved(user: Any) -> Q:
     The user has already approved the current version, or started a run whose interrupt doesn't
     allow self-approval.
     """
-    votes = Decision.objects.filter(
+    approvals = Decision.objects.filter(
         interrupt=OuterRef("pk"), version=OuterRef("version"), by=user.pk
     )
     own = Q(quorum.match_started_by(user, "run"), no_self_approval=True)
-    return own | Q(Exists(votes), quorum__gt=1)
+    return own | Q(Exists(approvals), quorum__gt=1)

@@ -324,7 +324,7 @@ def _leave_open(
     decision.effective = None
     batch = WriteBatch(write_alias())
     batch.insert(queries.NEW_DECISION, [queries.NEW_DECISION.values_of(decision)])
-    _append_entry("vote", decision, thread, request, batch)
+    _append_entry("approve", decision, thread, request, batch)
     batch.run()
     if request.by is not None:
         # The user has approved, so end the user's claim to let another person claim the interrupt.

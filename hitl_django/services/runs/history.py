@@ -259,15 +259,15 @@ class _Page:
         found: dict[str, list[DecisionTaken]] = {}
         names = ("id", "interrupt_id", "type", "by_label", "via", "created_at")
         made = rows.order_by("-created_at", "-pk").values(
-            *names, title=F("interrupt__title"), asked_at=F("interrupt__checkpoint_id")
+            *names, title=F("interrupt__title"), interrupted_at=F("interrupt__checkpoint_id")
         )
         for columns in made[:DECISIONS]:
-            asked_at = columns.pop("asked_at")
+            interrupted_at = columns.pop("interrupted_at")
             taken = DecisionTaken(**columns)
             after = [
                 row
                 for row in page
-                if row.created_at >= taken.created_at and row.checkpoint_id > asked_at
+                if row.created_at >= taken.created_at and row.checkpoint_id > interrupted_at
             ]
             # The page is ordered newest first, so the last of these steps is the first after the
             # decision.

@@ -56,8 +56,8 @@ def test_insights_report_counts_interrupts_by_creation_day_and_decision_day(ann:
     decide(ann, at=NOON, took=86400)
     decide(ann, at=NOON + timedelta(days=1), took=60)
     found = figures(ann, DAY - timedelta(1), DAY + timedelta(1))
-    assert [(day.asked, day.decided) for day in found.buckets] == [(1, 0), (1, 2), (1, 1)]
-    assert (found.asked, found.decided) == (3, 3)
+    assert [(day.created, day.decided) for day in found.buckets] == [(1, 0), (1, 2), (1, 1)]
+    assert (found.created, found.decided) == (3, 3)
 
 
 def test_insights_report_days_start_at_midnight_of_the_current_time_zone(ann: User) -> None:
@@ -118,8 +118,8 @@ def test_insights_report_counts_and_percentiles_of_a_week_include_all_of_its_day
     for days, seconds in ((0, 10), (5, 30), (6, 500)):  # Tuesday, Sunday, Monday
         decide(ann, at=NOON + timedelta(days=days), took=seconds)
     first, second, *_rest = figures(ann, DAY, DAY + timedelta(40)).buckets
-    assert (first.asked, first.decided, first.median) == (2, 2, pytest.approx(20, abs=0.01))
-    assert (second.asked, second.decided, second.p90) == (1, 1, pytest.approx(500, abs=0.01))
+    assert (first.created, first.decided, first.median) == (2, 2, pytest.approx(20, abs=0.01))
+    assert (second.created, second.decided, second.p90) == (1, 1, pytest.approx(500, abs=0.01))
 
 
 def test_insights_report_has_approval_count_late_count_and_times_per_graph_and_reviewer(
@@ -154,7 +154,7 @@ def test_insights_report_of_one_reviewer_counts_only_their_decisions_and_lists_a
         )
     for reviewer, median in ((str(ben.pk), 20), ("none", 30)):
         found = figures(ann, reviewer=reviewer)
-        assert (found.asked, found.decided, found.checked) == (3, 1, 1)
+        assert (found.created, found.decided, found.checked) == (3, 1, 1)
         assert found.median == pytest.approx(median, abs=0.01)
         assert [one.total for one in found.graphs] == [1]
         assert {one.label: round(one.median) for one in found.reviewers} == {
@@ -213,7 +213,7 @@ def test_insights_report_excludes_interrupts_hidden_by_policy(ann: User, setting
         )
     make_interrupt({}, graph="shut")
     found = figures(ann)
-    assert (found.asked, found.decided) == (1, 1)
+    assert (found.created, found.decided) == (1, 1)
     assert [one.key for one in found.graphs] == ["open"]
     assert [(one.total, one.checked, one.agreed) for one in found.reviewers] == [(1, 1, 1)]
     assert sum(band.count for band in found.waiting) == 0
@@ -285,14 +285,14 @@ class TestPreviousPeriod:
         found = figures(ann, DAY, week)
         before = found.previous
         assert (before.first, before.last) == (DAY - timedelta(7), DAY - timedelta(1))
-        assert (before.asked, before.decided, before.approved, before.late) == (4, 4, 2, 1)
+        assert (before.created, before.decided, before.approved, before.late) == (4, 4, 2, 1)
         assert before.due == 3
         assert (before.checked, before.agreed) == (4, 3)
         assert (before.median, before.p90) == (
             pytest.approx(25, abs=0.01),
             pytest.approx(709, abs=0.01),
         )
-        assert (found.asked, found.decided, found.approved, found.late) == (1, 1, 1, 0)
+        assert (found.created, found.decided, found.approved, found.late) == (1, 1, 1, 0)
         assert (found.checked, found.agreed) == (1, 1)
         assert (found.median, found.p90) == (
             pytest.approx(5, abs=0.01),
@@ -311,7 +311,7 @@ class TestPreviousPeriod:
         found = figures(ann)
         assert [one.key for one in found.graphs] == ["a"]
         assert [(one.label, one.checked) for one in found.reviewers] == [("ann", 0)]
-        assert [(day.asked, day.decided) for day in found.buckets] == [(1, 1)]
+        assert [(day.created, day.decided) for day in found.buckets] == [(1, 1)]
         assert (found.previous.decided, found.previous.checked) == (1, 1)
 
     @pytest.mark.parametrize(("first", "unit"), [(DAY, "week"), (DAY, "month")])
@@ -322,15 +322,15 @@ class TestPreviousPeriod:
         decide(ann, at=NOON)
         found = figures(ann, first, first + timedelta({"week": 40, "month": 200}[unit]))
         assert found.unit == unit
-        assert (found.buckets[0].asked, found.buckets[0].decided) == (1, 1)
-        assert (found.previous.asked, found.previous.decided) == (1, 1)
+        assert (found.buckets[0].created, found.buckets[0].decided) == (1, 1)
+        assert (found.previous.created, found.previous.decided) == (1, 1)
 
     def test_insights_report_without_earlier_requests_has_an_empty_previous_period(
         self, ann: User
     ) -> None:
         decide(ann)
         before = figures(ann).previous
-        assert (before.asked, before.decided, before.checked) == (0, 0, 0)
+        assert (before.created, before.decided, before.checked) == (0, 0, 0)
         assert (before.median, before.p90) == (None, None)
 
     def test_insights_report_of_a_graph_and_a_reviewer_narrows_the_previous_period(
@@ -350,7 +350,7 @@ class TestPreviousPeriod:
             ({"reviewer": "nonsense"}, 4, 0, None),
         ):
             before = figures(ann, **narrowed).previous
-            assert (before.asked, before.decided, before.checked) == (asked, decided, decided)
+            assert (before.created, before.decided, before.checked) == (asked, decided, decided)
             assert before.median == (None if median is None else pytest.approx(median, abs=0.01))
 
     @pytest.mark.promise("P22")
@@ -364,7 +364,7 @@ class TestPreviousPeriod:
                 interrupt=made.interrupt, decision=made, created_at=made.created_at, result="agree"
             )
         before = figures(ann).previous
-        assert (before.asked, before.decided, before.checked) == (1, 1, 1)
+        assert (before.created, before.decided, before.checked) == (1, 1, 1)
 
     def test_insights_report_of_unfinished_period_ends_the_previous_period_at_the_same_time_of_day(
         self, ann: User, monkeypatch: pytest.MonkeyPatch
@@ -373,7 +373,7 @@ class TestPreviousPeriod:
         decide(ann, at=NOON - timedelta(days=1, minutes=1))
         decide(ann, at=NOON - timedelta(days=1, minutes=-2))
         found = figures(ann)
-        assert (found.previous.asked, found.previous.decided) == (1, 1)
+        assert (found.previous.created, found.previous.decided) == (1, 1)
         assert figures(ann, DAY - timedelta(1), DAY - timedelta(1)).decided == 2
 
     @pytest.mark.parametrize(

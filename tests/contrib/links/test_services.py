@@ -124,7 +124,7 @@ def test_invalid_response_with_a_link_leaves_the_link_open(advance: Any) -> None
 SPENT: dict[str, Callable[[Interrupt, LinkInfo, Any], Any]] = {
     "expired": lambda interrupt, link, maker: ReviewLink.objects.update(expires_at=Now()),
     "revoked": lambda interrupt, link, maker: revoke_link(link.id),
-    "void": lambda interrupt, link, maker: maker.user_permissions.clear(),
+    "invalid": lambda interrupt, link, maker: maker.user_permissions.clear(),
     "stale": lambda interrupt, link, maker: Interrupt.objects.update(payload_digest="0" * 32),
     "decided": lambda interrupt, link, maker: services.decide(interrupt.pk, "reject"),
     "closed": lambda interrupt, link, maker: services.cancel(interrupt.run_id),
@@ -156,9 +156,9 @@ def test_link_of_deactivated_or_deleted_creator_has_state_void(
     token = token_of(create_review_link(interrupt.pk, name=DANA, by=maker))
     maker.is_active = False
     maker.save()
-    assert resolve_link(token).state == "void"
+    assert resolve_link(token).state == "invalid"
     maker.delete()
-    assert resolve_link(token).state == "void"
+    assert resolve_link(token).state == "invalid"
 
 
 @pytest.mark.promise("P18")
@@ -167,7 +167,7 @@ def test_link_of_creator_without_view_permission_has_state_void(
 ) -> None:
     token = token_of(create_review_link(interrupt.pk, name=DANA, by=maker))
     maker.user_permissions.remove(Permission.objects.get(codename="view_interrupt"))
-    assert resolve_link(token).state == "void"
+    assert resolve_link(token).state == "invalid"
     with pytest.raises(LinkUnusableError):
         decide_by_link(token, "approve")
 

@@ -506,8 +506,8 @@ def _describe_comparison(before: PreviousPeriod | None) -> dict[str, str] | None
 def _list_tiles(figures: ReviewReport, rows: _Rows) -> Iterator[Figure]:
     changes = _Changes(figures)
     if not rows.reviewer:
-        asked = localize(figures.asked)
-        yield Figure(_("Requests"), asked, rows.interrupts(), change=changes.count("asked"))
+        asked = localize(figures.created)
+        yield Figure(_("Requests"), asked, rows.interrupts(), change=changes.count("created"))
     yield Figure(
         pgettext("number of requests", "Decided"),
         localize(figures.decided),
@@ -579,19 +579,19 @@ def _plot_counts(figures: ReviewReport, rows: _Rows) -> Plot:
         "month": _("Requests and decisions per month"),
     }
     description = _("%(asked)s requested, %(decided)s decided in total.") % {
-        "asked": localize(figures.asked),
+        "asked": localize(figures.created),
         "decided": localize(figures.decided),
     }
     decided, asked = pgettext("number of requests", "Decided"), _("Requests")
     buckets = figures.buckets
     series = [
         plots.Series(decided, [bucket.decided for bucket in buckets], "a", is_filled=True),
-        plots.Series(asked, [bucket.asked for bucket in buckets], "b"),
+        plots.Series(asked, [bucket.created for bucket in buckets], "b"),
     ]
     table: list[Sequence[Figure]] = [
         (
             Figure(decided, localize(bucket.decided), rows.decisions(bucket)),
-            Figure(asked, localize(bucket.asked), rows.interrupts(bucket)),
+            Figure(asked, localize(bucket.created), rows.interrupts(bucket)),
         )
         for bucket in buckets
     ]

@@ -39,7 +39,7 @@ BY_STATE: dict[str, Notice] = {
     LinkState.REVOKED: Notice(
         _("This link was revoked"), (_("The person who created it has revoked it."),)
     ),
-    LinkState.VOID: Notice(_("This link is no longer valid")),
+    LinkState.INVALID: Notice(_("This link is no longer valid")),
     LinkState.STALE: Notice(
         _("This request has changed"),
         (_("The link was for an earlier version of the request. Nothing was saved."),),
@@ -56,7 +56,7 @@ BY_STATE: dict[str, Notice] = {
 }
 
 REQUEST_NEW_LINK = frozenset(
-    {LinkState.EXPIRED, LinkState.REVOKED, LinkState.VOID, LinkState.STALE, LinkState.WAITING}
+    {LinkState.EXPIRED, LinkState.REVOKED, LinkState.INVALID, LinkState.STALE, LinkState.WAITING}
 )
 
 
