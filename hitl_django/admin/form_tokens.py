@@ -50,7 +50,6 @@ UNWRITTEN = frozenset(
         "made",
         "more",
         "ignore_claim",
-        "ignore_claims",
         "over_claim_of",
         "results",
         "secret",

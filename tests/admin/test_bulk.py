@@ -169,8 +169,22 @@ def test_bulk_approval_of_request_claimed_by_another_user_shows_claimant_and_is_
     services.claim(three[0].pk, by=sam)
     page = reviewer.post(BULK, select(three[:1]))
     assert ">Claimed by sam</span>" in text_of(page)
-    assert "1 decision saved" in words(reviewer.post(BULK, confirmed(page)))
+    selected = {**confirmed(page), "item": [get_checkbox_value(three[0])]}
+    assert "1 decision saved" in words(reviewer.post(BULK, selected))
     assert Decision.objects.get().claimed_by_label == "sam"
+
+
+def test_bulk_decision_page_lists_requests_claimed_by_another_user_last_and_not_selected(
+    reviewer: Client, three: list[Interrupt], sam: User
+) -> None:
+    services.claim(three[0].pk, by=sam)
+    page = reviewer.post(BULK, select(three))
+    shown = words(page)
+    assert "2 requests to decide" in shown and "1 skipped" in shown
+    assert shown.index("Publish one?") > shown.index("Publish three?")
+    assert "2 decisions saved" in words(reviewer.post(BULK, confirmed(page)))
+    three[0].refresh_from_db()
+    assert three[0].status == Interrupt.Status.PENDING
 
 
 def test_bulk_approval_of_request_claimed_after_listing_requires_second_confirmation(
@@ -181,9 +195,10 @@ def test_bulk_approval_of_request_claimed_after_listing_requires_second_confirma
     page = reviewer.post(BULK, listed)
     assert "Claimed by sam." in words(page)
     assert not Decision.objects.exists()
-    # The request stays selected, and the page shows its name before the decision.
     again = confirmed(reviewer.post(BULK, confirmed(page, decision="approve")))
-    assert "1 decision saved" in words(reviewer.post(BULK, again))
+    assert "item" not in again
+    selected = {**again, "item": [get_checkbox_value(three[0])]}
+    assert "1 decision saved" in words(reviewer.post(BULK, selected))
 
 
 def test_bulk_approval_of_request_with_quorum_of_two_adds_one_approval(

@@ -52,7 +52,7 @@ from hitl_django.permissions import select_visible
 from .batches import MAX_FIELDS, RESULTS, Batch, read_selection, select_later
 
 #: Fields of the form that the next batch of decisions needs.
-SENT = ("decision", "key", "confirmed", "ignore_claim", "ignore_claims")
+SENT = ("decision", "key", "confirmed", "ignore_claim")
 
 STALE = _("This request has changed since you opened the list. Review the new version.")
 CLAIMED_BY = _("Claimed by %(who)s.")
@@ -156,24 +156,24 @@ class BulkPages(RequestController):
             row = rows.get(choice.pk)
             problem = self._find_obstacle(row, choice, refused.get(choice.pk), request.user)
             lines.append(self.describe_row(request, row, problem=problem))
-        every = [line for line in lines if not line.problem]
-        refused_lines = [line for line in lines if line.problem]
-        ready, rest, others = select_later(every, lambda line: line.value)
-        claimed = [str(line.pk) for line in every[len(ready) :] if line.note]
+        free = [line for line in lines if not line.problem and not line.note]
+        ready, rest, others = select_later(free, lambda line: line.value)
+        # Requests claimed by other users are decided only if the user selects them on this page.
+        claimed = [line for line in lines if not line.problem and line.note]
+        refused_lines = [*(line for line in lines if line.problem), *claimed[MAX_FIELDS:]]
         key = request.POST.get("key", "")
         return self._bulk_page(
             request,
             "bulk.html",
             decision,
-            ready=add_facts(ready),
-            count=len(every),
+            ready=add_facts([*ready, *claimed[:MAX_FIELDS]]),
+            count=len(free),
             # A script counts the selected rows.
-            number=format_html('<span data-hitl-selected="{}">{}</span>', others, len(every)),
+            number=format_html('<span data-hitl-selected="{}">{}</span>', others, len(free)),
             rest=rest,
             others=others,
-            other_claims=" ".join(claimed),
             refused=add_facts(refused_lines[:MAX_FIELDS]),
-            refused_count=len(refused_lines),
+            skipped=len(choices) - len(free),
             others_refused=len(refused_lines[MAX_FIELDS:]),
             form=form,
             key=key if len(key) == 36 and key.isprintable() else str(uuid4()),
@@ -289,7 +289,7 @@ class BulkPages(RequestController):
                 version=choice.version,
                 # Ignore only claims that the confirmation page showed. Later claims still prevent
                 # the decision.
-                ignore_claim=str(choice.pk) in _read_ignored_claims(request),
+                ignore_claim=str(choice.pk) in request.POST.getlist("ignore_claim"),
             )
         except HitlError as error:
             return "", describe_problem(error), None
@@ -359,11 +359,6 @@ class BulkPages(RequestController):
         )
         page["Cache-Control"] = "no-store"
         return page
-
-
-def _read_ignored_claims(request: HttpRequest) -> list[str]:
-    more = request.POST.get("ignore_claims", "").split()
-    return [*request.POST.getlist("ignore_claim"), *more]
 
 
 def add_facts(rows: Sequence[BulkRow]) -> list[BulkRow]:
