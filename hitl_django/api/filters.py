@@ -12,7 +12,6 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.models import Case, QuerySet, Value, When
 from django.db.models.lookups import Exact
 from django_filters.rest_framework import DjangoFilterBackend
-from rest_framework import serializers
 from rest_framework.request import Request
 
 from hitl_django.db.json_member import JSONMember
@@ -22,7 +21,7 @@ from hitl_django.services.reviews import queue_filters
 
 from .invalid_params import InvalidParam
 from .problems import InvalidRequest
-from .serializers.fields import OffsetDateTimeField
+from .serializers.fields import OffsetDateTimeField, parse_time
 
 #: Pattern of a metadata parameter's name, and maximum number of metadata parameters.
 METADATA = re.compile(r"metadata\.[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,63}")
@@ -80,10 +79,7 @@ class OffsetDateTimeFormField(forms.Field):
     def to_python(self, value: Any) -> Any:
         if value in self.empty_values:
             return None
-        try:
-            return OffsetDateTimeField().to_internal_value(value)
-        except serializers.ValidationError as error:
-            raise forms.ValidationError([str(each) for each in error.detail], "invalid") from None
+        return parse_time(value)
 
 
 class DateTimeBoundFilter(filters.Filter):

@@ -10,6 +10,7 @@ from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.core.exceptions import ValidationError
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -27,6 +28,10 @@ WITHOUT_NUL = r"^[^\x00]*$"
 _DIGITS = re.compile("0|[1-9][0-9]{0,17}")
 _MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+_NO_TIME = ValidationError(
+    _("Must be an ISO 8601 date and time with a UTC offset, for example 2030-01-31T12:00:00Z."),
+    "invalid",
 )
 
 
@@ -198,7 +203,7 @@ class ContextField(JSONValueField):
 
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("required", False)
-        kwargs.setdefault("help_text", "What the graph's context_schema describes.")
+        kwargs.setdefault("help_text", "An object that matches the graph's context_schema.")
         super().__init__(**kwargs)
 
 
@@ -219,29 +224,32 @@ class JSONObject(serializers.Field):
         return {"type": "object", "additionalProperties": True}
 
 
+def parse_time(text: Any) -> datetime:
+    """Parse an ISO 8601 time with a UTC offset, and return the time as Django stores it.
+
+    Raises:
+        ValidationError: if the text is not such a time or not in the supported years.
+    """
+    if not isinstance(text, str) or _MOMENT.fullmatch(text) is None:
+        raise _NO_TIME
+    try:
+        moment = datetime.fromisoformat(text.upper())
+    except ValueError:
+        raise _NO_TIME from None
+    # The time must be a valid datetime in every time zone.
+    if not MINYEAR < moment.year < MAXYEAR:
+        raise ValidationError(_("Must be between the years 2 and 9998."), "out_of_range")
+    return to_stored(moment.astimezone(UTC))
+
+
 class OffsetDateTimeField(serializers.Field):
     """An ISO 8601 time, independent of the project's DRF settings.
 
     Input must have a UTC offset. Output is in UTC.
     """
 
-    default_error_messages = {  # noqa: RUF012
-        "invalid": _(
-            "Must be an ISO 8601 date and time with a UTC offset, for example 2030-01-31T12:00:00Z."
-        )
-    }
-
     def to_internal_value(self, data: Any) -> datetime:
-        if not isinstance(data, str) or _MOMENT.fullmatch(data) is None:
-            self.fail("invalid")
-        try:
-            moment = datetime.fromisoformat(data.upper()).astimezone(UTC)
-        except (ValueError, OverflowError):
-            self.fail("invalid")
-        # The time must be a valid datetime in every time zone.
-        if not MINYEAR < moment.year < MAXYEAR:
-            self.fail("invalid")
-        return to_stored(moment)
+        return parse_time(data)
 
     def to_representation(self, value: datetime) -> str:
         return to_utc(value).isoformat().replace("+00:00", "Z")

@@ -56,7 +56,7 @@ class StartBody(StrictSerializer):
     )
     metadata = JSONObject(required=False, help_text="Metadata stored with a new thread.")
     context: Any = ContextField(
-        help_text="What the graph's context_schema describes: its nodes get it as their context."
+        help_text="An object that matches the graph's context_schema, given to each node."
     )
     configurable = JSONObject(
         required=False, help_text="Keys that the nodes find in their config's configurable."

@@ -46,7 +46,7 @@ class ScheduleChange(StrictSerializer):
         required=False, help_text="Input matching the graph's input_schema; not null."
     )
     context: Any = ContextField(
-        help_text="What the graph's context_schema describes; it is not shown again."
+        help_text="An object that matches the graph's context_schema. Not shown again."
     )
     configurable = JSONObject(
         required=False, help_text="Keys that the nodes find in their config's configurable."
