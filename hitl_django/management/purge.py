@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from hitl_django.json_text.sanitize import format_count
 from hitl_django.worker import retention
@@ -17,7 +18,7 @@ from .progress import Progress
 HELP = (
     "Delete threads whose last run ended more than this many days ago, with their "
     "interrupts, decisions and audit log. With --prune, delete only old checkpoints and "
-    "keep the newest state."
+    "keep the newest state. Asks for confirmation unless you pass --yes."
 )
 PORTION = 100  # Number of threads between two progress messages.
 
@@ -33,10 +34,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prune", action="store_true", help="keep the threads and their newest state"
     )
+    asked = parser.add_mutually_exclusive_group()
+    asked.add_argument("--dry-run", action="store_true", help="only print the number of threads")
+    asked.add_argument("--yes", action="store_true", help="don't ask for confirmation")
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Delete or prune all threads that ended long enough ago."""
+    """Delete or prune all threads that ended long enough ago, after a confirmation."""
+    if not options["yes"] and not _confirm(command, options):
+        return
     days, graph = options["days"], options["graph"]
     verb, total = "pruned" if options["prune"] else "deleted", 0
     progress = Progress(command.stderr)
@@ -46,3 +52,23 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         progress.show(total, format_count(total, "thread", "threads"))
     progress.clear()
     command.stdout.write(f"{format_count(total, 'thread', 'threads')} {verb}.")
+
+
+def _confirm(command: BaseCommand, options: Mapping[str, Any]) -> bool:
+    """Print the number of threads, and return whether the user confirms.
+
+    Raises:
+        CommandError: if there is no terminal.
+    """
+    count = retention.count_prunable if options["prune"] else retention.count_deletable
+    threads = format_count(count(options["days"], options["graph"]), "thread", "threads")
+    verb = "prune" if options["prune"] else "delete"
+    if options["dry_run"]:
+        command.stdout.write(f"{threads} to {verb}. Nothing was changed.")
+        return False
+    if not sys.stdin.isatty():
+        raise CommandError(f"{threads} to {verb}. Without a terminal, confirm this with --yes.")
+    if input(f"{threads} to {verb}. This can't be undone. Type 'yes' to continue: ") == "yes":
+        return True
+    command.stdout.write("Nothing was changed.")
+    return False

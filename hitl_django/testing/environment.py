@@ -20,6 +20,9 @@ from . import interrupt_graph
 from .clock import move_back
 from .inline import inline
 
+#: States in which a run has an error, so that an expected interrupt may never have been created.
+_STOPPED = (Run.State.FAILED, Run.State.PARKED)
+
 
 class GraphEnvironment:
     """Replaces the queue, the worker and the clock in a ``with`` block.
@@ -92,7 +95,8 @@ class GraphEnvironment:
         """Return the pending interrupt with the given title, graph, node and run.
 
         Raises:
-            AssertionError: no interrupt or several interrupts match.
+            AssertionError: no interrupt or several interrupts match. The message lists the
+                pending interrupts and, if none matches, failed and parked runs with their errors.
         """
         found = list(self.interrupts(title, **described)[:2])
         if len(found) != 1:
@@ -103,7 +107,10 @@ class GraphEnvironment:
                 if not found
                 else "More than one pending interrupt matches"
             )
-            raise AssertionError(f"{number} {criteria or 'any filter'}. {self._list_open()}")
+            raise AssertionError(
+                f"{number} {criteria or 'any filter'}. {self._list_open()}"
+                + ("" if found else self._list_stopped())
+            )
         return found[0]
 
     def decide(
@@ -122,8 +129,7 @@ class GraphEnvironment:
         ``interrupt`` is a title or a row. ``graph``, ``node`` and ``run`` restrict the selection.
 
         Raises:
-            AssertionError: no interrupt or several interrupts match. The message lists the
-                pending interrupts.
+            AssertionError: no interrupt or several interrupts match, as in ``interrupt``.
         """
         if not isinstance(interrupt, Interrupt):
             interrupt = self.interrupt(interrupt, graph=graph, node=node, run=run)
@@ -200,6 +206,11 @@ class GraphEnvironment:
         return "Pending interrupts:" + "".join(
             f"\n  {title!r} ({graph}, {node})" for title, graph, node in rows
         )
+
+    def _list_stopped(self) -> str:
+        stopped = Run.objects.using(write_alias()).filter(state__in=_STOPPED)
+        rows = stopped.order_by("-created_at", "-pk").select_related("thread")[:20]
+        return "".join(f"\nA run of {row.thread.graph} is {row.state}: {row.error}" for row in rows)
 
 
 def _find_id(run: RunInfo | UUID | str) -> UUID | str:

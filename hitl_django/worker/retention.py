@@ -142,10 +142,23 @@ def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
     return deleted
 
 
+def count_deletable(days: float, graph: str | None = None) -> int:
+    """Return the number of threads that ``delete_ended`` would delete, with archived threads."""
+    using = write_alias()
+    threads = _filter_graph(_select_ended(using, days).exclude(Run.exists_live()), graph)
+    return threads.count() + sum(
+        _select_archived(model, days, graph).count() for model, _ in iterate_archives()
+    )
+
+
+def _select_archived(model: type[Model], days: float, graph: str | None) -> QuerySet[Model]:
+    archived = model._default_manager.using(write_alias())
+    return _filter_graph(archived.filter(ended_at__lt=_subtract_days(days)), graph)
+
+
 def _delete_archived(model: type[Model], days: float, limit: int, graph: str | None) -> int:
     """Delete archived threads that ended more than ``days`` days ago. Return their number."""
-    archived = model._default_manager.using(write_alias())
-    old = _filter_graph(archived.filter(ended_at__lt=_subtract_days(days)), graph)
+    old = _select_archived(model, days, graph)
     deleted = 0
     while deleted < limit:
         chosen = old.order_by("ended_at", "pk").values_list("pk", flat=True)
@@ -189,12 +202,9 @@ def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
     then raised.
     """
     using = write_alias()
-    # The remaining checkpoints of a pruned thread have no parent.
-    older = Checkpoint.objects.filter(thread=OuterRef("pk"), parent_id__isnull=False)
     refused: list[Exception] = []
     for ended in iterate_batches(_filter_graph(_select_ended(using, days), graph), BATCH):
-        rows = Thread.objects.using(using).exclude(Run.exists_live())
-        threads = rows.filter(Exists(older), pk__in=ended)
+        threads = _exclude_pruned(Thread.objects.using(using).filter(pk__in=ended))
         pruned = 0
         for thread_id in list(threads.values_list("thread_id", flat=True)):
             try:
@@ -211,6 +221,18 @@ def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
             yield pruned
     if refused:
         raise refused[0]
+
+
+def count_prunable(days: float, graph: str | None = None) -> int:
+    """Return the number of threads that ``prune_ended`` would prune."""
+    return _exclude_pruned(_filter_graph(_select_ended(write_alias(), days), graph)).count()
+
+
+def _exclude_pruned(threads: QuerySet[Thread]) -> QuerySet[Thread]:
+    """Return the threads that have no active run and more than their newest checkpoints."""
+    # The remaining checkpoints of a pruned thread have no parent.
+    older = Checkpoint.objects.filter(thread=OuterRef("pk"), parent_id__isnull=False)
+    return threads.exclude(Run.exists_live()).filter(Exists(older))
 
 
 @retry_on_conflict

@@ -72,12 +72,12 @@ def test_assert_same_after_kills_reports_operation_incomplete_after_kill() -> No
 
 def test_purge_killed_at_any_commit_deletes_all_threads_when_repeated(talks: list[Thread]) -> None:
     services.start("approval", {"text": "waits"})
-    commits.assert_same_after_kills(lambda: hitl("purge", "--days", "30"))
+    commits.assert_same_after_kills(lambda: hitl("purge", "--yes", "--days", "30"))
 
 
 @pytest.mark.long
 def test_prune_killed_at_any_commit_prunes_all_threads_when_repeated(talks: list[Thread]) -> None:
-    commits.assert_same_after_kills(lambda: hitl("purge", "--days", "30", "--prune"))
+    commits.assert_same_after_kills(lambda: hitl("purge", "--yes", "--days", "30", "--prune"))
 
 
 @pytest.mark.long

@@ -94,7 +94,7 @@ def threads() -> None:
         (["verify-backup"], "3 threads"),
         (["export-audit", "--since", "2020-01-01"], "2 entries"),
         (["preflight"], "1 run"),
-        (["purge", "--days", "0"], "1 thread"),
+        (["purge", "--days", "0", "--yes"], "1 thread"),
         (["retry", "--state", "failed"], "1 run"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else None,

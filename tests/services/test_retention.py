@@ -348,7 +348,7 @@ def test_purge_command_deletes_or_prunes_all_batches_of_old_threads(
     for _ in range(3):
         ended(advance)
     out = io.StringIO()
-    call_command("hitl", "purge", "--days=30", *flags, stdout=out, stderr=io.StringIO())
+    call_command("hitl", "purge", "--yes", "--days=30", *flags, stdout=out, stderr=io.StringIO())
     assert out.getvalue() == f"3 threads {said}.\n"
     assert len(kept()) == (3 if flags else 0)
 
@@ -360,9 +360,44 @@ def test_purge_command_with_graph_option_processes_only_threads_of_that_graph(
     Thread.objects.filter(pk=ended(advance).pk).update(graph="chat")
     ended(advance)
     out = io.StringIO()
-    command = ["purge", "--days=30", "--graph=chat", *flags]
+    command = ["purge", "--yes", "--days=30", "--graph=chat", *flags]
     call_command("hitl", *command, stdout=out, stderr=io.StringIO())
     assert out.getvalue().startswith("1 thread ")
+
+
+@pytest.mark.parametrize(("flags", "verb"), [([], "delete"), (["--prune"], "prune")])
+def test_purge_command_dry_run_counts_threads_and_changes_nothing(
+    advance: Callable[[], int], flags: list[str], verb: str
+) -> None:
+    ended(advance)
+    ended(advance, days=3)
+    before = Checkpoint.objects.count()
+    out = io.StringIO()
+    call_command("hitl", "purge", "--dry-run", "--days=30", *flags, stdout=out)
+    assert out.getvalue() == f"1 thread to {verb}. Nothing was changed.\n"
+    assert (len(kept()), Checkpoint.objects.count()) == (2, before)
+
+
+@pytest.mark.parametrize(("answer", "remaining"), [("yes", 0), ("y", 1), ("", 1)])
+def test_purge_command_in_a_terminal_deletes_only_after_confirmation(
+    advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch, answer: str, remaining: int
+) -> None:
+    ended(advance)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    prompts: list[str] = []
+    monkeypatch.setattr("builtins.input", lambda text: prompts.append(text) or answer)
+    call_command("hitl", "purge", "--days=30", stdout=io.StringIO(), stderr=io.StringIO())
+    assert prompts == ["1 thread to delete. This can't be undone. Type 'yes' to continue: "]
+    assert len(kept()) == remaining
+
+
+def test_purge_command_without_terminal_and_yes_raises_and_deletes_nothing(
+    advance: Callable[[], int],
+) -> None:
+    ended(advance)
+    with pytest.raises(CommandError, match=r"1 thread to delete.*--yes"):
+        call_command("hitl", "purge", "--days=30", stdout=io.StringIO())
+    assert len(kept()) == 1
 
 
 def test_purge_command_with_negative_days_raises_command_error() -> None:

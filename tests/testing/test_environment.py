@@ -96,6 +96,21 @@ def test_graph_environment_error_for_missing_or_ambiguous_interrupt_lists_pendin
     assert hitl.interrupts().count() == 2
 
 
+def test_graph_environment_error_for_missing_interrupt_lists_failed_and_parked_runs(
+    hitl: GraphEnvironment,
+) -> None:
+    hitl.start("broken", {"person": "Ann"})
+    parked = hitl.start("broken", {"person": "Bob"})
+    Run.objects.filter(pk=parked.id).update(state="parked", error="The graph has changed.")
+    with pytest.raises(AssertionError) as told:
+        hitl.interrupt("Bob?")
+    assert str(told.value).splitlines() == [
+        "No pending interrupt matches title 'Bob?'. There are no pending interrupts.",
+        "A run of broken is parked: The graph has changed.",
+        "A run of broken is failed: ZeroDivisionError: division by zero",
+    ]
+
+
 def test_advance_time_past_expiry_finishes_run_with_its_default_response(
     hitl: GraphEnvironment,
 ) -> None:

@@ -293,6 +293,7 @@ def test_purge_deletes_archived_threads_older_than_the_retention_period(ended: E
     old, recent = ended(days=400), ended(days=100)
     archive_ended(30, 10)
     kept = ended(days=300)
+    assert retention.count_deletable(365) == 1
     assert retention.delete_ended(365, 10) == 1
     assert archived() == [recent.thread_id]
     assert Thread.objects.get() == kept
