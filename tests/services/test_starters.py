@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, Group, User
 from django.core import checks
+from django.utils import timezone
 
 from hitl_django import audit, services
 from hitl_django.engine.errors import InvalidInputError
-from hitl_django.errors import NotAllowedError
+from hitl_django.errors import (
+    ClaimedError,
+    InterruptNotFound,
+    NotAllowedError,
+    SelfApprovalError,
+)
 from hitl_django.graph_registry import registry
-from hitl_django.models import AuditEntry, Run, Thread
+from hitl_django.models import AuditEntry, Interrupt, Run, Thread
 from hitl_django.permissions import ModelPermissionPolicy, get_policy
 from hitl_django.services import SubjectRef
 from tests.graphs import approval
@@ -187,6 +194,38 @@ class TestCheckedView:
         assert [entry.verb for entry in entries.order_by("seq")] == [
             *("start", "discard", "start", "cancel")
         ]
+
+    def test_decide_with_skip_permission_checks_records_the_user_without_calling_the_policy(
+        self, user: Make, advance: Advance, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        customer = user("carla")
+        services.start("approval", INPUT)
+        advance()
+        interrupt = Interrupt.objects.get()
+        with pytest.raises(InterruptNotFound):
+            services.decide(interrupt.pk, "approve", by=customer)
+        monkeypatch.setattr(ModelPermissionPolicy, "may_decide", None)
+        monkeypatch.setattr(ModelPermissionPolicy, "visible_interrupts", None)
+        made = services.decide(interrupt.pk, "approve", by=customer, skip_permission_checks=True)
+        assert made.by_label == "carla"
+        entry = AuditEntry.objects.get(verb="decide")
+        assert (entry.actor, entry.via) == (customer, "code")
+
+    def test_decide_with_skip_permission_checks_still_refuses_self_approval_and_foreign_claims(
+        self, user: Make, advance: Advance
+    ) -> None:
+        customer, reviewer = user("carla"), user("rosa")
+        skipping = {"by": customer, "skip_permission_checks": True}
+        services.start("approval", INPUT, **skipping)
+        advance()
+        rows = Interrupt.objects.all()
+        rows.update(no_self_approval=True)
+        with pytest.raises(SelfApprovalError):
+            services.decide(rows.get().pk, "approve", **skipping)
+        until = timezone.now() + timedelta(minutes=5)
+        rows.update(claim_required=True, claimed_by=reviewer, claimed_until=until)
+        with pytest.raises(ClaimedError):
+            services.decide(rows.get().pk, "reject", **skipping)
 
     def test_start_with_skip_permission_checks_still_validates_subject_and_key(
         self, user: Make

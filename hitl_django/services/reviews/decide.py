@@ -49,6 +49,7 @@ def decide(
     version: int | None = None,
     guest: Guest | None = None,
     ignore_claim: bool = True,
+    skip_permission_checks: bool = False,
 ) -> DecisionInfo:
     """Store a decision on a pending interrupt, and queue its run.
 
@@ -71,6 +72,10 @@ def decide(
     user's claim doesn't prevent a decision, and the name of the user with the claim is stored with
     the decision. With ``ignore_claim=False``, another user's claim raises a ClaimedError, so that
     the caller can ask for confirmation.
+
+    Set ``skip_permission_checks`` only in views of your project that have checked the permission,
+    as for ``start``. Rules of the interrupt still apply to ``by``: claims, approvals by different
+    people, and approvals of runs that the user started.
 
     Raises:
         AlreadyDecidedError: if the interrupt is not pending. The error contains the decision.
@@ -95,6 +100,7 @@ def decide(
         key=key,
         guest=guest,
         ignore_claim=ignore_claim,
+        skip_permission_checks=skip_permission_checks,
     )
     pk, shown = lookup.parse_id(interrupt_id), _Shown(digest, version)
     with denied_log.record_denial("decide", by=by, via=via):
@@ -178,8 +184,8 @@ def _decide(
             since it was read. In this case, nothing is written.
     """
     interrupt = found.interrupt
-    _refuse_unless_visible(interrupt, request.by)
-    _refuse_if_not_allowed(interrupt, request.by)
+    _refuse_unless_visible(interrupt, request.checked_user)
+    _refuse_if_not_allowed(interrupt, request.checked_user)
     earlier = _earlier_outcome(interrupt, request)
     if earlier is not None:
         return earlier

@@ -58,6 +58,7 @@ class Request:
         digest: the digest of the request, equal for a repeated request.
         ignore_claim: whether another user's claim on the interrupt is ignored. The digest doesn't
             cover this attribute, because a user who confirms a ClaimedError repeats the request.
+        skip_permission_checks: whether the caller has checked the permission of ``by``.
     """
 
     type: str
@@ -70,6 +71,12 @@ class Request:
     guest: Guest | None
     digest: str
     ignore_claim: bool = True
+    skip_permission_checks: bool = False
+
+    @property
+    def checked_user(self) -> Any:
+        """The user whose permissions are checked, or None to check no permission."""
+        return None if self.skip_permission_checks else self.by
 
     @classmethod
     def build(
@@ -84,6 +91,7 @@ class Request:
         key: str,
         guest: Guest | None = None,
         ignore_claim: bool = True,
+        skip_permission_checks: bool = False,
     ) -> Request:
         """Return the request after validating its idempotency key and value.
 
@@ -110,7 +118,19 @@ class Request:
         # Use a keyed hash, because a plain digest of a short secret would reveal the secret.
         keyed = salted_hmac(__name__, canonical_json(content), algorithm="sha256")
         digest = keyed.hexdigest()[:32]
-        return cls(type or "", value, resume, by, via, reason, key, guest, digest, ignore_claim)
+        return cls(
+            type=type or "",
+            value=value,
+            resume=resume,
+            by=by,
+            via=via,
+            reason=reason,
+            key=key,
+            guest=guest,
+            digest=digest,
+            ignore_claim=ignore_claim,
+            skip_permission_checks=skip_permission_checks,
+        )
 
     def validate(self, interrupt: Interrupt) -> Validated:
         """Validate this decision against an interrupt that was read from the database.
