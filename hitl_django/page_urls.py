@@ -13,6 +13,7 @@ from django.apps import apps
 from django.conf import settings
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
+from django.utils.module_loading import import_string
 
 from hitl_django.conf import hitl
 
@@ -68,6 +69,29 @@ def find_admin_page(model: Any, page: str, *args: Any, request: HttpRequest | No
         if (path := find_path(name, *args)) is not None:
             return path
     return ""
+
+
+def find_request_page(interrupt: Any, user: Any = None, request: HttpRequest | None = None) -> str:
+    """Return the URL of the page on which a user decides an interrupt, or an empty string.
+
+    ``REQUEST_URL`` determines the page. If the setting is empty, or its function returns None, the
+    page is the admin's. The URL may be a path. ``user`` is None in messages to systems and to
+    several people.
+    """
+    own = import_string(hitl.REQUEST_URL)(user, interrupt) if hitl.REQUEST_URL else None
+    model = apps.get_model("hitl_django", "reviewitem")
+    return str(own or find_admin_page(model, "change", interrupt.pk, request=request))
+
+
+def find_request_url(interrupt: Any, user: Any = None) -> str:
+    """Return the absolute URL of ``find_request_page`` for links in messages.
+
+    The URL is empty if there is no page, or if its host is unknown because SITE_URL is not set.
+    """
+    page = find_request_page(interrupt, user)
+    if not page.startswith("/"):
+        return page
+    return build_url(page) if hitl.SITE_URL else ""
 
 
 def _site_name(request: HttpRequest | None) -> str:

@@ -9,6 +9,7 @@ from .kinds import (
     brand,
     count,
     days_by_graph,
+    dotted_path,
     flag,
     one_of,
     positive,
@@ -97,6 +98,12 @@ class Settings:
     )
     SITE_URL: str = setting(
         "", "URL of the site, such as 'https://shop.example', for links in messages.", url
+    )
+    REQUEST_URL: str = setting(
+        "",
+        "Dotted path of a function of a user and an interrupt, which returns the URL of the page "
+        "on which the user decides the interrupt. Empty: the admin's page.",
+        dotted_path,
     )
     IMAGE_HOSTS: Sequence[str] = setting(
         (),

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.utils.module_loading import import_string
+
 Check = Callable[[Any], object]
 
 
@@ -137,6 +139,18 @@ def url(value: Any) -> None:
     """Check that the value is a URL, or an empty text."""
     if value and not (isinstance(value, str) and value.startswith(("https://", "http://"))):
         raise ValueError("must be an http:// or https:// URL.")
+
+
+def dotted_path(value: Any) -> None:
+    """Check that the value is the dotted path of a callable, or an empty text."""
+    if value == "":
+        return
+    try:
+        found = import_string(value)
+    except Exception as error:  # Importing a module of the project may raise any error.
+        raise ValueError(f"can't be imported: {error}") from None
+    if not callable(found):
+        raise ValueError(f"must be the dotted path of a callable, not of {found!r}.")
 
 
 def brand(value: Any) -> None:

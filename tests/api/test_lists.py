@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from django.contrib.auth import get_user_model
 
 from hitl_django.models import Interrupt, Run
 
@@ -71,6 +72,7 @@ def test_interrupt_list_row_contains_no_payload(api: Any, make_interrupt: Any) -
     assert row == {
         "id": str(interrupt.pk),
         "url": f"http://testserver/hitl/api/v1/interrupts/{interrupt.pk}/",
+        "review_url": "",
         "title": "Pay the invoice?",
         "status": "pending",
         "kind": "interrupt",
@@ -93,6 +95,21 @@ def test_interrupt_list_row_contains_no_payload(api: Any, make_interrupt: Any) -
         "changed_at": None,
         "expires_at": None,
     }
+
+
+def find_page(user: Any, interrupt: Interrupt) -> str:
+    return f"/{user.username}/requests/{interrupt.pk}/"
+
+
+def test_interrupt_review_url_is_the_page_of_request_url(
+    api: Any, make_interrupt: Any, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "REQUEST_URL": f"{__name__}.find_page"}
+    interrupt = make_interrupt()
+    (row,) = api.get("interrupts").json()["results"]
+    page = f"http://testserver/{get_user_model().objects.get().username}/requests/{interrupt.pk}/"
+    assert row["review_url"] == page
+    assert api.get("interrupt", interrupt.pk).json()["review_url"] == page
 
 
 def test_interrupt_list_is_filtered_by_graph_node_run_title_and_status(

@@ -20,6 +20,7 @@ from rest_framework.request import Request
 
 from hitl_django.conf import hitl
 from hitl_django.db.clock import to_stored, to_utc
+from hitl_django.page_urls import find_request_page
 
 from ..invalid_params import MAX_FAULTS
 
@@ -278,6 +279,26 @@ class Hyperlink(serializers.Field):
 
     def json_schema(self) -> dict[str, Any]:
         return {"type": "string", "format": "uri"}
+
+
+class ReviewPage(serializers.Field):
+    """The absolute URL of the page on which the user decides an interrupt."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            source="*",
+            read_only=True,
+            help_text="Page on which you decide the interrupt (setting REQUEST_URL, or the "
+            "admin); empty if there is no page.",
+        )
+
+    def to_representation(self, value: Any) -> str:
+        request = self.context["request"]
+        page = find_request_page(value, request.user, request)
+        return str(request.build_absolute_uri(page)) if page else ""
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"type": "string"}
 
 
 class ProblemField(JSONObject):

@@ -20,6 +20,7 @@ from .fields import (
     MethodField,
     OffsetDateTimeField,
     ProblemField,
+    ReviewPage,
     StrictBooleanField,
     StrictCharField,
     StrictSerializer,
@@ -40,6 +41,7 @@ class InterruptSerializer(InterruptColumnsSerializer):
 
     id = Id()
     url = Hyperlink("interrupt", source="id")
+    review_url = ReviewPage()
     run = Id(source="run_id")
     thread_id = serializers.CharField(source="thread.thread_id")
     dialect = serializers.CharField(help_text="Payload format (dialect).")

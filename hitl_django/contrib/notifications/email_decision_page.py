@@ -26,6 +26,7 @@ from hitl_django.decision_types import DECISION_TYPES, REJECT
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import ClaimedError
 from hitl_django.forms import submission
+from hitl_django.page_urls import find_request_url
 from hitl_django.permissions import get_policy
 from hitl_django.public_pages.notices import TOO_OFTEN, UNKNOWN, UNREADABLE
 from hitl_django.public_pages.rate import is_too_often
@@ -34,7 +35,7 @@ from hitl_django.public_pages.responses import protect_response, render_page
 
 from . import decision_links
 from .decision_links import DecisionLink, DecisionLinkState
-from .mails import find_interrupt_url, list_moments, name_node
+from .mails import list_moments, name_node
 from .sent_payload import copy_redacted, display_redacted
 
 MESSAGE = "hitl_django/notifications/decision_message.html"
@@ -133,7 +134,7 @@ class EmailDecisionView(View):
             "takes_reason": link.type == REJECT,
             "label": get_button_label(item, link.type),
             "signature": decision_links.sign_form(link),
-            "url": find_interrupt_url(item),
+            "url": find_request_url(item, link.user),
         }
         if get_policy().may_send_payload("email", item):
             redacted = copy_redacted(item)
@@ -151,5 +152,5 @@ class EmailDecisionView(View):
     def _show_notice(
         self, request: HttpRequest, link: DecisionLink, message: Notice, *, status: int = 410
     ) -> HttpResponse:
-        url = "" if link.item is None else find_interrupt_url(link.item)
+        url = "" if link.item is None else find_request_url(link.item, link.user)
         return render_page(request, MESSAGE, status=status, message=message, url=url)

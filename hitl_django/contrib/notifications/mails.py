@@ -27,7 +27,7 @@ from hitl_django.forms.local_time import format_with_zone
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import escape_invisible, shorten
 from hitl_django.models import Interrupt, ReviewItem
-from hitl_django.page_urls import build_url, find_admin_page
+from hitl_django.page_urls import build_url, find_admin_page, find_request_url
 from hitl_django.public_pages.brand import read_brand
 
 from .decision_links import list_decision_urls
@@ -60,7 +60,7 @@ def build_mail(
             "title": title,
             "place": name_node(item),
             "moments": list_moments(item),
-            "link": find_interrupt_url(item),
+            "link": find_request_url(item, user),
             "why": sent.why,
             "rows": list_rows(sent),
         }
@@ -90,19 +90,11 @@ def build_digest_mail(
         context = {
             "headline": subject,
             "digest": digest,
-            "waiting": _list_entries(digest.waiting),
-            "mentions": _list_entries(digest.mentions),
+            "waiting": _list_entries(digest.waiting, user),
+            "mentions": _list_entries(digest.mentions, user),
             "link": _find_url(ReviewItem, "changelist"),
         }
         return _build(delivery, user, subject, "digest", _write_digest(context), context, DIGEST)
-
-
-def find_interrupt_url(item: Interrupt) -> str:
-    """Return the URL of the request page for an email, or an empty string.
-
-    The URL is empty if SITE_URL is not set or the page doesn't exist.
-    """
-    return _find_url(ReviewItem, "change", item.pk)
 
 
 def list_rows(sent: SentPayload) -> list[Sequence[Fact]]:
@@ -217,11 +209,11 @@ def _name(pk: str | None) -> str:
     return make_line(label_user(user))
 
 
-def _list_entries(items: Sequence[Interrupt]) -> list[Entry]:
+def _list_entries(items: Sequence[Interrupt], user: Any) -> list[Entry]:
     return [
         (
             make_line(item.title) or gettext("(erased)"),
-            find_interrupt_url(item),
+            find_request_url(item, user),
             list_moments(item),
         )
         for item in items

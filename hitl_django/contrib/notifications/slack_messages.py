@@ -21,8 +21,9 @@ from hitl_django.decision_types import APPROVE, EDIT, REJECT
 from hitl_django.events import EventName
 from hitl_django.forms.local_time import format_with_zone
 from hitl_django.models import Interrupt
+from hitl_django.page_urls import find_request_url
 
-from .mails import find_interrupt_url, make_line, name_node
+from .mails import make_line, name_node
 from .quick_decisions import list_quick_decisions
 from .sent_payload import Fact, SentPayload, read_payload
 from .topics import DUE_SOON, is_escalation
@@ -89,7 +90,7 @@ def write_value(item: Interrupt) -> str:
 def _build(delivery: Delivery, item: Interrupt, buttons: Sequence[str] = ()) -> dict[str, Any]:
     title = make_title(item)
     headline = _headline(delivery, item)
-    link = find_interrupt_url(item)
+    link = find_request_url(item)
     about = [name_node(item)]
     if item.group_label:
         about.append(make_line(item.group_label))
@@ -146,7 +147,7 @@ def _build_outcome(item: Interrupt) -> dict[str, Any]:
         {"type": "section", "text": make_plain(title)},
         {"type": "context", "elements": [make_plain(outcome), make_plain(name_node(item))]},
     ]
-    if link := find_interrupt_url(item):
+    if link := find_request_url(item):
         button = {"type": "button", "text": make_plain(gettext("Open request")), "url": link}
         blocks.append({"type": "actions", "elements": [button]})
     return _wrap(f"{title}: {outcome}", blocks)

@@ -22,9 +22,9 @@ from hitl_django.db.alias import write_alias
 from hitl_django.db.clock import to_utc
 from hitl_django.events import EventName
 from hitl_django.extensions import list_extensions
-from hitl_django.models import Interrupt, ReviewItem
-from hitl_django.models.review import MESSAGE_COLUMNS
-from hitl_django.page_urls import build_url, find_admin_page, find_url
+from hitl_django.models import Interrupt
+from hitl_django.models.review import LARGE_COLUMNS, MESSAGE_COLUMNS
+from hitl_django.page_urls import find_request_url, find_url
 from hitl_django.permissions import get_policy
 
 from .channels import AttemptResult, Channel
@@ -104,15 +104,14 @@ def build_headers(delivery: Delivery, endpoint: WebhookEndpoint, body: bytes) ->
 
 def _links(data: dict[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
-    if not hitl.SITE_URL:
-        return found
-    for name, view, key in LINKS:
+    for name, view, key in LINKS if hitl.SITE_URL else ():
         if key in data and (url := find_url(view, data[key])) is not None:
             found[name] = url
-    if "interrupt_id" in data and (
-        page := find_admin_page(ReviewItem, "change", data["interrupt_id"])
-    ):
-        found["review"] = build_url(page)
+    if "interrupt_id" in data:
+        rows = Interrupt.objects.using(write_alias()).select_related("run", "thread")
+        interrupt = rows.filter(pk=UUID(data["interrupt_id"])).defer(*LARGE_COLUMNS).first()
+        if interrupt is not None and (url := find_request_url(interrupt)):
+            found["review"] = url
     return found
 
 

@@ -120,6 +120,24 @@ def test_request_email_contains_title_link_and_due_time_without_payload(
     assert "<script" not in html
 
 
+def find_page(user: Any, interrupt: Interrupt) -> str:
+    return f"/{user.username}/requests/{interrupt.pk}/"
+
+
+def test_request_email_links_to_page_of_recipient_if_request_url_is_set(
+    mails: MailServer, person: Person, ask: Ask, send: Send, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "REQUEST_URL": f"{__name__}.find_page"}
+    person("rita", "Night", is_staff=False)
+    item = ask(group="Night")
+    send()
+    mail = mails.next()
+    text, html = (mail.get_body((kind,)).get_content() for kind in ("plain", "html"))
+    for part in (text, html):
+        assert f"{SITE}/rita/requests/{item.pk}/" in part
+        assert "/reviewitem/" not in part
+
+
 def test_request_email_contains_the_graph_title(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:

@@ -109,6 +109,24 @@ def test_webhook_delivery_is_signed_and_contains_links_without_payload(
     assert b"secret" not in received.body
 
 
+def find_page(user: Any, interrupt: Interrupt) -> str:
+    assert user is None
+    return f"https://office.example/{interrupt.run.graph}/{interrupt.pk}"
+
+
+def test_webhook_links_to_page_of_request_url(
+    hook: Hook, receive: Receive, advance: Advance, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "REQUEST_URL": f"{__name__}.find_page"}
+    receiver = receive()
+    endpoint = hook(receiver)
+    services.start("approval", {"text": "x"})
+    advance()
+    sending.deliver(str(endpoint.pk))
+    review = json.loads(receiver.next().body)["data"]["links"]["review"]
+    assert review == f"https://office.example/approval/{Interrupt.objects.get().pk}"
+
+
 def test_webhook_delivery_after_secret_rotation_has_old_and_new_signature_for_a_day(
     hook: Hook, receive: Receive
 ) -> None:
