@@ -48,10 +48,13 @@ class Workers:
 
     def kill(self) -> None:
         """Kill all processes and their tasks simultaneously, like a failure of the machine."""
-        found = [each for one in self._running for each in (one, *one.children(recursive=True))]
+        found = self.list_processes()
         for each in found:
             each.kill()
         psutil.wait_procs(found)
+
+    def list_processes(self) -> list[psutil.Process]:
+        return [each for one in self._running for each in (one, *one.children(recursive=True))]
 
     def stop(self) -> None:
         for each in self._running:

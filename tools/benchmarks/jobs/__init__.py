@@ -1,0 +1,1 @@
+"""Cost of a complete job: start, three steps, one decision, end, with all processes."""
