@@ -11,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hitl_django import interrupt
 from hitl_django.engine.errors import GraphDefinitionError, PayloadError
+from hitl_django.engine.state import response_schemas
 from hitl_django.engine.state.response_schemas import make_response_schema
+from hitl_django.engine.state.schema import build_json_schema
 
 from .graphs import CONFIG, line, saved
 
@@ -104,6 +106,24 @@ def test_make_response_schema_of_model_class_omits_unsupported_regex_patterns() 
     made = make_response_schema(Secretive)
     assert "pattern" not in made["properties"]["name"]
     assert make_response_schema(Tree)["$defs"]["Tree"]["properties"]["below"]
+
+
+def test_make_response_schema_describes_each_class_once_and_returns_independent_copies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Decision(BaseModel):
+        approved: bool
+
+    built: list[Any] = []
+
+    def build(schema: Any) -> Any:
+        built.append(schema)
+        return build_json_schema(schema)
+
+    monkeypatch.setattr(response_schemas, "build_json_schema", build)
+    make_response_schema(Decision)["properties"].clear()
+    assert make_response_schema(Decision)["properties"]["approved"]["type"] == "boolean"
+    assert built == [Decision]
 
 
 def test_make_response_schema_with_decimal_raises_payload_error_naming_path() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from referencing import Registry, Specification
@@ -61,12 +63,23 @@ def make_response_schema(schema: Any) -> dict[str, Any]:
             part.
         PayloadError: the schema isn't plain JSON.
     """
+    # Unions and other types are not cached, because equal types may have different schemas.
+    if isinstance(schema, type):
+        return deepcopy(_describe_class(schema))
+    return _describe(schema)
+
+
+def _describe(schema: Any) -> dict[str, Any]:
     made = build_json_schema(schema)
     if not isinstance(schema, dict):
         made = _without_patterns(made)
     check_json(made, "The response schema")
     _Check(made).run()
     return made
+
+
+#: pydantic takes longer to describe a class than a worker needs for a short step.
+_describe_class = lru_cache(maxsize=256)(_describe)
 
 
 def make_resolver(schema: dict[str, Any]) -> Resolver[Any]:
