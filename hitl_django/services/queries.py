@@ -38,6 +38,17 @@ NEW_DECISION = BulkInsert(
     fresh=True,
 )
 
+#: Finds the run that was started with an idempotency key.
+KEYED_RUN = PreparedSelect(
+    lambda: (
+        Run.objects.order_by()
+        .filter(
+            graph=Parameter("graph", models.CharField()), key=Parameter("key", models.CharField())
+        )
+        .values_list("pk")
+    )
+)
+
 #: Locks a thread, unless entries were added to its audit log since it was read.
 LOCK_UNCHANGED = PreparedSelect(
     lambda: (

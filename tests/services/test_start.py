@@ -10,6 +10,7 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth.models import AnonymousUser, Group, User
 from django.db import IntegrityError, connection, transaction
 from django.db.models import QuerySet
+from django.db.models.sql.compiler import SQLCompiler
 from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import path
@@ -241,6 +242,18 @@ def test_start_with_repeated_key_of_run_in_erased_thread_returns_the_same_run(
     assert (again.id, again.created) == (first.id, False)
     with pytest.raises(IdempotencyKeyReusedError):
         services.start("approval", {"text": "y"}, **sent)
+
+
+def test_start_with_new_key_runs_only_prepared_queries(
+    advance: Advance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.start("approval", {"text": "x"}, key="first")  # prepares the queries
+
+    def compile_query(self: SQLCompiler, *args: Any, **options: Any) -> Any:
+        raise AssertionError(f"compiled a query of {self.query.model}")
+
+    monkeypatch.setattr(SQLCompiler, "as_sql", compile_query)
+    assert services.start("approval", {"text": "x"}, key="second").created
 
 
 def test_start_that_loses_race_for_its_key_returns_run_of_the_winner(
