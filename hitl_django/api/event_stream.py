@@ -18,6 +18,8 @@ from .waiting_response import Steps, open_response
 #: Seconds between two heartbeats on a stream without events.
 HEARTBEAT_SECONDS = 15
 HEARTBEAT = b": nothing new\n\n"
+#: Explains an empty stream to the person who looks at it. Clients ignore comments.
+NO_SLOT = b": no free slot for a stream: see EVENT_MAX_WAITING_THREADS and EVENT_MAX_STREAMS\n\n"
 #: Makes the client reconnect after this many milliseconds.
 RETRY = b"retry: 1000\n\n"
 
@@ -65,7 +67,7 @@ def stream_response(
     made: StreamingHttpResponse | HttpResponse | None = open_response(request, steps, None, media)
     if made is None:
         frames = [step for step in steps(0) if isinstance(step, bytes)]
-        made = HttpResponse(b"".join(frames), content_type=media)
+        made = HttpResponse(b"".join([*frames, NO_SLOT]), content_type=media)
     # Ask middleware and proxies not to buffer the response, because buffering delays the events.
     # Django's GZipMiddleware and nginx would buffer it.
     made["Content-Encoding"], made["X-Accel-Buffering"] = "identity", "no"

@@ -30,6 +30,7 @@ class ValidationMessage(str):
     @classmethod
     def make(cls, words: Any, **params: Any) -> ValidationMessage:
         """Return the message for a translatable template and its parameters."""
+        params = {name: _drop_zero_decimals(value) for name, value in params.items()}
         with override(None):
             made = cls(words % params)
         made.words, made.params = words, params
@@ -267,6 +268,12 @@ _FAULTS: dict[str, Callable[[Any, Any, Any], ValidationMessage | None]] = {
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _drop_zero_decimals(value: Any) -> Any:
+    """Return an integral float as an integer, because pydantic writes 0 as 0.0 in some schemas."""
+    is_short = isinstance(value, float) and abs(value) < 10**15 and value.is_integer()
+    return int(value) if is_short else value
 
 
 def _localized(value: Any) -> Any:

@@ -285,6 +285,16 @@ def test_run_event_stream_without_new_events_sends_heartbeat_comments(
     assert parts == [b"retry: 1000\n\n", *[b": nothing new\n\n"] * 2]
 
 
+def test_run_event_stream_without_free_slot_ends_with_a_comment_that_says_so(
+    api: Any, told: Callable[..., Run], settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "EVENT_MAX_WAITING_THREADS": 0}
+    run = told()
+    stream = api.get("run-events", run.pk, query=f"after={run.last_event}", **STREAM, **THREADS)
+    assert stream.content == b"retry: 1000\n\n" + event_stream.NO_SLOT
+    assert b"EVENT_MAX_WAITING_THREADS" in event_stream.NO_SLOT
+
+
 def test_run_event_stream_is_not_compressed_by_gzip_middleware(
     api: Any, told: Callable[..., Run], settings: Any
 ) -> None:

@@ -26,6 +26,7 @@ from hitl_django.json_text.reasons import ValidationMessage, describe_limits, sa
             "Muss zwischen 1 und 99 liegen.",
         ),
         ({"maximum": 1.5}, 2, "must be at most 1.5", "Darf höchstens 1,5 sein."),
+        ({"minimum": 0.0}, -1, "must be at least 0", "Muss mindestens 0 sein."),
         (
             {"minItems": 2},
             [1],
