@@ -27,6 +27,7 @@ def infer_decision(options: AnswerOptions, resume: Any) -> Candidate:
         PayloadLimitError: the value is too large.
     """
     check_limits(resume)
+    resume = options.rules.normalize_resume(options, resume)
     validate_resume_value(options, resume)
     by_value = options.rules.candidates(options, resume)
     without_value = [

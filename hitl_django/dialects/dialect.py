@@ -123,6 +123,13 @@ class Dialect(ABC):
     def compose(self, interrupt: DialectInterrupt, type: str, value: Any) -> Any:  # noqa: A002
         """Return the resume value of an allowed decision."""
 
+    def normalize_resume(self, interrupt: DialectInterrupt, resume: Any) -> Any:
+        """Return a resume value in the form that ``compose`` returns.
+
+        Clients of other frameworks may send the same decision in another form.
+        """
+        return resume
+
     @abstractmethod
     def candidates(self, interrupt: DialectInterrupt, resume: Any) -> list[Candidate]:
         """Return the possible decisions for a resume value, with the most likely decision first.

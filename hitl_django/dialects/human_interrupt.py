@@ -12,6 +12,7 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django.decision_types import APPROVE, EDIT, REJECT, RESPOND
+from hitl_django.json_text.json_patch import is_same_json
 
 from .dialect import Dialect, DialectInterrupt, RequestedAction
 from .value_checks import (
@@ -80,6 +81,16 @@ class HumanInterruptDialect(Dialect):
         require_text(action["action"], "/action")
         require_object(action["args"], "/args")
         return [{"type": "edit", "args": action}]
+
+    def normalize_resume(self, interrupt: DialectInterrupt, resume: Any) -> Any:
+        # Agent Inbox sends the displayed action with an approval.
+        match resume:
+            case [{"type": "accept", "args": dict(action)} as decision] if len(decision) == 2:
+                if is_same_json(action, interrupt.start):
+                    return [{"type": "accept", "args": None}]
+                # A graph doesn't read the arguments of an approval, so send a change as an edit.
+                return [{"type": "edit", "args": action}]
+        return resume
 
     def candidates(self, interrupt: DialectInterrupt, resume: Any) -> list[Candidate]:
         match resume:

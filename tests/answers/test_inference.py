@@ -32,6 +32,10 @@ REQUEST = {
         {"action_name": "send", "allowed_decisions": ["approve", "respond"]},
     ],
 }
+HUMAN = {
+    "action_request": {"action": "send", "args": {"to": "a"}},
+    "config": {"allow_accept": True, "allow_edit": True},
+}
 
 
 @pytest.mark.parametrize(
@@ -57,6 +61,11 @@ REQUEST = {
          "approve", UNSET),
         (AnswerOptions(payload=1, policy_answers={"respond": {"say": [VALUE]}}), {"say": ["x"]},
          "respond", "x"),
+        (AnswerOptions(payload=HUMAN, dialect="human_interrupt"),
+         [{"type": "accept", "args": {"action": "send", "args": {"to": "a"}}}], "approve", UNSET),
+        (AnswerOptions(payload=HUMAN, dialect="human_interrupt"),
+         [{"type": "accept", "args": {"action": "send", "args": {"to": "b"}}}],
+         "edit", {"action": "send", "args": {"to": "b"}}),
     ],
 )  # fmt: skip
 def test_infer_decision_returns_decision_type_and_value_of_resume_value(
@@ -122,6 +131,18 @@ def test_resume_value_given_to_decide_is_logged_as_decision_and_reaches_the_node
     advance()
     assert Run.objects.get(pk=info.run_id).state == "succeeded"
     assert values_of(interrupt.thread)["answer"] == {"a": 1, "b": 3}
+
+
+def test_changed_action_of_acceptance_reaches_the_node_as_edit(
+    advance: Callable[[], int],
+) -> None:
+    """A node doesn't read the arguments of an approval."""
+    changed = {"action": "send", "args": {"to": "b"}}
+    interrupt = asked("plain", {"payload": HUMAN}, advance)
+    info = services.decide(interrupt.pk, resume=[{"type": "accept", "args": changed}])
+    assert (info.type, info.value) == ("edit", [{"type": "edit", "args": changed}])
+    advance()
+    assert values_of(interrupt.thread)["answer"] == [{"type": "edit", "args": changed}]
 
 
 def test_resume_value_that_means_rejection_is_stored_unchanged(

@@ -163,7 +163,8 @@ class Request:
         if self.resume is UNSET:
             return self
         inferred = answers.infer_decision(options, self.resume)
-        return replace(self, type=inferred.type, value=inferred.value)
+        resume = options.rules.normalize_resume(options, self.resume)
+        return replace(self, type=inferred.type, value=inferred.value, resume=resume)
 
     def _build_resume_value(self, options: AnswerOptions) -> Any:
         if self.resume is not UNSET:
