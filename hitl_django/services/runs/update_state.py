@@ -11,6 +11,7 @@ from hitl_django.checkpoints import ThreadKey
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
+from hitl_django.engine.constants import END
 from hitl_django.errors import RunStateError
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import Checkpoint, Run, Thread
@@ -34,7 +35,8 @@ def update_state(
     """Write ``values`` to a thread's state without starting a run.
 
     The values are stored as the output of node ``as_node``. Returns the id of the new checkpoint,
-    which follows ``checkpoint_id`` or, by default, the newest checkpoint. To continue from the new
+    which follows ``checkpoint_id`` or, by default, the newest checkpoint. Without values, ``END`` as
+    ``as_node`` ends the thread: no task remains. To continue from the new
     checkpoint, call ``fork`` or start a run with new input. Like ``fork``, this function cancels an
     active newest run and supersedes its interrupts, and it raises the same errors.
     """
@@ -43,7 +45,8 @@ def update_state(
         thread, last = fork.find_operated(thread_id, by)
         fork.refuse_input(last, values, by, via)
         registered = find_graph_of_run(last)
-        fork.check_values(registered, values, as_node)
+        if values is not None or as_node != END:
+            fork.check_values(registered, values, as_node)
         base = fork.find_checkpoint(thread, checkpoint_id)
         # Plan the commit before the transaction, because this calls branches of the graph.
         commit = fork.plan_commit(registered, base, last, values, as_node)

@@ -232,6 +232,17 @@ def test_langgraph_update_state_supersedes_interrupt_and_run_continues_from_new_
     assert values["log"] == ["hello", "greeted", "told", "closed"]
 
 
+def test_langgraph_update_state_without_values_as_end_node_ends_the_thread(client: Any) -> None:
+    """Agent Inbox sends this request for "Mark as resolved"."""
+    thread = start(client)
+    client.threads.update_state(thread, None, as_node="__end__")
+    state = client.threads.get_state(thread)
+    assert (state["next"], state["tasks"], state["interrupts"]) == ([], [], [])
+    assert client.threads.get(thread)["status"] == "idle"
+    assert Interrupt.objects.get().status == Interrupt.Status.SUPERSEDED
+    assert client.threads.search(status="interrupted") == []
+
+
 def test_langgraph_update_state_with_unknown_key_or_node_returns_422_and_interrupt_is_pending(
     client: Any,
 ) -> None:
@@ -241,6 +252,7 @@ def test_langgraph_update_state_with_unknown_key_or_node_returns_422_and_interru
     for values, node in (
         ({"nonsense": 1}, "ask"),
         ({"log": ["x"]}, "nonsense"),
+        ({"log": ["x"]}, "__end__"),
         ({"log": 1}, "ask"),
     ):
         with pytest.raises(UnprocessableEntityError):
