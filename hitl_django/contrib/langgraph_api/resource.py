@@ -27,10 +27,11 @@ class AgentResource(Resource):
         return [*super().get_authenticators(), ApiKeyAuthentication()]
 
     def find_parameter_faults(self, request: Request) -> list[InvalidParam]:
+        # Clients send parameters that have no effect, which LangGraph's server ignores.
         # Parameters that form a list may be repeated and empty.
-        known = self.lists & self.allowed_parameters()
+        known = self.allowed_parameters() - self.lists
         found = super().find_parameter_faults(request)
-        return [fault for fault in found if fault.parameter not in known]
+        return [fault for fault in found if fault.parameter in known]
 
     def read_list(self, name: str) -> list[str]:
         """Return all values of a query parameter that may be repeated."""

@@ -59,7 +59,7 @@ def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) 
         # Clients send the current checkpoint with every request. This is not a fork.
         checkpoint_id = None
     if command:
-        _refuse_both("command", given=given is not None, name="input")
+        _refuse_both("command", given=bool(given), name="input")
         return _take_command(user, thread, command, checkpoint_id, body)
     if checkpoint_id is not None:
         as_node = None if given is None else INPUT

@@ -49,6 +49,28 @@ def test_langgraph_resume_command_stores_a_decision_of_the_user_and_ends_the_run
     assert AuditEntry.objects.get(verb="decide").actor_label == "dana"
 
 
+def test_langgraph_resume_command_accepts_empty_input(client: Any) -> None:
+    """agent-chat-ui sends an empty input with a command."""
+    thread, _ = start(client)
+    post = client.http.client.post
+    answer = post(
+        f"threads/{thread}/runs/wait",
+        json={"assistant_id": "chat", "input": {}, "command": GO_ON},
+    )
+    assert answer.json()["answer"] == {"approved": True}
+    body = {"assistant_id": "chat", "input": {"log": []}, "command": GO_ON}
+    assert post(f"threads/{thread}/runs/wait", json=body).status_code == 400
+
+
+def test_langgraph_request_with_unknown_query_parameters_ignores_them(client: Any) -> None:
+    """The JavaScript client sends ``checkpoint_id`` when it joins a stream."""
+    thread, run = start(client)
+    get, place = client.http.client.get, f"threads/{thread}/runs/{run['run_id']}"
+    assert get(f"{place}/stream?checkpoint_id=&streamMode=values").status_code == 200
+    assert get(f"threads/{thread}/state?a=1&a=2").json()["next"] == ["ask"]
+    assert get(f"{place}/stream?stream_mode=nonsense").status_code == 400
+
+
 def test_langgraph_wait_returns_interrupts_and_after_resume_the_result(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     asked = client.runs.wait(thread, "chat", input={"log": ["hello"]})
