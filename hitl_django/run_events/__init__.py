@@ -7,6 +7,6 @@ redaction.py       values as limited JSON without secrets
 
 from __future__ import annotations
 
-from .run_events import EventLog, append_event, append_queued
+from .run_events import EventLog, append_event, append_queued, store_also
 
-__all__ = ["EventLog", "append_event", "append_queued"]
+__all__ = ["EventLog", "append_event", "append_queued", "store_also"]

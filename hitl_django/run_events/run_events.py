@@ -8,7 +8,7 @@ last change of state. If a worker has died since that change, the number is read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
@@ -16,12 +16,13 @@ from django.db import models
 from django.db.models import Max
 
 from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
 from hitl_django.db.bulk_insert import BulkInsert
 from hitl_django.db.prepared_query import Parameter, PreparedSelect
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run, RunEvent
-from hitl_django.models.events import decode_modes, includes_subgraphs
+from hitl_django.models.events import decode_modes, encode_kinds, includes_subgraphs
 
 from .message_events import describe_message
 from .redaction import redact_value
@@ -118,6 +119,14 @@ class EventLog:
     def _row(self, kind: str, ns: str, data: Any, truncated: bool) -> tuple[Any, ...]:
         self.last += 1
         return self.run_id, self.last, kind, ns, data, truncated
+
+
+def store_also(run: Run, kinds: Iterable[str]) -> None:
+    """Let a run store further kinds of events. The caller must have locked the thread."""
+    choice = encode_kinds({*filter(None, run.events.split(",")), *kinds})
+    if choice != run.events:
+        run.events = choice
+        Run.objects.using(write_alias()).filter(pk=run.pk).update(events=choice)
 
 
 def append_queued(batch: WriteBatch, run: Run, reason: str) -> int:

@@ -26,11 +26,16 @@ from hitl_django.graph_registry.registry import DURABILITIES
 from hitl_django.json_text.strict_json import check_extent
 from hitl_django.models.events import MODES
 
+from .derived_modes import DERIVED_MODES
 from .not_supported import NotSupported
 
-#: Supported stream modes, with the kinds of events that they need. The clients' mode "messages" is
-#: an older format that repeats whole messages.
-STREAM_MODES = {"messages-tuple" if mode == "messages" else mode: mode for mode in MODES}
+#: Stream modes whose parts are stored events, with the kinds of these events.
+STORED_MODES = {"messages-tuple" if mode == "messages" else mode: mode for mode in MODES}
+#: Supported stream modes, with the kinds of events that they need.
+STREAM_MODES: dict[str, tuple[str, ...]] = {
+    **{mode: (kind,) for mode, kind in STORED_MODES.items()},
+    **{mode: derived.kinds for mode, derived in DERIVED_MODES.items()},
+}
 #: Fields by which threads can be sorted.
 THREAD_ORDERS = ("created_at", "thread_id", "status", "updated_at", "state_updated_at")
 MOST_ROWS = 200

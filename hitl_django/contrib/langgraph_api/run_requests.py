@@ -72,8 +72,10 @@ def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) 
 
 def list_kinds(body: dict[str, Any]) -> list[str]:
     """Return the kinds of events that a run has to store for the requested stream modes."""
-    kinds = [STATES, USUAL_MODE, *(STREAM_MODES[mode] for mode in body.get("stream_mode", ()))]
-    return [*dict.fromkeys(kinds), *([SUBGRAPHS] if body.get("stream_subgraphs") else [])]
+    kinds = [STATES, USUAL_MODE, *([SUBGRAPHS] if body.get("stream_subgraphs") else [])]
+    for mode in body.get("stream_mode", ()):
+        kinds += STREAM_MODES[mode]
+    return [*dict.fromkeys(kinds)]
 
 
 def _start_new_run(
@@ -114,8 +116,7 @@ def _take_command(
         for name in ("update", "goto"):
             _refuse_both("command/resume", given=bool(command.get(name)), name=f"command/{name}")
         _refuse_options(body)
-        resumed = services.resume(thread.thread_id, command["resume"], by=user, via=VIA)
-        return StartedRun(resumed.run_id, thread.thread_id, resumed.last_event)
+        return _resume_with(user, thread, command["resume"], body)
     wanted: Command[Any] = Command(
         update=command.get("update"), goto=_read_goto(command.get("goto"))
     )
@@ -155,12 +156,12 @@ def _resume(user: Any, thread: Thread, body: dict[str, Any]) -> StartedRun:
         raise EmptyInputError("The thread has nothing to resume. Provide input.")
     if run.state in (Run.State.FAILED, Run.State.PARKED):
         _refuse_options(body)
-        services.retry(run.pk, by=user, via=VIA)
+        services.retry(run.pk, events=list_kinds(body), by=user, via=VIA)
         return StartedRun(run.pk, thread.thread_id, run.last_event)
     _refuse_busy(thread, run)
     if run.state == Run.State.INTERRUPTED:
         _refuse_options(body)
-        return _pass_breakpoints(user, thread)
+        return _pass_breakpoints(user, thread, body)
     state = services.thread_state(thread.thread_id, by=user)
     if state is None or not state.next:
         raise EmptyInputError("The thread has nothing to resume. Provide input.")
@@ -198,7 +199,7 @@ def _refuse_busy(thread: Thread, run: Run | None) -> None:
         )
 
 
-def _pass_breakpoints(user: Any, thread: Thread) -> StartedRun:
+def _pass_breakpoints(user: Any, thread: Thread, body: dict[str, Any]) -> StartedRun:
     rows = querysets.visible_interrupts(user).filter(thread=thread)
     waiting = list(rows.filter(status=Interrupt.Status.PENDING).order_by("created_at", "pk"))
     if any(row.kind != Interrupt.Kind.BREAKPOINT for row in waiting):
@@ -208,7 +209,12 @@ def _pass_breakpoints(user: Any, thread: Thread) -> StartedRun:
             [str(row.pk) for row in waiting],
         )
     answers = {str(row.pk): True for row in waiting}
-    resumed = services.resume(thread.thread_id, answers or True, by=user, via=VIA)
+    return _resume_with(user, thread, answers or True, body)
+
+
+def _resume_with(user: Any, thread: Thread, value: Any, body: dict[str, Any]) -> StartedRun:
+    kinds = list_kinds(body)
+    resumed = services.resume(thread.thread_id, value, events=kinds, by=user, via=VIA)
     return StartedRun(resumed.run_id, thread.thread_id, resumed.last_event)
 
 

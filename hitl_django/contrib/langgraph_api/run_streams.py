@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -11,11 +12,12 @@ from hitl_django.api.event_stream import render_frame, stream_events
 from hitl_django.api.waiting_response import Steps
 from hitl_django.errors import HitlError, RunNotFound
 from hitl_django.models import Interrupt, Run
-from hitl_django.models.events import decode_modes
+from hitl_django.models.events import SUBGRAPHS, decode_modes
 from hitl_django.permissions import get_policy
 from hitl_django.services import EventInfo, EventPage, EventReader
 
-from .bodies import STREAM_MODES
+from .bodies import STORED_MODES
+from .derived_modes import DERIVED_MODES, Part
 from .documents import PENDING, RUN_STATUS, RUNNING
 
 #: Name of the error in a failed run's response. An SDK requires this name.
@@ -24,7 +26,9 @@ FAILURES = {
     Run.State.PARKED: "RunParked",
     Run.State.CANCELLED: "RunCancelled",
 }
-_MODE_OF = {kind: mode for mode, kind in STREAM_MODES.items()}
+_MODE_OF = {kind: mode for mode, kind in STORED_MODES.items()}
+#: Number of earlier events that are read together.
+EVENTS_READ = 100
 #: Coordinates of checkpoints. Clients read them under the engine's names and under their own names.
 _COORDINATES = {"config": "checkpoint", "parent_config": "parent_checkpoint"}
 
@@ -50,11 +54,17 @@ class RunStream:
     ) -> None:
         self.reader, self.user, self.last, self.stays = reader, user, after, stays
         self.run = Run.objects.using(reader.using).select_related("thread").get(pk=reader.run_id)
-        self.kinds = {STREAM_MODES[mode] for mode in modes or STREAM_MODES}
+        wanted = {*(modes or STORED_MODES)}
+        if "messages-tuple" in wanted:  # As with LangGraph's server, it replaces the older format.
+            wanted.discard("messages")
+        self.kinds = {kind for mode, kind in STORED_MODES.items() if mode in wanted}
+        self.derived = [make(self.run) for mode, make in DERIVED_MODES.items() if mode in wanted]
         self.subgraphs = subgraphs
 
     def steps(self, most: float) -> Steps:
         """Yield the events to send, and the numbers of seconds to wait between events."""
+        if self.derived:
+            self._read_earlier_events()
         yield from stream_events(self.reader, self.last, most, self._render_page)
         while not self.reader.read(self.last, 1).ended:
             if not (self.stays and most and self._may_stay()):
@@ -78,31 +88,59 @@ class RunStream:
         self.last = page.last
         return b"".join(map(self._render_event, page.events))
 
-    def _render_event(self, event: EventInfo) -> bytes:
-        if event.kind == Run.State.QUEUED:
-            return self._render_beginning(event)
-        is_wanted = event.kind in self.kinds and (self.subgraphs or not event.namespace)
-        if event.withheld or not is_wanted:
-            return b""
-        name = "|".join([_MODE_OF[event.kind].removesuffix("-tuple"), *event.namespace])
-        return render_frame(name, self._find_data(event), event.seq)
+    def _read_earlier_events(self) -> None:
+        """Pass the events before the stream to the modes whose parts depend on these events."""
+        place = max(self.run.first_event - 1, 0)
+        while place < self.last:
+            page = self.reader.read(place, min(EVENTS_READ, self.last - place))
+            for event in page.events:
+                [*self._derive_parts(event)]
+            if page.last == place:
+                return
+            place = page.last
 
-    def _render_beginning(self, event: EventInfo) -> bytes:
-        """Return the events for the start or resume of a run.
+    def _render_event(self, event: EventInfo) -> bytes:
+        """Return the frames of an event.
+
+        The last frame has the number of the event. Earlier frames have the number of the previous
+        event, so that a client that disconnects between the frames receives all of them.
+        """
+        parts = [*self._list_parts(event)]
+        places = [event.seq - 1] * (len(parts) - 1) + [event.seq]
+        return b"".join(
+            render_frame(name, data, place)
+            for (name, data), place in zip(parts, places, strict=False)
+        )
+
+    def _list_parts(self, event: EventInfo) -> Iterator[Part]:
+        if event.kind == Run.State.QUEUED:
+            yield from self._list_first_parts(event)
+        elif self._shows(event) and event.kind in self.kinds:
+            name = "|".join([_MODE_OF[event.kind].removesuffix("-tuple"), *event.namespace])
+            yield name, self._find_data(event)
+        yield from self._derive_parts(event)
+
+    def _derive_parts(self, event: EventInfo) -> Iterator[Part]:
+        for mode in self.derived:
+            if self._shows(event) or (not event.withheld and SUBGRAPHS in mode.kinds):
+                yield from mode.convert(event, self._find_data(event))
+
+    def _shows(self, event: EventInfo) -> bool:
+        return not event.withheld and (self.subgraphs or not event.namespace)
+
+    def _list_first_parts(self, event: EventInfo) -> Iterator[Part]:
+        """Yield the parts for the start or resume of a run.
 
         Clients show the interrupts of the last values until they receive new values. If the last
         values had interrupts, they are therefore sent again without interrupts.
         """
-        about = {"run_id": str(self.run.pk), "thread_id": self.run.thread.thread_id, "attempt": 1}
+        thread_id = self.run.thread.thread_id
+        yield "metadata", {"run_id": str(self.run.pk), "thread_id": thread_id, "attempt": 1}
         values = self._find_answered_values(event.seq)
-        if values is None:
-            return render_frame("metadata", about, event.seq)
-        # Both frames belong to one event. The first has the number of the pause before the event,
-        # so that a client that disconnects between the frames also receives the second.
-        frames = render_frame("metadata", about, event.seq - 1)
-        return frames + render_frame("values", values, event.seq)
+        if values is not None:
+            yield "values", values
 
-    def _find_answered_values(self, before: int) -> dict[str, Any] | None:
+    def _find_answered_values(self, before: int) -> Any:
         """Return the run's last values that had interrupts, without the interrupts, or None."""
         event = self.reader.find_last("values", before) if "values" in self.kinds else None
         if event is None or event.withheld:
@@ -110,7 +148,7 @@ class RunStream:
         values = self._find_data(event)
         if not isinstance(values, dict) or not (event.truncated or "__interrupt__" in values):
             return None
-        return {name: value for name, value in values.items() if name != "__interrupt__"}
+        return _drop_interrupts(values)
 
     def _find_data(self, event: EventInfo) -> Any:
         if event.kind == "checkpoints" and isinstance(event.data, dict):
@@ -137,7 +175,13 @@ class RunStream:
         failure = describe_failure(self.run, self.user)
         if failure is not None:
             frames.append(render_frame("error", failure))
+        else:
+            parts = [part for mode in self.derived for part in mode.finish(self._read_final_values)]
+            frames += [render_frame(name, data) for name, data in parts]
         return b"".join([*frames, render_frame("end", None)])
+
+    def _read_final_values(self) -> Any:
+        return _drop_interrupts(read_values(self.run, self.user))
 
 
 def read_values(run: Run, user: Any) -> Any:
@@ -196,6 +240,12 @@ def _list_interrupts(run: Run, user: Any) -> list[dict[str, Any]]:
     return [
         {"id": row.interrupt_id, "value": row.payload} for row in rows.order_by("created_at", "pk")
     ]
+
+
+def _drop_interrupts(values: Any) -> Any:
+    if not isinstance(values, dict):
+        return values
+    return {name: value for name, value in values.items() if name != "__interrupt__"}
 
 
 def _strip(value: Any) -> Any:

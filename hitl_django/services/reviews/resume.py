@@ -6,12 +6,13 @@ Each value is stored as a decision on an interrupt.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
 
+from hitl_django import leases, run_events
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import NothingPendingError, UnknownInterruptError
@@ -37,11 +38,19 @@ class ResumeResult(NamedTuple):
     decisions: tuple[DecisionInfo, ...]
 
 
-def resume(thread_id: str, value: Any, *, by: Any = None, via: str = "code") -> ResumeResult:
+def resume(
+    thread_id: str,
+    value: Any,
+    *,
+    events: Iterable[str] = (),
+    by: Any = None,
+    via: str = "code",
+) -> ResumeResult:
     """Decide a thread's pending interrupt with a resume value.
 
     To decide several interrupts, pass a dict of values by interrupt id. Each value is a decision,
-    checked and stored as by ``decide``. Either all decisions are stored, or none.
+    checked and stored as by ``decide``. Either all decisions are stored, or none. ``events`` are
+    further kinds of events that the run stores from now on.
 
     Raises:
         AlreadyDecidedError: if an interrupt is closed. The error contains the decision.
@@ -52,7 +61,7 @@ def resume(thread_id: str, value: Any, *, by: Any = None, via: str = "code") -> 
     with denied_log.record_denial("decide", by=by, via=via):
         refused: NotAllowedError
         try:
-            return _resume(thread_id, value, by, via)
+            return _resume(thread_id, value, events, by, via)
         except NotAllowedError as error:
             # The rollback removed the decision's audit log entry about the denial, so store it
             # again.
@@ -61,10 +70,12 @@ def resume(thread_id: str, value: Any, *, by: Any = None, via: str = "code") -> 
 
 
 @retry_on_conflict
-def _resume(thread_id: str, value: Any, by: Any, via: str) -> ResumeResult:
+def _resume(thread_id: str, value: Any, events: Iterable[str], by: Any, via: str) -> ResumeResult:
     with transaction.atomic(using=write_alias()):
         answers = _address(thread_id, value, by)
+        leases.lock_thread(pk=answers[0][0].thread_id)
         run = find_row(Run.objects.using(write_alias()), RunNotFound, pk=answers[0][0].run_id)
+        run_events.store_also(run, events)
         made = tuple(decide(row.pk, resume=answer, by=by, via=via) for row, answer in answers)
         return ResumeResult(run.pk, run.last_event, made)
 

@@ -83,10 +83,13 @@ def cancel(
 
 
 @retry_on_conflict
-def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
+def retry(
+    run_id: UUID | str, *, events: Iterable[str] = (), by: Any = None, via: str = "code"
+) -> RunInfo:
     """Queue a failed or parked run again. The run resumes from its last checkpoint.
 
     A run that failed before its first checkpoint waits for earlier runs of its thread again.
+    ``events`` are further kinds of events that the run stores from now on.
 
     Raises:
         RunNotFound: if the user may not see the run.
@@ -119,6 +122,7 @@ def retry(run_id: UUID | str, *, by: Any = None, via: str = "code") -> RunInfo:
             note_waiting(thread)
         else:
             Thread.objects.filter(pk=thread.pk).update(attempts=0, ended_at=None)
+        run_events.store_also(run, events)
         batch = WriteBatch(write_alias())
         run_events.append_event(batch, run, after, reason="retried")
         detail = {"from": before}

@@ -35,10 +35,10 @@ def update_state(
     """Write ``values`` to a thread's state without starting a run.
 
     The values are stored as the output of node ``as_node``. Returns the id of the new checkpoint,
-    which follows ``checkpoint_id`` or, by default, the newest checkpoint. Without values, ``END`` as
-    ``as_node`` ends the thread: no task remains. To continue from the new
-    checkpoint, call ``fork`` or start a run with new input. Like ``fork``, this function cancels an
-    active newest run and supersedes its interrupts, and it raises the same errors.
+    which follows ``checkpoint_id`` or, by default, the newest checkpoint. If ``values`` is None and
+    ``as_node`` is ``END``, no task remains. To continue from the new checkpoint, call ``fork`` or
+    start a run with new input. Like ``fork``, this function cancels an active newest run and
+    supersedes its interrupts, and it raises the same errors.
     """
     using = write_alias()
     with denied_log.record_denial("update_state", by=by, via=via):

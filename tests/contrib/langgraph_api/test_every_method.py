@@ -28,7 +28,7 @@ AREAS = ("assistants", "threads", "runs", "store")
 HELLO = {"log": ["hello"]}
 GO_ON = {"resume": {"approved": True}}
 SHELF = ["users", "dana"]
-MODES = ["values", "updates", "messages-tuple", "custom", "tasks", "checkpoints"]
+MODES = ["values", "updates", "messages-tuple", "custom", "tasks", "checkpoints", "debug"]
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ OFFERED: dict[str, list[Call]] = {
     "runs.list": [lambda to, made: to.runs.list(made.thread)],
     "runs.stream": [
         lambda to, made: to.runs.stream(None, "chat", input=HELLO),
+        lambda to, made: to.runs.stream(None, "chat", input=HELLO, stream_mode="events"),
         *(lambda to, made, graph=graph: to.runs.stream(
             None, graph, input=HELLO, stream_mode=MODES, stream_subgraphs=True, version="v2"
           ) for graph in ("chat", "sides", "outer", "plain", "speaking")),

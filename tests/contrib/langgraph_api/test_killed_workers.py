@@ -18,7 +18,7 @@ from django.db import connection
 
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.langchain import message_buffer
-from hitl_django.contrib.langgraph_api.bodies import STREAM_MODES
+from hitl_django.contrib.langgraph_api.bodies import STORED_MODES
 from hitl_django.models import Run
 from hitl_django.worker import runner
 from tests import processes
@@ -50,7 +50,7 @@ def talk(client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 def follow(client: Any, started: Any) -> list[Any]:
     """Start a run, read its stream, and report the id of the run."""
     parts = []
-    for part in client.runs.stream(None, "talk", input={"said": []}, stream_mode=[*STREAM_MODES]):
+    for part in client.runs.stream(None, "talk", input={"said": []}, stream_mode=[*STORED_MODES]):
         if part.event == "metadata":
             started.put(part.data["run_id"])
         parts.append(part)
@@ -123,10 +123,10 @@ def test_langgraph_stream_across_worker_kill_at_any_commit_has_no_gaps_or_duplic
         found = [stream.result(60) for stream in streams]
     connection.close()
 
-    wanted = {mode: read_mode(whole, mode) for mode in STREAM_MODES}
+    wanted = {mode: read_mode(whole, mode) for mode in STORED_MODES}
     assert all(wanted.values())
     for parts in found:
         numbers = [int(part.id) for part in parts if part.event != "end"]
         assert numbers == sorted(set(numbers))
         assert [part.event for part in parts].count("metadata") == 1
-        assert {mode: read_mode(parts, mode) for mode in STREAM_MODES} == wanted
+        assert {mode: read_mode(parts, mode) for mode in STORED_MODES} == wanted

@@ -462,7 +462,7 @@ def test_langgraph_run_with_unsupported_option_returns_400_naming_the_option(
 ) -> None:
     for options, error in (
         ({"on_completion": "delete"}, BadRequestError),
-        ({"stream_mode": "debug"}, BadRequestError),
+        ({"stream_mode": "nonsense"}, BadRequestError),
     ):
         with pytest.raises(error) as refused:
             client.runs.create(None, "plain", input={"log": []}, **options)

@@ -151,15 +151,14 @@ def test_langgraph_joined_stream_accepts_modes_as_json_list_and_rejects_invalid_
         assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
 
 
-def test_langgraph_stream_of_run_without_stored_values_ends_with_final_values(
-    client: Any, graphs: None
+def test_langgraph_resume_of_run_without_stored_events_streams_requested_modes(
+    client: Any,
 ) -> None:
-    from hitl_django import services
-
+    """Code or a schedule may have started the run."""
     services.start("chat", HELLO, thread_id="mine")
     parts = stream(client, "mine", "chat", command=GO_ON, stream_mode="values")
-    assert events(parts) == ["metadata", "values", "end"]
-    assert parts[1].data["log"] == ["hello", "greeted", "closed"]
+    assert events(parts) == ["metadata", "values", "values", "end"]
+    assert [part.data["log"][-1] for part in parts[1:-1]] == ["greeted", "closed"]
 
 
 def test_langgraph_stream_contains_complete_values_above_event_size_limit(client: Any) -> None:
@@ -198,19 +197,96 @@ def test_langgraph_run_url_without_thread_id_joins_and_streams_the_run(client: A
 
 
 def test_langgraph_stream_contains_model_message_chunks(client: Any) -> None:
-    def speak(state: Any) -> Any:
-        return {"log": [Speaker(pieces=["one ", "two"]).invoke("speak").text]}
-
-    graph = StateGraph(Chat).add_node("speak", speak).add_edge(START, "speak")
-    registry.register("speaking")(graph.add_edge("speak", END).compile)
+    register_speaking()
     parts = stream(client, None, "speaking", input=HELLO, stream_mode="messages-tuple")
     said = [part.data for part in parts if part.event == "messages"]
     assert "".join(message["content"] for message, _ in said) == "one two"
     assert {metadata["langgraph_node"] for _, metadata in said} == {"speak"}
     assert {message["type"] for message, _ in said} == {"AIMessageChunk"}
-    with pytest.raises(BadRequestError) as refused:
-        stream(client, None, "speaking", input=HELLO, stream_mode="messages")
-    assert "/stream_mode" in refused.value.response.text
+
+
+def register_speaking() -> None:
+    def speak(state: Any) -> Any:
+        return {"log": [Speaker(pieces=["one ", "two"]).invoke("speak").text]}
+
+    graph = StateGraph(Chat).add_node("speak", speak).add_edge(START, "speak")
+    registry.register("speaking")(graph.add_edge("speak", END).compile)
+
+
+def test_langgraph_stream_of_messages_mode_contains_whole_messages(client: Any) -> None:
+    register_speaking()
+    parts = stream(client, None, "speaking", input=HELLO, stream_mode="messages")
+    assert events(parts) == [
+        "metadata", "messages/metadata", "messages/partial", "messages/partial", "end",
+    ]  # fmt: skip
+    assert parts[1].data["said"]["metadata"]["langgraph_node"] == "speak"
+    said = [part.data[0] for part in parts[2:-1]]
+    assert [message["content"] for message in said] == ["one ", "one two"]
+    assert {message["type"] for message in said} == {"ai"}
+    run = parts[0].data["run_id"]
+    http = client.http.client
+    joined = http.get(
+        f"runs/{run}/stream", params={"stream_mode": "messages"},
+        headers={"Last-Event-ID": parts[2].id},
+    )  # fmt: skip
+    assert "one two" in joined.text
+    assert "messages/metadata" not in joined.text
+    both = stream(client, None, "speaking", input=HELLO, stream_mode=["messages", "messages-tuple"])
+    assert events(both) == ["metadata", "messages", "messages", "end"]
+
+
+def test_langgraph_stream_of_debug_mode_wraps_tasks_and_checkpoints(client: Any) -> None:
+    parts = stream(client, None, "plain", input=HELLO, stream_mode="debug")
+    assert {*events(parts[1:-1])} == {"debug"}
+    shown = [(part.data["type"], part.data["step"]) for part in parts[1:-1]]
+    assert shown == [
+        ("checkpoint", -1), ("checkpoint", 0), ("task", 1), ("task_result", 1), ("checkpoint", 1),
+        ("task", 2), ("task_result", 2), ("checkpoint", 2),
+    ]  # fmt: skip
+    assert parts[3].data["payload"]["input"] == HELLO
+    assert parts[-2].data["payload"]["checkpoint"]["checkpoint_id"]
+    run, last = parts[0].data["run_id"], parts[3].id
+    joined = client.runs.join_stream(
+        parts[0].data["thread_id"], run, stream_mode="debug", last_event_id=last
+    )
+    assert told(list(joined)) == told(parts[4:])
+
+
+def list_events(parts: list[Any]) -> list[tuple[str, str | None]]:
+    found = [part.data for part in parts if part.event == "events"]
+    return [(each["event"], each["metadata"].get("langgraph_node")) for each in found]
+
+
+def test_langgraph_stream_of_events_mode_contains_runs_tasks_and_models(client: Any) -> None:
+    """Agent Inbox and AG-UI read these events."""
+    register_speaking()
+    parts = stream(client, None, "speaking", input=HELLO, stream_mode="events")
+    assert {*events(parts)} == {"metadata", "events", "end"}
+    assert list_events(parts) == [
+        ("on_chain_start", None), ("on_chain_start", "speak"), ("on_chat_model_start", "speak"),
+        ("on_chat_model_stream", "speak"), ("on_chat_model_stream", "speak"),
+        ("on_chat_model_end", "speak"), ("on_chain_stream", "speak"), ("on_chain_end", "speak"),
+        ("on_chain_end", None),
+    ]  # fmt: skip
+    run, task, model = (parts[at].data for at in (1, 2, 3))
+    assert run["run_id"] == parts[0].data["run_id"]
+    assert task["parent_ids"] == [run["run_id"]]
+    assert model["parent_ids"] == [run["run_id"], task["run_id"]]
+    assert parts[6].data["data"]["output"]["content"] == "one two"
+    assert parts[-2].data["data"]["output"]["log"] == ["hello", "one two"]
+
+
+def test_langgraph_resume_of_run_started_by_code_streams_events_of_subgraphs(client: Any) -> None:
+    services.start("outer", HELLO, thread_id="mine")
+    parts = stream(client, "mine", "outer", command=GO_ON, stream_mode="events")
+    assert list_events(parts) == [
+        ("on_chain_start", None), ("on_chain_start", "inner"), ("on_chain_start", "ask"),
+        ("on_chain_stream", "ask"), ("on_chain_end", "ask"), ("on_chain_stream", "inner"),
+        ("on_chain_end", "inner"), ("on_chain_end", None),
+    ]  # fmt: skip
+    task, below = parts[2].data, parts[3].data
+    assert below["parent_ids"][1:] == [task["run_id"]]
+    assert "__interrupt__" not in parts[-2].data["data"]["output"]
 
 
 @pytest.mark.parametrize("follow", ["stream", "wait"])
