@@ -56,6 +56,15 @@ def make_title(payload: Any, node: str) -> str:
     return shorten(escape_invisible(text))
 
 
+def list_heading_keys(payload: Any, title: str) -> list[str]:
+    """Return the payload keys whose whole values a page's header shows: title and reason."""
+    if not isinstance(payload, dict):
+        return []
+    keys = [key for key in TITLE_KEYS if payload.get(key) == title][:1]
+    why = payload.get("why")
+    return [*keys, "why"] if why and isinstance(why, str) else keys
+
+
 def shorten(line: str, length: int = TITLE_LENGTH) -> str:
     """Return a line shortened at a word boundary to at most ``length`` characters."""
     if len(line) <= length:

@@ -80,7 +80,7 @@ DECISION_TYPES["defer"] = decision_types.DecisionType(
 django.setup()
 
 from hitl_django import answers
-from hitl_django.admin.request.answer_forms import InterruptForms
+from hitl_django.forms.interrupt_forms import InterruptForms
 from hitl_django.dialects.plain_json import PlainJsonDialect
 from hitl_django.api.serializers.interrupts import DecisionBody
 from hitl_django.review_options import ReviewOptions

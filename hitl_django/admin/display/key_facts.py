@@ -17,6 +17,7 @@ from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.display_hints import parse_names
+from hitl_django.json_text.sanitize import list_heading_keys
 from hitl_django.models import Interrupt
 
 from .payload_display import (
@@ -24,7 +25,6 @@ from .payload_display import (
     DisplayedValue,
     display_payload,
     display_selected,
-    list_heading_keys,
 )
 from .value_formats import Presentation, read_hints
 

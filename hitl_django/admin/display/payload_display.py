@@ -15,11 +15,12 @@ from django.utils.translation import gettext as _
 
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.dialects import DIALECTS, humanise_name
+from hitl_django.forms.action_forms import ActionBlock
 from hitl_django.forms.answer_form import make_label
 from hitl_django.forms.fields import LINE
 from hitl_django.forms.json_input import escape_hidden, format_number, to_json
 from hitl_django.graph_registry.display_hints import Names, Path, resolve
-from hitl_django.json_text.sanitize import TITLE_KEYS, make_title
+from hitl_django.json_text.sanitize import make_title
 from hitl_django.models import Interrupt
 
 from .value_formats import Presentation, present, render_value
@@ -140,12 +141,17 @@ def display_answer(item: Interrupt, value: JSON) -> list[DisplayedValue]:
     return found + layout.more(len(actions) - MAX_ACTIONS)
 
 
-def list_heading_keys(payload: JSON, title: str) -> list[str]:
-    """Return the payload keys whose whole values the page's header shows: title and reason."""
-    if not isinstance(payload, dict):
-        return []
-    keys = [key for key in TITLE_KEYS if payload.get(key) == title][:1]
-    return [*keys, "why"] if read_why(payload) else keys
+def display_arguments(block: ActionBlock) -> list[DisplayedValue]:
+    """Return the arguments of an action, or of each action that the block combines."""
+    if len(block.starts) > 1:
+        return display_values(block.starts)
+    return display_payload(block.start, presentation=present_arguments(block))
+
+
+def present_arguments(block: ActionBlock) -> Presentation:
+    """Return the display hints of an action's arguments."""
+    presentation = present(block.interrupt_forms.item)
+    return presentation.at_arguments(block.start, block.action.schema)
 
 
 def is_its_own_title(payload: JSON, title: str) -> bool:

@@ -26,7 +26,6 @@ from hitl_django.admin.base import View, describe_node
 from hitl_django.admin.display.bulk_buttons import BULK, ListedInterrupt, get_checkbox_value
 from hitl_django.admin.display.key_facts import KeyFacts, list_key_facts, with_payload
 from hitl_django.admin.display.refusal_messages import CLOSED
-from hitl_django.admin.request.decision_form import ReasonForm
 from hitl_django.admin.request.quorum_display import SELF_APPROVAL
 from hitl_django.admin.request.request_controller import NOT_RECORDED, RequestController
 from hitl_django.admin.request.undo_button import render_undo_button
@@ -43,6 +42,7 @@ from hitl_django.errors import (
     SelfApprovalError,
     StaleInterruptError,
 )
+from hitl_django.forms.decision_form import ReasonForm
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from django.utils.text import get_text_list
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.dialects import DIALECTS, humanise_name, is_middleware_node
 from hitl_django.engine.constants import END
 from hitl_django.engine.errors import HitlError
@@ -21,28 +17,6 @@ from hitl_django.models import Interrupt
 
 #: Maximum number of tools shown as the next steps.
 MAX_TOOLS = 5
-GOING_ON = _("Resumes the run from the breakpoint.")
-
-
-def get_consequences(
-    item: Interrupt, decisions: Sequence[str], *, has_form: bool
-) -> dict[str, Any]:
-    """Return a text about the effect of each decision on the run, by decision type.
-
-    ``has_form`` is true if a form contains the response.
-    """
-    if item.kind == Interrupt.Kind.BREAKPOINT:
-        return dict.fromkeys(decisions, GOING_ON)
-    return {decision: _consequence(item, decision, has_form) for decision in decisions}
-
-
-def _consequence(item: Interrupt, decision: str, has_form: bool) -> Any:
-    texts = DECISION_TYPES[decision].consequences
-    if item.quorum > 1:
-        return (item.proposal is not None and texts.joint_proposed) or texts.joint
-    if DIALECTS[item.dialect].requests_actions:
-        return texts.action
-    return (has_form and texts.with_form) or texts.plain
 
 
 def describe_next_nodes(item: Interrupt) -> str:

@@ -21,11 +21,11 @@ from hitl_django.admin.display.refusal_messages import (
 from hitl_django.admin.display.run_status import describe_run
 from hitl_django.admin.display.subject_links import link_subject
 from hitl_django.errors import NotAllowedError
+from hitl_django.forms.interrupt_forms import TypedText
 from hitl_django.models import Interrupt, ReviewItem, Run
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy, select_visible
 
-from .answer_forms import TypedText
 from .request_view import InterruptViewFactory
 from .undo_button import render_undo_button
 

@@ -50,12 +50,12 @@ from hitl_django.errors import (
     StaleInterruptError,
     UndoRefusedError,
 )
-from hitl_django.models import Interrupt, ReviewItem
+from hitl_django.forms.action_forms import make_interrupt_forms
+from hitl_django.forms.interrupt_forms import AS_TYPED, InterruptForms, TypedText
+from hitl_django.models import Decision, Interrupt, ReviewItem
 from hitl_django.permissions import get_policy
 from hitl_django.services.reviews.claim import find_next
 
-from .answer_forms import AS_TYPED, InterruptForms, TypedText
-from .multi_action import make_interrupt_forms
 from .request_actions import (
     FIND_PEOPLE,
     ActionForms,
@@ -147,7 +147,7 @@ class RequestController(RequestPage):
     def _stale(
         self, request: HttpRequest, item: Interrupt, interrupt_forms: InterruptForms
     ) -> HttpResponse:
-        made = interrupt_forms.recorded(request.user)
+        made = _find_recorded(request.user, item, interrupt_forms)
         if made is None:
             return self.show_refusal(
                 request, item, interrupt_forms.typed_texts(), StaleInterruptError()
@@ -360,6 +360,20 @@ def _is_prefetched(request: HttpRequest, left: Interrupt, taken: UUID) -> bool:
     pending = ReviewItem.pending.filter(pk__in=[left.pk, taken])
     found = [f"{key}.{version}" for key, version in pending.values_list("pk", "version")]
     return found == [request.headers[AHEAD]]
+
+
+def _find_recorded(
+    user: Any, item: Interrupt, interrupt_forms: InterruptForms
+) -> services.DecisionInfo | None:
+    """Return the decision that an earlier submission of the same page stored, or None."""
+    key = interrupt_forms.decision_form["key"].data
+    if not key:
+        return None
+    made = Decision.objects.filter(interrupt=item, key=str(key)[:255], by=user, undone_at=None)
+    found = made.order_by("version").first()
+    if found is None:
+        return None
+    return services.DecisionInfo.from_row(found, item.run_id, repeated=True)
 
 
 def _read_typed(item: Interrupt, data: QueryDict) -> InterruptForms | None:

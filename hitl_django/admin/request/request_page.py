@@ -29,13 +29,13 @@ from hitl_django.admin.display.live_updates import (
 from hitl_django.admin.display.payload_files import open_payload_file
 from hitl_django.admin.display.run_status import ASKED_AGAIN, describe_refused_answer, describe_run
 from hitl_django.admin.display.subject_links import link_subject
+from hitl_django.forms.action_forms import make_interrupt_forms
+from hitl_django.forms.interrupt_forms import InterruptForms
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, ReviewItem, Thread
 from hitl_django.permissions import select_visible
 from hitl_django.services.runs.position import draw_position
 
-from .answer_forms import InterruptForms
-from .multi_action import make_interrupt_forms
 from .outcome_page import OutcomePage
 from .presence import note_viewer
 from .queue_position import SPLIT_COOKIE, read_place, shows_list

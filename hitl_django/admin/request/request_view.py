@@ -26,19 +26,19 @@ from hitl_django.admin.display.payload_display import (
     display_payload,
     display_raw,
     is_its_own_title,
-    list_heading_keys,
     read_why,
 )
 from hitl_django.admin.display.short_times import format_due, format_since, mark_time
 from hitl_django.admin.display.value_formats import present
 from hitl_django.admin.panels import list_panels
 from hitl_django.dialects import DIALECTS
+from hitl_django.forms.interrupt_forms import InterruptForms
 from hitl_django.forms.json_input import escape_hidden
+from hitl_django.json_text.sanitize import list_heading_keys
 from hitl_django.models import Decision, Interrupt, ReviewItem
 from hitl_django.permissions import get_policy, select_visible
 from hitl_django.services.reviews.quorum import is_own
 
-from .answer_forms import InterruptForms
 from .decision_texts import describe_next_nodes
 from .quorum_display import QuorumStatus, read_approvals, read_quorum
 from .request_actions import ActionForms, list_groups

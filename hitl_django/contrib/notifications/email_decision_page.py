@@ -19,13 +19,13 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters
 
 from hitl_django.admin.display.refusal_messages import Notice
-from hitl_django.admin.request.decision_form import get_button_label
 from hitl_django.admin.request.request_view import display_why
 from hitl_django.audit import label_user
 from hitl_django.decision_types import DECISION_TYPES, REJECT
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import ClaimedError
 from hitl_django.forms import submission
+from hitl_django.forms.decision_form import get_button_label
 from hitl_django.page_urls import find_request_url
 from hitl_django.permissions import get_policy
 from hitl_django.public_pages.notices import TOO_OFTEN, UNKNOWN, UNREADABLE

@@ -17,12 +17,12 @@ from django.template.loader import render_to_string
 from django.utils import translation
 from django.utils.translation import gettext, ngettext
 
-from hitl_django.admin.request.decision_form import get_button_label
 from hitl_django.audit import label_user
 from hitl_django.conf import hitl
 from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.db.alias import write_alias
 from hitl_django.dialects import is_middleware_node
+from hitl_django.forms.decision_form import get_button_label
 from hitl_django.forms.local_time import format_with_zone
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import escape_invisible, shorten

@@ -17,13 +17,13 @@ from hitl_django.admin.display.payload_display import (
     DisplayedValue,
     display_payload,
     display_selected,
-    list_heading_keys,
 )
 from hitl_django.admin.display.value_formats import present
 from hitl_django.admin.request.request_view import display_interrupt, display_why
 from hitl_django.dialects import DIALECTS
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.display_hints import Names, parse_names
+from hitl_django.json_text.sanitize import list_heading_keys
 from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy
 from hitl_django.run_events.redaction import redact_value

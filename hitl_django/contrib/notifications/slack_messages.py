@@ -15,10 +15,10 @@ from django.utils import translation
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.admin.request.decision_form import get_button_label
 from hitl_django.contrib.webhooks.models import Delivery
 from hitl_django.decision_types import APPROVE, EDIT, REJECT
 from hitl_django.events import EventName
+from hitl_django.forms.decision_form import get_button_label
 from hitl_django.forms.local_time import format_with_zone
 from hitl_django.models import Interrupt
 from hitl_django.page_urls import find_request_url

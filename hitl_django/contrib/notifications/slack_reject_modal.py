@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from hitl_django.admin.request.decision_form import USUAL, ReasonForm, get_button_label
 from hitl_django.decision_types import REJECT
+from hitl_django.forms.decision_form import USUAL, ReasonForm, get_button_label
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import shorten
 from hitl_django.models import Interrupt

@@ -24,8 +24,6 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from hitl_django.admin.display.payload_files import open_payload_file
 from hitl_django.admin.display.refusal_messages import Notice
-from hitl_django.admin.request.answer_forms import InterruptForms
-from hitl_django.admin.request.multi_action import make_interrupt_forms
 from hitl_django.admin.request.request_view import (
     display_interrupt,
     display_why,
@@ -43,6 +41,8 @@ from hitl_django.errors import (
     UndoRefusedError,
 )
 from hitl_django.forms import submission
+from hitl_django.forms.action_forms import make_interrupt_forms
+from hitl_django.forms.interrupt_forms import InterruptForms
 from hitl_django.models import Decision, Interrupt
 from hitl_django.public_pages.notices import TOO_OFTEN, UNKNOWN, UNREADABLE
 from hitl_django.public_pages.rate import is_too_often
@@ -62,6 +62,7 @@ from .closed_page import (
     get_closed_message,
     get_creator,
 )
+from .preview import Preview, make_preview
 from .signature import is_signed, sign_form
 
 logger = logging.getLogger("hitl_django")
@@ -139,8 +140,8 @@ class LinkPage(View):
             interrupt_forms.errors.append(UNSIGNED)
             return self._show_form(request, link, interrupt_forms, signature, status=403)
         if "preview" in form and "decision" not in form and not more:
-            interrupt_forms.make_preview()
-            return self._show_form(request, link, interrupt_forms, signature)
+            preview = make_preview(interrupt_forms)
+            return self._show_form(request, link, interrupt_forms, signature, preview=preview)
         decision = None if more else interrupt_forms.read(form.get("decision", ""))
         if decision is None:
             return self._show_form(request, link, interrupt_forms, signature)
@@ -173,8 +174,10 @@ class LinkPage(View):
         signature: str,
         *,
         status: int = 200,
+        preview: Preview | None = None,
     ) -> HttpResponse:
         context: dict[str, Any] = {
+            "preview": preview,
             "link": link,
             "interrupt_forms": interrupt_forms,
             "item": interrupt_forms.item,

@@ -18,6 +18,7 @@ from hitl_django.models import Interrupt
 LARGE_TEXT_CLASS = "vLargeTextField"
 #: Prefix of the fields with suggested texts from a graph's policy.
 USUAL = "usual_"
+GOING_ON = _("Resumes the run from the breakpoint.")
 
 
 class ReasonForm(forms.Form):
@@ -108,3 +109,24 @@ def get_button_label(item: Interrupt, decision: str) -> Any:
         return _("Continue")
     labels = DIALECTS[item.dialect].button_labels
     return labels.get(decision, DECISION_TYPES[decision].button)
+
+
+def get_consequences(
+    item: Interrupt, decisions: Sequence[str], *, has_form: bool
+) -> dict[str, Any]:
+    """Return a text about the effect of each decision on the run, by decision type.
+
+    ``has_form`` is true if a form contains the response.
+    """
+    if item.kind == Interrupt.Kind.BREAKPOINT:
+        return dict.fromkeys(decisions, GOING_ON)
+    return {decision: _consequence(item, decision, has_form) for decision in decisions}
+
+
+def _consequence(item: Interrupt, decision: str, has_form: bool) -> Any:
+    texts = DECISION_TYPES[decision].consequences
+    if item.quorum > 1:
+        return (item.proposal is not None and texts.joint_proposed) or texts.joint
+    if DIALECTS[item.dialect].requests_actions:
+        return texts.action
+    return (has_form and texts.with_form) or texts.plain

@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from django import forms
 from django.forms.utils import ErrorDict
 from django.utils.translation import gettext_lazy as _
 
-from hitl_django.admin.display.diff_display import list_differences
-from hitl_django.admin.display.payload_display import (
-    DisplayedValue,
-    display_payload,
-    display_values,
-)
-from hitl_django.admin.display.value_formats import Presentation, present
 from hitl_django.answers import describe_call
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, REJECT, RESPOND
 from hitl_django.dialects import DIALECTS, UNSET, RequestedAction, humanise_name
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
-from hitl_django.forms import AnswerForm, SchemaNode, infer_shape, read_shape
-from hitl_django.forms.json_input import escape_hidden, normalize_newlines, to_json
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.json_schema import find_faults
 from hitl_django.json_text.reasons import say
-from hitl_django.json_text.secret_values import mask_secrets
 from hitl_django.models import Interrupt
 
-from .answer_forms import (
-    UNSENT,
-    InterruptForms,
-    Preview,
-    TypedText,
-    describe_refusal,
-    is_too_large,
-)
+from .answer_form import AnswerForm
 from .decision_form import LARGE_TEXT_CLASS, Button
+from .interrupt_forms import UNSENT, InterruptForms, TypedText, describe_refusal, is_too_large
+from .json_input import escape_hidden, normalize_newlines, to_json
+from .schema_tree import SchemaNode, infer_shape, read_shape
 
 JSON = Any
 
@@ -135,19 +120,6 @@ class ActionBlock:
             return self.label
         policy = registry.get_review_policy(self.interrupt_forms.item.graph)
         return escape_hidden(describe_call(self.action, policy))
-
-    @property
-    def values(self) -> list[DisplayedValue]:
-        """The arguments of the action for display."""
-        if len(self.starts) > 1:
-            return display_values(self.starts)
-        return display_payload(self.start, presentation=self.presentation)
-
-    @property
-    def presentation(self) -> Presentation:
-        """The display hints of the arguments."""
-        presentation = present(self.interrupt_forms.item)
-        return presentation.at_arguments(self.start, self.action.schema)
 
     def is_changed(self) -> bool:
         """Whether the user changed the arguments or entered invalid values."""
@@ -309,26 +281,6 @@ class SeparateActionForms(InterruptForms):
             self.errors.append(UNSENT % labels)
             return None
         return read if goes_along else None
-
-    def make_preview(self) -> None:
-        for block in self.actions:
-            block.choice.empty_permitted = True  # An action without a decision is not an error yet.
-        sent = [block for block in self.actions if block.sends_arguments()]
-        # Check all blocks before returning, so that every error is shown.
-        readable = [block.is_readable() for block in sent]
-        if not all(readable):
-            return
-        changed = [
-            replace(one, label=f"{number}. {block.label} ▸ {one.label}")
-            for number, block in enumerate(self.actions, start=1)
-            if block in sent and block.form is not None
-            for one in list_differences(
-                mask_secrets(block.action.schema, block.action.args),
-                mask_secrets(block.action.schema, block.form.answer),
-                block.presentation,
-            )
-        ]
-        self.preview = Preview(changed)
 
     def refuse(self, error: HitlError) -> None:
         faults = error.faults if isinstance(error, InvalidAnswerError) else ()

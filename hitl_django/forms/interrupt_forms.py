@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
@@ -13,47 +13,29 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
 from hitl_django import answers
-from hitl_django.admin.display.diff_display import (
-    Difference,
-    list_differences,
-    list_patch_differences,
-)
-from hitl_django.admin.display.payload_display import (
-    DisplayedValue,
-    display_answer,
-    list_heading_keys,
-)
-from hitl_django.admin.display.value_formats import present
 from hitl_django.answers import AnswerOptions
 from hitl_django.conf import hitl
 from hitl_django.decision_types import APPROVE, DECISION_TYPES, EDIT, RESPOND, needs_agreement
 from hitl_django.dialects import APPROVED, UNSET
 from hitl_django.engine.errors import HitlError, InvalidAnswerError, PayloadLimitError
-from hitl_django.forms import MISSING, AnswerForm, CustomForm, SchemaNode, infer_shape, read_shape
-from hitl_django.forms.json_input import from_json, normalize_newlines, to_json
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.display_hints import parse_hints
 from hitl_django.json_text.reasons import say
+from hitl_django.json_text.sanitize import list_heading_keys
 from hitl_django.json_text.text_diff import Span
-from hitl_django.models import Decision, Interrupt
-from hitl_django.services import DecisionInfo
+from hitl_django.models import Interrupt
 
-from .decision_form import Button, DecisionForm, get_button_label
-from .decision_texts import get_consequences
+from .answer_form import AnswerForm
+from .custom_form import CustomForm
+from .decision_form import Button, DecisionForm, get_button_label, get_consequences
+from .json_input import from_json, normalize_newlines, to_json
+from .schema_tree import MISSING, SchemaNode, infer_shape, read_shape
 
 JSON = Any
 #: Passed as the name of a list to show the submitted values again without validating them.
 AS_TYPED = "-"
 #: Label, text, and the changes of the text as marked words.
 TypedText = tuple[str, str, Sequence[Span]]
-
-
-@dataclass(frozen=True)
-class Preview:
-    """The changes that a decision would make, and the value that the graph would receive."""
-
-    changed: Sequence[Difference]
-    answer: Sequence[DisplayedValue] = ()
 
 
 UNSENT = _(
@@ -103,8 +85,6 @@ class InterruptForms:
             item, self.decisions, has_form=self.is_typed and self.form is not None
         )
         self.errors: list[Any] = []
-        #: The values that would be sent, if the user requested a preview.
-        self.preview: Preview | None = None
         #: Reason why the user can't approve the interrupt.
         self.barred: Any = ""
         #: Whether no fields are shown, because the user can send neither an edit nor a response.
@@ -231,44 +211,10 @@ class InterruptForms:
             return None
         return read
 
-    def make_preview(self) -> None:
-        """Prepare a preview of the decision, or show the errors of the submitted values."""
-        wanted = (APPROVE, RESPOND, EDIT) if self.is_typed else (EDIT,)
-        pressed = next((type_ for type_ in wanted if type_ in self.decisions), "")
-        read = self.read(pressed)
-        if read is None:
-            return
-        type_, value = read
-        try:
-            resume_value = answers.make_resume_value(self.options, type_, value)
-        except HitlError as error:
-            self.refuse(error)
-            return
-        patch = answers.make_decision_patch(self.options, type_, value)
-        changed = list_patch_differences(self.item, patch)
-        if type_ == RESPOND:
-            mask = self.options.mask_edited
-            start = mask(self.options.start)
-            changed = list_differences(start, mask(value), present(self.item))
-        shown = self.options.mask_answer(resume_value)
-        self.preview = Preview(changed, display_answer(self.item, shown))
-
     def is_stale(self) -> bool:
         """Return whether the submitted values belong to an older version, or name no version."""
         seen = (self.decision_form["digest"].data, str(self.decision_form["version"].data or ""))
         return seen != (self.item.payload_digest, str(self.item.version))
-
-    def recorded(self, user: Any) -> DecisionInfo | None:
-        """Return the decision that an earlier submission of the same page stored, or None."""
-        key = self.decision_form["key"].data
-        if not key:
-            return None
-        made = Decision.objects.filter(interrupt=self.item, key=str(key)[:255], by=user)
-        made = made.filter(undone_at=None)
-        found = made.order_by("version").first()
-        return (
-            None if found is None else DecisionInfo.from_row(found, self.item.run_id, repeated=True)
-        )
 
     def refuse(self, error: HitlError) -> None:
         """Show the validation errors that the service raised at the form fields."""
