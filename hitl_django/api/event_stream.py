@@ -60,11 +60,15 @@ def render_frame(name: str, data: Any, place: int | str | None = None) -> bytes:
 
 
 def stream_response(
-    request: HttpRequest, steps: Callable[[float], Steps]
+    request: HttpRequest,
+    steps: Callable[[float], Steps],
+    on_disconnect: Callable[[], None] | None = None,
 ) -> StreamingHttpResponse | HttpResponse:
     """Return a stream of events, or a single response if the server can't open a stream now."""
     media = EventStreamRenderer.media_type
-    made: StreamingHttpResponse | HttpResponse | None = open_response(request, steps, None, media)
+    made: StreamingHttpResponse | HttpResponse | None = open_response(
+        request, steps, None, media, on_disconnect
+    )
     if made is None:
         frames = [step for step in steps(0) if isinstance(step, bytes)]
         made = HttpResponse(b"".join([*frames, NO_SLOT]), content_type=media)

@@ -12,9 +12,10 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from inspect import GEN_CLOSED, getgeneratorstate
 from typing import Any, TypeVar
 
 from django.core.handlers.asgi import ASGIRequest
@@ -31,7 +32,7 @@ from .renderers import PlainJSONRenderer
 MAX_STREAM_SECONDS = 600
 
 Found = TypeVar("Found")
-Steps = Iterator[bytes | float]
+Steps = Generator[bytes | float]
 
 
 def wait_for(
@@ -96,19 +97,30 @@ _reading = ThreadPoolExecutor(1, "hitl-events")
 class WaitingResponse(StreamingHttpResponse):
     """A streaming response whose content is produced step by step.
 
-    Closing the response releases its slot.
+    Closing the response releases its slot. If the steps haven't ended, because the client has
+    disconnected, ``on_disconnect`` is called first.
     """
 
-    def __init__(self, steps: Steps, request: HttpRequest, **options: Any) -> None:
+    def __init__(
+        self,
+        steps: Steps,
+        request: HttpRequest,
+        on_disconnect: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> None:
         on_loop = isinstance(request, ASGIRequest)
         super().__init__(
             _iterate_on_loop(steps) if on_loop else _iterate_in_thread(steps), **options
         )
         self._user = request.user.pk
         self._slots: WaitSlots | None = _streams if on_loop else _threads
+        self._steps, self._on_disconnect = steps, on_disconnect
 
     def close(self) -> None:
         super().close()
+        on_disconnect, self._on_disconnect = self._on_disconnect, None
+        if on_disconnect is not None and getgeneratorstate(self._steps) != GEN_CLOSED:
+            on_disconnect()
         slots, self._slots = self._slots, None
         if slots is not None and slots.release(self._user) and slots is _streams:
             _reading.submit(connections.close_all)
@@ -121,6 +133,7 @@ def answer_once(
     find: Callable[[], Found],
     is_there: Callable[[Found], Any],
     show: Callable[[Found], Any],
+    on_disconnect: Callable[[], None] | None = None,
 ) -> StreamingHttpResponse | Response:
     """Return a response that waits for an object and then sends it once.
 
@@ -135,7 +148,8 @@ def answer_once(
     def steps(most: float) -> Steps:
         return wait_for(find, is_there, most, render)
 
-    waiting = open_response(request, steps, seconds, PlainJSONRenderer.media_type)
+    media = PlainJSONRenderer.media_type
+    waiting = open_response(request, steps, seconds, media, on_disconnect)
     if waiting is None:
         now.headers["Retry-After"] = "1"
         return now
@@ -146,7 +160,11 @@ def answer_once(
 
 
 def open_response(
-    request: HttpRequest, steps: Callable[[float], Steps], seconds: float | None, media: str
+    request: HttpRequest,
+    steps: Callable[[float], Steps],
+    seconds: float | None,
+    media: str,
+    on_disconnect: Callable[[], None] | None = None,
 ) -> WaitingResponse | None:
     """Return a response that waits at most ``seconds``, by default the maximum for its kind.
 
@@ -162,7 +180,7 @@ def open_response(
             if not connection.in_atomic_block:
                 connection.close()
     made = steps(most if seconds is None else min(seconds, most))
-    return WaitingResponse(made, request, content_type=media)
+    return WaitingResponse(made, request, on_disconnect, content_type=media)
 
 
 def _acquire_slot(request: HttpRequest) -> bool:

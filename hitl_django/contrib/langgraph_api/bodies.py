@@ -326,7 +326,7 @@ class JoinQuery(Query):
     stream_mode = StrictCharField(max_length=200, required=False, allow_blank=True)
     #: Whether events of subgraphs are sent. They are by default.
     stream_subgraphs = Choice(choices=["false", "true"], required=False)
-    cancel_on_disconnect = Choice(choices=["0", "false"], required=False)
+    cancel_on_disconnect = Choice(choices=["0", "1", "false", "true"], required=False)
 
 
 class ItemBody(AgentBody):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -22,8 +24,9 @@ from hitl_django.api.renderers import EventStreamRenderer, PlainJSONRenderer
 from hitl_django.api.waiting_response import answer_once
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.errors import NotAllowedError, RunNotFound
+from hitl_django.errors import HitlError, NotAllowedError, RunNotFound
 from hitl_django.models import Run
+from hitl_django.permissions import get_policy
 from hitl_django.services import EventReader
 
 from .bodies import STREAM_MODES, CancelQuery, JoinQuery, RunBody, RunsQuery
@@ -33,6 +36,8 @@ from .resource import AgentResource, build_path
 from .run_requests import USUAL_MODE, StartedRun, start_or_resume_run
 from .run_streams import RunStream, read_outcome
 from .threads import VIA
+
+logger = logging.getLogger(__name__)
 
 USUAL_ROWS = 10
 _NUMBER = re.compile("-1|[0-9]{1,9}")
@@ -131,9 +136,10 @@ class RunStreaming(RunStart):
             subgraphs=subgraphs,
             stays=isinstance(request._request, ASGIRequest),
         )
+        cancels = body.get("on_disconnect") == "cancel"
         headers = self.build_headers(begun, "run-stream")
-        headers["Location"] += build_stream_query(modes, subgraphs)
-        return send_stream(request, stream, headers)
+        headers["Location"] += build_stream_query(modes, subgraphs, cancels)
+        return send_stream(request, stream, headers, cancels)
 
 
 class RunWait(RunStart):
@@ -141,8 +147,9 @@ class RunWait(RunStart):
 
     @operation("wait_for_run", body=RunBody, responses={}, throttle="THROTTLE_START")
     def post(self, request: Request, thread_id: str | None = None) -> Any:
-        _, begun, reader = self.begin_and_follow(thread_id)
-        return send_outcome(request, reader, self.build_headers(begun, "run-join"))
+        body, begun, reader = self.begin_and_follow(thread_id)
+        cancels = body.get("on_disconnect") == "cancel"
+        return send_outcome(request, reader, self.build_headers(begun, "run-join"), cancels)
 
 
 class AgentRunDetail(AgentResource):
@@ -177,9 +184,10 @@ class RunJoin(AgentResource):
 
     @operation("join_run", query=JoinQuery, responses={})
     def get(self, request: Request, run_id: UUID, thread_id: str | None = None) -> Any:
-        self.read_query()
+        cancels = cancels_on_disconnect(self.read_query())
         find_run(self, thread_id, run_id)
-        return send_outcome(request, EventReader(run_id, by=request.user, to_rest=True), {})
+        reader = EventReader(run_id, by=request.user, to_rest=True)
+        return send_outcome(request, reader, {}, cancels)
 
 
 class RunJoinStream(AgentResource):
@@ -210,16 +218,23 @@ class RunJoinStream(AgentResource):
             stays=isinstance(request._request, ASGIRequest),
         )
         place = build_path(request, "run-stream", run.thread.thread_id, run_id)
-        place += build_stream_query(modes, subgraphs)
-        return send_stream(request, stream, {"Location": place})
+        cancels = cancels_on_disconnect(query)
+        place += build_stream_query(modes, subgraphs, cancels)
+        return send_stream(request, stream, {"Location": place}, cancels)
 
 
-def build_stream_query(modes: list[str], subgraphs: bool) -> str:
+def cancels_on_disconnect(query: dict[str, Any]) -> bool:
+    return query.get("cancel_on_disconnect") in ("1", "true")
+
+
+def build_stream_query(modes: list[str], subgraphs: bool, cancels: bool) -> str:
     """Return the query string of the URL for reconnecting.
 
     A reconnecting client sends no parameters of its own.
     """
     query = {"stream_mode": modes, "stream_subgraphs": "true" if subgraphs else "false"}
+    if cancels:
+        query["cancel_on_disconnect"] = "true"
     return f"?{urlencode(query, doseq=True)}"
 
 
@@ -232,14 +247,31 @@ def find_run(view: AgentResource, thread_id: str | None, run_id: UUID) -> Run:
     return view.find(querysets.visible_runs, pk=run_id, **of_thread)
 
 
-def send_stream(request: Request, stream: RunStream, headers: dict[str, str]) -> Any:
-    made = stream_response(request._request, stream.steps)
+def send_stream(request: Request, stream: RunStream, headers: dict[str, str], cancels: bool) -> Any:
+    on_disconnect = partial(cancel_active_run, stream.reader, request.user) if cancels else None
+    made = stream_response(request._request, stream.steps, on_disconnect)
     for name, value in headers.items():
         made[name] = value
     return made
 
 
-def send_outcome(request: Request, reader: EventReader, headers: dict[str, str]) -> Any:
+def cancel_active_run(reader: EventReader, user: Any) -> None:
+    """Cancel the run after its client has disconnected, if the run is active and not paused.
+
+    A user without permission to cancel the run disconnects only.
+    """
+    run = Run.objects.using(reader.using).select_related("thread").filter(pk=reader.run_id).first()
+    if run is None or reader.is_over() or not get_policy().may_operate(user, run):
+        return
+    try:
+        services.cancel(run.pk, by=user, via=VIA, reason="The client has disconnected.")
+    except HitlError:
+        logger.info("run %s was not cancelled after its client disconnected", run.pk)
+
+
+def send_outcome(
+    request: Request, reader: EventReader, headers: dict[str, str], cancels: bool
+) -> Any:
     """Return a response that waits for a run and then contains the run's result."""
 
     def show(_: bool) -> Any:
@@ -250,7 +282,8 @@ def send_outcome(request: Request, reader: EventReader, headers: dict[str, str])
     response = Response(show(True), headers=headers)
     if is_over:
         return response
-    return answer_once(request._request, response, None, reader.is_over, bool, show)
+    on_disconnect = partial(cancel_active_run, reader, request.user) if cancels else None
+    return answer_once(request._request, response, None, reader.is_over, bool, show, on_disconnect)
 
 
 def _read_last_event_id(request: Request) -> int | None:

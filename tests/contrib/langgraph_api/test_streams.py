@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 from django.core.signals import request_started
 from django.db import connection
+from django.test import Client
 from django.utils import timezone
 from langgraph_sdk.errors import BadRequestError
 
@@ -22,7 +23,7 @@ from hitl_django.worker import runner
 from hitl_django.worker.sweeper import sweep
 from tests.contrib.test_message_events import Speaker
 
-from .conftest import Chat
+from .conftest import INLINE, Chat
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -361,3 +362,45 @@ def test_langgraph_stream_cut_off_by_the_server_continues_without_repeated_event
     request_started.disconnect(note_request)
     worker.join(60)
     assert events(seen) == ["metadata", "updates", "updates", "end"]
+
+
+@pytest.mark.parametrize(
+    ("on_disconnect", "rights", "state"),
+    [
+        ("cancel", ["operate_run"], Run.State.CANCELLED),
+        ("cancel", [], Run.State.QUEUED),
+        ("continue", ["operate_run"], Run.State.QUEUED),
+    ],
+)
+@pytest.mark.parametrize("path", ["stream", "wait"])
+def test_langgraph_run_is_cancelled_on_disconnect_if_requested_and_allowed(
+    path: str,
+    on_disconnect: str,
+    rights: list[str],
+    state: str,
+    graphs: None,
+    settings: Any,
+    make_user: Callable[..., Any],
+) -> None:
+    settings.HITL = {"DISPATCH": f"{__name__}.Nobody"}
+    browser = Client(**{"wsgi.multithread": True})
+    browser.force_login(make_user("sam", "start_run", "view_run", *rights))
+    body = {"assistant_id": "chat", "input": HELLO, "on_disconnect": on_disconnect}
+    response: Any = browser.post(f"/agent/runs/{path}", body, "application/json")
+    if path == "stream":
+        assert b"metadata" in next(response.streaming_content)
+    response.close()
+    assert Run.objects.get().state == state
+
+
+def test_langgraph_interrupted_run_is_not_cancelled_on_disconnect(
+    admin: Any, graphs: None, settings: Any
+) -> None:
+    settings.HITL = INLINE
+    browser = Client(**{"wsgi.multithread": True})
+    browser.force_login(admin)
+    body = {"assistant_id": "chat", "input": HELLO, "on_disconnect": "cancel"}
+    response: Any = browser.post("/agent/runs/stream", body, "application/json")
+    assert b"metadata" in next(response.streaming_content)
+    response.close()
+    assert Run.objects.get().state == Run.State.INTERRUPTED
