@@ -54,6 +54,7 @@ html_theme = "furo"
 html_title = f"hitl-django {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["tables.js"]
 html_show_sphinx = False
 html_copy_source = False
 html_theme_options = {"navigation_with_keys": True}

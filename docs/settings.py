@@ -7,6 +7,7 @@ USE_TZ = True
 ROOT_URLCONF = "hitl_django.urls"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
+#: Optional apps in the order of tests/settings.py, because the reference lists them in this order.
 INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
@@ -16,14 +17,14 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_q",
     "hitl_django",
+    "hitl_django.contrib.webhooks",
+    "hitl_django.contrib.notifications",
+    "hitl_django.contrib.store",
     "hitl_django.contrib.langgraph",
     "hitl_django.contrib.langgraph_api",
     "hitl_django.contrib.archive",
     "hitl_django.contrib.insights",
     "hitl_django.contrib.schedules",
     "hitl_django.contrib.links",
-    "hitl_django.contrib.webhooks",
-    "hitl_django.contrib.notifications",
-    "hitl_django.contrib.store",
 ]
 Q_CLUSTER = {"orm": "default", "workers": 2, "timeout": 60, "retry": 90}

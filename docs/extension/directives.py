@@ -16,6 +16,7 @@ from sphinx.util.docutils import SphinxDirective
 from . import (
     checks,
     commands,
+    committed,
     errors,
     events,
     models,
@@ -85,10 +86,16 @@ def shorten_defaults(
     return re.sub(r"<[^<>]+>", "...", given) if given else given, returned
 
 
+def insert_directives(app: Sphinx, name: str, source: list[str]) -> None:
+    """Replace the committed parts of a page by their directives."""
+    source[0] = committed.insert_directives(source[0])
+
+
 def setup(app: Sphinx) -> Mapping[str, Any]:
     """Add the directives."""
     for name in (*PARTS, *CHOSEN):
         app.add_directive(name, Part)
+    app.connect("source-read", insert_directives)
     app.connect("autodoc-skip-member", skip_field)
     app.connect("autodoc-process-signature", shorten_defaults)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

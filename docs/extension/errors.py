@@ -68,6 +68,27 @@ def _iterate_members(answer: Any) -> Iterator[str]:
     yield from map(markdown.code, answer.extensions.schema)
 
 
+def table() -> str:
+    """Return the table of all errors, base classes first."""
+    answered = _find_problem_types()
+    return markdown.table(
+        ["error", "subclass of", "over HTTP", "meaning"],
+        (
+            [
+                markdown.code(error.__name__),
+                markdown.listed(base.__name__ for base in error.__bases__),
+                _format_answer(answered.get(error)),
+                markdown.from_docstring((inspect.getdoc(error) or "").partition("\n\n")[0]),
+            ]
+            for error in classes()
+        ),
+    )
+
+
+def _format_answer(answer: Any) -> str:
+    return "" if answer is None else f"{_status(answer.status)}, {markdown.code(answer.code)}"
+
+
 def tree() -> str:
     """Return the documentation of every error, base classes first."""
     answered = _find_problem_types()
@@ -77,5 +98,5 @@ def tree() -> str:
 def _section(error: type[BaseException], answered: Any) -> str:
     lines = [f".. autoexception:: {public_path(error)}", "   :show-inheritance:"]
     if answer := answered.get(error):
-        lines += ["", f"   Over HTTP: {_status(answer.status)}, ``{answer.code}``."]
+        lines += ["", f"   Over HTTP: {_format_answer(answer).replace('`', '``')}."]
     return markdown.directive("eval-rst", "", "\n".join(lines))

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+
+#: Elements of MyST that other readers of Markdown don't know, with their replacements.
+_PLAIN = (
+    (
+        r"(?s)```\{confval\} (\w+)\n:type: ([^\n]*)\n:default: ([^\n]*)\n\n(.*?)\n```",
+        r"### `\1`\n\n\4\n\nType: \2. Default: \3.",
+    ),
+    (r"```\{code-block\} (\w+)\n+", r"```\1\n"),
+    (r"\{py:\w+\}`([^`<]+) <[^`>]+>`", r"`\1`"),
+    (r"(?m)^\(([\w-]+)\)=$", r'<a id="\1"></a>\n'),
+    (r"\(#http-schema-", "(http-objects.md#http-schema-"),
+    (r"(?m) +$", ""),
+)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -41,6 +55,13 @@ def directive(name: str, argument: str, body: str = "", **options: object) -> st
 def page(parts: Iterable[str]) -> str:
     """Return the parts separated by blank lines."""
     return "\n\n".join(part for part in parts if part)
+
+
+def to_plain(text: str) -> str:
+    """Convert MyST to Markdown without directives, roles and labels."""
+    for pattern, replacement in _PLAIN:
+        text = re.sub(pattern, replacement, text)
+    return text
 
 
 def from_docstring(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from importlib.util import find_spec
+from pathlib import Path
 from pkgutil import ModuleInfo, iter_modules
 
 import pytest
@@ -13,7 +14,9 @@ import hitl_django
 from docs.extension import (
     checks,
     commands,
+    committed,
     errors,
+    markdown,
     names,
     operations,
     permissions,
@@ -39,9 +42,37 @@ def test_every_reference_directive_is_used_exactly_once() -> None:
         for key in node.value.keys
         if key is not None
     }
-    used = re.findall(r"(?m)^```\{(hitl-[\w-]+)\}(.*)$", REFERENCE)
+    used = re.findall(r"(?m)^```\{(hitl-[\w-]+)\}(.*)$", committed.insert_directives(REFERENCE))
     assert len(used) == len(set(used))
     assert {name for name, _ in used} == parts
+
+
+def test_committed_parts_of_the_reference_are_current() -> None:
+    assert {*committed.list_names(REFERENCE)} == committed.PARTS.keys()
+    outdated = [path.name for path, _ in committed.find_outdated()]
+    assert outdated == [], "Run: python -m docs --write"
+
+
+def test_outdated_part_of_a_page_is_found_and_updated(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    page = tmp_path / "settings.md"
+    begin = "<!-- hitl-settings: written by python -m docs --write -->"
+    page.write_text(f"Before.\n\n{begin}\nOld.\n<!-- end of hitl-settings -->\n\nAfter.\n")
+    monkeypatch.setattr(committed, "REFERENCE", tmp_path)
+    ((path, current),) = committed.find_outdated()
+    assert path == page
+    assert current.startswith(f"Before.\n\n{begin}\n\n### `POLICY`\n")
+    assert current.endswith("<!-- end of hitl-settings -->\n\nAfter.\n")
+    assert "Old." not in current
+    page.write_text(current)
+    assert list(committed.find_outdated()) == []
+
+
+def test_committed_reference_contains_only_plain_markdown() -> None:
+    for make in committed.PARTS.values():
+        text = markdown.to_plain(make())
+        assert not re.search(r"\{[\w-]+(:\w+)?\}[` ]|^\([\w-]+\)=$", text, re.MULTILINE)
 
 
 def test_settings_reference_shows_type_default_and_meaning_of_every_setting() -> None:
