@@ -123,7 +123,7 @@ def test_unused_shared_connection_is_closed_after_the_idle_time(
 def test_shared_connection_opened_inside_node_connection_context_remains_open(
     pool: SharedConnections,
 ) -> None:
-    from hitl_django.contrib.langgraph.node_connections import close_node_connections
+    from hitl_django.db.node_connections import close_node_connections
 
     with close_node_connections(), pool.use("default") as shared:
         pass

@@ -9,7 +9,13 @@ from .embeddings import load_embeddings
 from .graph_runnable import GraphRunnable, declare_runnable
 from .message_buffer import MessageRecorder
 from .message_stream import MessageStream, add_handler
-from .messages import complete_message, convert_message, format_for_openai, register_messages
+from .messages import (
+    build_text_chunk,
+    complete_message,
+    convert_message,
+    format_for_openai,
+    register_messages,
+)
 from .models import load_model
 from .nested_callbacks import drop_streams, merge_callbacks
 from .node_steps import list_steps
@@ -36,6 +42,7 @@ __all__ = [
     "ToolException",
     "ToolMessage",
     "add_handler",
+    "build_text_chunk",
     "complete_message",
     "convert_message",
     "convert_tool",

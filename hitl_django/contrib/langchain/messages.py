@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core import messages
 from langchain_core.documents import Document
 from langchain_core.messages import (
+    AIMessageChunk,
     BaseMessage,
     BaseMessageChunk,
     convert_to_messages,
@@ -37,6 +38,11 @@ def list_stored_classes() -> Iterator[Any]:
 def convert_message(message: Any) -> BaseMessage:
     """Convert a dict, a text, or a pair of role and content to a message."""
     return convert_to_messages([message])[0]
+
+
+def build_text_chunk(id: str, text: str) -> BaseMessageChunk:
+    """Return a part of a model's message with the given id."""
+    return AIMessageChunk(content=text, id=id)
 
 
 def complete_message(message: BaseMessage) -> BaseMessage:

@@ -17,6 +17,7 @@ from langgraph.pregel._messages import StreamMessagesHandler
 from langgraph.pregel.protocol import StreamProtocol
 from langgraph.runtime import Runtime
 
+from hitl_django.db.node_connections import close_node_connections
 from hitl_django.engine import ids
 from hitl_django.engine.constants import INTERRUPT, NULL_TASK_ID
 from hitl_django.engine.errors import InterruptChangedError
@@ -31,7 +32,6 @@ from hitl_django.engine.types import Interrupt, RunnableConfig
 
 from .cross_thread_calls import CrossThreadCalls
 from .graph_adapter import needs_event_loop
-from .node_connections import close_node_connections
 from .resolved_groups import resolve_groups
 from .run_saver import RunSaver
 from .saver import BridgedSaver

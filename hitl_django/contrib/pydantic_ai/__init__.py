@@ -1,0 +1,10 @@
+"""Adapter for agents of Pydantic AI.
+
+Only this package imports pydantic_ai.
+"""
+
+from __future__ import annotations
+
+from .agent_registration import register_agent
+
+__all__ = ["register_agent"]

@@ -1,0 +1,54 @@
+"""Database connections that nodes open on OS threads of another framework."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Thread
+from typing import Any
+
+from django.db.backends.signals import connection_created
+
+logger = logging.getLogger("hitl_django")
+
+#: Connections opened within a block. Frameworks copy this context variable to their OS threads.
+_opened: ContextVar[list[Any] | None] = ContextVar("opened", default=None)
+
+
+@contextmanager
+def close_node_connections() -> Iterator[None]:
+    """Close the connections that nodes have opened on a framework's OS threads inside the block.
+
+    Frameworks give no notice when their OS threads end. Without this function, the connections
+    would stay open until they are garbage-collected.
+    """
+    opened: list[Any] = []
+    token = _opened.set(opened)
+    try:
+        yield
+    finally:
+        _opened.reset(token)
+        if opened:
+            # Django doesn't close connections on an OS thread with an event loop.
+            closing = Thread(target=_close_all, args=(opened,))
+            closing.start()
+            closing.join()
+
+
+def _close_all(opened: list[Any]) -> None:
+    for connection in opened:
+        connection.inc_thread_sharing()
+        try:
+            connection.close()
+        except Exception:
+            logger.exception("could not close a connection to %r", connection.alias)
+
+
+def _note_connection(connection: Any, **about: Any) -> None:
+    if (opened := _opened.get()) is not None:
+        opened.append(connection)
+
+
+connection_created.connect(_note_connection, dispatch_uid="hitl_django.db")
