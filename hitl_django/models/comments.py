@@ -19,7 +19,9 @@ from .review import Interrupt
 class Comment(models.Model):
     """A comment on an interrupt. Comments can't be edited, and the graph doesn't receive them."""
 
+    #: The id of the comment.
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    #: The interrupt with the comment.
     interrupt = models.ForeignKey(
         Interrupt,
         on_delete=models.CASCADE,
@@ -27,6 +29,7 @@ class Comment(models.Model):
         verbose_name=_("request"),
         db_index=False,
     )
+    #: The user who wrote the comment.
     by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         on_delete=models.SET_NULL,
@@ -35,12 +38,16 @@ class Comment(models.Model):
         related_name="+",
         verbose_name=_("by"),
     )
+    #: The name of this user, also after the user was deleted.
     by_label = models.CharField(_("by"), max_length=255)
+    #: The interface: admin, api or code.
     via = models.CharField(_("via"), max_length=20)
+    #: The text of the comment.
     text = EncryptedTextField(_("comment"))
     #: Usernames mentioned in the text. Only users who may see the interrupt are included. They are
     #: notified.
     mentions = JSONTextField(null=True, blank=True, db_default=None, editable=False)
+    #: The time at which the comment was written.
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
 
     class Meta:

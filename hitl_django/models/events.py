@@ -64,14 +64,21 @@ class RunEvent(models.Model):
 
     # The unique constraint below begins with the run. A separate index would cost one page write in
     # every super-step with stored events.
+    #: The run of the event.
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, related_name="+", db_index=False, verbose_name=_("run")
     )
+    #: The number of the event, from 1 without gaps.
     seq = models.PositiveIntegerField(_("number"))
+    #: A state of the run, or a stream mode.
     kind = models.CharField(_("type"), max_length=20)
+    #: The namespace of the graph. Empty for the run's own graph.
     ns = models.TextField(_("namespace"), blank=True, default="")
+    #: The content of the event, shortened for display.
     data = EncryptedJSONField(_("data"))
+    #: Whether a part of the content was omitted.
     truncated = models.BooleanField(_("truncated"), default=False)
+    #: The time at which the event was stored.
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
 
     class Meta:

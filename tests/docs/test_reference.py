@@ -17,6 +17,7 @@ from docs.extension import (
     committed,
     errors,
     markdown,
+    models,
     names,
     operations,
     permissions,
@@ -80,6 +81,14 @@ def test_settings_reference_shows_type_default_and_meaning_of_every_setting() ->
     for key in list_settings():
         entry = f"```{{confval}} {key.name}\n:type: `{key.type}`\n:default: `{key.default!r}`\n"
         assert f"{entry}\n{key.metadata['doc']}\n" in page
+
+
+def test_models_reference_gives_a_meaning_of_every_field() -> None:
+    for path in sources.MODELS:
+        model = sources.load(path)
+        meanings = models.read_meanings(model)
+        fields = {field.name for field in model._meta.concrete_fields}
+        assert fields - meanings.keys() == set(), path
 
 
 def test_names_reference_lists_every_public_name_once() -> None:

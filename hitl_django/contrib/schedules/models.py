@@ -30,37 +30,49 @@ class Schedule(models.Model):
         SKIP = "skip", _("skip the scheduled run")
         ALLOW = "allow", _("start another run")
 
+    #: The id of the schedule.
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    #: The name of the graph.
     graph = models.CharField(_("graph"), max_length=200)
+    #: A text that describes the schedule for people.
     description = models.CharField(_("description"), max_length=255, blank=True)
+    #: The cron expression, with five fields.
     expression = models.CharField(_("cron expression"), max_length=100)
+    #: The time zone of the expression, such as ``Europe/Berlin``.
     timezone = models.CharField(_("time zone"), max_length=64)
+    #: The input of each run.
     input = EncryptedJSONField(_("input"))
-    #: The context and the ``configurable`` of the schedule's runs.
+    #: The context of each run.
     context = EncryptedJSONField(null=True, blank=True, editable=False)
+    #: The ``configurable`` of each run.
     configurable = EncryptedJSONField(null=True, blank=True, editable=False)
+    #: The rule for a due time at which the last run is still active.
     overlap = models.CharField(
         _("overlap"), max_length=10, choices=Overlap.choices, default=Overlap.SKIP
     )
     #: Whether ``schedule()`` defines the schedule in code. The sweep then updates the row from the
     #: code.
     is_registered = models.BooleanField(_("defined in code"), default=False, editable=False)
+    #: Whether the schedule starts runs. False while it is paused.
     is_active = models.BooleanField(_("active"), default=True)
     #: The next due time. NULL if the expression has none.
     next_at = models.DateTimeField(_("next run"), null=True, blank=True, editable=False)
 
-    #: The number of started runs, the due time of the last one, and its id. The id is not a foreign
-    #: key, because deleting a run would have to search for schedules.
+    #: The number of started runs.
     started = models.PositiveIntegerField(_("runs started"), default=0, editable=False)
+    #: The due time of the last started run.
     last_due_at = models.DateTimeField(_("last due time"), null=True, blank=True, editable=False)
+    #: The id of this run. Not a foreign key, because deleting a run would search for schedules.
     last_run_id = models.UUIDField(_("last run"), null=True, blank=True, editable=False)
     #: The number of due times without a run. A due time was missed because no sweep ran, was
     #: skipped because the last run was active, or failed with ``last_error``. The next run clears
     #: the error.
     skipped = models.PositiveIntegerField(_("skipped runs"), default=0, editable=False)
+    #: The newest due time without a run.
     last_skipped_at = models.DateTimeField(
         _("last skipped at"), null=True, blank=True, editable=False
     )
+    #: The error of the last failed start. The next run clears the error.
     last_error = EncryptedTextField(_("error"), blank=True, editable=False)
 
     #: The user who starts the runs. An empty label means that code starts them.
@@ -73,7 +85,9 @@ class Schedule(models.Model):
         verbose_name=_("owner"),
         editable=False,
     )
+    #: The name of the user who starts the runs. Empty if code starts the runs.
     owner_label = models.CharField(_("owner"), max_length=255, blank=True, editable=False)
+    #: The time at which the schedule was created.
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
 
     class Meta:

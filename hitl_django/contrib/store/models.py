@@ -22,13 +22,21 @@ class StoreItem(models.Model):
     stored or last read. ``vectors`` are the item's embeddings, if the store has an index.
     """
 
+    #: The path of the item, a tuple of strings.
     namespace = NamespaceField(_("namespace"))
+    #: The name of the item in its namespace.
     key = models.TextField(_("key"))
+    #: The JSON object.
     value = JSONTextField(_("value"))
+    #: The embeddings of the item, if the store has an index.
     vectors = models.BinaryField(default=bytes)
+    #: The duration for which the item remains after it was stored or last read.
     ttl = models.DurationField(_("time to live"), null=True, blank=True)
+    #: The time from which the item is invisible.
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
+    #: The time at which the item was first stored.
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+    #: The time at which the item was last stored.
     updated_at = models.DateTimeField(_("updated"), db_default=Now(), editable=False)
 
     class Meta:
