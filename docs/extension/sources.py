@@ -82,6 +82,7 @@ EXTENSIONS: Mapping[str, Sequence[str]] = {
     "hitl_django.conf.kinds.setting": (),
     "hitl_django.conf.kinds.count": (),
     "hitl_django.conf.kinds.days_by_graph": (),
+    "hitl_django.conf.kinds.dotted_path": (),
     "hitl_django.conf.kinds.flag": (),
     "hitl_django.conf.kinds.one_of": (),
     "hitl_django.conf.kinds.positive": (),

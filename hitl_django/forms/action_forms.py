@@ -225,9 +225,14 @@ class SeparateActionForms(InterruptForms):
     """An interrupt whose actions are decided individually."""
 
     def __init__(
-        self, item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
+        self,
+        item: Interrupt,
+        data: Mapping[str, Any] | None = None,
+        *,
+        files: Any = None,
+        more: str = "",
     ) -> None:
-        super().__init__(item, data, more=more)
+        super().__init__(item, data, files=files, more=more)
         self._room = MAX_ARGS
         start, actions = self.options.start, self.options.rules.actions(item.payload)
         #: Whether similar actions are decided together, because the form would otherwise be too
@@ -326,9 +331,9 @@ def _has_errors(block: ActionBlock) -> bool:
 
 
 def make_interrupt_forms(
-    item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
+    item: Interrupt, data: Mapping[str, Any] | None = None, *, files: Any = None, more: str = ""
 ) -> InterruptForms:
     """Return the forms of an interrupt, bound to submitted values if ``data`` is given."""
     is_separate = DIALECTS[item.dialect].has_separate_actions(item.payload)
     kind: type[InterruptForms] = SeparateActionForms if is_separate else InterruptForms
-    return kind(item, data, more=more)
+    return kind(item, data, files=files, more=more)

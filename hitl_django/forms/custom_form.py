@@ -34,11 +34,13 @@ class CustomForm:
         data: Mapping[str, Any] | None,
         *,
         auto_id: str,
+        files: Any = None,
         more: str = "",
     ) -> None:
         self.original: dict[str, JSON] = original if isinstance(original, dict) else {}
         self.form = form_class(
             None if more else data,
+            None if more else files,
             initial=self.original,
             prefix=NAME,
             auto_id=auto_id,

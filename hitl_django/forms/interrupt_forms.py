@@ -47,19 +47,25 @@ UNSENT = _(
 class InterruptForms:
     """An interrupt with its response forms.
 
-    ``data`` are the submitted values. ``form`` is the form for the response or, without a response
-    schema, for an edited payload. ``form`` is None if the buttons are sufficient. If the user has
-    pressed a button that adds blank rows to a list, ``more`` is the name of the list. In this case,
-    the submitted values are shown again without validation.
+    ``data`` are the submitted values. ``files`` are only for a form class of the project. ``form``
+    is the form for the response or, without a response schema, for an edited payload. ``form`` is
+    None if the buttons are sufficient. If the user has pressed a button that adds blank rows to a
+    list, ``more`` is the name of the list. In this case, the submitted values are shown again
+    without validation.
     """
 
     #: Actions of the interrupt that are decided individually.
     actions: Sequence[Any] = ()
 
     def __init__(
-        self, item: Interrupt, data: Mapping[str, Any] | None = None, *, more: str = ""
+        self,
+        item: Interrupt,
+        data: Mapping[str, Any] | None = None,
+        *,
+        files: Any = None,
+        more: str = "",
     ) -> None:
-        self.item, self.data, self.more = item, data, more
+        self.item, self.data, self.files, self.more = item, data, files, more
         self.options: AnswerOptions = answers.read_options(item)
         self.decisions = self.options.allowed
         # Element ids must be unique on a page with several interrupts.
@@ -348,7 +354,14 @@ class InterruptForms:
         if found is None:
             return None
         form_class = import_string(found) if isinstance(found, str) else found
-        return CustomForm(form_class, original, self.data, auto_id=self.auto_id, more=self.more)
+        return CustomForm(
+            form_class,
+            original,
+            self.data,
+            auto_id=self.auto_id,
+            files=self.files,
+            more=self.more,
+        )
 
     def make_form(self, shape: SchemaNode, original: JSON, **options: Any) -> AnswerForm:
         """Build a form of the interrupt, bound to the submitted values if there are any."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from collections.abc import Callable, Iterator
 from logging.config import DictConfigurator
@@ -19,12 +20,15 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import RequestFactory
+from django.test import Client, RequestFactory
+from django.urls import path
 
+from hitl_django import services
 from hitl_django.contrib.insights.sampling import list_graphs, spot_check
 from hitl_django.contrib.schedules.registered import list_registered, unschedule
 from hitl_django.graph_registry import registry
-from hitl_django.models import Run
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run
+from hitl_django.testing import inline
 
 from .pages import PAGES, Page
 
@@ -68,6 +72,49 @@ def test_documentation_view_example_starts_a_run_as_the_user(read: Reader) -> No
     request.user = User.objects.create_user("carla")
     assert view(request, cents=700).status_code == 202
     assert Run.objects.get(graph="order").started_by == request.user
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("route", ["DeliveryView", "deliver"])
+def test_documentation_own_page_lets_a_customer_decide_in_the_layout_of_the_project(
+    read: Reader, settings: Any, client: Client, route: str
+) -> None:
+    (page,) = (page for page in PAGES if "class DeliveryView(" in page.text)
+    names = read(page)
+    view = names[route]
+    names["urlpatterns"][:] = [
+        path("<uuid:pk>/", view.as_view() if isinstance(view, type) else view, name="delivery")
+    ]
+    settings.ROOT_URLCONF = "documentation"
+    (template,) = (snippet.code for snippet in page.snippets if snippet.info == "html")
+    base = "<title>Shop</title>{% block content %}{% endblock %}"
+    templates = {"shop/delivery.html": template, "shop/base.html": base}
+    loaders = [
+        ("django.template.loaders.locmem.Loader", templates),
+        "django.template.loaders.app_directories.Loader",
+    ]
+    options = {**settings.TEMPLATES[0].get("OPTIONS", {}), "loaders": loaders}
+    settings.TEMPLATES = [{**settings.TEMPLATES[0], "APP_DIRS": False, "OPTIONS": options}]
+    carla = User.objects.create_user("carla")
+    with inline() as advance:
+        services.start("delivery", {"number": 7}, by=carla, skip_permission_checks=True)
+        advance()
+    interrupt = Interrupt.objects.get()
+    url = names["find_request_url"](carla, interrupt)
+    client.force_login(carla)
+    shown = client.get(url).content.decode()
+    assert "<title>Shop</title>" in shown
+    assert "When may we deliver order 7?" in shown
+    values = dict(re.findall(r'name="(digest|version|key)" value="([^"]*)"', shown))
+    day = re.findall(r'name="answer/day" value="([^"]*)"|<option value="([^"]*)">Friday', shown)
+    values |= {"answer/day": "".join(day[-1])}
+    wrong = client.post(url, {**values, "answer/floor": "99"}).content.decode()
+    assert 'value="99"' in wrong
+    assert 'class="errorlist"' in wrong
+    sent = client.post(url, {**values, "answer/floor": "4"})
+    assert (sent.status_code, sent["Location"]) == (302, "/orders/")
+    assert Decision.objects.get().value == {"day": "Friday", "floor": 4}
+    assert AuditEntry.objects.get(verb="decide").actor == carla
 
 
 def test_documentation_shows_project_files_only_in_the_tutorial() -> None:

@@ -1,0 +1,1 @@
+"""Tests of forms for pages of a project."""

@@ -1,0 +1,1 @@
+"""Tests of views for pages of a project."""
