@@ -132,7 +132,8 @@ def _run_graph(lease: RunLease, around_task: AroundTask | None, stop: StopNote) 
             "on_interrupt_change": hitl.ON_INTERRUPT_CHANGE,
             "on_unknown_key": hitl.ON_UNKNOWN_KEY,
         },
-        "recursion_limit": hitl.RECURSION_LIMIT,
+        "recursion_limit": options.get("recursion_limit", hitl.RECURSION_LIMIT),
+        "tags": options.get("tags", []),
         "metadata": state_migration.build_metadata(registered, lease.run_id, lease.graph_version),
     }
     if transaction.get_connection(write_alias()).in_atomic_block:

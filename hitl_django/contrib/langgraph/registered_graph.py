@@ -208,7 +208,8 @@ def _select_coordinates(config: RunnableConfig) -> Any:
     """
     own = config["configurable"]
     kept = {"configurable": {name: own[name] for name in own if name not in _FLAGS}}
-    return kept | {key: config[key] for key in ("metadata", "recursion_limit") if key in config}
+    known = ("metadata", "recursion_limit", "tags")
+    return kept | {key: config[key] for key in known if key in config}
 
 
 class _CollectedCommit(BaseCheckpointSaver[Any]):

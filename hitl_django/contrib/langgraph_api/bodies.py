@@ -144,11 +144,13 @@ class CommandBody(StrictSerializer):
 
 
 class ConfigBody(AgentBody):
-    """The config of a run: keys for its nodes, and tags, which are ignored."""
+    """The config of a run. Its metadata is added to the metadata of the run."""
 
-    not_supported = ("recursion_limit", "callbacks", "run_name", "max_concurrency", "metadata")
+    not_supported = ("callbacks", "run_name", "max_concurrency")
 
     configurable = JSONObject(required=False)
+    metadata = JSONObject(required=False)
+    recursion_limit = StrictIntegerField(least=1, required=False)
     tags = serializers.ListField(child=StrictCharField(), required=False, max_length=100)
 
 

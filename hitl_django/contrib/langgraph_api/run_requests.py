@@ -14,6 +14,7 @@ from hitl_django.engine.constants import INPUT
 from hitl_django.engine.errors import EmptyInputError, InvalidInputError, PendingInterruptsError
 from hitl_django.engine.types import Command, Send
 from hitl_django.errors import NoSuchThread, RunStateError
+from hitl_django.json_text.json_patch import is_same_json
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 from hitl_django.models.events import STATES, SUBGRAPHS
 from hitl_django.services import RunOptions
@@ -21,6 +22,7 @@ from hitl_django.services.runs.options import is_reserved
 
 from .assistants import find_graph_name
 from .bodies import STREAM_MODES
+from .documents import build_assistant_id
 from .not_supported import NotSupported
 from .threads import VIA
 
@@ -97,7 +99,7 @@ def _start(
         thread_id=thread_id,
         on_pending="wait" if waits else "refuse",
         events=list_kinds(body),
-        options=_read_options(body),
+        options=_read_options(user, graph, body),
         by=user,
         via=VIA,
     )
@@ -115,7 +117,6 @@ def _take_command(
         _refuse_both("command", given=checkpoint_id is not None, name="checkpoint")
         for name in ("update", "goto"):
             _refuse_both("command/resume", given=bool(command.get(name)), name=f"command/{name}")
-        _refuse_options(body)
         return _resume_with(user, thread, command["resume"], body)
     wanted: Command[Any] = Command(
         update=command.get("update"), goto=_read_goto(command.get("goto"))
@@ -132,7 +133,7 @@ def _fork(
     body: dict[str, Any],
     **values: Any,
 ) -> StartedRun:
-    options = _read_options(body)
+    options = _read_options(user, thread.graph, body, _find_newest_run(user, thread))
     run = services.fork(
         thread.thread_id,
         checkpoint_id,
@@ -155,12 +156,11 @@ def _resume(user: Any, thread: Thread, body: dict[str, Any]) -> StartedRun:
     if run is None:
         raise EmptyInputError("The thread has nothing to resume. Provide input.")
     if run.state in (Run.State.FAILED, Run.State.PARKED):
-        _refuse_options(body)
+        _refuse_changed_options(run, body)
         services.retry(run.pk, events=list_kinds(body), by=user, via=VIA)
         return StartedRun(run.pk, thread.thread_id, run.last_event)
     _refuse_busy(thread, run)
     if run.state == Run.State.INTERRUPTED:
-        _refuse_options(body)
         return _pass_breakpoints(user, thread, body)
     state = services.thread_state(thread.thread_id, by=user)
     if state is None or not state.next:
@@ -213,17 +213,48 @@ def _pass_breakpoints(user: Any, thread: Thread, body: dict[str, Any]) -> Starte
 
 
 def _resume_with(user: Any, thread: Thread, value: Any, body: dict[str, Any]) -> StartedRun:
+    _refuse_changed_options(_find_newest_run(user, thread), body)
     kinds = list_kinds(body)
     resumed = services.resume(thread.thread_id, value, events=kinds, by=user, via=VIA)
     return StartedRun(resumed.run_id, thread.thread_id, resumed.last_event)
 
 
-def _read_options(body: dict[str, Any]) -> RunOptions | None:
+def _read_options(
+    user: Any, graph: str, body: dict[str, Any], before: Run | None = None
+) -> RunOptions:
+    """Return the options of a run. Without a new configurable, the one of a run before it is kept.
+
+    As in LangGraph's server, ``configurable`` contains the assistant and the authenticated user.
+    """
     given = {name: body[name] for name in _list_options(body)}
-    configurable = _read_configurable(body)
-    if configurable:
-        given["configurable"] = configurable
-    return RunOptions(**given) if given else None
+    config = body.get("config", {})
+    given |= {name: config[name] for name in ("tags", "recursion_limit") if name in config}
+    metadata = {**config.get("metadata", {}), **body.get("metadata", {})}
+    if metadata:
+        given["metadata"] = metadata
+    kept = (before and before.options) or {}
+    configurable = _read_configurable(body) or kept.get("configurable", {})
+    return RunOptions(**given, configurable={**configurable, **_identify(user, graph)})
+
+
+def _identify(user: Any, graph: str) -> dict[str, Any]:
+    """Return the keys of ``configurable`` for the assistant and the user.
+
+    The keys contain no names, because options of runs stay if a user is pseudonymized.
+    """
+    user_id = str(user.pk)
+    return {
+        "assistant_id": build_assistant_id(graph),
+        "graph_id": graph,
+        "user_id": user_id,
+        "langgraph_auth_user_id": user_id,
+        "langgraph_auth_user": {
+            "identity": user_id,
+            "display_name": user_id,
+            "is_authenticated": True,
+            "permissions": [],
+        },
+    }
 
 
 def _list_options(body: dict[str, Any]) -> list[str]:
@@ -235,20 +266,42 @@ def _list_options(body: dict[str, Any]) -> list[str]:
 
 
 def _read_configurable(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the ``configurable`` keys of the config, without keys that the engine sets."""
+    """Return the ``configurable`` keys of the config, without keys that the server sets."""
     given = body.get("config", {}).get("configurable", {})
-    return {name: value for name, value in given.items() if not is_reserved(name)}
+    return {
+        name: value
+        for name, value in given.items()
+        if not is_reserved(name) and not _is_identity(name)
+    }
 
 
-def _refuse_options(body: dict[str, Any]) -> None:
-    """Raise NotSupported if the body contains run options.
+def _is_identity(name: str) -> bool:
+    return name in ("assistant_id", "graph_id", "user_id") or name.startswith("langgraph_auth")
 
-    A resumed run uses the options with which it was started.
+
+def _refuse_changed_options(run: Run | None, body: dict[str, Any]) -> None:
+    """Raise NotSupported if the body contains other options than the run that it resumes.
+
+    A resumed run uses the options with which it was started. Clients that send their config with
+    every request can therefore resume the run. Metadata, tags and a limit of super-steps have no
+    effect on the run.
     """
+    stored = (run and run.options) or {}
     for name in _list_options(body):
-        raise NotSupported(f"`{name}` can't be changed when a run resumes.")
-    if _read_configurable(body):
-        raise NotSupported("The `config` can't be changed when a run resumes.")
+        if name != "metadata" and not _has(stored.get(name), body[name]):
+            raise NotSupported(f"`{name}` can't be changed when a run resumes.")
+    if not _has(stored.get("configurable", {}), _read_configurable(body)):
+        raise NotSupported("`config.configurable` can't be changed when a run resumes.")
+
+
+def _has(stored: Any, given: Any) -> bool:
+    """Return whether the values are equal, or all members of the given object are stored.
+
+    A stored context also contains the defaults of its schema.
+    """
+    if isinstance(stored, dict) and isinstance(given, dict):
+        return all(name in stored and is_same_json(stored[name], given[name]) for name in given)
+    return is_same_json(stored, given)
 
 
 def _read_checkpoint_id(body: dict[str, Any]) -> str | None:

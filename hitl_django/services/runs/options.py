@@ -1,4 +1,4 @@
-"""Options of a run: breakpoints, durability, metadata, context and configurable."""
+"""Options of a run: breakpoints, durability, metadata, context and config."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hitl_django.conf import hitl
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.payload import check_json
 from hitl_django.graph_registry.registry import DURABILITIES, RegisteredGraph
@@ -39,6 +40,8 @@ class RunOptions:
         context: the value of ``runtime.context`` in nodes: a JSON value, or an instance of the
             graph's context schema.
         configurable: additional keys of ``configurable`` in the nodes' config.
+        tags: tags in the nodes' config and of the output of models.
+        recursion_limit: maximum number of super-steps, at most the setting ``RECURSION_LIMIT``.
     """
 
     interrupt_before: str | Sequence[str] | None = None
@@ -47,6 +50,8 @@ class RunOptions:
     metadata: dict[str, Any] | None = None
     context: Any = None
     configurable: dict[str, Any] | None = None
+    tags: Sequence[str] | None = None
+    recursion_limit: int | None = None
 
     def encode(
         self, registered: RegisteredGraph, before: Mapping[str, Any] | None = None
@@ -68,6 +73,8 @@ class RunOptions:
             )
         check_metadata(self.metadata)
         _check_configurable(self.configurable)
+        _check_tags(self.tags)
+        _check_recursion_limit(self.recursion_limit)
         given = {
             name: value
             for name in self.__dataclass_fields__
@@ -90,6 +97,24 @@ def _check_configurable(configurable: dict[str, Any] | None) -> None:
                 [(f"configurable.{name}", "is the engine's own")],
             )
     check_json(configurable, "The configurable")
+
+
+def _check_tags(tags: Any) -> None:
+    if tags is not None and not (
+        isinstance(tags, (list, tuple)) and all(isinstance(tag, str) for tag in tags)
+    ):
+        raise InvalidInputError("The tags must be a list of strings.", [("tags", "is not a list")])
+    check_json(tags, "The tags")
+
+
+def _check_recursion_limit(limit: Any) -> None:
+    most = hitl.RECURSION_LIMIT
+    if limit is None or (type(limit) is int and 1 <= limit <= most):
+        return
+    raise InvalidInputError(
+        f"The recursion_limit must be an integer from 1 to {most} (RECURSION_LIMIT).",
+        [("recursion_limit", f"must be from 1 to {most}")],
+    )
 
 
 def is_reserved(name: str) -> bool:

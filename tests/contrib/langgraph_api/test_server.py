@@ -12,7 +12,12 @@ from django.test import override_settings
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.errors import AuthenticationError, PermissionDeniedError, RateLimitError
 
+from hitl_django import END, START, StateGraph
+from hitl_django.engine.types import RunnableConfig
+from hitl_django.graph_registry import registry
 from hitl_django.models import Run
+
+from .conftest import Chat
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -139,16 +144,62 @@ def test_langgraph_anonymous_request_to_any_url_returns_401_or_403(
         assert httpx.get(f"{address}/{path}").status_code in (401, 403)
 
 
-def test_langgraph_run_stores_context_and_public_configurable_keys(http: httpx.Client) -> None:
+def test_langgraph_run_stores_context_config_and_authenticated_user(
+    http: httpx.Client, admin: Any
+) -> None:
     body = {
         "assistant_id": "plain",
         "input": {"log": []},
+        "metadata": {"a": 1},
         "config": {
-            "configurable": {"tenant": "t1", "thread_id": "x", "__private": 1},
+            "configurable": {
+                "tenant": "t1", "thread_id": "x", "__private": 1,
+                "user_id": "someone else", "langgraph_auth_user": {"identity": "root"},
+            },
             "tags": ["a"],
+            "metadata": {"a": 2, "b": 3},
+            "recursion_limit": 25,
         },
         "context": {"user_id": "ann"},
-    }
+    }  # fmt: skip
     run = Run.objects.get(pk=http.post("runs", json=body).json()["run_id"])
     assert run.options["context"] == {"user_id": "ann"}
-    assert run.options["configurable"] == {"tenant": "t1"}
+    assert run.options["metadata"] == {"a": 1, "b": 3}
+    assert (run.options["tags"], run.options["recursion_limit"]) == (["a"], 25)
+    configurable = run.options["configurable"]
+    assert "thread_id" not in configurable
+    assert "__private" not in configurable
+    assert (configurable["tenant"], configurable["user_id"]) == ("t1", str(admin.pk))
+    assert configurable["langgraph_auth_user"]["identity"] == str(admin.pk)
+    assert configurable["assistant_id"]
+
+
+def test_langgraph_run_config_reaches_nodes_and_limits_super_steps(http: httpx.Client) -> None:
+    def show(state: Any, config: RunnableConfig) -> Any:
+        return {"log": [*config["tags"], config["configurable"]["tenant"]]}
+
+    graph = StateGraph(Chat).add_node("a", show).add_node("b", show).add_node("c", show)
+    graph.add_edge(START, "a").add_edge("a", "b").add_edge("b", "c").add_edge("c", END)
+    registry.register("shown")(graph.compile)
+    config = {"tags": ["a"], "configurable": {"tenant": "t1"}, "recursion_limit": 5}
+    body = {"assistant_id": "shown", "input": {"log": []}, "config": config}
+    assert http.post("runs/wait", json=body).json()["log"] == ["a", "t1"] * 3
+    low = {**body, "config": {**config, "recursion_limit": 1}}
+    assert "Recursion limit" in str(http.post("runs/wait", json=low).json()["__error__"])
+    for limit, status in ((0, 400), (10**6, 422)):
+        refused = http.post("runs", json={**body, "config": {"recursion_limit": limit}})
+        assert (refused.status_code, "recursion_limit" in refused.text) == (status, True)
+
+
+def test_langgraph_resume_accepts_unchanged_config_and_refuses_changed_config(
+    http: httpx.Client,
+) -> None:
+    """Clients such as AG-UI send their config with every request."""
+    config = {"configurable": {"tenant": "t1"}, "tags": ["a"], "recursion_limit": 25}
+    body = {"assistant_id": "chat", "config": config, "context": {"a": 1}}
+    begun = http.post("runs", json={**body, "input": {"log": []}}).json()
+    path = f"threads/{begun['thread_id']}/runs/wait"
+    resume = {**body, "command": {"resume": {"approved": True}}}
+    for change in ({"context": {"a": 2}}, {"config": {"configurable": {"tenant": "t2"}}}):
+        assert http.post(path, json={**resume, **change}).status_code == 501
+    assert http.post(path, json=resume).json()["answer"] == {"approved": True}
