@@ -15,6 +15,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
 
+from hitl_django import services
 from hitl_django.contrib.langchain import message_buffer
 from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.graph_registry.registry import hide_graphs
@@ -128,6 +129,25 @@ def test_demo_chat_replies_waits_for_review_and_continues_after_approval(
     olga.reload()
     olga.locator("#log li").nth(5).wait_for()
     assert olga.locator("#log li").all_inner_texts() == said
+
+
+def test_demo_chat_shows_answer_of_run_that_resumes_and_ends_between_polls(
+    demo: None,
+    log_in: Callable[..., Any],  # noqa: F811
+    speech: Speech,
+    work: Callable[[], None],  # noqa: F811
+) -> None:
+    olga = log_in("olga")
+    olga.set_default_timeout(12_000)
+    ask(olga, "Order A-7 is broken.")
+    work()
+    olga.get_by_text(f"Waiting for review: {REFUND}").wait_for()
+    olga.route("**/threads/*", lambda route: route.abort())
+    services.decide(Interrupt.objects.get().pk, "approve")
+    work()
+    olga.unroute("**/threads/*")
+    olga.locator("#log li.ai").get_by_text("Order A-7: 49.90 EUR refunded.").wait_for()
+    wait_until(olga, "document.getElementById('status').textContent === ''")
 
 
 @pytest.mark.parametrize("look", LOOKS)

@@ -143,25 +143,27 @@
         const works = () => say("The agent is working …");
         works();
         let next = answer;
-        let ended = await insist(async () => {
-            const given = next;
-            next = null;
-            return read(given ?? await join());
-        });
-        for (;;) {
-            while (!ended) {
+        const readToEnd = async () => {
+            for (;;) {
+                const ended = await insist(async () => {
+                    const given = next;
+                    next = null;
+                    return read(given ?? await join());
+                });
+                if (ended) return;
                 await rest(); // a server without open streams sends its events at once
-                ended = await insist(async () => read(await join()));
             }
+        };
+        await readToEnd();
+        for (;;) {
             const now = await insist(async () => (await call(`threads/${thread}`)).json());
+            if (now.status === "busy") works();
+            // The run may have resumed and ended since the last event, so read on in any case.
+            await readToEnd();
             if (now.status === "interrupted") {
                 showInterrupts(Object.values(now.interrupts).flat());
                 await wait();
-                continue;
-            }
-            if (now.status !== "busy") return now.status;
-            works();
-            ended = false;
+            } else if (now.status !== "busy") return now.status;
         }
     };
     const converse = async (begin) => {
