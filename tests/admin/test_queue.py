@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
@@ -155,6 +156,16 @@ class TestRelatedObject:
         page = text_of(admin_client.get(list_of()))
         assert item.title in page
         assert "Dana" not in page
+
+    def test_queue_row_with_hidden_related_object_shows_only_the_start_of_its_uuid(
+        self, admin_client: Client
+    ) -> None:
+        item, group, key = make_interrupt({}), Group.objects.create(name="x"), str(uuid4())
+        about(item, group)
+        Thread.objects.filter(pk=item.thread_id).update(subject_id=key)
+        page = text_of(admin_client.get(list_of()))
+        assert f"Group {key[:8]}…" in page
+        assert key not in page
 
     def test_queue_with_thirty_related_objects_takes_at_most_thirteen_queries(
         self, admin_client: Client, django_assert_max_num_queries: Any

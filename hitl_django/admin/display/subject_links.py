@@ -19,6 +19,8 @@ from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Thread
 from hitl_django.page_urls import find_admin_page, find_sites
 
+#: Maximum length of a key in a text, and the number of characters shown of a longer key.
+MAX_KEY, SHORT_KEY = 12, 8
 #: App label, model name and primary key of an object.
 Key = tuple[str | None, str | None, str]
 
@@ -76,10 +78,15 @@ def _of_kind(
     for object_id in ids:
         known = found.get(object_id)
         if known is None:
-            yield object_id, SubjectLink(f"{capfirst(words)} {object_id}")
+            yield object_id, SubjectLink(f"{capfirst(words)} {_shorten_key(object_id)}")
         else:
             url = find_admin_page(type(known), "change", quote(known.pk), request=request)
             yield object_id, SubjectLink(str(known), url)
+
+
+def _shorten_key(key: str) -> str:
+    """Return the start of a long key, such as a UUID, which would fill several lines."""
+    return key if len(key) <= MAX_KEY else f"{key[:SHORT_KEY]}…"
 
 
 def _seen(request: HttpRequest, model: Any, ids: set[str]) -> dict[str, Any]:
