@@ -70,7 +70,10 @@ class ResponseForm(forms.Form):
         if name not in self._owners:
             return super().__getitem__(name)
         form, own_name = self._owners[name]
-        return form[own_name]
+        bound = form[own_name]
+        # The other form may have created the bound field before the label was changed.
+        bound.label = self.fields[name].label or bound.label
+        return bound
 
     def is_valid(self) -> bool:
         return super().is_valid() and not self.interrupt_forms.more
@@ -136,9 +139,9 @@ class ResponseForm(forms.Form):
     def _list_forms(self) -> Iterator[forms.BaseForm]:
         """Yield the forms with the fields of the response."""
         for block in self.interrupt_forms.actions:
+            yield block.choice
             if block.form is not None:
                 yield block.form
-            yield block.choice
         form = self.interrupt_forms.form
         if form is not None:
             yield form.form if isinstance(form, CustomForm) else form

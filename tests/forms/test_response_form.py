@@ -101,7 +101,7 @@ def test_form_for_button_of_list_adds_rows_and_keeps_typed_values() -> None:
     assert (more.is_valid(), more.errors) == (False, {})
     assert more["answer/seats"].value() == "many"
     assert more["answer/lines?rows"].value() == 4
-    assert "answer/lines/3/name" in more.fields
+    assert more["answer/lines/3/name"].label == "Lines 4: Name"
 
 
 def test_form_for_approval_lets_the_user_choose_a_decision_and_turns_changes_into_an_edit() -> None:
