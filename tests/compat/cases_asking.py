@@ -419,3 +419,53 @@ def a_loop_that_asks_each_time(engine: Engine) -> Any:
     return graph.add_conditional_edges(
         "a", lambda s: "a" if s["x"] < 4 else engine.END, ["a", engine.END]
     )
+
+
+@case(start({"x": 1}), answer("yes"))
+def a_dict_of_functions_of_which_one_asks(engine: Engine) -> Any:
+    def ask(state: State) -> list[Any]:
+        return [engine.interrupt("q"), state["x"]]
+
+    return one(engine, {"x": lambda state: state["x"] + 1, "log": ask})
+
+
+@case(start({"x": 1}), ways=("ainvoke", "astream"))
+def a_dict_of_async_functions_and_dicts(engine: Engine) -> Any:
+    async def add(state: State) -> int:
+        return state["x"] + 1
+
+    async def log(state: State) -> list[int]:
+        return [state["x"]]
+
+    return one(engine, {"x": {"plain": lambda state: 3, "async": add}, "log": log}, "b")
+
+
+@case(start({"x": 1}), answer("yes"))
+def a_generator_that_asks_between_its_chunks(engine: Engine) -> Any:
+    def ask(state: State) -> Any:
+        yield {"x": 7}
+        yield {"log": [engine.interrupt("q")]}
+
+    return one(engine, ask, "b")
+
+
+@case(start({"x": 1}), ways=("invoke", "stream"))  # LangGraph has no async form.
+def a_generator_of_chunks_that_can_be_added(engine: Engine) -> Any:
+    def count(state: State) -> Any:
+        yield [1]
+        yield [2]
+
+    def nothing(state: State) -> Any:
+        yield from ()
+
+    graph = one(engine, {"log": count})
+    return graph.add_node("nothing", nothing).add_edge("a", "nothing")
+
+
+@case(start({"x": 1}), answer("yes"), ways=("ainvoke", "astream"))
+def an_async_generator_that_asks_between_its_chunks(engine: Engine) -> Any:
+    async def ask(state: State) -> Any:
+        yield {"x": 7}
+        yield {"log": [engine.interrupt("q")]}
+
+    return one(engine, ask, "b")

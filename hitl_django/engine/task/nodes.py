@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from functools import wraps
 from types import FunctionType
 from typing import Any
 
@@ -46,9 +48,15 @@ class Action:
 
 
 def build_action(source: Any) -> Action:
-    """Return an Action for a function, a callable object, a graph or a langchain Runnable."""
+    """Return an Action for a function, a callable object, a graph or a langchain Runnable.
+
+    A generator's result is the sum of its chunks, or the last chunk if chunks can't be added. A
+    dict of any of these results in a dict of their results.
+    """
     if isinstance(source, Action):
         return source
+    if type(source) is dict:
+        return _combine_actions(source)
     add_code_of(source)
     if type(source) is not FunctionType:  # This is true for most nodes.
         if _is_of_langgraph(source):
@@ -58,14 +66,90 @@ def build_action(source: Any) -> Action:
             return _make_invoke_action(source)
     if not callable(source):
         raise TypeError(f"Expected a function or a graph, got {type(source).__name__}: {source!r}")
+    call, is_async = _collect_chunks(source)
     return Action(
-        source,
+        call,
         _list_injected(source),
-        is_coroutine_function(source),
+        is_async,
         name=_get_name(source, "__name__"),
         source=source,
         apart=_FUNCTIONAL in sys.modules and _starts_tasks(source, set()),
     )
+
+
+def _combine_actions(source: Mapping[str, Any]) -> Action:
+    """Return an Action that runs several actions with the same input, one after the other.
+
+    The order in which the actions call ``interrupt()`` must not depend on their duration.
+    """
+    actions = {key: build_action(value) for key, value in source.items()}
+    # A NodeError is injected only into the error handler's own function.
+    wanted = {name for action in actions.values() for name in action.injected} - {"error"}
+    injected = tuple(sorted(wanted))
+    apart = any(action.apart for action in actions.values())
+
+    def combine(actions: Mapping[str, Action], is_async: bool) -> Action:
+        def call(value: Any, **given: Any) -> Any:
+            return {key: _call_with(action, value, given) for key, action in actions.items()}
+
+        async def acall(value: Any, **given: Any) -> Any:
+            results = {}
+            for key, action in actions.items():
+                result = _call_with(action, value, given)
+                results[key] = await result if action.is_async else result
+            return results
+
+        called = acall if is_async else call
+        return Action(called, injected, is_async, name="dict", source=source, apart=apart)
+
+    if not any(action.is_async for action in actions.values()):
+        return combine(actions, False)
+    plain = {key: action.sync or action for key, action in actions.items()}
+    has_sync = not any(action.is_async for action in plain.values())
+    return replace(combine(actions, True), sync=combine(plain, False) if has_sync else None)
+
+
+def _call_with(action: Action, value: Any, given: Mapping[str, Any]) -> Any:
+    return action.call(value, **{name: given[name] for name in action.injected if name in given})
+
+
+def _collect_chunks(source: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
+    """Return a function that returns the result of ``source``, and whether it is async.
+
+    For all callables except generators, the function is ``source`` itself.
+    """
+    method = source if type(source) is FunctionType else getattr(source, "__call__", None)  # noqa: B004
+    if any(map(inspect.isgeneratorfunction, (source, method))):
+
+        @wraps(source)
+        def collect(*args: Any, **kwargs: Any) -> Any:
+            output = None
+            for chunk in source(*args, **kwargs):
+                output = _add_chunk(output, chunk)
+            return output
+
+        return collect, False
+    if any(map(inspect.isasyncgenfunction, (source, method))):
+
+        @wraps(source)
+        async def acollect(*args: Any, **kwargs: Any) -> Any:
+            output = None
+            async with aclosing(source(*args, **kwargs)) as chunks:
+                async for chunk in chunks:
+                    output = _add_chunk(output, chunk)
+            return output
+
+        return acollect, True
+    return source, is_coroutine_function(source)
+
+
+def _add_chunk(output: Any, chunk: Any) -> Any:
+    if output is None:
+        return chunk
+    try:
+        return output + chunk
+    except TypeError:
+        return chunk
 
 
 def _get_name(source: Any, attribute: str) -> str:
