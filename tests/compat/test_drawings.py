@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableLambda
 
 from .driving import Case
 from .engines import LANGGRAPH, OURS
@@ -87,3 +88,42 @@ def test_graph_drawing_has_nodes_and_edges_of_langgraph(case: Case, xray: int | 
         assert theirs < ours
         return
     assert ours == theirs
+
+
+def edited(engine: Any) -> Any:
+    """Return the results of LangChain's editing methods on a drawing."""
+    graph = engine.StateGraph(dict).add_node("a", lambda state: state)
+    drawing = graph.add_edge(engine.START, "a").compile().get_graph()
+    unnamed = drawing.add_node(RunnableLambda(str, name="checks"))
+    named = drawing.add_node(None, id="b", metadata={"by": "me"})
+    added = drawing.add_edge(drawing.nodes["a"], named, "label", True)
+    drawing.add_edge(named, unnamed)
+    first, last = drawing.extend(graph.compile().get_graph(), prefix="below")
+    again = drawing.reid()
+    edges = [tuple(edge) for edge in again.edges]
+    with pytest.raises(ValueError, match="already exists"):
+        drawing.add_node(None, id="b")
+    drawing.remove_node(named)
+    with pytest.raises(ValueError, match="not in graph"):
+        drawing.add_edge(named, unnamed)
+    source, target, *_ = drawing.edges[0]
+    return (
+        [(node.id, node.name, node.metadata) for node in again.nodes.values()],
+        edges,
+        (tuple(added), first.id, last.id, source, target, len(drawing.edges)),
+        (bool(drawing), "curve" in drawing.draw_mermaid(with_styles=False)),
+    )
+
+
+def test_edited_drawing_has_nodes_and_edges_of_edited_langgraph_drawing() -> None:
+    assert edited(OURS) == edited(LANGGRAPH)
+
+
+def test_edited_drawing_is_drawn_with_added_and_without_removed_nodes() -> None:
+    graph = OURS.StateGraph(dict).add_node("a", dict).add_edge(OURS.START, "a")
+    drawing = graph.compile().get_graph()
+    drawing.add_edge(drawing.nodes["a"], drawing.add_node(None, id="checked"), "by")
+    drawing.remove_node(drawing.nodes["__end__"])
+    text = drawing.draw_ascii()
+    assert all(name in text for name in ("__start__", "checked", "by"))
+    assert "__end__" not in text

@@ -2,37 +2,155 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID, uuid4
 
 from ..constants import END, START
 from ..loop.compiled_graph import CompiledGraph
 from . import mermaid
 from .elements import BETWEEN, DrawnEdge, DrawnNode
-from .outline import Outline, OutlineNode, build_outline
-from .picture import Picture, lay_out_graph
+from .outline import Kind, Outline, OutlineEdge, OutlineNode, build_outline
+from .picture import Picture, lay_out_graph, lay_out_outline
 from .png import render_png
 from .text_drawing import write_text
 
 #: Kinds of edges declared by the graph.
 _DECLARED = ("always", "maybe")
+_KINDS: dict[str, Kind] = {START: "start", END: "end"}
 
 
 def _refuse_picture() -> Picture:
     raise ValueError("Expected a graph drawing. Use graph.get_graph().")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Drawing:
-    """The nodes of a graph by id, and its edges."""
+    """The nodes of a graph by id, and its edges.
+
+    The methods that add and remove nodes and edges change only the drawing, not the graph.
+    """
 
     nodes: dict[str, DrawnNode] = field(default_factory=dict)
     edges: list[DrawnEdge] = field(default_factory=list)
     #: Computes the layout of the graph as a picture.
     lay_out: Callable[[], Picture] = field(default=_refuse_picture, repr=False, compare=False)
+
+    def __bool__(self) -> bool:
+        """Return whether the drawing has nodes."""
+        return bool(self.nodes)
+
+    def next_id(self) -> str:
+        """Return a new unique id for a node."""
+        return uuid4().hex
+
+    def add_node(
+        self, data: Any, id: str | None = None, *, metadata: Mapping[str, Any] | None = None
+    ) -> DrawnNode:
+        """Add a node and return it.
+
+        Without an ``id``, the node gets a unique id, and is named after ``data``: a function, a
+        class or a Runnable.
+
+        Raises:
+            ValueError: the drawing has a node with this id.
+        """
+        if id is not None and id in self.nodes:
+            raise ValueError(f"Node with id {id} already exists")
+        key = id or self.next_id()
+        self.nodes[key] = node = DrawnNode(key, id or _get_name(data) or key, data, metadata)
+        self.lay_out = self._lay_out_flat
+        return node
+
+    def remove_node(self, node: DrawnNode) -> None:
+        """Remove a node and its edges."""
+        del self.nodes[node.id]
+        self.edges[:] = [edge for edge in self.edges if node.id not in (edge.source, edge.target)]
+        self.lay_out = self._lay_out_flat
+
+    def add_edge(
+        self,
+        source: DrawnNode,
+        target: DrawnNode,
+        data: str | None = None,
+        conditional: bool = False,
+    ) -> DrawnEdge:
+        """Add an edge and return it.
+
+        Raises:
+            ValueError: the drawing doesn't have one of the nodes.
+        """
+        for end, node in (("Source", source), ("Target", target)):
+            if node.id not in self.nodes:
+                raise ValueError(f"{end} node {node.id} not in graph")
+        edge = DrawnEdge(source.id, target.id, data, conditional)
+        self.edges.append(edge)
+        self.lay_out = self._lay_out_flat
+        return edge
+
+    def extend(
+        self, graph: Drawing, *, prefix: str = ""
+    ) -> tuple[DrawnNode | None, DrawnNode | None]:
+        """Add the nodes and edges of another drawing, and return its first and last node.
+
+        With a ``prefix``, ids of added nodes start with ``prefix:``. A node with an existing id
+        replaces the existing node.
+        """
+        added = graph._with_ids(lambda old: f"{prefix}{BETWEEN}{old}" if prefix else old)
+        self.nodes.update(added.nodes)
+        self.edges.extend(added.edges)
+        self.lay_out = self._lay_out_flat
+        return added.first_node(), added.last_node()
+
+    def reid(self) -> Drawing:
+        """Return a copy in which names replace the generated ids of nodes.
+
+        Nodes with the same name are numbered.
+        """
+        counts = Counter(node.name for node in self.nodes.values())
+        seen: Counter[str] = Counter()
+        ids: dict[str, str] = {}
+        for node in self.nodes.values():
+            seen[node.name] += 1
+            unique = node.name if counts[node.name] == 1 else f"{node.name}_{seen[node.name]}"
+            ids[node.id] = unique if _is_generated(node.id) else node.id
+        return self._with_ids(ids.__getitem__)
+
+    def _with_ids(self, rename: Callable[[str], str]) -> Drawing:
+        nodes = {rename(id): node.copy(id=rename(id)) for id, node in self.nodes.items()}
+        edges = [
+            edge.copy(source=rename(edge.source), target=rename(edge.target)) for edge in self.edges
+        ]
+        twin = Drawing(nodes, edges)
+        twin.lay_out = twin._lay_out_flat
+        return twin
+
+    def _lay_out_flat(self) -> Picture:
+        """Compute the layout of a drawing that differs from its graph."""
+        if not self.nodes:
+            return _refuse_picture()
+        nodes = [
+            OutlineNode(
+                node.id,
+                _KINDS.get(node.name, "node"),
+                stops=(node.metadata or {}).get("__interrupt", ""),
+            )
+            for node in self.nodes.values()
+        ]
+        edges = [
+            OutlineEdge(
+                edge.source,
+                edge.target,
+                "" if edge.data is None else str(edge.data),
+                "maybe" if edge.conditional else "always",
+            )
+            for edge in self.edges
+        ]
+        return lay_out_outline(Outline(tuple(nodes), tuple(edges)))
 
     def first_node(self) -> DrawnNode | None:
         """Return the only node without incoming edges, or None."""
@@ -48,7 +166,7 @@ class Drawing:
         if first is not None and len(self._list_edges(first, "source")) == 1:
             others = {edge.target for edge in self.edges if edge.source != first.id}
             if _sole(self, others, first.id):
-                self._remove(first)
+                self.remove_node(first)
 
     def trim_last_node(self) -> None:
         """Remove the last node if it has one edge, whose source can become the last node."""
@@ -56,17 +174,16 @@ class Drawing:
         if last is not None and len(self._list_edges(last, "target")) == 1:
             others = {edge.source for edge in self.edges if edge.target != last.id}
             if _sole(self, others, last.id):
-                self._remove(last)
+                self.remove_node(last)
 
     def _list_edges(self, node: DrawnNode, end: str) -> set[DrawnEdge]:
         return {edge for edge in self.edges if getattr(edge, end) == node.id}
 
-    def _remove(self, node: DrawnNode) -> None:
-        del self.nodes[node.id]
-        self.edges[:] = [edge for edge in self.edges if node.id not in (edge.source, edge.target)]
+    def draw_mermaid(self, *, with_styles: bool = True, **styles: Any) -> str:
+        """Return the graph as a Mermaid flowchart.
 
-    def draw_mermaid(self, *, with_styles: bool = True) -> str:
-        """Return the graph as a Mermaid flowchart."""
+        Other arguments of LangGraph's method are accepted and ignored.
+        """
         return mermaid.write_flowchart(self.nodes, self.edges, with_styles)
 
     def draw_ascii(self) -> str:
@@ -103,8 +220,11 @@ class Drawing:
         """
         return self.draw_png(output_file_path, background_color=background_color)
 
-    def to_json(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the nodes and edges as plain JSON."""
+    def to_json(self, *, with_schemas: bool = False) -> dict[str, list[dict[str, Any]]]:
+        """Return the nodes and edges as plain JSON.
+
+        ``with_schemas`` is accepted for compatibility with langchain and has no effect.
+        """
         nodes: list[dict[str, Any]] = [
             {"id": node.id, "name": node.name}
             | ({"metadata": dict(node.metadata)} if node.metadata else {})
@@ -126,7 +246,8 @@ def build_drawing(graph: CompiledGraph, xray: int | bool = False) -> Drawing:
     nodes at all levels; a number sets the maximum depth.
     """
     drawing = _flat(build_outline(graph, xray))
-    return replace(drawing, lay_out=partial(lay_out_graph, graph, xray=xray))
+    drawing.lay_out = partial(lay_out_graph, graph, xray=xray)
+    return drawing
 
 
 def _flat(outline: Outline) -> Drawing:
@@ -136,7 +257,7 @@ def _flat(outline: Outline) -> Drawing:
     below: list[DrawnEdge] = []
     for node in outline.nodes:
         if node.inside is None:
-            drawing.nodes[node.name] = DrawnNode(node.name, node.name, _metadata(node))
+            drawing.nodes[node.name] = DrawnNode(node.name, node.name, metadata=_metadata(node))
             continue
         inner = _flat(node.inside)
         inner.trim_first_node()
@@ -145,12 +266,12 @@ def _flat(outline: Outline) -> Drawing:
         drawing.nodes.update(
             (
                 prefix + one.id,
-                DrawnNode(prefix + one.id, one.name, one.metadata, (node.name, *one.within)),
+                one.copy(id=prefix + one.id),
             )
             for one in inner.nodes.values()
         )
         below += [
-            DrawnEdge(prefix + edge.source, prefix + edge.target, edge.data, edge.conditional)
+            edge.copy(source=prefix + edge.source, target=prefix + edge.target)
             for edge in inner.edges
         ]
         first, last = inner.first_node(), inner.last_node()
@@ -168,6 +289,20 @@ def _flat(outline: Outline) -> Drawing:
     )
     drawing.edges.extend(below)
     return drawing
+
+
+def _get_name(data: Any) -> str | None:
+    if hasattr(data, "get_name"):
+        return str(data.get_name()).removeprefix("Runnable")
+    return getattr(data, "__name__", None)
+
+
+def _is_generated(id: str) -> bool:
+    try:
+        UUID(id)
+    except ValueError:
+        return False
+    return True
 
 
 def _metadata(node: OutlineNode) -> Mapping[str, Any] | None:

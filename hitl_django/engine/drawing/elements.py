@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Separates the names of nested nodes in a node id.
 BETWEEN = ":"
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnNode:
+class DrawnNode(NamedTuple):
     """A node of a drawing.
 
-    ``within`` lists the enclosing nodes, whose names are part of the node's id.
+    ``data`` is the object with which the node was added to the drawing. For the nodes of a graph,
+    ``data`` is None.
     """
 
     id: str
     name: str
+    data: Any = None
     metadata: Mapping[str, Any] | None = None
-    within: tuple[str, ...] = ()
 
     @property
-    def data(self) -> None:
-        """The data of a node in langchain's drawings, which is always None."""
+    def within(self) -> tuple[str, ...]:
+        """The names of the enclosing nodes, which are part of the node's id."""
+        return tuple(self.id.split(BETWEEN)[:-1])
 
     def copy(self, *, id: str | None = None, name: str | None = None) -> DrawnNode:
         """Return the node with another id or name, as in langchain's drawings."""
-        return replace(self, id=id or self.id, name=name or self.name)
+        return self._replace(id=id or self.id, name=name or self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnEdge:
+class DrawnEdge(NamedTuple):
     """An edge of a drawing.
 
     ``data`` is the return value for which a conditional edge is followed.
@@ -45,4 +44,4 @@ class DrawnEdge:
 
     def copy(self, *, source: str | None = None, target: str | None = None) -> DrawnEdge:
         """Return the edge with another source or target, as in langchain's drawings."""
-        return replace(self, source=source or self.source, target=target or self.target)
+        return self._replace(source=source or self.source, target=target or self.target)

@@ -83,7 +83,11 @@ def build_outline(
         if name != START:
             nodes.append(_node(graph, name, node, depth, above))
     if START not in graph.nodes:
-        inputs = (graph.input_keys,) if isinstance(graph.input_keys, str) else graph.input_keys
+        inputs = (
+            (graph.input_channels,)
+            if isinstance(graph.input_channels, str)
+            else graph.input_channels
+        )
         first = [name for channel in inputs for name in listeners.get(channel, ())]
         edges = {**{OutlineEdge(START, name): None for name in first}, **edges}
     every = (OutlineNode(START, "start"), *nodes, OutlineNode(END, "end"))
@@ -111,8 +115,8 @@ def _stops(graph: CompiledGraph, name: str) -> str:
     moments = [
         word
         for word, names in (
-            ("before", graph.interrupt_before),
-            ("after", graph.interrupt_after),
+            ("before", graph.interrupt_before_nodes),
+            ("after", graph.interrupt_after_nodes),
         )
         if names == "*" or name in names
     ]

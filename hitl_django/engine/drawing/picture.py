@@ -75,7 +75,12 @@ def lay_out_graph(graph: CompiledGraph, *, xray: int | bool = True, say: Say = s
     ``xray`` is True for all levels of subgraphs, or the maximum depth. ``say`` converts a name to
     the displayed text, which determines the width of a node.
     """
-    drawn = _compose(build_outline(graph, xray), "", say)
+    return lay_out_outline(build_outline(graph, xray), say)
+
+
+def lay_out_outline(outline: Outline, say: Say = str) -> Picture:
+    """Return the picture of an outline, like lay_out_graph."""
+    drawn = _compose(outline, "", say)
     return Picture(
         drawn.width + 2 * MARGIN,
         drawn.height + 2 * MARGIN,
