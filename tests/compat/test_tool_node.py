@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.tools import InjectedToolCallId, tool
 
 from .engines import LANGGRAPH, OURS, Engine
@@ -62,12 +63,11 @@ def run(graph: Any, value: Any, way: str = "invoke") -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return the contents of messages; of an error only that it is one."""
+    """Return the contents of messages; of an exception only its class."""
     if isinstance(value, BaseException):
         return type(value).__name__
     if isinstance(value, ToolMessage):
-        said = "failed" if value.status == "error" else value.content
-        return (said, value.name, value.tool_call_id)
+        return (value.content, value.name, value.tool_call_id, value.status)
     if isinstance(value, BaseMessage):
         return (value.type, value.content)
     if isinstance(value, dict):
@@ -459,3 +459,40 @@ def test_tool_node_signatures_match_langgraph(name: str) -> None:
 
 def parameters(function: Any) -> list[tuple[str, Any]]:
     return [(each.name, each.kind) for each in inspect.signature(function).parameters.values()]
+
+
+# Use as a Runnable.
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+RUNNABLES: dict[str, Callable[[Any], Any]] = {
+    "pipe": lambda node: node | RunnableLambda(same),
+    "pipe from": lambda node: same | node,
+    "bind": lambda node: node.bind(),
+    "pick": lambda node: node.pick("messages") | RunnableLambda(lambda found: {"messages": found}),
+    "with_config": lambda node: node.with_config(tags=["x"]),
+    "with_retry": lambda node: node.with_retry(),
+    "with_fallbacks": lambda node: node.with_fallbacks([RunnableLambda(same)]),
+    "batch": lambda node: lambda state: node.batch([state])[0],
+    "stream": lambda node: lambda state: next(node.stream(state)),
+}
+
+
+@pytest.mark.parametrize("make", RUNNABLES.values(), ids=RUNNABLES)
+def test_tool_node_used_as_runnable_matches_langgraph(make: Callable[[Any], Any]) -> None:
+    found = []
+    for engine in (OURS, LANGGRAPH):
+        node = engine.tool_node.ToolNode([add])
+        graph = graph_of(engine, make(node))
+        found.append((isinstance(node, Runnable), outcome(graph, {"messages": [ADDS]}, "invoke")))
+    assert found[0] == found[1]
+    assert found[0][1]["messages"][-1] == ("3", "add", "c0", "success")
+
+
+def test_chain_with_tool_node_draws_graph_and_describes_input_without_errors() -> None:
+    chain = OURS.tool_node.ToolNode([add]) | RunnableLambda(same)
+    assert len(chain.get_graph().nodes) == 4
+    assert chain.get_input_jsonschema()["title"] == "tools_input"

@@ -168,7 +168,8 @@ class CallRunner:
 
     def _refuse(self, caller: Caller, request: ToolCallRequest) -> Any:
         known = ", ".join(self._tools)
-        text = f"Error: unknown tool {request.tool_call['name']}. Tools: {known}."
+        name = request.tool_call["name"]
+        text = f"Error: {name} is not a valid tool, try one of [{known}]."
         return self._build_message(request, caller, Failure(text))
 
     def _describe(self, error: Exception, *, wrapped: bool = False) -> Failure:

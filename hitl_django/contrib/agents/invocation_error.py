@@ -33,8 +33,11 @@ class ToolInvocationError(_ToolException):  # type: ignore[misc]
         filtered_errors: list[Any] | None = None,
     ) -> None:
         faults = list_reported_errors(source) if filtered_errors is None else filtered_errors
-        listed = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults)
-        self.message = f"Error: invalid arguments for {tool_name}. {listed}"
+        listed = "\n".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults)
+        self.message = (
+            f"Error invoking tool '{tool_name}' with kwargs {tool_kwargs} with error:\n "
+            f"{listed}\n Please fix the error and try again."
+        )
         self.tool_name, self.tool_kwargs, self.source = tool_name, tool_kwargs, source
         self.filtered_errors = faults
         super().__init__(self.message)

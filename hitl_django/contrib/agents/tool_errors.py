@@ -60,7 +60,7 @@ class Handling:
             return self.rule
         if callable(self.rule) and not isinstance(self.rule, type):
             return str(self.rule(error))
-        return error.message if isinstance(error, ToolInvocationError) else f"Error: {error!r}"
+        return f"Error: {error!r}\n Please fix your mistakes."
 
 
 def _classes_of(rule: Any) -> tuple[type[BaseException], ...]:

@@ -13,6 +13,7 @@ from types import NoneType
 from typing import Any
 
 from hitl_django.engine.errors import GraphInterrupt
+from hitl_django.engine.graph.runnable import InvokedRunnable
 from hitl_django.engine.task.context import TaskContext, current
 from hitl_django.engine.types import Command, RunnableConfig
 
@@ -28,7 +29,7 @@ from .tool_request import AsyncToolCallWrapper, ToolCallWrapper
 _PUSHED = "pushed:"
 
 
-class ToolNode:
+class ToolNode(InvokedRunnable):
     """Node that runs the tool calls of the last message in parallel, within one task.
 
     A tool can call interrupt(). The id of the tool call identifies the interrupt, and the other

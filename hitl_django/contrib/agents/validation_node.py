@@ -7,15 +7,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from hitl_django.engine.graph.runnable import InvokedRunnable
 from hitl_django.engine.state.schema import coerce, is_model
 
-from .invocation_error import ToolInvocationError
 from .tool import Tool
 from .tool_call import ToolCall, list_calls
 from .tool_messages import asks_for_tools, get_messages, get_part, make_tool_message
 
 
-class ValidationNode:
+class ValidationNode(InvokedRunnable):
     """Node that validates the arguments of tool calls in the last message.
 
     Each call results in a message with the validated arguments as JSON. If the arguments are
@@ -92,6 +92,4 @@ class ValidationNode:
 
 
 def _describe_error(error: BaseException, call: Any, schema: Any) -> str:
-    if not isinstance(error, ValidationError):
-        return str(error)
-    return ToolInvocationError(call["name"], error, call["args"]).message
+    return f"{error!r}\n\nRespond after fixing all validation errors."

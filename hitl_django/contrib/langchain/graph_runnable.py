@@ -42,19 +42,24 @@ class GraphRunnable(Runnable[Any, Any]):
     def get_name(self, suffix: str | None = None, *, name: str | None = None) -> str:
         return self.graph.get_name(suffix, name=name)
 
+    # Graphs describe themselves; other callables have langchain's default description.
+
     def get_graph(self, config: Any = None) -> Any:
-        return self.graph.get_graph(config)
+        own = getattr(self.graph, "get_graph", super().get_graph)
+        return own(config)
 
     @property
     def InputType(self) -> Any:
-        return self.graph.InputType
+        return getattr(self.graph, "InputType", Any)
 
     @property
     def OutputType(self) -> Any:
-        return self.graph.OutputType
+        return getattr(self.graph, "OutputType", Any)
 
     def get_input_schema(self, config: Any = None) -> Any:
-        return self.graph.get_input_schema(config)
+        own = getattr(self.graph, "get_input_schema", super().get_input_schema)
+        return own(config)
 
     def get_output_schema(self, config: Any = None) -> Any:
-        return self.graph.get_output_schema(config)
+        own = getattr(self.graph, "get_output_schema", super().get_output_schema)
+        return own(config)

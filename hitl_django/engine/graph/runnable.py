@@ -262,11 +262,29 @@ class BoundGraph(RunnableMethods):
         return getattr(self.bound, name)
 
 
-class MappedGraph(RunnableMethods):
+class InvokedRunnable(RunnableMethods):
+    """Runnable methods for classes that define only ``invoke`` and ``ainvoke``."""
+
+    saver = None
+
+    def stream(
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Iterator[Any]:
+        """Call ``invoke`` and yield the result as a single chunk."""
+        yield self.invoke(input, config, **kwargs)
+
+    async def astream(
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[Any]:
+        """Async variant of stream."""
+        yield await self.ainvoke(input, config, **kwargs)
+
+
+class MappedGraph(InvokedRunnable):
     """A graph that runs a list of inputs in parallel and returns a list of results."""
 
     def __init__(self, graph: RunnableMethods) -> None:
-        self.bound, self.saver = graph, None
+        self.bound = graph
         self.name = f"Each<{graph.name}>"
 
     def invoke(
@@ -280,18 +298,6 @@ class MappedGraph(RunnableMethods):
     ) -> list[Any]:
         """Async variant of invoke."""
         return await self.bound.abatch(input, config, **kwargs)
-
-    def stream(
-        self, input: Sequence[Any], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Iterator[list[Any]]:
-        """Run the graph for each input and yield the list of results as a single chunk."""
-        yield self.invoke(input, config, **kwargs)
-
-    async def astream(
-        self, input: Sequence[Any], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncIterator[list[Any]]:
-        """Async variant of stream."""
-        yield await self.ainvoke(input, config, **kwargs)
 
     def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> MappedGraph:
         """Return a copy with ``config`` merged into the graph's config."""
