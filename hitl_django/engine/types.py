@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from enum import Enum
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -213,6 +213,12 @@ class Command(Generic[N]):
     goto: Send | Sequence[Send | N] | N = ()
 
     PARENT = "__parent__"
+
+    def __repr__(self) -> str:
+        """Return the constructor call, with the arguments that are set."""
+        values = [(each.name, getattr(self, each.name)) for each in fields(self)]
+        given = [f"{name}={value!r}" for name, value in values if value is not None and value != ()]
+        return f"Command({', '.join(given)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,3 +74,39 @@ def test_pregel_validate_returns_graph_and_aget_graph_draws_nodes(engine: Engine
     assert graph.validate() is graph
     drawn = asyncio.run(graph.aget_graph())
     assert "n0" in drawn.nodes
+
+
+def test_compiled_graph_has_channels_and_breakpoints_as_attributes() -> None:
+    def read(engine: Engine) -> Any:
+        graph = (
+            engine.StateGraph(dict).add_node("n", lambda state: state).add_edge(engine.START, "n")
+        )
+        flow = build(engine, lambda value: value, interrupt_after_nodes=["n0"])
+        found = []
+        for made in (graph.compile(interrupt_before=["n"]), flow, engine.entrypoint()(abs)):
+            before, after = made.interrupt_before_nodes, made.interrupt_after_nodes
+            found.append((made.input_channels, made.output_channels, list(before), list(after)))
+        return found
+
+    assert read(OURS) == read(LANGGRAPH)
+
+
+def test_breakpoint_set_on_compiled_graph_pauses_the_run() -> None:
+    for engine in (OURS, LANGGRAPH):
+        graph = (
+            engine.StateGraph(dict).add_node("n", lambda state: state).add_edge(engine.START, "n")
+        )
+        made = graph.compile(checkpointer=engine.InMemorySaver())
+        made.interrupt_before_nodes = ["n"]
+        config = {"configurable": {"thread_id": "t"}}
+        made.invoke({"x": 1}, config)
+        assert made.get_state(config).next == ("n",)
+
+
+def test_command_repr_contains_only_given_arguments() -> None:
+    def texts(engine: Engine) -> list[str]:
+        below = engine.Send("n", 1)
+        given = [{}, {"update": {"x": 1}}, {"goto": [below]}, {"graph": "__parent__", "resume": 3}]
+        return [repr(engine.Command(**fields)) for fields in given]
+
+    assert texts(OURS) == texts(LANGGRAPH)

@@ -242,7 +242,7 @@ def test_merge_configs_joins_tags_and_callbacks_and_merges_metadata_by_key() -> 
 def test_graph_copy_has_given_attributes_and_rejects_changed_nodes() -> None:
     graph = graph_of(add_one)
     twin = graph.copy({"name": "twin", "interrupt_before_nodes": "*", "checkpointer": None})
-    assert (twin.name, twin.interrupt_before, graph.name) == ("twin", "*", "LangGraph")
+    assert (twin.name, twin.interrupt_before_nodes, graph.name) == ("twin", "*", "LangGraph")
     assert graph.copy().invoke({"x": 1})["x"] == 2
     with pytest.raises(ValueError, match="can't change nodes"):
         graph.copy({"nodes": {}})

@@ -50,7 +50,7 @@ def find_state(
     _refuse_lost_results(writes, {task.id for task in snapshot.tasks}, paths)
     if not snapshot.next:
         return Run.State.SUCCEEDED, ""
-    before = graph.interrupt_before
+    before = graph.interrupt_before_nodes
     stops = before == "*" or set(before).intersection(snapshot.next)
     if stops or any(name == INTERRUPT for _, name, _ in writes):
         return Run.State.QUEUED, ""

@@ -78,7 +78,7 @@ class LangGraphAdapter(Pregel):
         The values are not validated, because the graph may accept other forms.
         """
         fields = self._fields
-        if isinstance(self.input_keys, str) and fields is None:
+        if isinstance(self.input_channels, str) and fields is None:
             return
         if not isinstance(input, Mapping):
             kind = type(input).__name__

@@ -42,8 +42,8 @@ class GraphSchemas:
     input_type: Any
     output_type: Any
     context_schema: Any
-    input_keys: Sequence[str] | str
-    output_keys: Sequence[str] | str
+    input_channels: Sequence[str] | str
+    output_channels: Sequence[str] | str
     channels: dict[str, BaseChannel]
     get_name: Any
     #: The return annotation of an entrypoint's function.
@@ -54,13 +54,13 @@ class GraphSchemas:
     @property
     def InputType(self) -> Any:
         """The type of the input channel, or None if the graph has several input channels."""
-        keys = self.input_keys
+        keys = self.input_channels
         return self.channels[keys].UpdateType if isinstance(keys, str) else None
 
     @property
     def OutputType(self) -> Any:
         """The type of the output channel, or None if the graph has several output channels."""
-        keys = self.output_keys
+        keys = self.output_channels
         if self.returned_type is not None:
             return self.returned_type
         return self.channels[keys].ValueType if isinstance(keys, str) else None
@@ -77,16 +77,16 @@ class GraphSchemas:
 
     def get_input_schema(self, config: RunnableConfig | None = None) -> type[Any]:
         """Return the pydantic model of the input."""
-        if isinstance(self.input_keys, str):
+        if isinstance(self.input_channels, str):
             return _build_root_model(self._name_schema("Input"), self.InputType)
-        types = {key: self.channels[key].UpdateType for key in self.input_keys}
+        types = {key: self.channels[key].UpdateType for key in self.input_channels}
         return _build_model(self._name_schema("Input"), types)
 
     def get_output_schema(self, config: RunnableConfig | None = None) -> type[Any]:
         """Return the pydantic model of the output."""
-        if isinstance(self.output_keys, str):
+        if isinstance(self.output_channels, str):
             return _build_root_model(self._name_schema("Output"), self.OutputType)
-        types = {key: self.channels[key].ValueType for key in self.output_keys}
+        types = {key: self.channels[key].ValueType for key in self.output_channels}
         return _build_model(self._name_schema("Output"), types)
 
     def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:

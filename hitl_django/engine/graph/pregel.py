@@ -46,18 +46,11 @@ from .subgraphs import find_called_graph, iterate_subgraphs
 from .thread_states import ThreadStates
 from .traced_run import atrace_run, trace_run
 
-#: Parameters of copy(), and the attributes that they set.
-_COPIED = {
-    **{
-        name: name
-        for name in (
-            "name", "checkpointer", "store", "cache", "step_timeout", "stream_mode", "debug",
-            "config", "retry_policy", "context_schema",
-        )
-    },
-    "interrupt_before_nodes": "interrupt_before",
-    "interrupt_after_nodes": "interrupt_after",
-}  # fmt: skip
+#: The attributes that copy() can change.
+_COPIED = (
+    "name", "checkpointer", "store", "cache", "step_timeout", "stream_mode", "debug", "config",
+    "retry_policy", "context_schema", "interrupt_before_nodes", "interrupt_after_nodes",
+)  # fmt: skip
 
 
 class Pregel(
@@ -65,7 +58,7 @@ class Pregel(
 ):
     """A graph of nodes that communicate over channels and run in super-steps.
 
-    Build a graph with ``StateGraph(...).compile()``. ``input_keys``, ``output_keys`` and
+    Build a graph with ``StateGraph(...).compile()``. ``input_channels``, ``output_channels`` and
     ``stream_keys`` are each either one channel name or several names. With one name, the value is
     the channel's value. With several names, the value is a dict by channel name.
     """
@@ -120,13 +113,16 @@ class Pregel(
         }
         self.channels.setdefault(TASKS, Topic(Send, key=TASKS))
         self.spec = GraphSpec(self.nodes, self.channels, self.managed)
-        self.input_keys, self.output_keys = input_channels, output_channels
+        self.input_channels, self.output_channels = input_channels, output_channels
         self.output_set = frozenset(_several(output_channels))
         if stream_channels is None:
             stream_channels = [n for n in self.channels if n not in RESERVED_KEYS]
         self.stream_keys = stream_channels
         self.state_keys = _several(stream_channels)
-        self.interrupt_before, self.interrupt_after = interrupt_before_nodes, interrupt_after_nodes
+        self.interrupt_before_nodes, self.interrupt_after_nodes = (
+            interrupt_before_nodes,
+            interrupt_after_nodes,
+        )
         self.checkpointer, self.store, self.step_timeout = checkpointer, store, step_timeout
         self.cache, self.stream_mode, self.name = cache, stream_mode, name
         self.debug, self.config = debug, config
@@ -141,13 +137,13 @@ class Pregel(
         Raises:
             ValueError: a node, a channel or a breakpoint refers to a name that doesn't exist.
         """
-        stops = (self.interrupt_before, self.interrupt_after)
+        stops = (self.interrupt_before_nodes, self.interrupt_after_nodes)
         check_graph(
             self.nodes,
             self.channels,
             self.managed,
-            self.input_keys,
-            (*_several(self.output_keys), *self.state_keys),
+            self.input_channels,
+            (*_several(self.output_channels), *self.state_keys),
             [name for names in stops if names != "*" for name in names],
         )
         return self
@@ -410,7 +406,7 @@ class Pregel(
 
         A state object is treated as a dict of the fields it sets.
         """
-        keys = self.input_keys
+        keys = self.input_channels
         if value is None:
             return []
         if isinstance(keys, str):
@@ -491,9 +487,9 @@ class Pregel(
         """
         twin = copy.copy(self)
         for name, value in (update or {}).items():
-            if (own := _COPIED.get(name)) is None:
+            if name not in _COPIED:
                 raise ValueError(f"copy() can't change {name}; it can change {', '.join(_COPIED)}.")
-            setattr(twin, own, value)
+            setattr(twin, name, value)
         return twin
 
     def with_renames(self, renamed: Mapping[str, str]) -> Self:

@@ -209,7 +209,7 @@ def _clear_pending(change: _Change) -> Save:
 def _apply_as_input(change: _Change, values: Any) -> Save:
     writes = change.graph.input_writes(values)
     if not writes:
-        raise InvalidUpdateError(f"Received no input for {change.graph.input_keys}")
+        raise InvalidUpdateError(f"Received no input for {change.graph.input_channels}")
     apply_writes(change.graph.spec, change.state, [InputWrites(INPUT, writes)], change.next_version)
     return change.commit("input", change.step + 1 if change.saved else -1)
 

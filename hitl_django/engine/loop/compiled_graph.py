@@ -26,13 +26,13 @@ class CompiledGraph(Protocol):
     checkpointer: BaseCheckpointSaver | bool | None
     step_timeout: float | None
     retry_policy: tuple[RetryPolicy, ...]
-    input_keys: Sequence[str] | str
-    output_keys: Sequence[str] | str
+    input_channels: Sequence[str] | str
+    output_channels: Sequence[str] | str
     output_set: frozenset[str]
     stream_keys: Sequence[str] | str
     state_keys: tuple[str, ...]
-    interrupt_before: All | Sequence[str]
-    interrupt_after: All | Sequence[str]
+    interrupt_before_nodes: All | Sequence[str]
+    interrupt_after_nodes: All | Sequence[str]
     output_type: Any
     state_schema: Any
     context_schema: Any

@@ -259,7 +259,7 @@ def _take_input(state: LoopState, null_writes: Sequence[Write]) -> Iterable[Effe
         for _, value in writes:
             state.graph.nodes[START].collect(value)
     if not writes:
-        raise EmptyInputError(f"Received no input for {state.graph.input_keys}")
+        raise EmptyInputError(f"Received no input for {state.graph.input_channels}")
     if state.is_silent and (first := _make_finished_start_task(state, writes)):
         # Without a saver and a stream, the input checkpoint isn't visible and is skipped.
         state.origin, state.tasks = first.origin, [first]
@@ -278,7 +278,9 @@ def _commit_input(
     state.statuses = {}
     apply_writes(state.spec, channels, [*dropped, InputWrites(INPUT, writes)], state.next_version)
     yield from commit_checkpoint(state, "input")
-    if job.kind == "submit" and not (state.graph.interrupt_before or state.graph.interrupt_after):
+    if job.kind == "submit" and not (
+        state.graph.interrupt_before_nodes or state.graph.interrupt_after_nodes
+    ):
         yield from _apply_input(state)
 
 

@@ -115,7 +115,7 @@ class LoopState:
         #: Passes chunks to the calling task if this run stores nothing itself; otherwise None.
         self.pass_on: Callable[[Chunk], None] | None = None
         if output_keys is None:
-            self.output_keys, self.output_set = graph.output_keys, graph.output_set
+            self.output_keys, self.output_set = graph.output_channels, graph.output_set
         else:
             self.output_keys = output_keys
             self.output_set = frozenset(
