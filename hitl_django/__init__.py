@@ -22,6 +22,7 @@ HOMES = {
     "Expiry": "engine.types",
     "ReviewPolicy": "graph_registry.review_policy",
     "StateGraph": "engine.graph.state_graph",
+    "ask": "services",
     "cancel": "services",
     "decide": "services",
     "entrypoint": "engine.graph.functional",
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from hitl_django.graph_registry.registry import register as register
     from hitl_django.graph_registry.review_policy import ReviewPolicy as ReviewPolicy
     from hitl_django.review_options import review as review
+    from hitl_django.services import ask as ask
     from hitl_django.services import cancel as cancel
     from hitl_django.services import decide as decide
     from hitl_django.services import follow as follow

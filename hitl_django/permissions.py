@@ -22,6 +22,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.errors import NotAllowedError
 from hitl_django.extensions import find_table
 from hitl_django.graph_registry import registry
+from hitl_django.graph_registry.ask_graph import ASK_GRAPH
 from hitl_django.models import (
     Decision,
     Interrupt,
@@ -69,14 +70,18 @@ class ModelPermissionPolicy:
 
         Interrupts of a graph that is reserved for groups are visible to the members of those groups
         and to superusers. Interrupts of other graphs are visible to users with the permission
-        ``view_interrupt``.
+        ``view_interrupt``. Users who may ask also see the interrupts that they asked.
         """
         reserved = registry.list_reviewer_groups()
-        ordinary = self._visible(user, "view_interrupt", interrupts)
-        if not reserved or not user.is_active or user.is_superuser:
-            return ordinary
-        others = ~Q(graph__in=list(reserved))
-        open_to = others if self._has(user, "view_interrupt") else Q(pk__in=[])
+        sees_others = self._has(user, "view_interrupt")
+        if not user.is_active or user.is_superuser or (sees_others and not reserved):
+            return interrupts if sees_others else interrupts.none()
+        asks = not sees_others and self.may_ask(user)
+        if not reserved and not asks:
+            return interrupts.none()
+        open_to = ~Q(graph__in=list(reserved)) if sees_others else Q(pk__in=[])
+        if asks:
+            open_to = Q(graph=ASK_GRAPH, run__started_by=user.pk)
         return interrupts.filter(open_to | _match_reserved_rows(user))
 
     def visible_rows(self, user: Any, rows: QuerySet[M]) -> QuerySet[M]:
@@ -113,10 +118,25 @@ class ModelPermissionPolicy:
 
     def may_start(self, user: Any, graph: str) -> bool:
         """Return whether the user may start a run of the graph."""
+        if graph == ASK_GRAPH:
+            return self.may_ask(user)
         groups = registry.get_starter_groups(graph)
         if not groups or not user.is_active or user.is_superuser:
             return self._has(user, "start_run")
         return bool(_find_own_groups(user, groups))
+
+    def may_ask(self, user: Any) -> bool:
+        """Return whether the user may ask a person with ``ask()`` or ``POST interrupts/``."""
+        return self._has(user, "add_interrupt")
+
+    def may_withdraw(self, user: Any, interrupt: Interrupt) -> bool:
+        """Return whether the user may withdraw the interrupt, which cancels its run.
+
+        By default, the user who asked may withdraw an interrupt, and users who may operate the run.
+        """
+        run = interrupt.run
+        is_own = interrupt.graph == ASK_GRAPH and run.started_by_id == user.pk
+        return (is_own and self.may_ask(user)) or self.may_operate(user, run)
 
     def may_decide(self, user: Any, interrupt: Interrupt) -> bool:
         """Return whether the user may decide the interrupt.

@@ -42,10 +42,12 @@ def interrupts_of_the_policy() -> dict[str, list[str]]:
 
 
 def _make_arguments(method: Any) -> Iterator[Any]:
-    interrupt = sources.load(sources.INTERRUPT)(graph="refund")
+    thread = sources.load(sources.THREAD)()
+    run = sources.load(sources.RUN)(thread=thread)
+    interrupt = sources.load(sources.INTERRUPT)(graph="refund", run=run, thread=thread)
     things = {
-        "thread": sources.load(sources.THREAD)(),
-        "run": sources.load(sources.RUN)(thread=sources.load(sources.THREAD)()),
+        "thread": thread,
+        "run": run,
         "interrupt": interrupt,
         "decision": sources.load(sources.DECISION)(interrupt=interrupt),
         "graph": "refund",

@@ -85,6 +85,18 @@ def _strip_encoding(tag: str) -> str:
     return tag if found is None else found["tag"]
 
 
+def read_run_key(request: Request, body: dict[str, Any]) -> None:
+    """Set the key of a run in a body to the header ``Idempotency-Key``, if there is one.
+
+    Raises:
+        InvalidRequest: if the body contains a different key.
+    """
+    key = read_idempotency_key(request)
+    if key and body.setdefault("key", key) != key:
+        detail = "Conflicts with the key in the body. Send only one of them."
+        raise InvalidRequest(InvalidParam("invalid", detail, header="Idempotency-Key"))
+
+
 def read_idempotency_key(request: Request) -> str:
     """Return the header ``Idempotency-Key``, or "" if it is missing.
 

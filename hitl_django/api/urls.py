@@ -10,6 +10,7 @@ from hitl_django.extensions import list_extensions
 
 from .url_converters import ThreadIdConverter
 from .views import (
+    asking,
     bulk,
     events,
     graphs,
@@ -52,10 +53,10 @@ urlpatterns = [
         name="thread-audit",
     ),
     path("threads/<hitl_thread:thread_id>/fork/", threads.ThreadFork.as_view(), name="thread-fork"),
-    path("interrupts/", interrupts.list_view, name="interrupts"),
+    path("interrupts/", asking.list_view, name="interrupts"),
     path("interrupts/stream/", interrupt_stream.view, name="interrupt-stream"),
     path("interrupts/next/", queue.NextInterrupt.as_view(), name="next"),
-    path("interrupts/<uuid:interrupt_id>/", interrupts.InterruptDetail.as_view(), name="interrupt"),
+    path("interrupts/<uuid:interrupt_id>/", interrupts.detail_view, name="interrupt"),
     path(
         "interrupts/<uuid:interrupt_id>/decisions/",
         interrupts.DecisionList.as_view(),

@@ -83,15 +83,24 @@ class _BoundWriter(CommitWriter):
 
 
 class FencedWriter(_BoundWriter):
-    """A writer for the commits of a worker's run. Each commit is a transaction with the fence."""
+    """A writer for the commits of a worker's run. Each commit is a transaction with the fence.
+
+    Without ``durable``, the commits are part of the caller's transaction.
+    """
 
     keeps_answers = True
 
     def __init__(
-        self, using: str, thread: ThreadKey, append_events: AppendEvents | None, fence: Fence
+        self,
+        using: str,
+        thread: ThreadKey,
+        append_events: AppendEvents | None,
+        fence: Fence,
+        *,
+        durable: bool,
     ) -> None:
         super().__init__(using, thread, append_events)
-        self._fence = fence
+        self._fence, self._durable = fence, durable
         #: OS threads inside DjangoSaver.together, whose commits are part of that transaction.
         self.together: set[int] = set()
 
@@ -109,7 +118,7 @@ class FencedWriter(_BoundWriter):
         if changed := [interrupt for each in rows for interrupt in each.changed]:
             self._fence.flag_changed(batch, changed)
         _add_rows(rows, self._thread.pk, batch)
-        return partial(batch.commit, durable=get_ident() not in self.together)
+        return partial(batch.commit, durable=self._durable and get_ident() not in self.together)
 
 
 class BatchedWriter(_BoundWriter):

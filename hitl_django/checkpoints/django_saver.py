@@ -67,6 +67,7 @@ class DjangoSaver(BaseCheckpointSaver):
         batch: receives the rows of commits, for a thread without stored data.
         append_events: adds the stream chunks of a commit to the run's events.
         newest: the rows of the thread's newest checkpoint, used for the first read.
+        durable: whether each commit with a fence must be a separate transaction.
     """
 
     def __init__(
@@ -76,6 +77,8 @@ class DjangoSaver(BaseCheckpointSaver):
         batch: WriteBatch | None = None,
         append_events: AppendEvents | None = None,
         newest: Sequence[CheckpointRow] | None = None,
+        *,
+        durable: bool = True,
     ) -> None:
         self.thread, self._newest = thread, newest
         self.using = router.db_for_write(models.Checkpoint)
@@ -84,7 +87,9 @@ class DjangoSaver(BaseCheckpointSaver):
         self._fenced: FencedWriter | None = None
         self._bound: CommitWriter = self._direct
         if thread is not None and fence is not None:
-            self._bound = self._fenced = FencedWriter(self.using, thread, append_events, fence)
+            self._bound = self._fenced = FencedWriter(
+                self.using, thread, append_events, fence, durable=durable
+            )
         elif thread is not None:
             self._bound = BatchedWriter(self.using, thread, append_events, batch)
 

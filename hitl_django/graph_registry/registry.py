@@ -101,6 +101,8 @@ class _Entry:
     pin: bool
 
 
+#: Prefix of the names of this package's own graphs.
+BUILT_IN = "hitl_django."
 DURABILITIES: tuple[str, ...] = get_args(Durability)
 #: Seconds before a failed factory is called again. Most factories fail until the code is fixed, and
 #: would slow down each list of graphs. Others need a service that may become available.
@@ -255,11 +257,13 @@ def _find_conflicts(entries: list[_Entry], newest: _Entry) -> list[str]:
 
 @contextmanager
 def hide_graphs() -> Iterator[None]:
-    """Hide all graphs during the block, and remove graphs registered in the block, for tests."""
+    """Hide the project's graphs during the block, and remove graphs registered in it, for tests."""
     tables: tuple[dict[Any, Any], ...] = (_entries, _versions, _duplicates, _built, _failed)
     kept = [dict(table) for table in tables]
     for table in tables:
-        table.clear()
+        for key in list(table):
+            if not (key[0] if isinstance(key, tuple) else key).startswith(BUILT_IN):
+                del table[key]
     try:
         yield
     finally:

@@ -18,12 +18,13 @@ from .lease import RunLease, StoredRun
 logger = logging.getLogger("hitl_django")
 
 
-def claim(run_id: UUID) -> RunLease | None:
+def claim(run_id: UUID, *, durable: bool = True) -> RunLease | None:
     """Take the lease on the run's thread for this worker.
 
     Return None if the run isn't due or another worker has the lease. Also return None if the run is
     parked instead, i.e. stopped until an operator acts, because too many attempts made no progress.
-    A repeated message for a run therefore has no effect.
+    A repeated message for a run therefore has no effect. With ``durable=False``, the lease is part
+    of the caller's transaction.
     """
     using = write_alias()
     claiming = WriteBatch(using)
@@ -37,7 +38,7 @@ def claim(run_id: UUID) -> RunLease | None:
     claiming.guard(queries.BEGIN, {"run": run_id})
     # The checkpoint is read in the same transaction, in which no other process can change it.
     read = claiming.prefetch(queries.STORED, {"run": run_id, "owner": owner, "ns": ""})
-    held = claiming.commit(durable=True)
+    held = claiming.commit(durable=durable)
     if not held:
         return None
     claimed = queries.ClaimedThread._make(held[0])

@@ -19,6 +19,7 @@ from .idempotency import IdempotentResult, run_idempotent
 from .people import PersonRow, export_person
 from .pseudonyms import PseudonymizedUser, pseudonymize_user
 from .results import DecisionInfo, RunInfo
+from .reviews.ask import AskInfo, ask, withdraw
 from .reviews.assign import assign, snooze
 from .reviews.audit_export import PAGE as RECORD_PAGE
 from .reviews.audit_export import ExportedEntry, export_audit_log, list_audit_entries
@@ -86,6 +87,7 @@ __all__ = [
     "MAX_FILTERS",
     "RECORD_PAGE",
     "UNSET",
+    "AskInfo",
     "Change",
     "ClaimInfo",
     "CommentInfo",
@@ -122,6 +124,7 @@ __all__ = [
     "afollow",
     "aretry",
     "arun_result",
+    "ask",
     "assign",
     "astart",
     "astart_and_wait",
@@ -182,5 +185,6 @@ __all__ = [
     "waiting_graphs",
     "waiting_groups",
     "warn_expiring",
+    "withdraw",
     "worker_health",
 ]

@@ -30,6 +30,7 @@ ROLES: dict[str, list[str]] = {
     "reviewer": [*VIEW, "decide_interrupt"],
     "lead": [*VIEW, "decide_interrupt", "assign_interrupt", "take_over_interrupt"],
     "starter": ["start_run"],
+    "asker": ["add_interrupt"],
     "operator": [*VIEW, "operate_run"],
     "integrator": ["view_webhookendpoint", "manage_webhooks"],
     "auditor": [*VIEW, "view_thread_state"],

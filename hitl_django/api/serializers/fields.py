@@ -6,7 +6,7 @@ The fields don't convert types. For example, ``"7"`` is not a number, and ``1`` 
 from __future__ import annotations
 
 import re
-from datetime import MAXYEAR, MINYEAR, UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -26,6 +26,8 @@ from ..invalid_params import MAX_FAULTS
 
 #: Databases can't search for NUL, so queries refuse it. Bodies refuse text with NUL in any field.
 WITHOUT_NUL = r"^[^\x00]*$"
+#: Maximum duration in a request: ten years.
+MOST_SECONDS = 10 * 366 * 86_400
 _DIGITS = re.compile("0|[1-9][0-9]{0,17}")
 _MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?([Zz]|[+-][0-9]{2}:[0-9]{2})"
@@ -257,6 +259,20 @@ class OffsetDateTimeField(serializers.Field):
 
     def json_schema(self) -> dict[str, Any]:
         return {"type": "string", "format": "date-time"}
+
+
+class TimeOrSeconds(OffsetDateTimeField):
+    """A time as in OffsetDateTimeField, or a positive number of seconds from now."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, str):
+            return super().to_internal_value(data)
+        seconds = Number(least=1, most=MOST_SECONDS).run_validation(data)
+        return timedelta(seconds=seconds)
+
+    def json_schema(self) -> dict[str, Any]:
+        seconds = Number(least=1, most=MOST_SECONDS).json_schema()
+        return {"anyOf": [super().json_schema(), seconds]}
 
 
 class MethodField(serializers.SerializerMethodField):

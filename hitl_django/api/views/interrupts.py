@@ -13,6 +13,7 @@ from rest_framework.response import Response
 
 from hitl_django import errors, services
 from hitl_django.conf import hitl
+from hitl_django.db.alias import write_alias
 from hitl_django.errors import SelfApprovalError
 from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import LARGE_COLUMNS
@@ -114,7 +115,41 @@ class InterruptList(Collection):
         )
 
 
-class InterruptDetail(Resource):
+class InterruptResource(Resource):
+    """Base class of views that return an interrupt with all details and may wait for a decision."""
+
+    def wait_until_closed(self, interrupt: Interrupt, seconds: float, response: Response) -> Any:
+        """Return the response when the interrupt is closed, or after the time limit.
+
+        A decision that can still be undone hasn't closed the interrupt.
+        """
+
+        def find() -> Interrupt:
+            rows = querysets.visible_interrupts(self.request.user)
+            return rows.filter(pk=interrupt.pk).first() or interrupt
+
+        def is_closed(found: Interrupt) -> bool:
+            runs = Run.objects.using(write_alias()).filter(pk=found.run_id)
+            return (
+                found.status != Interrupt.Status.PENDING
+                and not runs.filter(resumes_at__isnull=False).exists()
+            )
+
+        if not seconds or is_closed(interrupt):
+            return response
+        # The ETag would be that of the pending interrupt.
+        response.headers.pop("ETag", None)
+        return answer_once(
+            self.request._request,
+            response,
+            seconds,
+            find,
+            is_closed,
+            lambda found: self.render(InterruptDetailSerializer, found),
+        )
+
+
+class InterruptDetail(InterruptResource):
     """One interrupt with all details.
 
     The response's ETag can be sent in ``If-Match``.
@@ -122,22 +157,46 @@ class InterruptDetail(Resource):
 
     @operation(
         "get_interrupt",
+        query=WaitQuery,
         headers=(IF_NONE_MATCH,),
         responses={
-            200: ResponseSpec("The interrupt.", InterruptDetailSerializer, headers=(ETAG,)),
+            200: ResponseSpec(
+                "The interrupt.", InterruptDetailSerializer, headers=(ETAG, RETRY_AFTER)
+            ),
             304: ResponseSpec("The interrupt has not changed.", headers=(ETAG,)),
         },
     )
-    def get(self, request: Request, interrupt_id: UUID) -> Response:
+    def get(self, request: Request, interrupt_id: UUID) -> Any:
         """Retrieve an interrupt with all details.
 
-        Send the response's ETag in If-Match to decide this version of the interrupt.
+        Send the response's ETag in If-Match to decide this version of the interrupt. With `wait`,
+        the response is sent when the interrupt is closed and its decision can't be undone any more,
+        or after that many seconds. The ETag is missing in a response that has waited. If the server
+        can't let the request wait now, it responds immediately, with Retry-After.
         """
+        seconds = self.read_query().get("wait", 0)
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         headers = {"ETag": build_etag(interrupt)}
         if is_unchanged(request, interrupt):
             return Response(status=304, headers=headers)
-        return Response(self.render(InterruptDetailSerializer, interrupt), headers=headers)
+        response = Response(self.render(InterruptDetailSerializer, interrupt), headers=headers)
+        seconds = 0 if request.method == "HEAD" else seconds
+        return self.wait_until_closed(interrupt, seconds, response)
+
+    @operation(
+        "withdraw",
+        responses={204: ResponseSpec("Interrupt withdrawn.")},
+        errors=(errors.AlreadyDecidedError, errors.RunStateError, errors.LeaseHeldError),
+    )
+    def delete(self, request: Request, interrupt_id: UUID) -> Response:
+        """Withdraw a pending interrupt, and cancel its run.
+
+        You can withdraw interrupts that you created with `POST interrupts/`. For other interrupts,
+        you need permission to cancel the run. The interrupt remains, with the status `cancelled`.
+        If it is already withdrawn, the status is also 204.
+        """
+        services.withdraw(interrupt_id, by=request.user, via="api")
+        return Response(status=204)
 
 
 class DecisionResource(Resource):
@@ -254,4 +313,4 @@ class DecisionValidation(DecisionResource):
 
 
 #: A waiting response must not keep a transaction open, because it would see no new commits.
-list_view = transaction.non_atomic_requests(InterruptList.as_view())
+detail_view = transaction.non_atomic_requests(InterruptDetail.as_view())

@@ -21,7 +21,6 @@ from hitl_django.services.runs.event_stream import AT_REST
 from .. import querysets
 from ..expansions import Expansion
 from ..filters import RunFilterSet
-from ..invalid_params import InvalidParam
 from ..operations import (
     IDEMPOTENCY_KEY,
     LOCATION,
@@ -30,8 +29,7 @@ from ..operations import (
     ResponseSpec,
     operation,
 )
-from ..preconditions import read_idempotency_key
-from ..problems import InvalidRequest
+from ..preconditions import read_run_key
 from ..serializers.fields import EmptyBody, WaitQuery
 from ..serializers.interrupts import InterruptSerializer
 from ..serializers.runs import (
@@ -169,10 +167,7 @@ class RunList(RunResource, Collection):
         """
         body = self.read_body()
         seconds = self.read_query().get("wait", 0)
-        key = read_idempotency_key(request)
-        if key and body.setdefault("key", key) != key:
-            detail = "Conflicts with the key in the body. Send only one of them."
-            raise InvalidRequest(InvalidParam("invalid", detail, header=IDEMPOTENCY_KEY.name))
+        read_run_key(request, body)
         run = start_run(request.user, body)
         # If the key was used before, the run already exists, so the status isn't 202.
         response = self.render_made(RunInfoSerializer, run, status=202 if run.created else 200)

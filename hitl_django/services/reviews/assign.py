@@ -49,7 +49,7 @@ def assign(
         message = "You don't have permission to assign this interrupt."
         refuse_unless_may(by, get_policy().may_assign, interrupt, message)
         lookup.refuse_if_closed(interrupt)
-        _refuse_unless_may_decide(interrupt, to)
+        refuse_unless_may_decide(interrupt, to, "to")
         names = {
             "assignee_label": "" if to is None else audit.label_user(to),
             "group_label": "" if group is None else group.name,
@@ -120,14 +120,18 @@ def _moment(until: datetime | None, now: datetime) -> datetime | None:
     return until
 
 
-def _refuse_unless_may_decide(interrupt: Interrupt, to: Any) -> None:
+def refuse_unless_may_decide(interrupt: Interrupt, to: Any, name: str) -> None:
+    """Raise InvalidInputError if a user to be assigned may not see and decide the interrupt.
+
+    ``name`` is the name of the argument with the user.
+    """
     if to is None:
         return
     seen = select_visible(_row(interrupt), to).exists()
     if not seen or not get_policy().may_decide(to, interrupt):
         raise InvalidInputError(
             "The user can't be assigned: they don't have permission to decide this interrupt.",
-            [("to", "can't decide this interrupt")],
+            [(name, "can't decide this interrupt")],
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from typing import Any
+from uuid import UUID
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
@@ -40,7 +41,7 @@ def start_and_wait(
     ends = time.monotonic() + timeout
     run = start(graph, input, **options)
     while (rested := _find_at_rest(run)) is None:
-        time.sleep(_measure_pause(run, ends))
+        time.sleep(_measure_pause(run.id, ends))
     return rested
 
 
@@ -56,8 +57,23 @@ async def astart_and_wait(
     ends = time.monotonic() + timeout
     run = await sync_to_async(start)(graph, input, **options)
     while (rested := await sync_to_async(_find_at_rest)(run)) is None:
-        await asyncio.sleep(_measure_pause(run, ends))
+        await asyncio.sleep(_measure_pause(run.id, ends))
     return rested
+
+
+def wait_until_ended(run_id: UUID, timeout: float) -> None:
+    """Return when the run has ended or is parked.
+
+    Raises:
+        RunTimeoutError: after ``timeout`` seconds. The error has the run's id.
+        RuntimeError: if called inside a transaction, because a worker sees only committed runs.
+    """
+    _refuse_in_transaction()
+    ends = time.monotonic() + timeout
+    over = (*Run.ENDED, Run.State.PARKED)
+    runs = Run.objects.using(write_alias())
+    while find_row(runs.only("state"), RunNotFound, pk=run_id).state not in over:
+        time.sleep(_measure_pause(run_id, ends))
 
 
 def _refuse_in_transaction() -> None:
@@ -81,7 +97,7 @@ def _find_at_rest(run: RunInfo) -> RunInfo | None:
     return RunInfo.from_row(row, created=run.created) if row.state in AT_REST else None
 
 
-def _measure_pause(run: RunInfo, ends: float) -> float:
+def _measure_pause(run_id: UUID, ends: float) -> float:
     """Return the number of seconds to sleep before the next check.
 
     Raises:
@@ -89,5 +105,5 @@ def _measure_pause(run: RunInfo, ends: float) -> float:
     """
     left = ends - time.monotonic()
     if left <= 0:
-        raise RunTimeoutError(run.id)
+        raise RunTimeoutError(run_id)
     return min(left, hitl.EVENT_POLL_SECONDS)
