@@ -38,6 +38,7 @@ LEAD = (
 )
 OPERATE = (
     *VIEW,
+    "add_interrupt",
     "start_run",
     "operate_run",
     "view_thread_state",

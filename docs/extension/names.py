@@ -57,6 +57,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "verbs": (
         "start",
         "start_and_wait",
+        "ask",
         "decide",
         "cancel",
         "retry",

@@ -32,7 +32,8 @@ def test_post_interrupts_creates_a_pending_interrupt_that_its_asker_can_read(ask
     shown = response.json()
     assert (response.status_code, response["Location"]) == (201, shown["url"])
     assert (shown["status"], shown["payload"], shown["priority"]) == ("pending", PAYLOAD, -1)
-    assert shown["response_schema"] == SCHEMA and shown["due_at"] is not None
+    assert shown["response_schema"] == SCHEMA
+    assert shown["due_at"] is not None
     assert shown == asker.get("interrupt", shown["id"]).json()
     assert asker.get("run", shown["run"]).json()["state"] == "interrupted"
     assert [each["id"] for each in asker.get("interrupts").json()["results"]] == [shown["id"]]
@@ -95,6 +96,7 @@ def test_delete_interrupt_withdraws_a_pending_interrupt_only(asker: Any) -> None
         ({"due": -1}, 400, "/due"),
         ({"due": "tomorrow"}, 400, "/due"),
         ({"expires": {"seconds": 60, "then": "escalate"}}, 400, "/expires/then"),
+        ({"expires": {"seconds": 9, "then": "answer", "answer": {}}}, 422, "/expires/answer/cents"),
         ({"expires": {"seconds": 60}}, 400, "/expires/then"),
         ({"quorm": 2}, 400, "/quorm"),
     ],

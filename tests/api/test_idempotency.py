@@ -24,7 +24,7 @@ ONCE = {"HTTP_IDEMPOTENCY_KEY": "once"}
 #: The URL that validates a decision without storing anything.
 READS = "decision-validate"
 #: URLs whose response or status shows that an earlier request had the same key.
-WITH_OTHER_WORDS = ("runs", "runs-batch", "decisions-bulk")
+WITH_OTHER_WORDS = ("interrupts", "runs", "runs-batch", "decisions-bulk")
 KEPT_WITH_WHAT_IS_MADE = (*WITH_OTHER_WORDS, "decisions", "next")
 
 

@@ -24,9 +24,10 @@ HANDLING = (
     "add_comment",
     "link_interrupt",
 )
-EVERY = (*VIEW, *ENGINE, *HANDLING, "start_run", "operate_run", "view_webhookendpoint",
-         "manage_webhooks", "view_archivedthread", "view_reviewer_insights", "export_decisions",
-         "share_savedfilter", "view_schedule", "manage_schedules")  # fmt: skip
+EVERY = (*VIEW, *ENGINE, *HANDLING, "add_interrupt", "start_run", "operate_run",
+         "view_webhookendpoint", "manage_webhooks", "view_archivedthread",
+         "view_reviewer_insights", "export_decisions", "share_savedfilter",
+         "view_schedule", "manage_schedules")  # fmt: skip
 #: Prefix of the ids of threads that are hidden from users with the policy's blindfold.
 SHUT = "shut-"
 #: A graph that these users may not start.

@@ -105,9 +105,13 @@ _API: dict[tuple[str, str], Row] = {
         body=lambda things: {"checkpoint": things.checkpoint.checkpoint_id},
     ),
     ("interrupts", "GET"): Row(),
+    ("interrupts", "POST"): Row(
+        "", "add_interrupt", CREATED, body=sends(payload={"title": "Pay?"}), changes=True
+    ),
     ("interrupt-stream", "GET"): Row(),
     ("next", "POST"): Row("", "take", changes=True, refused=EMPTY),
     ("interrupt", "GET"): Row("interrupt", at=ASKED),
+    ("interrupt", "DELETE"): Row("interrupt", "operate_run", EMPTY, at=FREE, changes=True),
     ("decisions", "GET"): Row("interrupt", at=of("decided.pk")),
     ("decisions", "POST"): Row(
         "interrupt", "decide", ACCEPTED, at=FREE, body=sends(type="approve"), changes=True

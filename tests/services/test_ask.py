@@ -50,9 +50,13 @@ def test_ask_without_worker_creates_a_pending_interrupt_with_its_options() -> No
     assert (row.status, row.run.state, row.run.pk) == ("pending", "interrupted", asked.run_id)
     assert (row.title, row.payload, row.why) == (PAYLOAD["title"], PAYLOAD, "Above the limit.")
     assert (row.group, row.assignee, row.priority, row.quorum) == (group, rita, 7, 2)
-    assert row.response_schema is not None and row.response_schema["required"] == ["cents"]
-    assert row.due_at and row.expires_at and row.then == "cancel"
-    assert row.thread.metadata == {"source": "cron"} and asked.thread_id == row.thread.thread_id
+    assert row.response_schema is not None
+    assert row.response_schema["required"] == ["cents"]
+    assert row.due_at
+    assert row.expires_at
+    assert row.then == "cancel"
+    assert row.thread.metadata == {"source": "cron"}
+    assert asked.thread_id == row.thread.thread_id
 
 
 def test_ask_result_is_an_instance_of_the_response_type_after_the_decision() -> None:
@@ -84,6 +88,11 @@ def test_ask_with_the_same_key_returns_the_same_interrupt() -> None:
         ({"group": "nobody"}, InvalidInputError, "group"),
         ({"assignee": "nobody"}, InvalidInputError, "assignee"),
         ({"response_schema": {"type": "number", "minimum": "x"}}, InvalidInputError, "/minimum"),
+        (
+            {"response_schema": Answer, "expires": Expiry(timedelta(1), "answer", {"cents": "x"})},
+            InvalidInputError,
+            "expiry response",
+        ),
         ({"payload": {"a": [object()]}}, UnserializableError, r"\$\.a\[0\]"),
         ({"payload": "a\x00b"}, UnserializableError, "NUL"),
         ({"quorum": 0}, ValueError, "quorum"),

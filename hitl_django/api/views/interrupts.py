@@ -13,7 +13,6 @@ from rest_framework.response import Response
 
 from hitl_django import errors, services
 from hitl_django.conf import hitl
-from hitl_django.db.alias import write_alias
 from hitl_django.errors import SelfApprovalError
 from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import LARGE_COLUMNS
@@ -125,15 +124,12 @@ class InterruptResource(Resource):
         """
 
         def find() -> Interrupt:
-            rows = querysets.visible_interrupts(self.request.user)
+            rows = querysets.visible_interrupts(self.request.user).select_related("run")
             return rows.filter(pk=interrupt.pk).first() or interrupt
 
         def is_closed(found: Interrupt) -> bool:
-            runs = Run.objects.using(write_alias()).filter(pk=found.run_id)
-            return (
-                found.status != Interrupt.Status.PENDING
-                and not runs.filter(resumes_at__isnull=False).exists()
-            )
+            is_pending = found.status == Interrupt.Status.PENDING
+            return not is_pending and found.run.resumes_at is None
 
         if not seconds or is_closed(interrupt):
             return response

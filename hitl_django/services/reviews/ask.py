@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 from uuid import UUID
 
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import Model
@@ -24,6 +25,8 @@ from hitl_django.engine.types import Expiry
 from hitl_django.errors import InterruptNotFound, NotAllowedError
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.ask_graph import ASK_GRAPH
+from hitl_django.json_text import json_schema
+from hitl_django.json_text.json_pointer import parse_pointer
 from hitl_django.models import Interrupt
 from hitl_django.permissions import get_policy, refuse_unless_may
 from hitl_django.review_options import ReviewOptions
@@ -69,8 +72,7 @@ class AskInfo(Generic[AnswerT]):
         answer: AnswerT = run_result(self.run_id)["response"]
         if self.schema is None or isinstance(self.schema, dict):
             return answer
-        answer = coerce(self.schema, answer)
-        return answer
+        return coerce(self.schema, answer)
 
     def wait(self, timeout: float) -> AnswerT:
         """Wait at most ``timeout`` seconds for a decision, and return ``result()``.
@@ -168,15 +170,19 @@ def ask(
     with denied_log.record_denial("ask", by=by, via=via):
         if checked_user is not None and not get_policy().may_ask(checked_user):
             raise NotAllowedError("You don't have permission to ask.")
+    schema = None if response_schema is None else _describe(response_schema)
     expiry = Expiry(expires) if isinstance(expires, timedelta) else expires
-    if expiry is not None:
-        check_json(expiry.answer, "The expiry response")
-    named = {"group": _get_name(group, Group), "assignee": _get_name(assignee, Model)}
+    if expiry is not None and expiry.then == "answer":
+        _check_expiry_answer(expiry.answer, schema)
+    named: dict[str, Any] = {
+        "group": group.name if isinstance(group, Group) else group,
+        "assignee": assignee.get_username() if isinstance(assignee, AbstractBaseUser) else assignee,
+    }
     ReviewOptions(**named, **options)
     given = {name: value for name, value in (named | options).items() if value is not None}
     value = {
         "payload": check_payload(payload),
-        "response_schema": None if response_schema is None else _describe(response_schema),
+        "response_schema": schema,
         "options": given if expiry is None else {**given, "expires": expiry},
     }
     if isinstance(subject, SubjectRef):
@@ -227,15 +233,18 @@ def withdraw(
         cancel(interrupt.run_id, by=by, via=via, reason=reason, skip_permission_checks=True)
 
 
-def _get_name(given: Any, kind: type[Model]) -> Any:
-    return given.natural_key()[0] if isinstance(given, kind) else given
-
-
 def _describe(schema: Any) -> dict[str, Any]:
     try:
         return make_response_schema(schema)
     except GraphDefinitionError as error:
         raise InvalidInputError(str(error), [("response_schema", str(error))]) from error
+
+
+def _check_expiry_answer(answer: Any, schema: dict[str, Any] | None) -> None:
+    check_json(answer, "The expiry response")
+    for pointer, reason in [] if schema is None else json_schema.find_faults(schema, answer):
+        path = ".".join(["expires", "answer", *parse_pointer(pointer)])
+        raise InvalidInputError(f"The expiry response is not valid: {reason}.", [(path, reason)])
 
 
 def _raise_interrupt(run: RunInfo) -> None:
