@@ -103,8 +103,9 @@ def test_ask_with_the_same_key_returns_the_same_interrupt() -> None:
 def test_ask_with_invalid_argument_raises_an_error_and_stores_nothing(
     arguments: dict[str, Any], error: type[Exception], text: str
 ) -> None:
+    given: dict[str, Any] = {"payload": PAYLOAD, **arguments}
     with pytest.raises(error, match=text):
-        hitl_django.ask(**{"payload": PAYLOAD, **arguments})
+        hitl_django.ask(**given)
     assert not Thread.objects.exists()
 
 
