@@ -127,8 +127,8 @@ class Person:
             return self.may("view_webhookendpoint") or self.may("manage_webhooks")
         if what == "schedule":  # Users can schedule graphs that they may start.
             return self.may("manage_schedules", "start_run")
-        if what == "list runs":  # Users who may start runs can view these runs.
-            return self.may("view_run") or self.may("start_run")
+        if what == "list runs":  # Users who may start runs, or ask, can view these runs.
+            return any(map(self.may, ("view_run", "start_run", "add_interrupt")))
         if what == "read the record":  # The whole audit log.
             return self.may("export_decisions", "view_reviewer_insights") and self._is_asked(area)
         if what == "undo":  # The decision was made by someone else.
