@@ -57,12 +57,17 @@ class ModelPermissionPolicy:
         """Restrict a queryset to the runs that the user may see.
 
         Users with the permission ``view_run`` see all runs. Other users see the runs that they
-        started, if they may still start the graph.
+        started, if they may still start the graph, or if only the project's code may start the
+        graph (``api=False``).
         """
         seen = self._visible(user, "view_run", runs)
         if seen is runs or not user.is_active:
             return seen
-        graphs = [name for name in registry.list_names() if self.may_start(user, name)]
+        graphs = [
+            name
+            for name in registry.list_names()
+            if not registry.is_startable_over_api(name) or self.may_start(user, name)
+        ]
         return runs.filter(started_by=user.pk, graph__in=graphs) if graphs else seen
 
     def visible_interrupts(self, user: Any, interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
@@ -212,12 +217,16 @@ class ModelPermissionPolicy:
     def may_view_result(self, user: Any, run: Run) -> bool:
         """Return whether the user may view the final state of a run that they can see.
 
-        A user who started all runs of the thread may view the state. Other users need the
-        permission to view states, because the state contains input and results of other users.
+        A user who started all runs of the thread may view the state, with the permission
+        ``view_run`` or the permission to start the graph. Other users need the permission to view
+        states, because the state contains input and results of other users, or values that the
+        project's code added for its own use.
         """
         if self.may_view_state(user, run.thread):
             return True
         if not user.is_active or run.started_by_id != user.pk:
+            return False
+        if not (self._has(user, "view_run") or self.may_start(user, run.graph)):
             return False
         runs = Run.objects.using(write_alias()).filter(thread=run.thread_id)
         return not runs.exclude(started_by=user.pk).exists()

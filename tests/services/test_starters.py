@@ -256,10 +256,22 @@ class TestOwnRuns:
         services.start("approval", INPUT)
         assert [each.pk for each in get_policy().visible_runs(mia, Run.objects.all())] == [mine.id]
 
+    def test_own_runs_of_a_graph_started_only_by_code_are_visible_without_their_result(
+        self, advance: Advance, user: Make
+    ) -> None:
+        customer, policy = user("carla"), get_policy()
+        info = services.start("for code", INPUT, by=customer, skip_permission_checks=True)
+        services.start("for code", INPUT, by=user("stan"), skip_permission_checks=True)
+        assert [row.pk for row in policy.visible_runs(customer, Run.objects.all())] == [info.id]
+        run = Run.objects.get(pk=info.id)
+        assert not policy.may_view_result(customer, run)
+        assert policy.may_view_result(user("dora", "view_thread_state"), run)
+
     def test_visible_runs_of_user_without_permissions_are_empty_without_a_query(
         self, advance: Advance, user: Make
     ) -> None:
         nobody = user("nora")
+        registry.unregister("for code")
         services.start("steps", {"log": []}, by=nobody, skip_permission_checks=True)
         assert get_policy().visible_runs(nobody, Run.objects.all()).query.is_empty()
         assert not get_policy().visible_runs(AnonymousUser(), Run.objects.all())
