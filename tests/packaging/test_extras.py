@@ -19,6 +19,7 @@ OWN_MODULES = {
     "celery": ("hitl_django.contrib.celery",),
     "docs": ("docs.extension.directives",),
     "langgraph": ("hitl_django.contrib.langchain", "hitl_django.contrib.langgraph.*"),
+    "openai-agents": ("hitl_django.contrib.openai_agents",),
     "openapi": ("hitl_django.api.openapi",),
     "opentelemetry": (
         "hitl_django.contrib.opentelemetry.metrics",
@@ -34,7 +35,7 @@ OWN_MODULES = {
     "test": ("hitl_django.contrib.pytest_plugin",),
 }
 #: Extras whose requirements include those of another extra.
-INCLUDED = {"pydantic-ai": {"opentelemetry"}}
+INCLUDED = {"openai-agents": {"opentelemetry"}, "pydantic-ai": {"opentelemetry"}}
 #: Extras for development. The whole test suite runs with these.
 OF_DEVELOPERS = {"bench", "dev", "docs", "lint", "release", "test"}
 

@@ -1,0 +1,10 @@
+"""Adapter for agents of OpenAI's Agents SDK.
+
+Only this package imports agents.
+"""
+
+from __future__ import annotations
+
+from .agent_registration import register_agent
+
+__all__ = ["register_agent"]
