@@ -63,6 +63,11 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "retry",
         "follow",
     ),
+    "pages": (
+        "hitl_django.forms.form_for",
+        "hitl_django.forms.ResponseForm",
+        "hitl_django.views.ResponseView",
+    ),
     "tools": (
         "ToolNode",
         "tools_condition",

@@ -7,7 +7,8 @@ rolling it back undoes all of this.
 
 ``by`` is the user on whose behalf the change is made. None means that your code acts on its own:
 all permissions are granted, and the audit log shows "system". ``via`` is the source of the change:
-"admin", "api", "code", "command" or, for runs that a schedule starts, "schedule".
+"admin", "api", "code", "command", "page" (a ``ResponseView``) or, for runs that a schedule starts,
+"schedule".
 """
 
 from __future__ import annotations
