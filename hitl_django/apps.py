@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 
 from django.apps import AppConfig
@@ -20,9 +21,7 @@ class HitlConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        # The modules are imported for their registrations: system checks, and dialects that review
-        # policies name.
-        from hitl_django import answers, checks  # noqa: F401
+        from hitl_django import checks  # noqa: F401  # Registers the system checks.
         from hitl_django.db.connections import keep_connections
         from hitl_django.task_queue import parent_death
 
@@ -30,6 +29,8 @@ class HitlConfig(AppConfig):
         _load_queue()
         if _is_worker():
             keep_connections()
+            # Imported before the queue forks its workers, so that they share the memory.
+            import_module("hitl_django.worker")
         autodiscover_modules("graphs")
         post_migrate.connect(install_schedules, sender=self, dispatch_uid="hitl_django.schedules")
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import base64
 from functools import cache
+from typing import TYPE_CHECKING
 
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import CorruptPayloadError
-from hitl_django.engine.serde import KeyRing
+
+if TYPE_CHECKING:
+    from hitl_django.engine.serde import KeyRing
 
 _MARK = "@hitl:"
 _ENCRYPTED, _PLAIN = f"{_MARK}e:", f"{_MARK}p:"
@@ -29,6 +32,8 @@ def find_key_ring() -> KeyRing | None:
 
 @cache
 def _make_key_ring(keys: tuple[str, ...]) -> KeyRing:
+    from hitl_django.engine.serde import KeyRing
+
     return KeyRing(keys)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.dialects import DIALECTS
 from hitl_django.engine.payload import check_json
-from hitl_django.engine.task.node_api import AnswerT, ask
 from hitl_django.engine.types import Expiry
+
+AnswerT = TypeVar("AnswerT")
 
 HIGHEST_QUORUM = 1000
 PRIORITIES = range(-32_768, 32_768)
@@ -145,6 +146,8 @@ def review(
     )  # fmt: skip
     if isinstance(expires, timedelta):
         expires = Expiry(expires)
+    from hitl_django.engine.task.node_api import ask
+
     return ask(payload, response_schema, key, expires, terms)
 
 

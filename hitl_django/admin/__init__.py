@@ -7,7 +7,8 @@ engine's tables only if ``HITL["ADMIN_SHOW_ENGINE_MODELS"]`` is set.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.db.models import Model
@@ -23,13 +24,16 @@ from hitl_django.models import (
     Thread,
 )
 
-from .queue.history_admin import DecisionAdmin, InterruptAdmin
-from .queue.queue_admin import ReviewItemAdmin
+from .deferred_page import defer_page
 from .queue.start_page import open_on_start_page
-from .queue.subject_reviews import SubjectReviews
-from .runs.checkpoint_admin import ChannelBlobAdmin, CheckpointAdmin, PendingWriteAdmin
-from .runs.run_admin import RunAdmin
-from .runs.thread_admin import ThreadAdmin
+
+if TYPE_CHECKING:
+    from .queue.history_admin import DecisionAdmin, InterruptAdmin
+    from .queue.queue_admin import ReviewItemAdmin
+    from .queue.subject_reviews import SubjectReviews
+    from .runs.checkpoint_admin import ChannelBlobAdmin, CheckpointAdmin, PendingWriteAdmin
+    from .runs.run_admin import RunAdmin
+    from .runs.thread_admin import ThreadAdmin
 
 __all__ = [
     "ChannelBlobAdmin",
@@ -45,17 +49,32 @@ __all__ = [
     "register",
 ]
 
-PAGES: dict[type[Model], type[admin.ModelAdmin[Any]]] = {
-    ChannelBlob: ChannelBlobAdmin,
-    Checkpoint: CheckpointAdmin,
-    Decision: DecisionAdmin,
-    Interrupt: InterruptAdmin,
-    PendingWrite: PendingWriteAdmin,
-    ReviewItem: ReviewItemAdmin,
-    Run: RunAdmin,
-    Thread: ThreadAdmin,
+#: Maps each exported class to its module. It is imported on first use.
+HOMES = {
+    "ChannelBlobAdmin": "runs.checkpoint_admin",
+    "CheckpointAdmin": "runs.checkpoint_admin",
+    "DecisionAdmin": "queue.history_admin",
+    "InterruptAdmin": "queue.history_admin",
+    "PendingWriteAdmin": "runs.checkpoint_admin",
+    "ReviewItemAdmin": "queue.queue_admin",
+    "RunAdmin": "runs.run_admin",
+    "SubjectReviews": "queue.subject_reviews",
+    "ThreadAdmin": "runs.thread_admin",
 }
 
+PAGES: dict[type[Model], type[admin.ModelAdmin[Any]]] = {
+    model: defer_page(f"{__name__}.{model.__name__}Admin")
+    for model in (
+        ChannelBlob,
+        Checkpoint,
+        Decision,
+        Interrupt,
+        PendingWrite,
+        ReviewItem,
+        Run,
+        Thread,
+    )
+}
 
 #: Admin sites on which these pages are registered.
 _sites: list[admin.AdminSite] = []
@@ -90,6 +109,17 @@ def _register_pages(
     for model, page in pages.items():
         if not site.is_registered(model):
             site.register(model, page)
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        home = HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{home}"), name)
+        globals()[name] = value
+        return value
 
 
 register(admin.site)

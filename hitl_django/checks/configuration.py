@@ -15,7 +15,6 @@ from django.utils.module_loading import import_string
 
 from hitl_django.conf import hitl, list_settings
 from hitl_django.db.alias import write_alias
-from hitl_django.engine.serde import KeyRing
 from hitl_django.errors import BrokenGraphError
 from hitl_django.graph_registry import registry
 from hitl_django.permissions import ModelPermissionPolicy
@@ -237,6 +236,8 @@ def _bad_keys() -> Iterator[checks.CheckMessage]:
     try:
         if not isinstance(keys, list | tuple):
             raise ValueError("It must be a list of keys.")
+        from hitl_django.engine.serde import KeyRing
+
         KeyRing(keys)
     except (ImportError, ValueError) as error:
         yield checks.Error(

@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from hitl_django.engine.graph.fingerprint import GraphStructure, describe_shape, hash_shape
-from hitl_django.engine.state.schema import build_json_schema
 from hitl_django.engine.task.renames import NO_RENAMES, Renames
 from hitl_django.engine.types import Durability
 from hitl_django.errors import BrokenGraphError, UnknownGraphError, UnknownVersionError
@@ -30,6 +28,7 @@ from hitl_django.models.events import STATES, encode_kinds
 from .review_policy import ReviewPolicy
 
 if TYPE_CHECKING:
+    from hitl_django.engine.graph.fingerprint import GraphStructure
     from hitl_django.engine.graph.pregel import Pregel
 
 Factory = TypeVar("Factory")
@@ -373,7 +372,13 @@ def describe_context(graph: Pregel) -> dict[str, Any] | None:
     dict.
     """
     schema = graph.context_schema
-    return None if schema is None else build_json_schema(schema)
+    return None if schema is None else _build_schema(schema)
+
+
+def _build_schema(schema: Any) -> dict[str, Any]:
+    from hitl_django.engine.state.schema import build_json_schema
+
+    return build_json_schema(schema)
 
 
 def mask_context(name: str, context: Any) -> Any:
@@ -478,6 +483,9 @@ def _build(entry: _Entry) -> RegisteredGraph:
         )
     if entry.renamed:
         graph = graph.with_renames(entry.renamed)
+    # Imported here, because most processes of a project without graphs don't use the engine.
+    from hitl_django.engine.graph.fingerprint import describe_shape, hash_shape
+
     shape = describe_shape(graph)
     secrets = _read_secrets(graph)
     return RegisteredGraph(
@@ -503,7 +511,7 @@ def _read_secrets(graph: Pregel) -> dict[str, Any] | None:
     schemas = [
         graph.get_input_jsonschema(),
         graph.get_output_jsonschema(),
-        {} if state is None else build_json_schema(state),
+        {} if state is None else _build_schema(state),
     ]
     # With separate ids, references are resolved within each schema.
     found = [{"$id": f"{at}", **one} for at, one in enumerate(schemas) if has_secrets(one)]

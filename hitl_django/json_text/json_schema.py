@@ -8,16 +8,15 @@ pattern is invalid. References outside of the schema are invalid, and nothing is
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext_lazy as _
-from jsonschema import ValidationError
 
-from hitl_django.engine.state.response_schemas import make_resolver
-
-from . import schema_keywords
 from .json_pointer import format_pointer
 from .reasons import ValidationMessage, explain
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
 
 MAX_FAULTS = 50
 #: Keywords that contain values instead of schemas.
@@ -35,6 +34,11 @@ def find_properties(schema: dict[str, Any]) -> dict[str, Any] | None:
 
 def find_faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
     """Return the validation errors as (JSON pointer, reason) pairs, in document order."""
+    # The library is large, and most processes validate nothing.
+    from hitl_django.engine.state.response_schemas import make_resolver
+
+    from . import schema_keywords
+
     found: list[tuple[str, str]] = []
     try:
         with schema_keywords.limit_work():

@@ -55,6 +55,15 @@ urlpatterns: list[Any] = [
 ]
 
 
+def test_registered_page_becomes_its_model_admin_on_first_use() -> None:
+    site = admin.AdminSite("new")
+    ours.register(site)
+    page = site._registry[Run]
+    assert isinstance(page, admin.ModelAdmin)
+    assert page.list_display == ours.RunAdmin.list_display
+    assert (type(page), page.model, page.admin_site) == (ours.RunAdmin, Run, site)
+
+
 class WithoutDefault:
     """A URL conf without Django's own site."""
 

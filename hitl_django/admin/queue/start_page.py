@@ -10,8 +10,6 @@ from django.contrib.admin import AdminSite
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
-from hitl_django import services
-from hitl_django.admin.base import can_view_runs
 from hitl_django.models import ReviewItem, Run
 from hitl_django.page_urls import find_admin_page
 from hitl_django.permissions import get_policy
@@ -55,6 +53,10 @@ def open_on_start_page(site: AdminSite) -> None:
 
 
 def _find_start_page(site: AdminSite, request: HttpRequest) -> str:
+    # Imported on first use: see hitl_django.admin.deferred_page.
+    from hitl_django import services
+    from hitl_django.admin.base import can_view_runs
+
     labels = {listed["app_label"] for listed in site.get_app_list(request)}
     names = [apps.get_app_config(label).name for label in labels if label in apps.app_configs]
     is_ours = all(name.partition(".")[0] == PACKAGE for name in names)

@@ -24,7 +24,6 @@ from django_q.conf import Conf
 from django_q.signals import post_execute, post_execute_in_worker, post_spawn, pre_execute
 
 from hitl_django.task_queue import dispatcher, heartbeat, parent_death, supervisor_pipe
-from hitl_django.worker import runner
 
 ENDED = 128 + signal.SIGTERM  # The exit code that a shell reports after SIGTERM.
 
@@ -116,6 +115,8 @@ def _terminate(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
         return
+    from hitl_django.worker import runner
+
     runner.drain("SIGTERM")
     _Process.is_ending = True
     if _Process.task is None:
@@ -134,4 +135,6 @@ def _is_stubborn() -> bool:
 
 
 def _drain(number: int, frame: FrameType | None) -> None:
+    from hitl_django.worker import runner
+
     runner.drain("shutdown")

@@ -29,7 +29,6 @@ from ..errors import (
 )
 from ..payload import check_json, check_payload
 from ..savers.checkpoint import Commit, PendingInterrupt, TaskWrites
-from ..state.response_schemas import make_response_schema
 from ..state.schema import coerce, list_faults
 from ..types import Expiry, Interrupt, RunnableConfig
 from .futures import AnyFuture
@@ -199,7 +198,7 @@ class TaskContext:
         if expires is not None and expires.then == "answer":
             check_json(expires.answer, "The expiry response")
             _checked(expires.answer, schema, self.task)
-        described = None if schema is None else make_response_schema(schema)
+        described = None if schema is None else _describe_schema(schema)
         payload = Interrupt(value, name, response_schema=described)
         self._add_open(
             self.task.build_interrupt(payload, max(index, 0), key, refusal, expires, terms)
@@ -464,6 +463,12 @@ class TaskContext:
                 self.run.emit((ns, "custom", chunk))
             else:
                 self.run.chunk_buffer.write(self.task.id, ns, chunk)
+
+
+def _describe_schema(schema: Any) -> dict[str, Any]:
+    from ..state.response_schemas import make_response_schema
+
+    return make_response_schema(schema)
 
 
 def _checked(answer: Any, schema: Any, task: Task) -> Any:
