@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from enum import Enum
 from typing import Any
+from uuid import UUID
 
 from .errors import PayloadLimitError, UnserializableError
 
@@ -26,6 +30,9 @@ _CALLS = frozenset({"action_request", "action_requests", "tool_call", "tool_call
 def check_payload(value: Any) -> Any:
     """Validate an interrupt's payload as plain JSON and return the payload.
 
+    Decimals, UUIDs, dates, times and durations are converted to text, as Django's JSON encoder
+    does.
+
     If the payload describes tool calls, characters that can't be stored are escaped in the payload.
     The tool calls themselves are not changed, because an approval executes the original arguments.
 
@@ -33,6 +40,10 @@ def check_payload(value: Any) -> Any:
         UnserializableError: the payload isn't plain JSON, or it contains characters that can't be
             stored and doesn't describe tool calls.
     """
+    with suppress(UnserializableError):
+        check_json(value, WHAT)
+        return value
+    value = _encode_values(value)
     try:
         check_json(value, WHAT)
     except UnserializableError:
@@ -42,6 +53,35 @@ def check_payload(value: Any) -> Any:
         value = _escape_text(value)
         check_json(value, WHAT)
     return value
+
+
+def _encode_values(value: Any, depth: int = 0) -> Any:
+    if depth < MAX_DEPTH and type(value) is dict:
+        return {key: _encode_values(member, depth + 1) for key, member in value.items()}
+    if depth < MAX_DEPTH and type(value) in (list, tuple):
+        return [_encode_values(member, depth + 1) for member in value]
+    if isinstance(value, datetime):
+        return value.isoformat(timespec=_choose_timespec(value)).replace("+00:00", "Z")
+    if isinstance(value, time) and value.tzinfo is None:
+        return value.isoformat(timespec=_choose_timespec(value))
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return _encode_duration(value)
+    return str(value) if isinstance(value, Decimal | UUID) else value
+
+
+def _choose_timespec(value: datetime | time) -> str:
+    return "milliseconds" if value.microsecond else "seconds"
+
+
+def _encode_duration(value: timedelta) -> str:
+    span = abs(value)
+    minutes, seconds = divmod(span.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{span.microseconds:06d}" if span.microseconds else ""
+    sign = "-" if value < timedelta(0) else ""
+    return f"{sign}P{span.days}DT{hours:02d}H{minutes:02d}M{seconds:02d}{fraction}S"
 
 
 def _escape_text(value: Any, depth: int = 0) -> Any:

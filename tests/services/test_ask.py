@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any, TypedDict
+from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
+from django.core.serializers.json import DjangoJSONEncoder
 
 import hitl_django
 from hitl_django import services, testing
@@ -107,6 +111,20 @@ def test_ask_with_invalid_argument_raises_an_error_and_stores_nothing(
     with pytest.raises(error, match=text):
         hitl_django.ask(**given)
     assert not Thread.objects.exists()
+
+
+def test_ask_payload_with_decimals_and_dates_is_stored_as_by_the_json_encoder_of_django() -> None:
+    moment = datetime(2026, 1, 31, 9, 5, 0, 123_456, UTC)
+    payload = {
+        "amount": Decimal("19.90"),
+        "order": UUID(int=7),
+        "times": [moment, moment.replace(tzinfo=None, microsecond=0), moment.date()],
+        "at": (moment.time(), timedelta(days=-2, hours=3, microseconds=5), timedelta(hours=30)),
+    }
+    asked = hitl_django.ask(payload, key="one")
+    stored = Interrupt.objects.get(pk=asked.id).payload
+    assert stored == json.loads(json.dumps(payload, cls=DjangoJSONEncoder))
+    assert hitl_django.ask(payload, key="one").id == asked.id
 
 
 def test_ask_refuses_an_assignee_who_may_not_decide() -> None:

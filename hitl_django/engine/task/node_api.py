@@ -72,9 +72,11 @@ def interrupt(
     each need a different ``key``. Interrupts with keys can be resolved in any order.
 
     ``value`` is the payload shown to the person, as plain JSON (None, bool, number, str, list, dict
-    with str keys). ``response_schema`` is the type of the response. A pydantic model, TypedDict,
-    dataclass or other type validates and converts each response. A JSON schema dict is shown to the
-    person, but the response is not validated. ``expires`` sets a time limit and its effect.
+    with str keys). Decimals, UUIDs, dates and times are converted to text.
+
+    ``response_schema`` is the type of the response. A pydantic model, TypedDict, dataclass or other
+    type validates and converts each response. A JSON schema dict is shown to the person, but the
+    response is not validated. ``expires`` sets a time limit and its effect.
 
     If the node runs again and creates a different interrupt than before, a warning is logged.
 
