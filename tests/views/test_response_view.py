@@ -167,6 +167,17 @@ def test_response_page_reports_self_approval_as_forbidden(carla: User, ask: Ask)
     assert b"someone else has to approve" in shown.content
 
 
+def test_response_page_of_erased_request_shows_that_it_is_closed(carla: User, ask: Ask) -> None:
+    item, client = ask(), sign_in(carla)
+    data = submit(item, decision="approve").data.dict()
+    services.cancel(item.run_id)
+    services.erase_thread(item.thread.thread_id)
+    for shown in (client.get(f"/own/{item.pk}/"), client.post(f"/own/{item.pk}/", data)):
+        assert shown.status_code in (200, 409)
+        assert b"This request was withdrawn" in shown.content
+        assert b"Ship the order" not in shown.content
+
+
 def test_template_tags_show_payload_facts_and_status(carla: User, ask: Ask) -> None:
     item = ask()
     tags = "{% load hitl %}{% hitl_payload i %}|{% hitl_facts i %}|{% hitl_status i %}"
