@@ -15,7 +15,8 @@ class ModelCalls:
     """Calls models and stores their responses.
 
     If the task runs again, for example after a crash or an interrupt in a tool, the stored
-    responses are returned in the order of the calls. Calls of the same agent must be sequential.
+    responses are returned in the order of the calls. Calls with the same ``agent`` must be
+    sequential.
     """
 
     def __init__(self) -> None:
@@ -37,7 +38,13 @@ class ModelCalls:
         async def respond() -> Any:
             return await function(message_id)
 
-        return await once(f"model:{agent}:{number}", respond)
+        try:
+            return await once(f"model:{agent}:{number}", respond)
+        except BaseException:
+            # A repeated call takes the number of the failed call, because only responses are
+            # stored. The next attempt of the task would otherwise return them for other calls.
+            self._counts[agent] -= 1
+            raise
 
     def get_message_id(self, agent: str, number: int) -> str:
         """Return the id of the message with the response of an agent's n-th model call."""
