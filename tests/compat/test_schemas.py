@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import pytest
@@ -23,6 +23,7 @@ class Point:
     x: int
     z: int | None
     y: int = 0
+    log: list[int] = field(default_factory=list)
 
 
 class Shape(BaseModel):
@@ -71,14 +72,20 @@ def test_entrypoint_json_schemas_match_langgraph() -> None:
         save.__annotations__["return"] = engine.entrypoint.final[str, int]
         saving = engine.entrypoint()(save)
 
+        def open_save(value: int) -> Any:
+            return value
+
+        open_save.__annotations__["return"] = engine.entrypoint.final
+        any_saved = engine.entrypoint()(open_save)
+
         @engine.entrypoint()
         def untyped(value):  # type: ignore[no-untyped-def]
             return value
 
         described.append(
             (
-                *(each.get_input_jsonschema() for each in (flow, saving, untyped)),
-                *(each.get_output_jsonschema() for each in (flow, saving, untyped)),
+                *(each.get_input_jsonschema() for each in (flow, saving, any_saved, untyped)),
+                *(each.get_output_jsonschema() for each in (flow, saving, any_saved, untyped)),
                 (saving.OutputType, flow.get_input_schema().model_json_schema()),
                 flow.get_context_jsonschema(),
                 flow.get_config_jsonschema()["properties"].keys(),

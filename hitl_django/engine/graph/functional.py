@@ -229,6 +229,8 @@ def _finished(output: Any) -> list[Write]:
 
 
 def _find_returned(annotation: Any) -> Any:
+    if annotation is Final:
+        return Any
     return get_args(annotation)[0] if get_origin(annotation) is Final else annotation
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from types import UnionType
 from typing import (
@@ -163,6 +164,23 @@ def get_coercion(schema: Any) -> Callable[[dict[str, Any]], Any] | None:
     )
 
 
+def _add_made_defaults(schema: Any, properties: dict[str, Any]) -> dict[str, Any]:
+    """Return the properties of a dataclass with the defaults that factories make.
+
+    pydantic omits these defaults, and a form would start empty. A default that is not JSON is
+    omitted.
+    """
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    found = dict(properties)
+    for field in dataclasses.fields(schema):
+        if field.default_factory is not dataclasses.MISSING and field.name in found:
+            with suppress(PydanticSerializationError):
+                default = to_jsonable_python(field.default_factory())
+                found[field.name] = dict(sorted({"default": default, **found[field.name]}.items()))
+    return found
+
+
 def _list_blank_fields(schema: Any) -> list[str]:
     """Return the fields of a dataclass that have no default and whose type allows None."""
     if is_model(schema) or not dataclasses.is_dataclass(schema):
@@ -271,6 +289,8 @@ def describe_state(schema: Any, name: str) -> dict[str, Any]:
     described = {"title": name, **build_json_schema(schema)}
     if dataclasses.is_dataclass(schema):
         described["title"] = name
+        if "properties" in described:
+            described["properties"] = _add_made_defaults(schema, described["properties"])
     blank = _list_blank_fields(schema)
     if blank and "required" in described:
         described["required"] = [key for key in described["required"] if key not in blank]
