@@ -24,6 +24,9 @@ _OURS = f"hitl_django.{_FOREIGN}"
 #: Directories that contain third-party code.
 _SKIPPED = {"node_modules", "site-packages", "__pycache__"}
 
+#: Methods that discard pending interrupts in LangGraph.
+_UPDATES = {"update_state", "aupdate_state", "bulk_update_state", "abulk_update_state"}
+
 #: The reason why a module has no counterpart, by the beginning of the module's name.
 _ORM = "runs are stored with the ORM: use hitl_django.checkpoints.DjangoSaver"
 _STORE = "items are stored by the ORM: hitl_django.contrib.store.DjangoStore"
@@ -59,6 +62,7 @@ def port_source(source: str) -> tuple[str, list[PortFinding]]:
     tree = ast.parse(source)
     lines = _split(source)
     remarks: list[PortFinding] = []
+    asks = _asks(tree)
     edits: list[_Edit] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and not node.level and _is_foreign(node.module or ""):
@@ -73,6 +77,8 @@ def port_source(source: str) -> tuple[str, list[PortFinding]]:
                         edits.append(_locate(lines, alias.lineno, alias.col_offset))
         elif isinstance(node, ast.Try):
             remarks += _find_caught_pauses(node)
+        elif isinstance(node, ast.Call):
+            remarks += _find_changed_call(node, asks)
     for edit in sorted(edits, key=lambda one: (one.line, one.column), reverse=True):
         line = lines[edit.line].encode()
         ported = line[: edit.column] + _OURS.encode() + line[edit.column + edit.length :]
@@ -133,11 +139,7 @@ def _describe_missing(module: str) -> str:
 
 def _find_caught_pauses(node: ast.Try) -> Iterator[PortFinding]:
     """Yield handlers around ``interrupt()`` that catch the pause in LangGraph, but not here."""
-    asks = any(
-        isinstance(inner, ast.Call) and getattr(inner.func, "id", None) == "interrupt"
-        for statement in node.body
-        for inner in ast.walk(statement)
-    )
+    asks = any(map(_asks, node.body))
     for handler in node.handlers if asks else ():
         named = ast.unparse(handler.type) if handler.type else "BaseException"
         if "GraphInterrupt" in named or "BaseException" in named:
@@ -146,6 +148,34 @@ def _find_caught_pauses(node: ast.Try) -> Iterator[PortFinding]:
                 "an except clause around interrupt() catches pauses in LangGraph; here "
                 "the node pauses anyway",
             )
+
+
+def _asks(tree: ast.AST) -> bool:
+    return any(
+        isinstance(node, ast.Call) and getattr(node.func, "id", None) == "interrupt"
+        for node in ast.walk(tree)
+    )
+
+
+def _find_changed_call(node: ast.Call, asks: bool) -> Iterator[PortFinding]:
+    """Yield a call that behaves differently here: a Command, NodeInterrupt or update_state.
+
+    Updates at breakpoints are the same. ``asks`` is whether the module calls ``interrupt()``.
+    """
+    name = ast.unparse(node.func).rpartition(".")[2]
+    given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+    if name == "Command" and given.get("resume") in ("{}", "None"):
+        yield PortFinding(
+            node.lineno, f"Command(resume={given['resume']}) resumes nothing; here it is an error"
+        )
+    elif name == "NodeInterrupt":
+        yield PortFinding(node.lineno, "the id of a NodeInterrupt differs; call interrupt()")
+    elif asks and name in _UPDATES:
+        yield PortFinding(
+            node.lineno,
+            f"{name}() fails here while an interrupt is pending, unless the config has "
+            "discard_pending",
+        )
 
 
 def list_files(path: Path) -> Iterator[Path]:

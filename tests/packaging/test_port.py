@@ -70,6 +70,25 @@ def test_port_of_except_clause_catching_interrupts_reports_the_line() -> None:
     assert port_source(source.replace("GraphInterrupt", "ValueError"))[1] == []
 
 
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("graph.invoke(Command(resume={}), config)", "Command(resume={}) resumes nothing"),
+        ("graph.invoke(types.Command(resume=None), config)", "Command(resume=None) resumes"),
+        ("raise NodeInterrupt('q')", "call interrupt()"),
+        ("interrupt(1), graph.update_state(config, {})", "update_state() fails here while"),
+    ],
+)
+def test_port_of_call_that_behaves_differently_reports_the_line(source: str, text: str) -> None:
+    after, (remark,) = port_source(f"\nif 1:\n    {source}\n")
+    assert source in after
+    assert (remark.line, text in remark.text) == (3, True)
+
+
+def test_port_of_state_update_in_module_without_interrupts_reports_nothing() -> None:
+    assert port_source("graph.update_state(config, {})")[1] == []
+
+
 def test_port_of_article_program_equals_the_program_of_the_compatibility_test() -> None:
     assert port_source(PROGRAM) == (ported("memory"), [])
 
