@@ -25,7 +25,7 @@ from hitl_django.engine.constants import (
     TAG_NOSTREAM,
     TASKS,
 )
-from hitl_django.engine.types import Send
+from hitl_django.engine.types import Interrupt, Send
 
 __all__ = [
     "COPY",
@@ -49,5 +49,6 @@ __all__ = [
     "TAG_HIDDEN",
     "TAG_NOSTREAM",
     "TASKS",
+    "Interrupt",
     "Send",
 ]

@@ -416,4 +416,29 @@ TABLE = (
         "It is streamed and recorded as a dict, and a message has its id there already.",
         "Applied twice, for a branch to see and then for good, it would become two messages.",
     ),
+    Difference(
+        "functions of a dict run in order",
+        "A node that is a dict of functions runs its functions in parallel.",
+        "They run one after the other, in the order of the dict.",
+        "The order of the interrupts must not depend on the duration of the functions.",
+    ),
+    Difference(
+        "ids of raised interrupts are like any others",
+        "The id of a NodeInterrupt without an id is `placeholder-id` for every task.",
+        "The id is unique, like that of interrupt().",
+        "A response has to reach a single task.",
+    ),
+    Difference(
+        "warnings have no kinds of their own",
+        "Deprecated names warn with LangGraph's own classes, by version.",
+        "They warn with Python's DeprecationWarning, and names that are kept here don't warn.",
+        "LangGraph's versions say nothing about this package.",
+    ),
+    Difference(
+        "metadata names the graph's own node",
+        "Metadata of a node that calls a subgraph is part of the metadata of the subgraph's "
+        "messages, and so is the name of LangGraph's integration.",
+        "The metadata of a message is that of the run and of the node that wrote it.",
+        "A subgraph's chunks are the same wherever it is called.",
+    ),
 )

@@ -36,7 +36,7 @@ NAMES = {
     "cache.memory": ("InMemoryCache",),
     "checkpoint.memory": ("InMemorySaver",),
     "config": ("get_config", "get_stream_writer"),
-    "errors": ("NodeCancelledError", "NodeError", "NodeTimeoutError"),
+    "errors": ("NodeCancelledError", "NodeError", "NodeInterrupt", "NodeTimeoutError"),
     "func": ("entrypoint", "task"),
     "graph": ("END", "START", "MessagesState", "StateGraph"),
     "graph.message": ("add_messages",),

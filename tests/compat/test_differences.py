@@ -12,6 +12,7 @@ from functools import partial
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from langchain_core.messages import AIMessage
 
 from hitl_django.engine import errors
 
@@ -824,3 +825,59 @@ def test_state_value_changed_in_place_keeps_stored_history_unchanged_unlike_lang
 
     assert change(LANGGRAPH) == ([1, 1, 0, 0], 1)
     assert change(OURS) == ([0, 0, 0, 0], 1)
+
+
+@shows("functions of a dict run in order")
+def test_functions_of_dict_node_run_in_order_of_the_dict_unlike_langgraph() -> None:
+    threads: dict[str, set[int]] = {"ours": set(), "langgraph": set()}
+    for name, engine in (("ours", OURS), ("langgraph", LANGGRAPH)):
+        together = threading.Barrier(1 if engine is OURS else 2)
+        noted = threads[name]
+
+        def note(state: State, noted: set[int] = noted, together: Any = together) -> int:
+            together.wait(60)
+            noted.add(threading.get_ident())
+            return 1
+
+        graph = engine.StateGraph(dict).add_node("a", {"x": note, "y": note})
+        assert graph.add_edge(engine.START, "a").compile().invoke({}) == {"x": 1, "y": 1}
+    assert {name: len(noted) for name, noted in threads.items()} == {"ours": 1, "langgraph": 2}
+
+
+@shows("ids of raised interrupts are like any others")
+def test_raised_node_interrupts_of_two_nodes_have_different_ids_unlike_langgraph() -> None:
+    found = []
+    for engine in (OURS, LANGGRAPH):
+
+        def ask(state: State, error: Any = engine.NodeInterrupt) -> State:
+            raise error("q")
+
+        graph = one(engine, ask).add_node("other", ask).add_edge(engine.START, "other")
+        made = stored(engine, graph)
+        made.invoke({"x": 1}, CONFIG)
+        found.append({each.id for each in made.get_state(CONFIG).interrupts})
+    assert len(found[0]) == 2
+    assert found[1] == {"placeholder-id"}
+
+
+@shows("warnings have no kinds of their own")
+def test_deprecated_parameter_warns_with_category_of_python_unlike_langgraph() -> None:
+    for engine, kind in ((OURS, "DeprecationWarning"), (LANGGRAPH, "LangGraphDeprecatedSinceV10")):
+        with pytest.deprecated_call() as caught:
+            engine.StateGraph(State, config_schema=State)
+        assert [each.category.__name__ for each in caught] == [kind]
+
+
+@shows("metadata names the graph's own node")
+def test_message_metadata_omits_metadata_of_calling_node_unlike_langgraph() -> None:
+    found = []
+    for engine in (OURS, LANGGRAPH):
+        inner = engine.StateGraph(engine.MessagesState)
+        inner.add_node("say", lambda state: {"messages": [AIMessage("hi", id="1")]})
+        outer = engine.StateGraph(engine.MessagesState).add_edge(engine.START, "call")
+        below = inner.add_edge(engine.START, "say").compile()
+        outer.add_node("call", below, metadata={"by": "me"})
+        stream = outer.compile().stream({"messages": []}, stream_mode="messages", subgraphs=True)
+        _, (_, metadata) = next(iter(stream))
+        found.append(metadata.keys() & {"by", "ls_integration", "langgraph_node"})
+    assert found == [{"langgraph_node"}, {"langgraph_node", "by", "ls_integration"}]

@@ -118,7 +118,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         """Add a node: ``add_node("name", function)`` or ``add_node(function)``.
 
         The function receives the state and returns an update of the state, a Command, or None. The
-        function may be async or a compiled graph. Arguments named ``config``, ``runtime``,
+        function may be async, a generator, a compiled graph or a dict of functions, which returns a
+        dict of their results. Arguments named ``config``, ``runtime``,
         ``writer``, ``store`` and ``previous`` are injected. With ``defer``, the node runs only when
         no other node is left to run.
 
