@@ -128,7 +128,7 @@ class Settings:
     EVENT_WAIT_SECONDS: float = setting(
         25, "Maximum time a request waits for a run or an event.", positive
     )
-    EVENT_POLL_SECONDS: float = setting(0.25, "Polling interval of waiting requests.", positive)
+    EVENT_POLL_SECONDS: float = setting(0.1, "Polling interval of waiting requests.", positive)
     EVENT_MAX_WAITING_THREADS: int = setting(
         1,
         "Maximum number of waiting requests per process under WSGI, where each occupies "

@@ -14,7 +14,7 @@ from hitl_django.engine.types import Chunk
 
 #: Minimum number of seconds between two stores of streamed messages, and maximum number of buffered
 #: characters.
-SECONDS, CHARACTERS = 0.25, 2000
+SECONDS, CHARACTERS = 0.1, 2000
 
 
 class MessageBuffer:

@@ -17,7 +17,7 @@ from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 
 from .bodies import AssistantCountBody, AssistantSearchBody, DrawingQuery, SubgraphsQuery
-from .documents import build_assistant, build_assistant_id, select_keys
+from .documents import build_assistant, build_assistant_id, build_drawing, select_keys
 from .not_supported import NotSupported
 from .resource import AgentResource
 
@@ -105,7 +105,7 @@ class AssistantGraph(AgentResource):
     def get(self, request: Request, assistant_id: str) -> Response:
         graph = get_visible_graph(request, assistant_id).graph
         drawing = graph.get_graph(xray=_read_xray(self.read_query().get("xray", "false")))
-        return Response(drawing.to_json())
+        return Response(build_drawing(drawing))
 
 
 class AssistantSchemas(AgentResource):

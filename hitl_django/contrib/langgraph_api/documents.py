@@ -8,6 +8,8 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from hitl_django.api.serializers.fields import OffsetDateTimeField
+from hitl_django.engine.constants import END
+from hitl_django.engine.drawing import Drawing
 from hitl_django.graph_registry.registry import BrokenGraph, RegisteredGraph
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.services import InterruptInfo, StateInfo, TaskInfo
@@ -77,10 +79,11 @@ def build_thread(
     run: Run | None,
     interrupts: Iterable[Interrupt],
     values: Any,
+    state_changed: datetime | None = None,
 ) -> dict[str, Any]:
     """Return a thread with the status of its newest run, its interrupts and its values.
 
-    ``values`` may be None.
+    ``values`` may be None. ``state_changed`` is the time of the newest state.
     """
     asked: dict[str, list[Any]] = {}
     for interrupt in interrupts:
@@ -94,6 +97,7 @@ def build_thread(
         "thread_id": thread.thread_id,
         "created_at": _moment(thread.created_at),
         "updated_at": _moment(changed),
+        "state_updated_at": _moment(state_changed or thread.created_at),
         "metadata": build_thread_metadata(thread),
         "status": THREAD_STATUS[None if run is None else run.state],
         "config": {},
@@ -108,6 +112,15 @@ def build_thread_metadata(thread: Thread) -> dict[str, Any]:
         return dict(thread.metadata)
     names = {"graph_id": thread.graph, "assistant_id": build_assistant_id(thread.graph)}
     return {**thread.metadata, **names}
+
+
+def build_drawing(drawing: Drawing) -> dict[str, Any]:
+    """Return the nodes and edges of a graph. Nodes have the type of LangGraph's nodes."""
+    built = drawing.to_json()
+    for node in built["nodes"]:
+        if node["id"] != END:
+            node |= {"type": "runnable", "data": {"id": ["hitl_django"], "name": node["name"]}}
+    return built
 
 
 def build_run(run: Run) -> dict[str, Any]:
@@ -175,6 +188,7 @@ def _build_task(thread_id: str, task: TaskInfo, shows_errors: bool) -> dict[str,
     return {
         "id": task.id,
         "name": task.name,
+        "path": list(task.path),
         "error": error,
         "interrupts": _build_interrupts(task),
         "checkpoint": (

@@ -201,8 +201,11 @@ def read_values(run: Run, user: Any) -> Any:
     return state.values
 
 
-def read_outcome(run_id: UUID, user: Any) -> Any:
-    """Return the values or the error of a run, for a client that waited for the run."""
+def read_outcome(run_id: UUID, user: Any, *, may_hide: bool = False) -> Any:
+    """Return the values or the error of a run, for a client that waited for the run.
+
+    With ``may_hide``, values that the user may not view are None instead of an error.
+    """
     run = Run.objects.select_related("thread").get(pk=run_id)
     failure = describe_failure(run, user)
     goes_on = RUN_STATUS[run.state] in (PENDING, RUNNING) or run.resumes_at is not None
@@ -211,7 +214,7 @@ def read_outcome(run_id: UUID, user: Any) -> Any:
             "error": "Timeout",
             "message": "The run is still active. Join it to keep waiting.",
         }
-    if failure is None and not get_policy().may_view_result(user, run):
+    if failure is None and not may_hide and not get_policy().may_view_result(user, run):
         failure = {
             "error": "PermissionDenied",
             "message": "You don't have permission to view the thread's state.",

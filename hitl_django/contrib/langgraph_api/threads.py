@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.db.models import (
@@ -171,9 +172,14 @@ def show_threads(
     interrupts = _find_interrupts(threads, user, budget) if is_wanted("interrupts") else {}
     started = [thread for thread in threads if thread.pk in runs] if is_wanted("values") else []
     values = _read_values(started, user, budget)
+    changed = _find_state_times(threads) if is_wanted("state_updated_at") else {}
     return [
         build_thread(
-            thread, runs.get(thread.pk), interrupts.get(thread.pk, ()), values.get(thread.pk)
+            thread,
+            runs.get(thread.pk),
+            interrupts.get(thread.pk, ()),
+            values.get(thread.pk),
+            changed.get(thread.pk),
         )
         for thread in threads
     ]
@@ -199,6 +205,12 @@ def _find_newest_runs(threads: Sequence[Thread], user: Any) -> dict[int, Run]:
     runs = querysets.visible_runs(user).select_related(None)
     found = runs.filter(pk__in=heads).only("thread", "state", "queued_at", "finished_at")
     return {run.thread_id: run for run in found}
+
+
+def _find_state_times(threads: Sequence[Thread]) -> dict[int, datetime]:
+    """Return the time of the newest state of each thread, by thread."""
+    rows = Thread.objects.using(write_alias()).filter(pk__in=[thread.pk for thread in threads])
+    return dict(rows.values_list("pk", _newest(_select_states(), F("created_at"), F("created_at"))))
 
 
 def _find_interrupts(
@@ -286,18 +298,22 @@ def _build_status(newest: QuerySet[Run]) -> Coalesce:
 def _sort(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySet[Thread]:
     """Sort threads by values that the user may view."""
     runs = _select_newest_run(user)
-    states = Checkpoint.objects.filter(thread=OuterRef("pk"), ns="").order_by("-checkpoint_id")
     keys: dict[str, Any] = {
         "thread_id": F("thread_id"),
         "status": _build_status(runs),
         "updated_at": _newest(runs, Coalesce("finished_at", "queued_at"), F("created_at")),
-        "state_updated_at": _newest(states, F("created_at"), F("created_at")),
+        "state_updated_at": _newest(_select_states(), F("created_at"), F("created_at")),
     }
     # Threads with equal values are sorted by id. Ids increase with the creation time.
     order = [keys[name]] if (name := body.get("sort_by")) in keys else []
     is_ascending = body.get("sort_order") == "asc"
     by = [OrderBy(key, descending=not is_ascending) for key in (*order, F("pk"))]
     return rows.order_by(*by)
+
+
+def _select_states() -> QuerySet[Checkpoint]:
+    states = Checkpoint.objects.filter(thread=OuterRef("pk"), ns="")
+    return states.order_by("-checkpoint_id")
 
 
 def _newest(rows: QuerySet[Any], value: Any, otherwise: Any) -> Coalesce:

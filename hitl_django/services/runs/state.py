@@ -52,6 +52,8 @@ class TaskInfo:
     """A task that follows a checkpoint.
 
     Attributes:
+        path: the origin of the task, as in LangGraph: ``("__pregel_pull", node)`` for a task that
+            follows an edge.
         interrupts: the interrupts of the task that the user may see.
         namespace: the namespace of the subgraph that the node calls, or None if the node calls no
             subgraph.
@@ -60,6 +62,7 @@ class TaskInfo:
 
     id: str
     name: str
+    path: tuple[Any, ...]
     error: str | None
     interrupts: tuple[InterruptInfo, ...]
     result: Any
@@ -232,6 +235,7 @@ def _build_task(
     return TaskInfo(
         id=task.id,
         name=task.name,
+        path=tuple(render_json(task.path)),
         error=None if task.error is None else str(task.error),
         interrupts=tuple(
             InterruptInfo(

@@ -49,6 +49,7 @@ def test_assistant_search_pages_results_with_limit_offset_and_select(client: Any
 def test_assistant_graph_schemas_and_nested_subgraphs_are_returned(client: Any) -> None:
     drawn = client.assistants.get_graph("outer")
     assert [node["id"] for node in drawn["nodes"]] == ["__start__", "inner", "__end__"]
+    assert [node.get("type") for node in drawn["nodes"]] == ["runnable", "runnable", None]
     deep = client.assistants.get_graph("outer", xray=True)
     assert len(deep["nodes"]) > 2
     assert "inner:ask" in str(deep)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import httpx
@@ -24,7 +26,8 @@ from .conftest import Chat
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-AREAS = ("assistants", "threads", "runs", "store")
+AREAS = ("assistants", "threads", "runs", "crons", "store")
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "langgraph-clients.md"
 HELLO = {"log": ["hello"]}
 GO_ON = {"resume": {"approved": True}}
 SHELF = ["users", "dana"]
@@ -137,6 +140,14 @@ NOT_OFFERED: dict[str, Call] = {
     "assistants.get_versions": lambda to, made: to.assistants.get_versions("chat"),
     "assistants.set_latest": lambda to, made: to.assistants.set_latest("chat", 1),
     "assistants.update": lambda to, made: to.assistants.update("chat", name="Other"),
+    "crons.count": lambda to, made: to.crons.count(),
+    "crons.create": lambda to, made: to.crons.create("chat", schedule="0 9 * * *"),
+    "crons.create_for_thread": lambda to, made: to.crons.create_for_thread(
+        made.thread, "chat", schedule="0 9 * * *"
+    ),
+    "crons.delete": lambda to, made: to.crons.delete("a"),
+    "crons.search": lambda to, made: to.crons.search(),
+    "crons.update": lambda to, made: to.crons.update("a", schedule="0 9 * * *"),
     "threads.join_stream": lambda to, made: to.threads.join_stream(made.thread),
     "threads.prune": lambda to, made: to.threads.prune([made.thread]),
     "threads.stream": lambda to, made: start_in(to.threads.stream(assistant_id="chat")),
@@ -237,6 +248,14 @@ def caller(request: Any) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
         yield client, runner.run
         if request.param == "async_client":
             runner.run(client.http.client.aclose())
+
+
+def test_guide_lists_each_unsupported_method_of_langgraph_clients() -> None:
+    _, _, section = GUIDE.read_text("utf-8").partition("### Unsupported methods and fields")
+    table, _, _ = section.partition("These fields")
+    methods = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    named = re.findall(r"`(\w+\.\w+)`", " ".join(methods))
+    assert sorted(named) == sorted(NOT_OFFERED)
 
 
 @pytest.mark.parametrize("build", [get_sync_client, get_client])

@@ -496,3 +496,15 @@ def test_langgraph_wait_by_user_with_only_start_permission_returns_values_of_the
 ) -> None:
     starter = client_of(make_user("sam", "start_run"))
     assert starter.runs.wait(None, "plain", input={"log": []})["log"]
+
+
+def test_langgraph_wait_by_reviewer_without_state_permission_returns_null_after_resume(
+    client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
+) -> None:
+    thread, run = start(client)
+    rights = ("decide_interrupt", "view_thread", "view_run", "view_interrupt")
+    reviewer = client_of(make_user("rita", *rights))
+    assert reviewer.runs.wait(thread, "chat", command=GO_ON) is None
+    assert client.runs.get(thread, run["run_id"])["status"] == "success"
+    joined = reviewer.http.client.get(f"threads/{thread}/runs/{run['run_id']}/join").json()
+    assert joined["__error__"]["error"] == "PermissionDenied"
