@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import AnonymousUser, Group, User
 from django.db import IntegrityError, connection, transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.db.models.sql.compiler import SQLCompiler
 from django.http import HttpRequest, HttpResponse
 from django.test import Client
@@ -34,6 +35,7 @@ from hitl_django.errors import (
 )
 from hitl_django.graph_registry import registry
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
+from hitl_django.models.functions import Now
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.task_queue import dispatcher
 
@@ -432,6 +434,27 @@ def test_start_on_interrupted_thread_raises_pending_interrupts_error_unless_disc
     }
     verbs = AuditEntry.objects.order_by("seq").values_list("verb", flat=True)
     assert list(verbs) == ["start", "discard", "start"]
+
+
+@pytest.mark.parametrize("state", ["queued", "running", "parked"])
+def test_start_with_cancel_replaces_active_run_and_revokes_its_lease(
+    state: str, advance: Advance
+) -> None:
+    first = services.start("approval", {"text": "one"}, thread_id="t")
+    with pytest.raises(RunStateError):
+        services.start("approval", {"text": "two"}, thread_id="t", on_pending="discard")
+    Run.objects.update(state=state)
+    if state == "running":
+        Thread.objects.update(
+            epoch=F("epoch") + 1, lease_owner="another", lease_until=Now() + timedelta(hours=1)
+        )
+    epoch = Thread.objects.get().epoch
+    second = services.start("approval", {"text": "two"}, thread_id="t", on_pending="cancel")
+    assert Run.objects.get(pk=first.id).state == "cancelled"
+    assert (Thread.objects.get().epoch > epoch) == (state == "running")
+    advance()
+    assert Run.objects.get(pk=second.id).state == "interrupted"
+    assert Interrupt.objects.get(status="pending").title == "Publish two?"
 
 
 def test_start_on_thread_with_pending_interrupt_names_only_interrupts_of_that_thread(

@@ -105,11 +105,12 @@ class MultitaskStrategy(Choice):
     """The rule for a new run if the thread already has an active run."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
-        "invalid_choice": "Must be enqueue or reject. To cancel a run, use the cancel endpoint."
+        "invalid_choice": "Must be enqueue, interrupt or reject. To return to an earlier state, "
+        "cancel the run and start a run with `checkpoint`."
     }
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(choices=["enqueue", "reject"], **kwargs)
+        super().__init__(choices=["enqueue", "interrupt", "reject"], **kwargs)
 
 
 class NodeNames(serializers.Field):

@@ -28,6 +28,8 @@ from .threads import VIA
 
 USUAL_MODE = "values"
 BUSY = frozenset({Run.State.QUEUED, Run.State.RUNNING})
+#: The behavior of a new run, by LangGraph's multitask strategy.
+ON_PENDING = {"enqueue": "wait", "interrupt": "cancel", "reject": "refuse"}
 #: Fields of a request that are options of a new run.
 OPTIONS = ("interrupt_before", "interrupt_after", "durability", "metadata", "context")
 
@@ -68,8 +70,8 @@ def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) 
         return _fork(user, thread, checkpoint_id, body, values=given, as_node=as_node)
     if given is None:
         return _resume(user, thread, body)
-    waits = _shall_wait(user, thread, body)
-    return _start(user, graph, thread.thread_id, body, waits=waits)
+    on_pending = _choose_on_pending(user, thread, body)
+    return _start(user, graph, thread.thread_id, body, on_pending=on_pending)
 
 
 def list_kinds(body: dict[str, Any]) -> list[str]:
@@ -91,13 +93,18 @@ def _start_new_run(
 
 
 def _start(
-    user: Any, graph: str, thread_id: str | None, body: dict[str, Any], *, waits: bool = False
+    user: Any,
+    graph: str,
+    thread_id: str | None,
+    body: dict[str, Any],
+    *,
+    on_pending: str = "refuse",
 ) -> StartedRun:
     run = services.start(
         graph,
         body.get("input"),
         thread_id=thread_id,
-        on_pending="wait" if waits else "refuse",
+        on_pending=on_pending,
         events=list_kinds(body),
         options=_read_options(user, graph, body),
         by=user,
@@ -173,15 +180,16 @@ def _find_newest_run(user: Any, thread: Thread) -> Run | None:
     return Run.select_newest(runs).first()
 
 
-def _shall_wait(user: Any, thread: Thread, body: dict[str, Any]) -> bool:
-    """Return whether a run with new input waits until the thread's active run has ended.
+def _choose_on_pending(user: Any, thread: Thread, body: dict[str, Any]) -> str:
+    """Return the behavior of a run with new input if the thread has an active run.
 
-    Clients expect this by default if the active run continues without people. A run that needs a
-    person may never end, so clients must explicitly request to wait for such a run.
+    Clients expect the run to wait by default if the active run continues without people. A run that
+    needs a person may never end, so clients must explicitly request to wait for such a run.
     """
-    if "multitask_strategy" in body:
-        return bool(body["multitask_strategy"] == "enqueue")
-    return _is_active(_find_newest_run(user, thread))
+    strategy = body.get("multitask_strategy")
+    if strategy is None:
+        strategy = "enqueue" if _is_active(_find_newest_run(user, thread)) else "reject"
+    return ON_PENDING[strategy]
 
 
 def _is_active(run: Run | None) -> bool:

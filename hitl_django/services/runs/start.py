@@ -45,7 +45,9 @@ from .subjects import SubjectRef, find_subject
 from .threads import check_metadata, check_names
 from .waiting import refuse_if_crowded, refuse_if_waited_for
 
-ON_PENDING = ("refuse", "discard", "wait")
+#: Values of ``on_pending`` with which a new run replaces an interrupted run.
+REPLACING = ("discard", "cancel")
+ON_PENDING = ("refuse", "discard", "cancel", "wait")
 
 
 @retry_on_conflict
@@ -78,7 +80,8 @@ def start(
         thread_id: the thread to continue, or the id of a new thread.
         on_pending: what to do if the thread has an active run. "refuse" raises an error. "discard"
             cancels an interrupted run and its pending interrupts, which needs the permission to
-            operate it. "wait" starts the new run after all earlier runs of the thread have ended.
+            operate it. "cancel" does the same with a run in any active state. "wait" starts the new
+            run after all earlier runs of the thread have ended.
         events: the kinds of events to store, instead of those of the graph.
         options: other options of this run. ``context`` and ``configurable`` set the options of
             these names.
@@ -395,7 +398,7 @@ class _Start:
         )
         latest = Run.select_newest(runs).first()
         if latest is None:
-            return self.on_pending == "discard"
+            return self.on_pending in REPLACING
         # The interrupts of a cancelled or failed run were withdrawn, but the thread's newest
         # checkpoint still waits for them.
         key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
@@ -416,13 +419,13 @@ class _Start:
             )
 
     def _replace(self, live: Run, thread: Thread) -> None:
-        if live.state != Run.State.INTERRUPTED:
+        if live.state != Run.State.INTERRUPTED and self.on_pending != "cancel":
             raise RunStateError(
                 f"Thread {thread.thread_id!r} has a {live.state} run.",
                 state=live.state,
                 allowed=[Run.State.INTERRUPTED, Run.State.SUCCEEDED, Run.State.FAILED],
             )
-        if self.on_pending != "discard":
+        if self.on_pending not in REPLACING:
             interrupts = Interrupt.objects.using(write_alias())
             waiting = interrupts.filter(run=live, status=Interrupt.Status.PENDING)
             waiting = select_visible(waiting, self.by)
@@ -431,7 +434,7 @@ class _Start:
                 [str(pk) for pk in waiting.values_list("pk", flat=True)],
             )
         refuse_if_waited_for(thread)
-        message = "You don't have permission to cancel the interrupted run."
+        message = "You don't have permission to cancel the active run."
         refuse_unless_may(self.checked_user, get_policy().may_operate, live, message)
         batch = WriteBatch(write_alias())
         closed = cancel_run(batch, live, thread, interrupts=Interrupt.Status.SUPERSEDED)
@@ -445,6 +448,7 @@ class _Start:
             detail={"interrupts": closed},
         )
         batch.run()
+        thread.refresh_from_db(write_alias(), fields=["epoch"])  # Changed if the run was running.
 
 
 def _is_erased(thread: Thread) -> bool:

@@ -52,8 +52,7 @@ class TaskInfo:
     """A task that follows a checkpoint.
 
     Attributes:
-        path: the origin of the task, as in LangGraph: ``("__pregel_pull", node)`` for a task that
-            follows an edge.
+        path: the origin of the task in LangGraph's format, ``("__pregel_pull", node)`` for an edge.
         interrupts: the interrupts of the task that the user may see.
         namespace: the namespace of the subgraph that the node calls, or None if the node calls no
             subgraph.

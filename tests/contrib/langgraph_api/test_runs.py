@@ -395,17 +395,34 @@ def test_langgraph_run_during_interrupt_returns_409_without_enqueue_strategy(cli
     assert client.runs.join(thread, waiting["run_id"])["log"].count("closed") == 2
 
 
-@pytest.mark.parametrize("strategy", ["interrupt", "rollback"])
-def test_langgraph_run_with_interrupt_or_rollback_strategy_returns_400_with_pointer(
-    strategy: str, client: Any
-) -> None:
+def test_langgraph_run_with_rollback_strategy_returns_400_with_pointer(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     with pytest.raises(BadRequestError) as refused:
-        client.runs.create(thread, "plain", multitask_strategy=strategy, input={"log": []})
+        client.runs.create(thread, "plain", multitask_strategy="rollback", input={"log": []})
     (error,) = refused.value.response.json()["errors"]
     assert error["pointer"] == "/multitask_strategy"
-    assert error["detail"].startswith("Must be enqueue or reject. ")
+    assert error["detail"].startswith("Must be enqueue, interrupt or reject. ")
     assert not Run.objects.exists()
+
+
+def test_langgraph_run_with_interrupt_strategy_replaces_the_active_run(
+    client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
+) -> None:
+    thread, first = start(client)
+    new: Any = {"multitask_strategy": "interrupt", "input": {"log": ["more"]}}
+    starter = client_of(make_user("sam", "start_run", "view_thread", "view_run"))
+    with pytest.raises(PermissionDeniedError):
+        starter.runs.create(thread, "chat", **new)
+    assert client.runs.get(thread, first["run_id"])["status"] == "interrupted"
+    assert Interrupt.objects.get().status == Interrupt.Status.PENDING
+
+    second = client.runs.create(thread, "chat", **new)
+    assert Run.objects.get(pk=first["run_id"]).state == Run.State.CANCELLED
+    assert Interrupt.objects.get(run=first["run_id"]).status == Interrupt.Status.SUPERSEDED
+    state = client.threads.get_state(thread)
+    assert state["values"]["log"] == ["hello", "greeted", "more", "greeted"]
+    client.runs.wait(thread, "chat", command=GO_ON)
+    assert client.runs.get(thread, second["run_id"])["status"] == "success"
 
 
 def test_langgraph_request_naming_the_newest_checkpoint_resumes_without_fork(
