@@ -94,7 +94,7 @@ class RunStream:
         while place < self.last:
             page = self.reader.read(place, min(EVENTS_READ, self.last - place))
             for event in page.events:
-                [*self._derive_parts(event)]
+                list(self._derive_parts(event))
             if page.last == place:
                 return
             place = page.last
