@@ -51,3 +51,8 @@ class RedisServer:
     def length_of(self, key: str) -> int:
         with redis.from_url(self.url) as client:
             return int(client.llen(key))
+
+    def count_connections(self) -> int:
+        """Return the number of connections that the server has accepted, including this one."""
+        with redis.Redis(unix_socket_path=str(self.socket)) as client:
+            return int(client.info("stats")["total_connections_received"])

@@ -52,6 +52,22 @@ def test_redis_broker_receives_message_only_after_commit(server: RedisServer) ->
     assert not OrmQ.objects.exists()
 
 
+def test_messages_of_a_process_use_one_redis_connection(server: RedisServer) -> None:
+    enqueue_run("an id")
+    before = server.count_connections()
+    for _ in range(3):
+        enqueue_run("an id")
+    assert server.count_connections() - before == 1  # the connection of count_connections
+
+
+def test_message_after_restart_of_redis_uses_a_new_connection(server: RedisServer) -> None:
+    enqueue_run("an id")
+    server.kill()
+    server.start()
+    enqueue_run("an id")
+    assert server.length("hitl") == 1
+
+
 @pytest.mark.promise("P8")
 def test_runs_started_before_and_during_redis_broker_outage_succeed(
     server: RedisServer,

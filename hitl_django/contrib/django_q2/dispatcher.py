@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from django.core.checks import CheckMessage
 from django.db import transaction
 from django.utils import timezone
+from django_q.brokers import Broker, get_broker
 from django_q.conf import Conf
 from django_q.exceptions import TimeoutException
 from django_q.models import OrmQ
@@ -80,10 +82,29 @@ def _send(function: str, argument: str, **options: Any) -> None:
     # ack_failure=True, a failed task isn't repeated, because the sweep sends a new message for a
     # run that is still due.
     cluster = named_cluster.get_name()
+    if "broker" not in options and _uses_redis():
+        options["broker"] = _keep_redis_broker(cluster, str(Conf.REDIS))
     async_task(function, argument, cluster=cluster, ack_failure=True, save=False, **options)
 
 
 def shares_transaction() -> bool:
     """Return whether the broker's tables are in the database that contains the runs."""
-    other = Conf.BROKER_CLASS or Conf.IRON_MQ or Conf.SQS
-    return not other and write_alias() == Conf.ORM
+    return not _has_other_broker() and write_alias() == Conf.ORM
+
+
+def _has_other_broker() -> bool:
+    return bool(Conf.BROKER_CLASS or Conf.IRON_MQ or Conf.SQS)
+
+
+def _uses_redis() -> bool:
+    return not (_has_other_broker() or Conf.ORM or Conf.MONGO)
+
+
+@cache
+def _keep_redis_broker(cluster: str | None, address: str) -> Broker:
+    """Return a broker for all messages of this process.
+
+    Without a broker, django-q2 connects for each message. The client may be used by several OS
+    threads and after a fork, and it replaces connections that the server has closed.
+    """
+    return get_broker(cluster)
