@@ -157,9 +157,15 @@ def _waiting() -> models.QuerySet[Interrupt, Interrupt]:
 WAITING = PreparedSelect(lambda: _waiting().values_list("interrupt_id"))
 
 
-def _claimed() -> models.QuerySet[Run, Any]:
-    mine = Q(thread__lease_owner=Parameter("owner", _TEXT))
-    return Run.objects.order_by().filter(mine, pk=_RUN).values("thread")
+def _claimed() -> models.QuerySet[Thread, Any]:
+    # The run isn't joined with its thread. PostgreSQL would search the threads by their owner, and
+    # read the whole table if the plan is from a time without statistics.
+    run = Run.objects.order_by().filter(pk=_RUN).values("thread")
+    return (
+        Thread.objects.order_by()
+        .filter(pk=models.Subquery(run[:1]), lease_owner=Parameter("owner", _TEXT))
+        .values("pk")
+    )
 
 
 #: Reads the data to continue a claimed run: the newest checkpoint of its thread, the writes based
