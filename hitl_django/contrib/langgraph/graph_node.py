@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from langgraph.types import Command
 
+from hitl_django.db.node_connections import close_node_connections
 from hitl_django.engine.constants import INTERRUPT
 from hitl_django.engine.drivers.thread_pool import MOST_THREADS
 from hitl_django.engine.errors import GraphInterrupt
@@ -59,8 +60,14 @@ def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
     store_steps(context)
     calls = CrossThreadCalls(partial(_perform, context))
     mine = _bind(context, graph, calls.ask)
-    invoke = _find_invoke(graph, mine)
+    found = _find_invoke(graph, mine)
     config = _build_config(context, graph)
+
+    def invoke(*args: Any, **options: Any) -> Any:
+        # The graph's nodes run on OS threads that end with the call.
+        with close_node_connections():
+            return found(*args, **options)
+
     state = calls.serve(partial(mine.get_state, config))
     while True:
         given = _choose_input(value, state)
@@ -99,7 +106,8 @@ async def _ainvoke(context: TaskContext, graph: Any, value: Any) -> Any:
         given = _choose_input(value, state)
         if given is _OVER:
             return state.values
-        output = await mine.ainvoke(given, config, durability="sync")
+        with close_node_connections():
+            output = await mine.ainvoke(given, config, durability="sync")
         state = await mine.aget_state(config)
         if not state.next:
             return output
