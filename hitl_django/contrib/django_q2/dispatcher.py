@@ -71,7 +71,7 @@ class DjangoQ2Dispatcher(Dispatcher):
         return health.probe_queue()
 
     def command(self) -> Sequence[str]:
-        return ["qcluster"]
+        return ["qcluster", "--skip-checks"]  # The supervisor has run the checks.
 
     def environment(self) -> Mapping[str, str]:
         return named_cluster.build_environment()

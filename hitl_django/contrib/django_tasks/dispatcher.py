@@ -82,7 +82,8 @@ class DjangoTasksDispatcher(Dispatcher):
         if not self._is_database():
             return ()  # The backend has its own workers.
         return [
-            DATABASE_COMMAND, "--backend", self.backend, "--queue-name", self.queue,
+            DATABASE_COMMAND, "--skip-checks",  # The supervisor has run the checks.
+            "--backend", self.backend, "--queue-name", self.queue,
             "--interval", "0.2", "--no-startup-delay", "--no-reload",
         ]  # fmt: skip
 
