@@ -175,6 +175,13 @@ class ModelPermissionPolicy:
         """Return whether the user may comment on the interrupt."""
         return self.may_decide(user, interrupt) or self._has(user, "add_comment")
 
+    def may_view_comments(self, user: Any, interrupt: Interrupt) -> bool:
+        """Return whether the user may view the comments on an interrupt that they can see.
+
+        Users who see the interrupt only because they asked may not view the reviewers' comments.
+        """
+        return self._has(user, "view_interrupt") or self.may_comment(user, interrupt)
+
     def may_operate(self, user: Any, run: Run) -> bool:
         """Return whether the user may cancel, retry and fork the run, and view its errors.
 

@@ -39,6 +39,14 @@ def test_post_interrupts_creates_a_pending_interrupt_that_its_asker_can_read(ask
     assert [each["id"] for each in asker.get("interrupts").json()["results"]] == [shown["id"]]
 
 
+@pytest.mark.promise("P18")
+def test_comments_of_reviewers_are_hidden_from_the_asker(asker: Any, as_role: Any) -> None:
+    interrupt = asker.post("interrupts", body=BODY).json()["id"]
+    services.comment(interrupt, "Don't tell them yet.")
+    assert asker.get("comments", interrupt).status_code == 403
+    assert len(as_role("viewer").get("comments", interrupt).json()["results"]) == 1
+
+
 def test_post_interrupts_with_the_same_key_returns_the_same_interrupt(asker: Any) -> None:
     key = {"HTTP_IDEMPOTENCY_KEY": "refund:1"}
     first, again = (asker.post("interrupts", body=BODY, **key) for _ in range(2))

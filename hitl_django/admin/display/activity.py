@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from hitl_django.audit import SYSTEM
 from hitl_django.forms.local_time import format_moment
 from hitl_django.models import AuditEntry, Comment, Interrupt, Thread
-from hitl_django.permissions import select_visible
+from hitl_django.permissions import get_policy, select_visible
 
 from .comment_display import display_comment
 from .history_display import describe_entry
@@ -46,11 +46,13 @@ class Activity:
 def list_activities(items: Sequence[Interrupt], user: Any) -> dict[Any, list[Activity]]:
     """Return the activities of interrupts of one thread, by interrupt id, oldest first.
 
-    Comments are visible to all users who can view the interrupt. Entries of the audit log are
-    visible to users who can view the thread.
+    Comments are visible to users who may view the comments of the interrupt. Entries of the audit
+    log are visible to users who can view the thread.
     """
     found: dict[Any, list[Activity]] = {item.pk: [] for item in items}
-    comments = Comment.objects.filter(interrupt__in=found).order_by("-created_at", "-id")
+    may_view = get_policy().may_view_comments
+    commented = [item.pk for item in items if may_view(user, item)]
+    comments = Comment.objects.filter(interrupt__in=commented).order_by("-created_at", "-id")
     for comment in comments[:MOST]:
         shown = display_comment(comment)
         activity = Activity(shown.created_at, shown.by_label, comment=shown.html)

@@ -242,6 +242,8 @@ class CommentList(Collection):
 
     def get_queryset(self) -> QuerySet[Comment]:
         interrupt = self.find(querysets.visible_interrupts, pk=self.kwargs["interrupt_id"])
+        if not get_policy().may_view_comments(self.request.user, interrupt):
+            raise errors.NotAllowedError("You don't have permission to view the comments.")
         rows = Comment.objects.using(write_alias()).filter(interrupt=interrupt)
         return rows.order_by("created_at")
 
