@@ -338,8 +338,8 @@ def test_langgraph_join_of_run_that_ends_between_checks_returns_its_result(
     thread, runs = told_to_nobody(client, settings)
     read = agent_runs.read_outcome
 
-    def read_and_end_it(*given: Any) -> Any:
-        outcome = read(*given)
+    def read_and_end_it(*given: Any, **options: Any) -> Any:
+        outcome = read(*given, **options)
         runner.advance(runs[0]["run_id"])
         return outcome
 
