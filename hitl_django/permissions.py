@@ -58,7 +58,7 @@ class ModelPermissionPolicy:
 
         Users with the permission ``view_run`` see all runs. Other users see the runs that they
         started, if they may still start the graph, or if only the project's code may start the
-        graph (``api=False``).
+        graph (``api=False``). Runs of ``ask()`` need the permission to ask.
         """
         seen = self._visible(user, "view_run", runs)
         if seen is runs or not user.is_active:
@@ -66,7 +66,8 @@ class ModelPermissionPolicy:
         graphs = [
             name
             for name in registry.list_names()
-            if not registry.is_startable_over_api(name) or self.may_start(user, name)
+            if self.may_start(user, name)
+            or (name != ASK_GRAPH and not registry.is_startable_over_api(name))
         ]
         return runs.filter(started_by=user.pk, graph__in=graphs) if graphs else seen
 
