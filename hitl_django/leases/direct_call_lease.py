@@ -20,8 +20,9 @@ from hitl_django.errors import LeaseHeldError, LeaseLostError
 from hitl_django.models import Thread
 
 from . import queries, thread_rows
+from .lease_owner import has_ended, name_owner
 from .renewal import LeaseRenewal, renewals
-from .thread_lease import ThreadLease, lease_duration, name_owner
+from .thread_lease import ThreadLease, lease_duration
 
 logger = logging.getLogger("hitl_django")
 
@@ -72,7 +73,9 @@ class DirectCallLease(LocalThreadLease):
         if row is None:
             return
         if row.is_leased and row.lease_owner != self._left_owner:
-            raise self._refuse(f"leased by {row.lease_owner}")
+            if not has_ended(row.lease_owner):
+                raise self._refuse(f"leased by {row.lease_owner}")
+            self._left_owner = row.lease_owner
         self.epoch, self._seen_owner = row.epoch + 1, row.lease_owner
         self._bind(row.pk)
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
 
 from hitl_django.conf import hitl
 from hitl_django.db.prepared_query import PreparedUpdate
@@ -73,8 +70,3 @@ class ThreadLease(ThreadKey):
     def values(self) -> dict[str, Any]:
         """Return the parameters with which a statement finds the thread and checks the epoch."""
         return {"thread": self.pk, "epoch": self.epoch, "duration": self.duration}
-
-
-def name_owner() -> str:
-    """Return a name for the owner of a new lease: host, process id and a random part."""
-    return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex}"[-255:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .claim import claim
+from .ended_workers import release_ended_workers
 from .fence import RunFence
 from .lease import RunLease
 from .time_slice import keep_renewed
@@ -19,5 +20,6 @@ __all__ = [
     "note_error",
     "park",
     "release",
+    "release_ended_workers",
     "select_waiting",
 ]

@@ -9,7 +9,8 @@ from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.json_text.sanitize import format_count
-from hitl_django.leases.thread_lease import ThreadLease, lease_duration, name_owner
+from hitl_django.leases.lease_owner import name_owner
+from hitl_django.leases.thread_lease import ThreadLease, lease_duration
 from hitl_django.run_events import EventLog
 
 from . import queries, transitions

@@ -34,6 +34,8 @@ logger = logging.getLogger("hitl_django")
 
 #: Seconds after which queued work without a worker, or an unprocessed result, is a fault.
 PATIENCE = 10.0
+#: Seconds in which the processes start.
+START = 10.0
 #: Seconds in which blocked processes may stop, which they usually can't.
 LAST_CHANCE = 5.0
 #: Seconds between two checks.
@@ -70,6 +72,12 @@ class WorkerWatch:
         if runs and self.expected is None:
             self.expected = now, runs
 
+    def forget_ended(self) -> bool:
+        """Return whether processes have ended during their tasks since the last call."""
+        count = len(self.busy)
+        self.busy = {pid: until for pid, until in self.busy.items() if is_running(pid)}
+        return len(self.busy) < count
+
     def reset(self) -> None:
         """Clear all expectations, because the workers can't work without the database."""
         self.expected = self.unsettled = None
@@ -88,10 +96,8 @@ class WorkerWatch:
         return None
 
     def _has_busy_worker(self, now: float) -> bool:
-        self.busy = {
-            pid: until for pid, until in self.busy.items() if until > now and is_running(pid)
-        }
-        return bool(self.busy)
+        self.forget_ended()
+        return any(until > now for until in self.busy.values())
 
 
 class Supervisor:
@@ -144,7 +150,7 @@ class Supervisor:
                 pipe.close()
 
     def _watch(self, child: Child, pipe: SupervisorPipe) -> str:
-        watch, is_ready = WorkerWatch(), False
+        watch, is_ready, is_first = WorkerWatch(), False, True
         self._swept = -float("inf")  # The next check then queries the database immediately.
         while (code := child.exit_code()) is None:
             select.select([pipe.reading], [], [], TICK)
@@ -152,12 +158,15 @@ class Supervisor:
             now = time.monotonic()
             for report in pipe.read_reports():
                 watch.record(report, now)
+            if watch.forget_ended():
+                self._swept = -float("inf")  # The runs of the ended processes are queued again.
             try:
                 if now - self._swept >= hitl.SWEEP_SECONDS / 3:
                     self._swept = now
                     close_old_connections()
-                    watch.expect(sweep(), now)
-                    is_ready = True
+                    runs = sweep(after_restart=is_first)
+                    watch.expect(runs, now + START if is_first else now)
+                    is_ready, is_first = True, False
                 elif hitl.UNDO_SECONDS:
                     services.resume_due()
                 if (fault := watch.find_fault(now)) is not None:

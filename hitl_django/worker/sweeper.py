@@ -16,7 +16,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F, Min, Q, QuerySet
 
-from hitl_django import services
+from hitl_django import run_leases, services
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
@@ -35,8 +35,11 @@ from . import retention
 logger = logging.getLogger("hitl_django")
 
 
-def sweep() -> list[UUID]:
-    """Enqueue up to SWEEP_BATCH overdue runs, and return their ids.
+def sweep(*, after_restart: bool = False) -> list[UUID]:
+    """Enqueue up to SWEEP_BATCH overdue runs and the runs of ended workers, and return their ids.
+
+    With ``after_restart``, all queued runs count as overdue, because the ended processes may have
+    received the messages of the runs.
 
     Before the runs are enqueued, interrupts expire, warnings are sent, overdue interrupts are
     marked, and runs resume after the time limit for an undo. Afterwards, old idempotency records
@@ -46,7 +49,9 @@ def sweep() -> list[UUID]:
     """
     _run_steps("interrupts", services.expire_due, services.warn_expiring, services.mark_overdue)
     _run_steps("undo", services.resume_due)
-    run_ids = _enqueue_overdue()
+    run_ids: list[UUID] = []
+    _run_steps("leases", lambda: run_ids.extend(run_leases.release_ended_workers()))
+    run_ids += _enqueue_overdue(timedelta() if after_restart else _find_message_limit())
     _run_steps("workers", _request_report)
     _run_steps("shapes", compatibility.remove_unused_shapes)
     _run_steps("keys", idempotency.remove_old)
@@ -83,12 +88,17 @@ def _delete_ended() -> None:
     retention.apply_terms("deleted", retention.delete_ended, terms, "purge --days {days:g}")
 
 
+def _find_message_limit() -> timedelta:
+    """Return the time after which the message of a run counts as lost."""
+    return timedelta(seconds=hitl.SWEEP_SECONDS)
+
+
 @retry_on_conflict
-def _enqueue_overdue() -> list[UUID]:
+def _enqueue_overdue(limit: timedelta) -> list[UUID]:
     using = write_alias()
     run_ids: list[UUID] = []
     with transaction.atomic(using=using):
-        for overdue in (_overdue(), _overdue_to_begin()):
+        for overdue in (_overdue(limit), _overdue_to_begin(limit)):
             # Concurrent sweeps take different runs, so no run is enqueued twice and no sweep waits.
             # SQLite has one writer at a time, so the second sweep reads the changes of the first.
             free = overdue.select_for_update(skip_locked=True, no_key=True, of=("self",))
@@ -138,9 +148,9 @@ def find_missed_since() -> datetime | None:
     return min((at for at in oldest if at is not None), default=None)
 
 
-def _overdue() -> QuerySet[Run]:
+def _overdue(limit: timedelta) -> QuerySet[Run]:
     """Return overdue runs without a worker. Runs that were enqueued longest ago come first."""
-    enqueued_before = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
+    enqueued_before = Now() - limit
     # The states and the time come first, because the index covers these columns.
     due = Run.objects.using(write_alias()).filter(
         state__in=(Run.State.QUEUED, Run.State.RUNNING), hinted_at__lt=enqueued_before
@@ -148,9 +158,9 @@ def _overdue() -> QuerySet[Run]:
     return due.filter(_match_without_worker()).order_by("hinted_at")
 
 
-def _overdue_to_begin() -> QuerySet[Run]:
+def _overdue_to_begin(limit: timedelta) -> QuerySet[Run]:
     """Return waiting runs whose thread has no active run, because a message was lost."""
-    enqueued_before = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
+    enqueued_before = Now() - limit
     waiting = Run.objects.using(write_alias()).filter(
         thread__has_waiting=True, thread__ended_at__isnull=False, state=Run.State.WAITING
     )

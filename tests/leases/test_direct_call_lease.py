@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import operator
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
 from typing import Annotated, Any
 
 import pytest
@@ -37,7 +39,10 @@ from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.errors import LeaseHeldError, LeaseLostError, PendingInterruptsError
 from hitl_django.leases import direct_call_lease
 from hitl_django.models import Thread
+from hitl_django.models.functions import Now
 from tests import processes
+
+from .ended import running_owner
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -395,6 +400,21 @@ def test_thread_of_killed_process_accepts_direct_call_after_its_lease_expired() 
                 continue
             break
     assert found == {"log": ["in", "after"]}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are identified only on Linux")
+def test_direct_call_takes_over_unexpired_lease_only_of_ended_process() -> None:
+    graph = build(DjangoSaver(), ask)
+    graph.invoke({"log": []}, CONFIG)
+    until = Now() + timedelta(hours=1)
+    with running_owner() as (owner, process):
+        Thread.objects.update(lease_owner=owner, lease_until=until)
+        with pytest.raises(LeaseHeldError, match="leased by"):
+            graph.invoke(Command(resume="early"), CONFIG)
+        process.kill()
+        process.wait()
+        assert graph.invoke(Command(resume="late"), CONFIG) == {"log": ["late"]}
+    assert Thread.objects.get().lease_until is None
 
 
 def test_direct_call_whose_lease_was_taken_over_raises_lease_lost_error_and_stores_no_rows(

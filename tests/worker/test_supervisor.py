@@ -65,6 +65,40 @@ def test_worker_watch_ignores_busy_report_of_process_that_no_longer_exists(due: 
     assert watch.find_fault(1.0 + PATIENCE) is not None
 
 
+def test_worker_watch_notices_once_that_a_busy_process_has_ended() -> None:
+    watch = WorkerWatch()
+    watch.record(StatusReport("busy", os.getpid(), 60), 0.0)
+    watch.record(StatusReport("busy", NOBODY, 60), 0.0)
+    assert watch.forget_ended()
+    assert not watch.forget_ended()
+
+
+def test_supervisor_sweeps_at_once_when_a_busy_process_has_ended(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe, swept = supervisor_pipe.SupervisorPipe(), []
+
+    class Child:
+        """Child process that ends after the second sweep. A busy process ends after the first."""
+
+        def exit_code(self) -> int | None:
+            return 0 if len(swept) > 1 else None
+
+    def sweep(*, after_restart: bool) -> list[Any]:
+        swept.append(after_restart)
+        os.write(pipe.writing, f"busy {NOBODY} 60\n".encode())
+        return []
+
+    monkeypatch.setattr(supervisor, "TICK", 0.01)
+    monkeypatch.setattr(supervisor, "sweep", sweep)
+    watched: Any = Child()
+    try:
+        supervisor.Supervisor([], 1.0, print, HealthFile(None))._watch(watched, pipe)
+    finally:
+        pipe.close()
+    assert swept == [True, False]
+
+
 @pytest.fixture
 def reported(monkeypatch: pytest.MonkeyPatch) -> Any:
     pipe = supervisor_pipe.SupervisorPipe()
@@ -296,7 +330,7 @@ def test_supervisor_queues_run_after_undo_period_between_sweeps(
 
     pipe = supervisor_pipe.SupervisorPipe()
     monkeypatch.setattr(supervisor, "TICK", 0.01)
-    monkeypatch.setattr(supervisor, "sweep", list)
+    monkeypatch.setattr(supervisor, "sweep", lambda **how: [])
     watching: Any = Child()
     try:
         assert "exited with code 0" in supervisor.Supervisor(
@@ -318,7 +352,7 @@ def test_sigterm_received_in_finalizer_stops_the_supervisor(
 
     left_behind = [Connection()]
 
-    def sweep() -> Any:
+    def sweep(**how: Any) -> Any:
         left_behind.clear()
         return []
 

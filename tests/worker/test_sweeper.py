@@ -69,6 +69,16 @@ def test_sweep_requeues_run_of_dead_worker_after_its_lease_expired(advance: Adva
     assert Run.objects.get().state == "succeeded"
 
 
+@pytest.mark.promise("P8")
+def test_sweep_after_restart_requeues_run_whose_message_the_ended_processes_received(
+    advance: Advance,
+) -> None:
+    info = services.start("steps", {"log": []})
+    testing.run_ids.clear()
+    assert sweep(after_restart=True) == [info.id]
+    assert advance() == 1
+
+
 def test_sweep_does_not_requeue_recently_queued_run(advance: Advance) -> None:
     services.start("steps", {"log": []})
     testing.run_ids.clear()
