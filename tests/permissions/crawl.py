@@ -128,7 +128,10 @@ def pages_of(things: Things, world: World) -> Iterator[str]:
     thread = quote(things.thread.thread_id)
     yield path_of(f"{api}graph-diagram", (things.interrupt.graph,)) + f"?thread={thread}"
     for name, page in ADMIN.items():
-        if not name.endswith("_row") and page.lists is None and isinstance(page, Page):
+        # The list of people has the usernames of all who can view the request.
+        if name.endswith(("_row", "_people")):
+            continue
+        if page.lists is None and isinstance(page, Page):
             yield path_of(name, page.at(things, world.hooks)) + page.query(things)
 
 

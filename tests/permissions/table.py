@@ -331,6 +331,7 @@ _ADMIN: dict[str, Page] = {
 } | {
     "interrupt_change": Page("interrupt", answer=MOVED, at=ASKED),
     "reviewitem_change": Page(**_ASKED_PAGE, posts="decide"),
+    "reviewitem_ahead": Page("interrupt", "take", at=FREE, refused=EMPTY),
     "reviewitem_file": Page(**_ASKED_PAGE, answer=MOVED),
     "reviewitem_payload": Page(**_ASKED_PAGE),
     "reviewitem_people": Page("interrupt", "find people", at=FREE),
@@ -357,6 +358,7 @@ _ADMIN: dict[str, Page] = {
     "spotcheck_record": Page(lists=("export_decisions", "view_reviewer_insights")),
     "run_retry": Page("run", "operate_run", MOVED, at=of("failed.pk"), posts="operate_run"),
     "run_changelist": Page(lists=(), needs="list runs"),
+    "run_overview": Page(lists=("operate_run",), needs="list runs"),
     "run_start": Page(lists=("start_run",)),
     "run_start_graph": Page(
         lists=("start_run",), at=GRAPH, posts="start_run",
@@ -447,7 +449,10 @@ FRAME: dict[str, int] = {
 PUBLIC = {
     "admin:login",
     "admin:logout",
+    "hitl_django:brand",
+    "hitl_django:email-decision",
     "hitl_django:link",
+    "hitl_django:slack-actions",
     "hitl_django:unsubscribe",
     "langgraph_api:ok",
     "hitl/^links/(?P<token>(?s:.+))\\Z",  # URLs that are similar to a review link.

@@ -113,8 +113,8 @@ def test_rows_hidden_from_a_user_change_no_list_count_search_or_order(empty_worl
         "graph": "vault",
         "group": canary("vault", "group"),
         "search": canary("vault", "title"),
-        "key": canary("vault", "keyquestion"),
-        "thread": SHUT + canary("shut", "threadquestion"),
+        "key": canary("vault", "keyinterrupt"),
+        "thread": SHUT + canary("shut", "threadinterrupt"),
     }
     paths = [
         path
@@ -125,10 +125,10 @@ def test_rows_hidden_from_a_user_change_no_list_count_search_or_order(empty_worl
     # Users who don't see the new objects. Of restricted graphs, only interrupts are hidden.
     who = {
         "nobody": "vault",
-        "lead of questions": "vault",
+        "lead of interrupts": "vault",
         "blindfolded": "shut",
     }
-    people = {**PEOPLE, "lead of questions": INTERRUPTS_ONLY}
+    people = {**PEOPLE, "lead of interrupts": INTERRUPTS_ONLY}
     clients = {name: world.client(people[name]) for name in who}
 
     def look(area: str) -> dict[tuple[str, str], Any]:
@@ -152,7 +152,7 @@ def test_rows_hidden_from_a_user_change_no_list_count_search_or_order(empty_worl
 
 
 INTERRUPTS_ONLY = Person(
-    "lead of questions",
+    "lead of interrupts",
     frozenset({"view_interrupt", "decide_interrupt", "assign_interrupt", "take_over_interrupt",
                "add_comment", "link_interrupt"}),
 )  # fmt: skip

@@ -151,7 +151,7 @@ def fill(area: str) -> Things:
     The graphs must be registered.
     """
     with testing.inline() as advance:
-        pending = asked(area, "question", advance)
+        pending = asked(area, "interrupt", advance)
         free = asked(area, "free", advance)
         decided = asked(area, "decided", advance)
         decision = services.decide(

@@ -468,7 +468,7 @@ OVERTAKEN: dict[str, Callable[[Interrupt, LinkInfo], object]] = {
     "used": lambda interrupt, link: ReviewLink.objects.update(used_at=Now()),
     "expired": lambda interrupt, link: ReviewLink.objects.update(expires_at=F("created_at")),
     "revoked": lambda interrupt, link: revoke_link(link.id),
-    "void": lambda interrupt, link: User.objects.update(is_active=False),
+    "invalid": lambda interrupt, link: User.objects.update(is_active=False),
     "stale": lambda interrupt, link: Interrupt.objects.update(version=F("version") + 1),
     "decided": lambda interrupt, link: services.decide(interrupt.pk, "reject"),
     "closed": lambda interrupt, link: services.cancel(interrupt.run_id),
