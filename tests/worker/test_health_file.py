@@ -22,7 +22,7 @@ class FailingSweep:
 
     calls = 0
 
-    def __call__(self) -> list[Any]:
+    def __call__(self, *, after_restart: bool = False) -> list[Any]:
         self.calls += 1
         if self.calls % 2 == 0:
             raise OperationalError("the database is away")
