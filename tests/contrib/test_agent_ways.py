@@ -106,7 +106,7 @@ def test_once_in_tool_of_registered_langgraph_agent_fails_and_calls_nothing(
     hitl: GraphEnvironment,
 ) -> None:
     register_langgraph("pays")(build_langgraph_agent)
-    hitl.assert_failed(hitl.start("pays", INPUT), "outside of a runnable context")
+    hitl.assert_failed(hitl.start("pays", INPUT), "run the agent in a node")
     assert charges == []
 
 

@@ -32,10 +32,20 @@ def get_context() -> TaskContext:
     Raises:
         RuntimeError: no node is running.
     """
+    return _get_context_or_refuse("Called get_config outside of a runnable context")
+
+
+def _get_context_or_refuse(message: str) -> TaskContext:
     context = current.get()
     if context is None:
-        raise RuntimeError("Called get_config outside of a runnable context")
+        raise RuntimeError(message)
     return context
+
+
+_NO_NODE = (
+    "{}() was called outside of a node of a hitl_django graph. To call it in a tool of a LangGraph "
+    "agent, run the agent in a node of such a graph."
+)
 
 
 @overload
@@ -129,8 +139,9 @@ def once(key: str, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kw
 
     Raises:
         ConcurrentOnceError: a call with the same key is still running.
+        RuntimeError: no node is running.
     """
-    context = get_context()
+    context = _get_context_or_refuse(_NO_NODE.format("once"))
     if inspect.iscoroutinefunction(function):
         return cast("ResultT", _once_async(context, key, function, args, kwargs))
     with context.lock_key(key):
@@ -157,9 +168,10 @@ def transact(
     ``interrupt`` or ``once``.
 
     Raises:
+        RuntimeError: no node is running.
         TypeError: the function is async, which Django's transactions don't support.
     """
-    context = get_context()
+    context = _get_context_or_refuse(_NO_NODE.format("transact"))
     if inspect.iscoroutinefunction(function):
         raise TypeError(
             "transact() doesn't accept async functions, because transactions are bound to a thread."
