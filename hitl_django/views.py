@@ -1,4 +1,4 @@
-"""Views for pages of a project."""
+"""View with which a project shows and decides requests on its own pages."""
 
 from __future__ import annotations
 

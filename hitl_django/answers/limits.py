@@ -18,7 +18,7 @@ REASON_LENGTH = 10_000
 
 #: Descriptions of the checked value: a response, or a response that includes the payload.
 ANSWER = _("The response")
-REPETITION = _("The response, including the original request,")
+REPETITION = _("The response together with the original request")
 
 _LEVELS = _("%(what)s has %(found)s levels of nesting; the limit is %(limit)s.")
 _VALUES = _("%(what)s contains %(found)s values; the limit is %(limit)s.")

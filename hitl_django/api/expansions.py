@@ -1,7 +1,7 @@
 """Related objects that a page of rows can include (``expand``).
 
 Related objects are not nested in the rows, because many interrupts may share one run. Each name
-takes one query and returns only objects visible to the user.
+in ``expand`` takes one query. The response contains only objects visible to the user.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def refuse_ambiguous_length(request: HttpRequest) -> None:
 
 
 def find_unmeasured_body(request: HttpRequest) -> Readable | None:
-    """Return the body of a request without a Content-Length, or None if the request has no body."""
+    """Return the body of a request that has no Content-Length, or None without a body."""
     source: Readable
     if isinstance(request, ASGIRequest):
         source = request  # Django has already read the whole body.

@@ -60,7 +60,10 @@ class Line:
     oldest: str
 
     def contains(self, checkpoint_id: str) -> bool:
-        """Return whether a checkpoint is an ancestor, or older than all loaded ancestors."""
+        """Return whether a checkpoint is an ancestor of the newest checkpoint.
+
+        Checkpoints older than all loaded ancestors count as ancestors.
+        """
         return checkpoint_id in self.checkpoints or checkpoint_id < self.oldest
 
 

@@ -165,7 +165,7 @@ def test_decision_on_interrupt_of_error_handler_resumes_the_handler(
 
 
 @pytest.mark.django_db
-def test_retry_of_run_failed_in_error_handler_does_not_rerun_its_node() -> None:
+def test_retry_after_failed_error_handler_does_not_rerun_the_handled_node() -> None:
     calls: list[str] = []
 
     def handler(state: State) -> dict[str, Any]:

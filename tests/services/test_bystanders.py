@@ -284,7 +284,7 @@ def test_worker_resumes_each_of_three_runs_from_checkpoint_of_its_own_thread(
     assert [values_of(thread)["log"][0] for thread in threads] == ["x", "y", "z"]
 
 
-def test_run_step_is_the_step_of_the_root_graph_of_its_own_thread(advance: Advance) -> None:
+def test_run_step_ignores_steps_of_subgraphs_and_of_other_threads(advance: Advance) -> None:
     run = services.start("nested", {"log": []})
     advance()
     services.start("steps", {"log": []})

@@ -501,7 +501,7 @@ def test_release_of_claim_that_passed_to_the_releasing_user_before_lock_ends_cla
     assert verbs() == ["release"]
 
 
-def test_claim_next_with_key_locks_only_the_row_of_its_user(
+def test_claim_next_with_key_locks_only_the_account_of_the_claiming_user(
     interrupt: Interrupt, reviewer: User
 ) -> None:
     with CaptureQueriesContext(connection) as queries:

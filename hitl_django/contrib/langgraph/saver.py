@@ -54,7 +54,10 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         return self._saver.get_next_version(current, channel)
 
     def with_allowlist(self, extra_allowlist: Any) -> BridgedSaver:
-        """Allow the classes in a graph's schemas in the state, and return the saver."""
+        """Allow instances of the classes in ``extra_allowlist`` in the state.
+
+        Returns this saver.
+        """
         for cls in find_listed_classes(extra_allowlist):
             adopt_model(cls)
         return self

@@ -74,7 +74,9 @@ class LinkForm(forms.Form):
     email = forms.EmailField(
         label=_("E-mail"),
         required=False,
-        help_text=_("For your reference and your own email. No email is sent."),
+        help_text=_(
+            "Recipient of the email that you can open for this link. It is not sent automatically."
+        ),
         widget=forms.EmailInput(attrs={"class": "hitl-input"}),
     )
     days = forms.IntegerField(

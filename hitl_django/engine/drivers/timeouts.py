@@ -263,7 +263,7 @@ def _copy(source: TaskContext, target: TaskContext) -> None:
 
 
 def open_effects(state: LoopState) -> Effects:
-    """Return the effects of a run.
+    """Return the generator of a run's effects, which are its calls of nodes and of the saver.
 
     If the run was started inside a node with an idle timeout, each effect counts as progress of
     that node.

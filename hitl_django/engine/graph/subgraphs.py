@@ -37,7 +37,7 @@ def find_called_graph(action: Action | None) -> CompiledGraph | None:
 
 
 def _iterate_read(source: Any) -> Iterator[Any]:
-    """Yield a node's action and the values to which the action's functions refer."""
+    """Yield the functions and graphs of a node, and the values to which its functions refer."""
     if is_own_graph(source):
         yield source
     elif is_of_langchain(source):
