@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.contenttypes.models import ContentType
+from django.core.exceptions import ValidationError
 
 from hitl_django import services
 from hitl_django.api.paging import Cursor
+from hitl_django.api.serializers.fields import parse_time
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
 from hitl_django.worker import runner
 
@@ -129,6 +131,16 @@ def test_list_with_invalid_subject_or_time_returns_400_naming_the_parameter(
     response = api.get(name, query=query)
     assert response.status_code == 400, response.content
     assert response.json()["errors"][0]["parameter"] == query.partition("=")[0]
+
+
+def test_parse_time_raises_a_new_error_for_each_invalid_text() -> None:
+    """A shared exception would keep the frames of every request that raised it."""
+    errors = []
+    for _ in range(2):
+        with pytest.raises(ValidationError) as caught:
+            parse_time("yesterday")
+        errors.append(caught.value)
+    assert errors[0] is not errors[1]
 
 
 @pytest.mark.parametrize("time", ["0001-01-01T00:00:00%2B14:00", "9999-12-31T23:59:59Z"])

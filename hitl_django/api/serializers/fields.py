@@ -32,9 +32,8 @@ _DIGITS = re.compile("0|[1-9][0-9]{0,17}")
 _MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?([Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
-_NO_TIME = ValidationError(
-    _("Must be an ISO 8601 date and time with a UTC offset, for example 2030-01-31T12:00:00Z."),
-    "invalid",
+_NO_TIME = _(
+    "Must be an ISO 8601 date and time with a UTC offset, for example 2030-01-31T12:00:00Z."
 )
 
 
@@ -234,11 +233,11 @@ def parse_time(text: Any) -> datetime:
         ValidationError: if the text is not such a time or not in the supported years.
     """
     if not isinstance(text, str) or _MOMENT.fullmatch(text) is None:
-        raise _NO_TIME
+        raise ValidationError(_NO_TIME, "invalid")
     try:
         moment = datetime.fromisoformat(text.upper())
     except ValueError:
-        raise _NO_TIME from None
+        raise ValidationError(_NO_TIME, "invalid") from None
     # The time must be a valid datetime in every time zone.
     if not MINYEAR < moment.year < MAXYEAR:
         raise ValidationError(_("Must be between the years 2 and 9998."), "out_of_range")
