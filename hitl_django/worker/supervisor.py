@@ -96,8 +96,7 @@ class WorkerWatch:
         return None
 
     def _has_busy_worker(self, now: float) -> bool:
-        self.forget_ended()
-        return any(until > now for until in self.busy.values())
+        return any(until > now and is_running(pid) for pid, until in self.busy.items())
 
 
 class Supervisor:

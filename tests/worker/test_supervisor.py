@@ -69,6 +69,8 @@ def test_worker_watch_notices_once_that_a_busy_process_has_ended() -> None:
     watch = WorkerWatch()
     watch.record(StatusReport("busy", os.getpid(), 60), 0.0)
     watch.record(StatusReport("busy", NOBODY, 60), 0.0)
+    watch.expect([uuid4()], 0.0)
+    watch.find_fault(PATIENCE)
     assert watch.forget_ended()
     assert not watch.forget_ended()
 
