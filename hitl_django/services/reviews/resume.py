@@ -6,7 +6,7 @@ Each value is stored as a decision on an interrupt.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -42,7 +42,7 @@ def resume(
     thread_id: str,
     value: Any,
     *,
-    events: Iterable[str] = (),
+    events: Collection[str] = (),
     by: Any = None,
     via: str = "code",
 ) -> ResumeResult:
@@ -70,12 +70,14 @@ def resume(
 
 
 @retry_on_conflict
-def _resume(thread_id: str, value: Any, events: Iterable[str], by: Any, via: str) -> ResumeResult:
+def _resume(thread_id: str, value: Any, events: Collection[str], by: Any, via: str) -> ResumeResult:
     with transaction.atomic(using=write_alias()):
         answers = _address(thread_id, value, by)
-        leases.lock_thread(pk=answers[0][0].thread_id)
+        if events:
+            leases.lock_thread(pk=answers[0][0].thread_id)
         run = find_row(Run.objects.using(write_alias()), RunNotFound, pk=answers[0][0].run_id)
-        run_events.store_also(run, events)
+        if events:
+            run_events.store_also(run, events)
         made = tuple(decide(row.pk, resume=answer, by=by, via=via) for row, answer in answers)
         return ResumeResult(run.pk, run.last_event, made)
 
