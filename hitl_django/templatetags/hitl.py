@@ -27,12 +27,10 @@ def hitl_payload(
     payload's files, such as the path of a ``ResponseView``. Without the URL, the values contain no
     links.
     """
-    forms = None if form is None else form.interrupt_forms
+    forms = None if form is None or form.interrupt_forms.actions else form.interrupt_forms
     return {
         "why": display_why(interrupt, None),
-        "values": display_interrupt(interrupt, None, file_url)
-        if forms is None or forms.actions
-        else display_interrupt(interrupt, forms, file_url),
+        "values": display_interrupt(interrupt, forms, file_url),
     }
 
 

@@ -10,14 +10,14 @@ from django.utils.formats import localize
 from django.utils.html import format_html
 from django.utils.translation import gettext
 
-from hitl_django.admin.display.payload_display import DisplayedValue, display_arguments
+from hitl_django.admin.display.payload_display import display_arguments
 from hitl_django.dialects import is_middleware_node
-from hitl_django.forms.action_forms import ActionBlock
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.models import Decision
 
 register = template.Library()
+register.filter("action_arguments", display_arguments)
 
 
 @register.filter
@@ -55,12 +55,6 @@ def or_erased(text: str) -> str:
     Use this filter only for required texts.
     """
     return visible(text) or gettext("(erased)")
-
-
-@register.filter
-def action_arguments(block: ActionBlock) -> list[DisplayedValue]:
-    """Return the arguments of an action for display."""
-    return display_arguments(block)
 
 
 @register.filter

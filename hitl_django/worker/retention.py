@@ -204,7 +204,7 @@ def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
     using = write_alias()
     refused: list[Exception] = []
     for ended in iterate_batches(_filter_graph(_select_ended(using, days), graph), BATCH):
-        threads = _exclude_pruned(Thread.objects.using(using).filter(pk__in=ended))
+        threads = _select_prunable(Thread.objects.using(using).filter(pk__in=ended))
         pruned = 0
         for thread_id in list(threads.values_list("thread_id", flat=True)):
             try:
@@ -225,10 +225,10 @@ def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
 
 def count_prunable(days: float, graph: str | None = None) -> int:
     """Return the number of threads that ``prune_ended`` would prune."""
-    return _exclude_pruned(_filter_graph(_select_ended(write_alias(), days), graph)).count()
+    return _select_prunable(_filter_graph(_select_ended(write_alias(), days), graph)).count()
 
 
-def _exclude_pruned(threads: QuerySet[Thread]) -> QuerySet[Thread]:
+def _select_prunable(threads: QuerySet[Thread]) -> QuerySet[Thread]:
     """Return the threads that have no active run and more than their newest checkpoints."""
     # The remaining checkpoints of a pruned thread have no parent.
     older = Checkpoint.objects.filter(thread=OuterRef("pk"), parent_id__isnull=False)
