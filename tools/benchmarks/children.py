@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,20 @@ def start(module: str, url: str, *arguments: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         text=True,
     )
+
+
+def run(module: str, *arguments: str, environment: Mapping[str, str], timeout: float) -> Any:
+    """Run a module in a new process until it ends, and return the JSON that it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=timeout,
+        check=True,
+    )
+    return json.loads(done.stdout)
 
 
 def ask(process: subprocess.Popen[str], interrupt: str) -> Any:

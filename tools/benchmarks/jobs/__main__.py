@@ -9,19 +9,15 @@ end. The cost per job includes the processes of the client, of the workers and o
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tools.benchmarks import stores
+from tools.benchmarks import children, stores
 
 from ..engines import OURS
 from ..stores import POSTGRES, SQLITE
-from ..worker.__main__ import ROOT
 
 #: Maximum number of seconds for one row.
 TIMEOUT = 600
@@ -59,18 +55,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def measured(what: Sequence[str], environment: dict[str, str], jobs: int) -> Any:
     """Run the measurements of one row in a new process, and return the results."""
-    command = [sys.executable, "-m", f"{__package__}.client", *what, "--jobs", str(jobs)]
     environment = {"DJANGO_SETTINGS_MODULE": f"{__package__}.settings", **environment}
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=TIMEOUT,
-        check=True,
+    arguments = (*what, "--jobs", str(jobs))
+    return children.run(
+        f"{__package__}.client", *arguments, environment=environment, timeout=TIMEOUT
     )
-    return json.loads(done.stdout)
 
 
 def summarize(found: Any) -> list[str]:

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -23,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.redis_server import RedisServer
-from tools.benchmarks import stores
+from tools.benchmarks import children, stores
 
 from ..engines import OURS
 from ..stores import POSTGRES
-from ..worker.__main__ import ROOT
 from .queues import QUEUES, TaskQueue
 
 #: Maximum number of seconds for one queue.
@@ -98,17 +95,10 @@ def prepared(queue: TaskQueue, **timings: float) -> Iterator[dict[str, str]]:
 
 def measured(name: str, environment: dict[str, str], count: int) -> Any:
     """Run all measurements of one queue in a new process, and return the results."""
-    command = [sys.executable, "-m", f"{__package__}.client", name, "--count", str(count)]
-    done = subprocess.run(
-        [*command, "--workers", *map(str, WORKERS)],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=TIMEOUT,
-        check=True,
+    arguments = (name, "--count", str(count), "--workers", *map(str, WORKERS))
+    return children.run(
+        f"{__package__}.client", *arguments, environment=environment, timeout=TIMEOUT
     )
-    return json.loads(done.stdout)
 
 
 def line(queue: TaskQueue, found: Any) -> str:

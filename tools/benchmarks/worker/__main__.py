@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -24,12 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.redis_server import RedisServer
-from tools.benchmarks import stores
+from tools.benchmarks import children, stores
 
 from ..engines import OURS
 from ..stores import POSTGRES, SQLITE
 
-ROOT = Path(__file__).resolve().parents[3]
 TIMEOUT = 600
 REDIS = "redis"  # With Redis as the broker, the database is PostgreSQL.
 
@@ -142,21 +139,13 @@ def prepared(queues: set[str]) -> Iterator[dict[str, dict[str, str]]]:
 def measured(kind: Kind, options: argparse.Namespace, environment: dict[str, str]) -> Any:
     """Run one measurement in a new process, and return the results."""
     size = kind.small if options.quick else kind.size
-    command = [sys.executable, "-m", f"{__package__}.{kind.module}", kind.what]
-    command += ["--count", str(size)]
+    arguments = [kind.what, "--count", str(size)]
     if kind.is_repeated:
-        command += ["--rounds", str(1 if options.quick else options.rounds)]
+        arguments += ["--rounds", str(1 if options.quick else options.rounds)]
     environment = {"DJANGO_SETTINGS_MODULE": f"{__package__}.settings", **environment}
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=TIMEOUT,
-        check=True,
+    return children.run(
+        f"{__package__}.{kind.module}", *arguments, environment=environment, timeout=TIMEOUT
     )
-    return json.loads(done.stdout)
 
 
 def of_starts(found: dict[str, list[float]]) -> Told:
