@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,12 +10,13 @@ from agents import Agent, RunContextWrapper, function_tool, set_tracing_disabled
 from agents.testing import ScriptedModel, assistant_message, function_call
 from django.contrib.auth.models import Group
 
-from hitl_django import decide, interrupt, start, testing, transact
+from hitl_django import decide, interrupt, start, transact
 from hitl_django.contrib.openai_agents import register_agent
 from hitl_django.engine.errors import InvalidAnswerError
-from hitl_django.graph_registry import registry
-from hitl_django.models import Interrupt, RunEvent
+from hitl_django.models import RunEvent
 from hitl_django.services import run_result
+
+from .pending import list_pending
 
 # Tools run on other OS threads, which don't see uncommitted rows.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -27,22 +28,6 @@ set_tracing_disabled(True)
 @function_tool(needs_approval=True)
 def pay(to: str, cents: int) -> str:
     return f"paid {to} {cents}"
-
-
-@pytest.fixture(autouse=True)
-def only_these() -> Iterator[None]:
-    with registry.hide_graphs():
-        yield
-
-
-@pytest.fixture
-def advance() -> Iterator[Callable[[], int]]:
-    with testing.inline() as function:
-        yield function
-
-
-def list_pending(run: Any) -> list[Interrupt]:
-    return list(Interrupt.objects.filter(run=run.id, status="pending").order_by("pk"))
 
 
 def build_calls(*names: str) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -22,12 +22,13 @@ from pydantic_ai import (
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from hitl_django import decide, interrupt, start, testing, transact
+from hitl_django import decide, interrupt, start, transact
 from hitl_django.contrib.pydantic_ai import register_agent
 from hitl_django.engine.errors import InvalidAnswerError
-from hitl_django.graph_registry import registry
-from hitl_django.models import Interrupt, Run, RunEvent
+from hitl_django.models import Run, RunEvent
 from hitl_django.services import run_result
+
+from .pending import list_pending
 
 # Tools run on other OS threads, which don't see uncommitted rows.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -61,22 +62,6 @@ class ScriptedModel:
 
 def pay(to: str, cents: int) -> str:
     return f"paid {to} {cents}"
-
-
-@pytest.fixture(autouse=True)
-def only_these() -> Iterator[None]:
-    with registry.hide_graphs():
-        yield
-
-
-@pytest.fixture
-def advance() -> Iterator[Callable[[], int]]:
-    with testing.inline() as function:
-        yield function
-
-
-def list_pending(run: Any) -> list[Interrupt]:
-    return list(Interrupt.objects.filter(run=run.id, status="pending").order_by("pk"))
 
 
 def test_requests_of_a_turn_are_decided_separately(advance: Callable[[], int]) -> None:
