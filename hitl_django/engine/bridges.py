@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
@@ -53,6 +54,11 @@ def find_langchain() -> Any:
 def find_langgraph() -> Any:
     """Return the bridge to LangGraph's graphs, or None if LangGraph or its bridge is missing."""
     return find_bridge("langgraph")
+
+
+def is_langgraph_config(configurable: Mapping[str, Any]) -> bool:
+    """Return whether a config's ``configurable`` is that of a running LangGraph node."""
+    return "__pregel_scratchpad" in configurable
 
 
 def is_of_langchain(value: Any) -> bool:

@@ -435,10 +435,10 @@ TABLE = (
         "LangGraph's versions say nothing about this package.",
     ),
     Difference(
-        "metadata names the graph's own node",
-        "Metadata of a node that calls a subgraph is part of the metadata of the subgraph's "
-        "messages, and so is the name of LangGraph's integration.",
-        "The metadata of a message is that of the run and of the node that wrote it.",
-        "A subgraph's chunks are the same wherever it is called.",
+        "metadata omits LangGraph's integration",
+        "Metadata of messages and traces contains `ls_integration`, the name of LangGraph's "
+        "integration with LangSmith.",
+        "The metadata omits this key.",
+        "This package is another integration.",
     ),
 )

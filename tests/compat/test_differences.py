@@ -868,8 +868,8 @@ def test_deprecated_parameter_warns_with_category_of_python_unlike_langgraph() -
         assert [each.category.__name__ for each in caught] == [kind]
 
 
-@shows("metadata names the graph's own node")
-def test_message_metadata_omits_metadata_of_calling_node_unlike_langgraph() -> None:
+@shows("metadata omits LangGraph's integration")
+def test_message_metadata_omits_integration_unlike_langgraph() -> None:
     found = []
     for engine in (OURS, LANGGRAPH):
         inner = engine.StateGraph(engine.MessagesState)
@@ -880,4 +880,4 @@ def test_message_metadata_omits_metadata_of_calling_node_unlike_langgraph() -> N
         stream = outer.compile().stream({"messages": []}, stream_mode="messages", subgraphs=True)
         _, (_, metadata) = next(iter(stream))
         found.append(metadata.keys() & {"by", "ls_integration", "langgraph_node"})
-    assert found == [{"langgraph_node"}, {"langgraph_node", "by", "ls_integration"}]
+    assert found == [{"langgraph_node", "by"}, {"langgraph_node", "by", "ls_integration"}]

@@ -82,3 +82,27 @@ def test_version_2_stream_parts_have_keys_of_their_typed_dicts(engine: Engine) -
             payload = types.TaskResultPayload if ends else types.TaskPayload
             assert set(part["data"]) <= set(payload.__annotations__)
     assert seen == set(kinds)
+
+
+@BOTH
+@pytest.mark.parametrize("is_node", [True, False])
+def test_subgraph_inherits_metadata_of_calling_node_but_not_its_tags_or_name(
+    engine: Engine, is_node: bool
+) -> None:
+    seen: list[Any] = []
+
+    def look(state: Any) -> dict[str, Any]:
+        seen.append(engine.get_config())
+        return {}
+
+    below = one(engine, look, "below").compile()
+    graph = engine.StateGraph(dict)
+    called: Any = below if is_node else lambda state: below.invoke(state)
+    graph.add_node("call", called, metadata={"by": "call", "team": "a"})
+    graph.add_edge(engine.START, "call")
+    graph.compile().invoke({"x": 1}, {"metadata": {"by": "run", "of": "run"}, "tags": ["run"]})
+    (config,) = seen
+    metadata = config["metadata"]
+    assert (metadata["by"], metadata["team"], metadata["of"]) == ("call", "a", "run")
+    assert metadata["langgraph_node"] != "call"
+    assert config["tags"] == ["run"]

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from django.contrib.auth.models import Group
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langgraph.func import entrypoint, task
 from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
 
-from hitl_django import decide, services
+from hitl_django import decide, once, review, services, transact
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.contrib.langgraph import register_langgraph
-from hitl_django.engine.constants import RETURN
+from hitl_django.engine.constants import ONCE, RETURN
 from hitl_django.engine.savers.checkpoint import Commit
 from hitl_django.models import Interrupt, Run
 from hitl_django.worker import runner
@@ -58,6 +60,19 @@ def ask_and_pay(order: str, part: int) -> str:
     """Pay a part of an order if a person says so."""
     answer = ask_for(part, order)
     return do_part(part, order, answer)
+
+
+def book(name: str) -> str:
+    return Group.objects.create(name=name).name
+
+
+@tool
+def book_and_pay(order: str, part: int) -> str:
+    """Book and pay a part of an order, each exactly once, before a person confirms."""
+    transact("book", book, f"{order}-{part}")
+    said = once("pay", do_part, part, order, "paid")
+    review({"order": order, "part": part}, due=timedelta(hours=1))
+    return said
 
 
 def call(name: str, *parts: int) -> Callable[[Any], list[agents.Call]]:
@@ -118,6 +133,8 @@ def register_agents(path: Path) -> None:
         register_langgraph(name)(partial(agents.build_approved_agent, model, pay))
     asking = call("ask_and_pay", 1, 2)
     register_langgraph("asking")(lambda: agents.build_asking_agent(asking, ask_and_pay))
+    booking = call("book_and_pay", 1)
+    register_langgraph("effects")(lambda: agents.build_asking_agent(booking, book_and_pay))
     register_langgraph("desk")(build_desk)
     register_langgraph("sale")(build_sale)
 
@@ -190,9 +207,11 @@ def _list_stored_parts(commits: list[Commit]) -> list[str]:
 
 
 def _list_texts(name: str, value: Any) -> list[Any]:
-    """Return the names of tools, nodes and tasks in a write."""
+    """Return the texts of tools, nodes, tasks and results of once() in a write."""
     if name == RETURN:
         return [value]
+    if name == ONCE:
+        return [one for one in value.values() if isinstance(one, str)]
     messages = value if name == "messages" else []
     return [one.text for one in messages if getattr(one, "type", "") in ("tool", "human")]
 

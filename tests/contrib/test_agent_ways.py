@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
 from langchain.agents import create_agent
+from langchain_core.tools import tool
+from langgraph.graph import StateGraph as ForeignStateGraph
+from langgraph.prebuilt import ToolNode as ForeignToolNode
+from langgraph.prebuilt import tools_condition as foreign_condition
 from langgraph.types import interrupt
 
 from hitl_django import START, ReviewPolicy, StateGraph, once, review, transact
@@ -45,9 +52,9 @@ def book(to: str) -> str:
 
 def pay(to: str) -> str:
     """Pay a person."""
-    once(f"charge {to}", charge, to)
-    transact(f"book {to}", book, to)
-    approved = review({"title": f"Pay {to}?"}, quorum=2, key=f"pay {to}")
+    once("charge", charge, to)
+    transact("book", book, to)
+    approved = review({"title": f"Pay {to}?"}, quorum=2, due=timedelta(hours=1))
     return "paid" if approved else "refused"
 
 
@@ -60,18 +67,25 @@ def build_model() -> ScriptedModel:
     return ScriptedModel(script=[[("pay", {"to": "Ines"})], [("pay", {"to": "Lena"})], "Done."])
 
 
+def call_model(state: Any) -> Any:
+    return {"messages": build_model().invoke(state["messages"])}
+
+
 def build_langgraph_agent() -> Any:
     return create_agent(build_model(), [pay])
 
 
 def build_node() -> Any:
-    graph = StateGraph(MessagesState).add_node("agent", build_langgraph_agent())
-    return graph.add_edge(START, "agent")
+    return build_around(build_langgraph_agent())
+
+
+def build_around(agent: Any) -> Any:
+    return StateGraph(MessagesState).add_node("agent", agent).add_edge(START, "agent")
 
 
 def build_tool_node() -> Any:
     graph = StateGraph(MessagesState).add_node("tools", ToolNode([pay]))
-    graph.add_node("model", lambda state: {"messages": build_model().invoke(state["messages"])})
+    graph.add_node("model", call_model)
     graph.add_conditional_edges("model", tools_condition)
     return graph.add_edge(START, "model").add_edge("tools", "model")
 
@@ -80,11 +94,48 @@ def build_react_agent() -> Any:
     return create_react_agent(build_model(), [pay])
 
 
-@pytest.mark.parametrize("build", [build_node, build_tool_node, build_react_agent])
-def test_agent_tools_call_once_transact_and_review_in_each_engine_graph(
-    hitl: GraphEnvironment, build: Any
+async def pay_later(to: str) -> str:
+    """Pay a person, on an event loop."""
+    await once("charge", charge_later, to)
+    await asyncio.to_thread(transact, "book", book, to)
+    approved = review({"title": f"Pay {to}?"}, quorum=2, due=timedelta(hours=1))
+    return "paid" if approved else "refused"
+
+
+async def charge_later(to: str) -> str:
+    return charge(to)
+
+
+def build_async_agent() -> Any:
+    return create_agent(build_model(), [tool("pay")(pay_later)])
+
+
+def build_parallel_agent() -> Any:
+    """Return a LangGraph graph that runs both tool calls in one task."""
+    calls = [("pay", {"to": "Ines"}), ("pay", {"to": "Lena"})]
+    model = ScriptedModel(script=[calls, "Done."])
+    graph = ForeignStateGraph(MessagesState)
+    graph.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
+    graph.add_node("tools", ForeignToolNode([pay])).add_edge(START, "model")
+    graph.add_conditional_edges("model", foreign_condition).add_edge("tools", "model")
+    return graph.compile()
+
+
+@pytest.mark.parametrize(
+    ("register", "build", "agent"),
+    [
+        (registry.register, build_node, "agent"),
+        (registry.register, build_tool_node, ""),
+        (registry.register, build_react_agent, ""),
+        (register_langgraph, build_langgraph_agent, ""),
+        (register_langgraph, build_async_agent, ""),
+        (partial(register_langgraph, durability="async"), build_langgraph_agent, ""),
+    ],
+)
+def test_agent_tools_call_once_transact_and_review_in_each_way(
+    hitl: GraphEnvironment, register: Any, build: Any, agent: str
 ) -> None:
-    registry.register("pays", events=["messages", "updates"])(build)
+    register("pays", events=["messages", "updates"])(build)
     people = [User.objects.create_superuser(name) for name in ("ann", "bob")]
     run = hitl.start("pays", INPUT)
     hitl.assert_asks(run, "Pay Ines?")
@@ -94,19 +145,39 @@ def test_agent_tools_call_once_transact_and_review_in_each_engine_graph(
     hitl.decide("Pay Lena?", "reject", by=people[0])
     messages = hitl.assert_finished(run)["messages"]
     assert [one["content"] for one in messages if one["type"] == "tool"] == ["paid", "refused"]
-    assert Interrupt.objects.filter(quorum=2).count() == 2
+    assert Interrupt.objects.filter(quorum=2, due_at__isnull=False).count() == 2
     assert charges == ["Ines", "Lena"]
     assert sorted(Group.objects.values_list("name", flat=True)) == ["Ines", "Lena"]
     assert {"messages", "updates"} <= {*RunEvent.objects.values_list("kind", flat=True)}
     # The agent's own steps are stored below its node.
-    assert Checkpoint.objects.filter(ns__startswith="agent:").exists() == (build is build_node)
+    assert Checkpoint.objects.filter(ns__startswith="agent:").exists() == bool(agent)
 
 
-def test_once_in_tool_of_registered_langgraph_agent_fails_and_calls_nothing(
+@pytest.mark.parametrize("is_node", [False, True])
+def test_parallel_tools_of_langgraph_task_get_their_own_responses(
+    hitl: GraphEnvironment, is_node: bool
+) -> None:
+    if is_node:
+        registry.register("pays")(lambda: build_around(build_parallel_agent()))
+    else:
+        register_langgraph("pays", review=ReviewPolicy(quorum=1))(build_parallel_agent)
+    people = [User.objects.create_superuser(name) for name in ("ann", "bob")]
+    run = hitl.start("pays", INPUT)
+    hitl.assert_asks(run, "Pay Ines?", "Pay Lena?")
+    hitl.decide("Pay Lena?", "reject", by=people[0])
+    for person in people:
+        hitl.decide("Pay Ines?", "approve", by=person)
+    messages = hitl.assert_finished(run)["messages"]
+    assert [one["content"] for one in messages if one["type"] == "tool"] == ["paid", "refused"]
+    assert sorted(charges) == ["Ines", "Lena"]
+    assert Interrupt.objects.count() == 2
+
+
+def test_once_in_registered_langgraph_agent_that_stores_nothing_fails_and_calls_nothing(
     hitl: GraphEnvironment,
 ) -> None:
-    register_langgraph("pays")(build_langgraph_agent)
-    hitl.assert_failed(hitl.start("pays", INPUT), "run the agent in a node")
+    register_langgraph("pays", durability="exit")(build_langgraph_agent)
+    hitl.assert_failed(hitl.start("pays", INPUT), 'durability="exit"')
     assert charges == []
 
 

@@ -1,7 +1,8 @@
 """Workers killed with SIGKILL at each commit of an agent's run: no losses or duplicates.
 
 Each kill has its own process and run, so a case takes some seconds. The agents are LangChain agents
-with each decision of their middleware, a supervisor of two agents, and the functional API.
+with each decision of their middleware, tools that store their results themselves, a supervisor of
+two agents, and the functional API.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.db.models import Count
 
 from hitl_django import services
@@ -29,6 +31,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.django_db(transaction=True)]
 #: A graph, its number of interrupts, its parts, and its final result.
 CASES = [
     ("approved", 1, "1", ["1 paid"]),
+    ("effects", 1, "1", ["1 paid"]),
     ("asking", 2, "12", ["1 part 1", "2 part 2"]),
     ("decided", 1, "15", ["1 paid", "3 refused", "4 answered", "5 paid"]),
     ("desk", 2, "123", ["1 supervised", "2 paid", "3 part 3"]),
@@ -79,6 +82,7 @@ def test_langgraph_agent_run_killed_at_any_commit_repeats_no_tool_call_or_decisi
             stored = lines.index(f"stored-{part} {run.key}") if _in(lines, part, run) else max(ran)
             assert 1 <= len(ran) <= 2
             assert max(ran) <= stored, "a part was done again that had been finished"
+    assert Group.objects.count() == (runs if graph == "effects" else 0)
     answered = Decision.objects.values("interrupt").annotate(times=Count("pk"))
     assert {one["times"] for one in answered} == {1}
     assert Interrupt.objects.count() == runs * interrupts

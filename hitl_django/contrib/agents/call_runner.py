@@ -28,11 +28,15 @@ from .tool_request import AsyncToolCallWrapper, ToolCallRequest, ToolCallWrapper
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The message with the tool call, the state, and the tool call's view of the task."""
+    """The message with the tool call, the state, and the tool call's view of the task.
+
+    ``config`` is the config for the tools.
+    """
 
     asker: Any
     state: Any
     seen: Any
+    config: Any
 
 
 class CallRunner:
@@ -156,15 +160,14 @@ class CallRunner:
             known,
             given,
             {name: value for name, value in filled_in.items() if value is not LEFT_OUT},
-            caller.seen,
+            caller,
         )
         attempt.begin()
         return attempt
 
     def _build_scope(self, caller: Caller, state: Any, call_id: str | None) -> CallScope:
-        return CallScope(
-            state, caller.seen, call_id, list(self._tools.values()), self._messages_key
-        )
+        tools = list(self._tools.values())
+        return CallScope(state, caller.seen, caller.config, call_id, tools, self._messages_key)
 
     def _refuse(self, caller: Caller, request: ToolCallRequest) -> Any:
         known = ", ".join(self._tools)
@@ -204,12 +207,17 @@ class _KnownTool:
 class _Attempt:
     """One attempt at a tool call."""
 
-    __slots__ = ("_args", "_chunks", "_filled_in", "_given", "_known", "_seen")
+    __slots__ = ("_args", "_chunks", "_config", "_filled_in", "_given", "_known", "_seen")
 
     def __init__(
-        self, known: _KnownTool, given: Mapping[str, Any], filled_in: dict[str, Any], seen: Any
+        self,
+        known: _KnownTool,
+        given: Mapping[str, Any],
+        filled_in: dict[str, Any],
+        caller: Caller,
     ) -> None:
-        self._known, self._given, self._filled_in, self._seen = known, given, filled_in, seen
+        self._known, self._given, self._filled_in = known, given, filled_in
+        self._seen, self._config = caller.seen, caller.config
         self._args = given["args"]
         if isinstance(self._args, dict) and known.injections:
             self._args = {n: v for n, v in self._args.items() if n not in known.injections}
@@ -231,7 +239,7 @@ class _Attempt:
             str(self._given.get("id")),
             self._given["name"],
             self._args,
-            seen.config()["tags"],
+            self._config["tags"],
         )
 
     def finish(self, message: Any) -> Any:
@@ -278,10 +286,6 @@ class _Attempt:
     @property
     def _wire(self) -> dict[str, Any]:
         return {**self._given, "args": {**self._args, **self._filled_in}, "type": "tool_call"}
-
-    @property
-    def _config(self) -> Any:
-        return None if self._seen is None else self._seen.config()
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

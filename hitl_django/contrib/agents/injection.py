@@ -75,6 +75,7 @@ class CallScope:
 
     state: Any
     context: TaskContext | None
+    config: Any
     call_id: str | None
     tools: list[Any]
     messages_key: str
@@ -104,7 +105,8 @@ def find_injections(tool: Any) -> dict[str, Injection]:
         injection = _injection_of(hints.get(name), has_default)
         if injection is None and name == "runtime":
             injection = partial(build_runtime, ToolRuntime)
-        if injection is not None:
+        # LangChain itself passes the config to its tools.
+        if injection is not None and not (injection is _read_config and hasattr(tool, "invoke")):
             found[name] = injection
     return found
 
@@ -113,6 +115,8 @@ def _injection_of(hint: Any, has_default: bool) -> Injection | None:
     kind = get_origin(hint) or hint
     if isinstance(kind, type) and kind.__name__ == "ToolRuntime":
         return partial(build_runtime, kind)
+    if isinstance(kind, type) and kind.__name__ == "RunnableConfig":
+        return _read_config
     for marker in getattr(hint, "__metadata__", ()):
         name = marker.__name__ if isinstance(marker, type) else type(marker).__name__
         if name == "InjectedState":
@@ -144,6 +148,10 @@ def _state_reader(field: str | None, has_default: bool) -> Injection:
     return read
 
 
+def _read_config(scope: CallScope) -> Any:
+    return scope.config or {}
+
+
 def _read_store(scope: CallScope) -> Any:
     store = scope.context and scope.context.run.store
     if store is None:
@@ -162,7 +170,7 @@ def build_runtime(kind: Any, scope: CallScope) -> Any:
     values = {
         "state": scope.state,
         "context": of_node.context,
-        "config": context.config(),
+        "config": scope.config,
         "stream_writer": context.write,
         "tool_call_id": scope.call_id,
         "store": context.run.store,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
 from hitl_django.engine.errors import GraphInterrupt
-from hitl_django.engine.savers.checkpoint import Commit
 from hitl_django.engine.task.context import TaskContext
+from hitl_django.engine.task.part_context import PartContext
 from hitl_django.engine.types import Expiry
 
 
@@ -72,7 +71,7 @@ def _parse_call(call: Mapping[str, Any]) -> tuple[str, Any]:
         return function["name"], arguments
 
 
-class ToolCallContext:
+class ToolCallContext(PartContext):
     """View of the running task's context for one tool call of the task.
 
     Interrupts, once() results and subgraphs are identified by the tool call, so that they don't
@@ -83,19 +82,13 @@ class ToolCallContext:
     def __init__(
         self, context: TaskContext, call: ToolCall, lock: Lock, perform: Callable[..., Any]
     ) -> None:
-        self._context, self._call, self._lock, self.perform = context, call, lock, perform
-        self._prefix = f"tool:{call.key}/"
-        self._interrupts = itertools.count()
+        super().__init__(context, perform)
+        self._call, self._lock = call, lock
         self._graphs = itertools.count()
         self._tasks = itertools.count()
 
-    @property
-    def full_context(self) -> TaskContext:
-        """The context of the task to which the call belongs."""
-        return self._context
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
+    def get_part(self) -> str:
+        return self._call.key
 
     def ask(
         self,
@@ -105,18 +98,9 @@ class ToolCallContext:
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> Any:
-        """Create an interrupt with the tool call's id as key.
-
-        Keys of later interrupts in the same call also have a number.
-        """
-        if key is not None:
-            slot = f"{self._call.key}:{key}"
-        else:
-            count = next(self._interrupts)
-            slot = f"{self._call.key}#{count}" if count else self._call.key
         with self._lock:
             try:
-                return self._context.ask(value, schema, slot, expires, terms)
+                return super().ask(value, schema, key, expires, terms)
             except GraphInterrupt:
                 self._call.asking = True
                 raise GraphInterrupt(self._context.open[-1:]) from None
@@ -127,26 +111,6 @@ class ToolCallContext:
         The node returns the writes of all calls in the order of the calls.
         """
         self._call.pushed.append((name, value))
-
-    @property
-    def once(self) -> dict[str, Any]:
-        """The results of once() in this tool call, by key."""
-        size, known = len(self._prefix), self._context.once
-        return {key[size:]: known[key] for key in known if key.startswith(self._prefix)}
-
-    def lock_key(self, key: str) -> AbstractContextManager[None]:
-        return self._context.lock_key(self._prefix + key)
-
-    def remember(self, key: str, result: Any) -> None:
-        self._context.remember(self._prefix + key, result)
-
-    def remember_stored(self, key: str, result: Any) -> None:
-        """Set a result of once() that another call has already stored."""
-        self._context.remember_stored(self._prefix + key, result)
-
-    def build_results_with(self, key: str, result: Any) -> Commit | None:
-        """Return a commit of the task's results, including a new result of this tool call."""
-        return self._context.build_results_with(self._prefix + key, result)
 
     def next_call_index(self, numbers: Iterator[int]) -> int:
         """Return the index of the next @task call made by this tool call."""

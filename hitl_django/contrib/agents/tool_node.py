@@ -13,6 +13,7 @@ from types import NoneType
 from typing import Any
 
 from hitl_django.engine.errors import GraphInterrupt
+from hitl_django.engine.graph.run_config import merge_configs
 from hitl_django.engine.graph.runnable import InvokedRunnable
 from hitl_django.engine.task.context import TaskContext, current
 from hitl_django.engine.types import Command, RunnableConfig
@@ -75,15 +76,15 @@ class ToolNode(InvokedRunnable):
         """Run the calls and return their results as an update of the state."""
         context = current.get()
         given = read_input(input, self.messages_key, context)
-        todo = _remaining(context, given.calls)
+        todo, config = _remaining(context, given.calls), _build_config(context, config)
         if context is None:
             for call in todo:
-                self._runner.run(call, Caller(given.asker, given.state, None))
+                self._runner.run(call, Caller(given.asker, given.state, None, config))
         elif len(todo) == 1:
             seen = ToolCallContext(context, todo[0], Lock(), context.perform)
-            self._runner.run(todo[0], Caller(given.asker, given.state, seen))
+            self._runner.run(todo[0], Caller(given.asker, given.state, seen, config))
         elif todo:
-            self._run_together(context, given, todo)
+            self._run_together(context, given, todo, config)
         return self._finish(context, given)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None) -> Any:
@@ -92,13 +93,15 @@ class ToolNode(InvokedRunnable):
 
         def build_caller(call: ToolCall) -> Caller:
             seen = context and ToolCallContext(context, call, lock, context.perform)
-            return Caller(given.asker, given.state, seen)
+            return Caller(given.asker, given.state, seen, tool_config)
 
-        todo = _remaining(context, given.calls)
+        todo, tool_config = _remaining(context, given.calls), _build_config(context, config)
         await asyncio.gather(*[self._runner.arun(call, build_caller(call)) for call in todo])
         return self._finish(context, given)
 
-    def _run_together(self, context: TaskContext, given: NodeInput, calls: list[ToolCall]) -> None:
+    def _run_together(
+        self, context: TaskContext, given: NodeInput, calls: list[ToolCall], config: Any
+    ) -> None:
         """Run each call on a separate OS thread, and their saver calls on this OS thread."""
         inbox: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         lock, saver = Lock(), context.run.saver
@@ -118,7 +121,7 @@ class ToolNode(InvokedRunnable):
         def work(call: ToolCall) -> None:
             try:
                 seen = ToolCallContext(context, call, lock, perform)
-                self._runner.run(call, Caller(given.asker, given.state, seen))
+                self._runner.run(call, Caller(given.asker, given.state, seen, config))
             except BaseException as error:
                 # The node's OS thread raises signals that end the process again.
                 call.error = error
@@ -185,6 +188,19 @@ def _join_for_parent(updates: list[Any]) -> list[Any]:
     ]
     joined = replace(above[0], update=pairs or None, goto=targets)
     return [update for update in updates if update not in above] + [joined]
+
+
+def _build_config(context: TaskContext | None, given: RunnableConfig | None) -> Any:
+    """Return the config for the tools of a call with the config ``given``.
+
+    A config derived from the node's config is used unchanged, as in LangGraph. Any other config is
+    merged with the node's config.
+    """
+    if context is None:
+        return given
+    if given and given.get("configurable", {}).get("checkpoint_ns") == context.task.ns:
+        return given
+    return merge_configs(context.config(), given)
 
 
 def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolCall]:

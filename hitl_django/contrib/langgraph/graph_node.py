@@ -7,17 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
 from langgraph.types import Command
 
+from hitl_django.contrib.langchain import add_handler
 from hitl_django.db.node_connections import close_node_connections
 from hitl_django.engine.constants import INTERRUPT
 from hitl_django.engine.drivers.thread_pool import MOST_THREADS
 from hitl_django.engine.errors import GraphInterrupt
-from hitl_django.engine.task.context import TaskContext, astore_steps, saver_calls, store_steps
+from hitl_django.engine.task.context import (
+    TaskContext,
+    astore_steps,
+    current,
+    saver_calls,
+    store_steps,
+)
 from hitl_django.engine.task.node_api import get_context, interrupt
 from hitl_django.engine.task.nodes import Action
 
@@ -25,6 +33,8 @@ from .cross_thread_calls import CrossThreadCalls
 from .graph_adapter import needs_event_loop
 from .node_saver import NodeSaver
 from .resolved_groups import resolve_groups
+from .task_contexts import GraphNodeContext
+from .tool_call_ids import ToolCallIds
 from .whole_channels import store_channels_whole
 
 #: Coordinates of the parent run. The graph must not inherit them.
@@ -65,7 +75,7 @@ def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
 
     def invoke(*args: Any, **options: Any) -> Any:
         # The graph's nodes run on OS threads that end with the call.
-        with close_node_connections():
+        with close_node_connections(), _set_context(context):
             return found(*args, **options)
 
     state = calls.serve(partial(mine.get_state, config))
@@ -78,6 +88,16 @@ def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
         if not state.next:
             return output
         _refuse_breakpoint(context, state)
+
+
+@contextmanager
+def _set_context(context: TaskContext) -> Iterator[None]:
+    """Set the context for the graph's nodes and tools, in which each of them is a part."""
+    token = current.set(cast(TaskContext, GraphNodeContext(context, context.perform)))
+    try:
+        yield
+    finally:
+        current.reset(token)
 
 
 def _find_invoke(source: Any, graph: Any) -> Callable[..., Any]:
@@ -106,7 +126,7 @@ async def _ainvoke(context: TaskContext, graph: Any, value: Any) -> Any:
         given = _choose_input(value, state)
         if given is _OVER:
             return state.values
-        with close_node_connections():
+        with close_node_connections(), _set_context(context):
             output = await mine.ainvoke(given, config, durability="sync")
         state = await mine.aget_state(config)
         if not state.next:
@@ -167,7 +187,8 @@ def _build_config(context: TaskContext, graph: Any) -> Any:
     own = config.get("configurable", {})
     kept = {name: value for name, value in own.items() if name not in _COORDINATES}
     thread = context.run.thread_id
-    built = {**config, "configurable": {**kept, "thread_id": thread}}
+    callbacks = add_handler(config.get("callbacks"), ToolCallIds())
+    built = {**config, "configurable": {**kept, "thread_id": thread}, "callbacks": callbacks}
     if built.get("max_concurrency") == 1 and _is_functional(graph):
         # The stream of a functional graph occupies an OS thread, and so does a task that calls
         # another task.

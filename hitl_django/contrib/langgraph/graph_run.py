@@ -20,7 +20,7 @@ from langgraph.runtime import Runtime
 from hitl_django.db.node_connections import close_node_connections
 from hitl_django.engine import ids
 from hitl_django.engine.constants import INTERRUPT, NULL_TASK_ID
-from hitl_django.engine.errors import InterruptChangedError
+from hitl_django.engine.errors import InterruptChangedError, SaverFailed
 from hitl_django.engine.savers.checkpoint import (
     BaseCheckpointSaver,
     Commit,
@@ -35,6 +35,7 @@ from .graph_adapter import needs_event_loop
 from .resolved_groups import resolve_groups
 from .run_saver import RunSaver
 from .saver import BridgedSaver
+from .tool_call_ids import ToolCallIds
 from .uncommitted_chunks import UncommittedChunks
 
 _COORDINATES = frozenset({"thread_id", "checkpoint_ns", "checkpoint_id"})
@@ -126,9 +127,10 @@ class GraphRun:
                 deque(self._graph.stream(None, self._build_config(), **options), maxlen=0)
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:
+        except BaseException as raised:
+            error = raised.error if isinstance(raised, SaverFailed) else raised
             if self._ours.is_storage_error(error) or error is self._saver.failure:
-                raise
+                raise error from None
             return error
         return None
 
@@ -147,10 +149,11 @@ class GraphRun:
             keys.CONFIG_KEY_STREAM: StreamProtocol(self._saver.add_chunk, modes),
             keys.CONFIG_KEY_RUNTIME: Runtime(stream_writer=self._ledger.add_custom),
         }
-        config = {**self._config, "configurable": {**self._config["configurable"], **own}}
+        callbacks: list[Any] = [ToolCallIds()]
         if "messages" in self._modes:
-            config["callbacks"] = [StreamMessagesHandler(self._saver.add_message, True)]
-        return config
+            callbacks.append(StreamMessagesHandler(self._saver.add_message, True))
+        configurable = {**self._config["configurable"], **own}
+        return {**self._config, "configurable": configurable, "callbacks": callbacks}
 
     def _build_outcome(self, state: Any, failure: BaseException | None) -> Outcome:
         if self._saver.task_interrupts.misplaced is not None:

@@ -14,7 +14,7 @@ from functools import partial, wraps
 from typing import Any
 
 from langchain_core.runnables import Runnable
-from langgraph._internal._constants import CONFIG_KEY_CALL
+from langgraph._internal._constants import CONFIG_KEY_CALL, CONFIG_KEY_CHECKPOINTER
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
 from langgraph.pregel import Pregel as ForeignPregel
@@ -22,6 +22,8 @@ from langgraph.pregel._call import get_runnable_for_task, identifier
 from langgraph.pregel._read import DEFAULT_BOUND
 
 from hitl_django.engine.errors import InvalidUpdateError, iterate_leaves
+
+from .run_saver import RunSaver
 
 
 def resolve_groups(graph: ForeignPregel) -> ForeignPregel:
@@ -111,11 +113,21 @@ def _resolving(config: Any) -> Iterator[None]:
     values[CONFIG_KEY_CALL] = partial(_call_task, values[CONFIG_KEY_CALL])
     try:
         yield
+    except GraphInterrupt as pause:
+        raise _complete_pause(values, pause) from None
     except BaseExceptionGroup as group:
         resolved = _resolve_group(group)
         if resolved is group:
             raise
+        if isinstance(resolved, GraphInterrupt):
+            resolved = _complete_pause(values, resolved)
         raise resolved from group
+
+
+def _complete_pause(values: Any, pause: GraphInterrupt) -> GraphInterrupt:
+    """Return a task's pause with the interrupts of all tools that the task has called."""
+    saver = values.get(CONFIG_KEY_CHECKPOINTER)
+    return saver.task_contexts.find_pause(values, pause) if isinstance(saver, RunSaver) else pause
 
 
 def _resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -31,6 +31,7 @@ from hitl_django.engine.types import Chunk
 
 from .cross_thread_calls import CrossThreadCalls
 from .saver import BridgedSaver
+from .task_contexts import TaskContexts
 from .task_interrupts import TaskInterrupts
 from .uncommitted_chunks import Beginning, BufferedChunk, UncommittedChunks, sort_chunks
 
@@ -87,6 +88,10 @@ class RunSaver(BridgedSaver):
         #: stored.
         self._stored: dict[str, str] = {}
         self._awaited: dict[str, Future[None]] = {}
+        self.task_contexts = TaskContexts(
+            saver, thread_id, self.task_interrupts, self._perform, self._list_awaited,
+            ledger.find_status,
+        )  # fmt: skip
         self._messages = MessageBuffer()
         #: Message chunks that are not stored yet, and the future of the current store.
         self._spoken: list[Chunk] = []
@@ -159,6 +164,27 @@ class RunSaver(BridgedSaver):
                 for ns, base in bases
                 if base > self._stored.get(ns, "")
             ]
+
+    def find_task_context(self, name: str, configurable: Mapping[str, Any]) -> Any:
+        """Return the context of the running task.
+
+        Raises:
+            RuntimeError: the task can't store results of the function ``name``.
+        """
+        if self._at_exit:
+            raise RuntimeError(
+                f'{name}() can\'t be called with durability="exit", because LangGraph then stores '
+                "nothing before the run stops."
+            )
+        task_ns = configurable[keys.CONFIG_KEY_CHECKPOINT_NS]
+        checkpoint_ids = configurable[keys.CONFIG_KEY_CHECKPOINT_MAP]
+        ns = self._ledger.find_graph_ns(task_ns, checkpoint_ids)
+        if ns is None:
+            raise RuntimeError(
+                f"{name}() was called in a graph that stores no state. Compile the graph without "
+                "checkpointer=False."
+            )
+        return self.task_contexts.find_context(configurable, ns, checkpoint_ids[ns])
 
     def store_rest(self) -> None:
         """Store the remaining writes of the tasks and of the run."""
@@ -353,6 +379,16 @@ class RunSaver(BridgedSaver):
 
     def _list_writes(self, found: CheckpointTuple) -> Sequence[PendingWrite]:
         return self.task_interrupts.check_answers(found, super()._list_writes(found))
+
+
+def find_task_context(configurable: Mapping[str, Any], name: str) -> Any:
+    """Return the context of the running LangGraph task, or None if no worker runs its graph.
+
+    Raises:
+        RuntimeError: the task can't store results of the function ``name``.
+    """
+    saver = configurable.get(keys.CONFIG_KEY_CHECKPOINTER)
+    return saver.find_task_context(name, configurable) if isinstance(saver, RunSaver) else None
 
 
 def _get_ns(commit: Commit) -> str:

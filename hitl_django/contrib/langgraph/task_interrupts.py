@@ -8,7 +8,7 @@ is compared with the hash.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,12 +79,18 @@ class TaskInterrupts:
         self.misplaced: InterruptChangedError | None = None
         self.passed: set[str] = set()
         self._asking: dict[str, InterruptedTask] = {}
+        #: Interrupts with keys, by id.
+        self._keyed: dict[str, PendingInterrupt] = {}
         #: Hashes of the interrupts of each task, by position.
         self._asked: dict[str, Mapping[str, str]] = {}
 
     def get_task_interrupts(self, task_id: str) -> Mapping[str, str]:
         """Return the hashes of a task's interrupts, by position."""
         return self._asked.get(task_id, {})
+
+    def add_keyed(self, asked: Iterable[PendingInterrupt]) -> None:
+        """Register interrupts that a task has created with keys."""
+        self._keyed |= {one.interrupt.id: one for one in asked}
 
     def list_interrupts(self, names: Mapping[str, str]) -> list[PendingInterrupt]:
         """Return the pending interrupts.
@@ -94,9 +100,19 @@ class TaskInterrupts:
         found = [
             asked_here
             for task in self._asking.values()
-            for asked_here in task.list_interrupts(self._find_ns(task, names))
+            for asked_here in self._list_of_task(task, names)
         ]
         return sorted(found, key=lambda one: (one.checkpoint_ns, one.task_path, one.task_id))
+
+    def _list_of_task(
+        self, task: InterruptedTask, names: Mapping[str, str]
+    ) -> Iterator[PendingInterrupt]:
+        yield from task.list_interrupts(self._find_ns(task, names))
+        for one in task.interrupts:
+            keyed = self._keyed.get(one.id)
+            # The interrupts of a subgraph's task are also those of the calling task.
+            if keyed is not None and keyed.task_id == task.task_id:
+                yield keyed
 
     def _find_ns(self, task: InterruptedTask, names: Mapping[str, str]) -> str:
         above = task.config["configurable"]["checkpoint_ns"]
@@ -108,10 +124,12 @@ class TaskInterrupts:
 
     def record_task_interrupts(self, asked_here: PendingInterrupt) -> Commit:
         """Return the commit that stores the hashes of a task's interrupts."""
+        slot = str(asked_here.index) if asked_here.key is None else f"#{asked_here.key}"
         asked = {
             **self._asked.get(asked_here.task_id, {}),
-            str(asked_here.index): ids.hash_json(asked_here.interrupt.value),
+            slot: ids.hash_json(asked_here.interrupt.value),
         }
+        self._asked[asked_here.task_id] = asked
         writes = [TaskWrites(asked_here.task_id, asked_here.task_path, [(ASKED, asked)])]
         return Commit(self._asking[asked_here.task_id].config, writes=writes)
 

@@ -270,6 +270,25 @@ class UncommittedChunks:
         task.has_ended = True
         return task.id
 
+    def find_graph_ns(self, task_ns: str, checkpoint_ids: Mapping[str, str]) -> str | None:
+        """Return the namespace of a task's graph, or None if the graph stores no state.
+
+        ``checkpoint_ids`` are the ids of the checkpoints of the task's graph and the graphs above,
+        by namespace. A task of the functional API is below the task that calls it, in the same
+        graph.
+        """
+        ns = task_ns.rpartition(NS_SEP)[0]
+        while ns not in self._graphs:
+            above = ns.rpartition(NS_SEP)[0]
+            if not ns or checkpoint_ids.get(above) != checkpoint_ids[ns]:
+                return None
+            ns = above
+        return ns
+
+    def find_status(self, ns: str, task_id: str) -> TaskStatus | None:
+        """Return the status of a task when its graph resumed, or None for a new task."""
+        return self._graphs[ns].statuses.get(task_id)
+
     def list_bases_above(self, ns: str) -> list[tuple[str, str]]:
         """Return the namespace and the checkpoint of each graph above the graph in a namespace."""
         with self._lock:

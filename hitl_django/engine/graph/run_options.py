@@ -6,7 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..bridges import find_ambient_variable, find_langchain, find_langgraph, is_traced
+from ..bridges import (
+    find_ambient_variable,
+    find_langchain,
+    find_langgraph,
+    is_langgraph_config,
+    is_traced,
+)
 from ..constants import NS_END, NS_SEP
 from ..drivers.timeouts import TimedContext
 from ..loop.chunks import make_nested_sink
@@ -25,9 +31,8 @@ from .run_config import COORDINATES, merge_configs
 
 #: LangGraph's default. Runs of a worker use the setting RECURSION_LIMIT.
 DEFAULT_RECURSION_LIMIT = 10_007
-#: The key that identifies the config of a LangGraph node, and the prefix of LangGraph's config
-#: keys.
-_HOSTED, _OF_LANGGRAPH = "__pregel_scratchpad", "__pregel_"
+#: The prefix of LangGraph's config keys.
+_OF_LANGGRAPH = "__pregel_"
 _NO_CONTEXT: Runtime[Any] = Runtime()
 
 
@@ -63,7 +68,7 @@ def open_run_state(
     if ambient is not None:
         config = _merge_ambient_config(ambient, config, caller, parent)
         configurable = config.get("configurable") or {}
-    if caller is None and _HOSTED in configurable:
+    if caller is None and is_langgraph_config(configurable):
         host = find_langgraph().ParentNode(configurable)
         configurable = {k: v for k, v in configurable.items() if not k.startswith(_OF_LANGGRAPH)}
         config = {**config, "configurable": configurable}
@@ -282,7 +287,7 @@ def _make_nested_run(
     above = parent.run
     forwards = _choose_forwards(above, options) if above.modes else above.modes
     run = RunContext(
-        config=_nest_config(above.config, config),
+        config=_nest_config(parent, config),
         saver=None if graph.checkpointer is False else above.saver,
         thread_id=above.thread_id,
         store=graph.store or above.store,
@@ -314,11 +319,18 @@ def _make_nested_run(
     return run
 
 
-def _nest_config(above: RunnableConfig, config: RunnableConfig) -> RunnableConfig:
-    """Return the caller's config, without run id and name, merged with the config of the call."""
+def _nest_config(parent: TaskContext, config: RunnableConfig) -> RunnableConfig:
+    """Return the config of the calling node, merged with the config of the call.
+
+    The config of the calling node is its run's config without run id and name, and the metadata of
+    the node.
+    """
+    above, metadata = parent.run.config, parent.task.node.metadata
     inherited = above
     if "run_id" in above or "run_name" in above:
         inherited = {key: above[key] for key in above if key not in ("run_id", "run_name")}
+    if metadata:
+        inherited = {**inherited, "metadata": {**inherited.get("metadata", {}), **metadata}}
     return merge_configs(inherited, config) if config else inherited
 
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
+from ..bridges import find_ambient_variable, find_langgraph, is_langgraph_config
 from ..errors import NoSaverError
 from ..types import Expiry, RunnableConfig
 from .context import (
@@ -32,19 +33,36 @@ def get_context() -> TaskContext:
     Raises:
         RuntimeError: no node is running.
     """
-    return _get_context_or_refuse("Called get_config outside of a runnable context")
-
-
-def _get_context_or_refuse(message: str) -> TaskContext:
     context = current.get()
     if context is None:
-        raise RuntimeError(message)
+        raise RuntimeError(_NO_CONTEXT)
     return context
 
 
+def _get_task_context(name: str, message: str) -> TaskContext:
+    """Return the context of the running node of a hitl_django graph or a LangGraph graph.
+
+    Raises:
+        RuntimeError: no node is running, or the node's run can't store results of ``name``.
+    """
+    context = current.get()
+    if context is not None:
+        return context
+    variable = find_ambient_variable()
+    ambient = None if variable is None else variable.get()
+    configurable = (ambient or {}).get("configurable") or {}
+    if not is_langgraph_config(configurable):
+        raise RuntimeError(message)
+    found: TaskContext | None = find_langgraph().find_task_context(configurable, name)
+    if found is None:
+        raise RuntimeError(_NO_NODE.format(name))
+    return found
+
+
+_NO_CONTEXT = "Called get_config outside of a runnable context"
 _NO_NODE = (
-    "{}() was called outside of a node of a hitl_django graph. To call it in a tool of a LangGraph "
-    "agent, run the agent in a node of such a graph."
+    "{}() was called outside of a node. In a LangGraph graph, it can be called if a worker runs "
+    "the graph, i.e. if the graph is registered or is a node of a registered graph."
 )
 
 
@@ -115,7 +133,7 @@ def ask(
     ``terms`` configures how reviewers handle the interrupt. The checkpoint saver stores it with the
     interrupt.
     """
-    context = get_context()
+    context = _get_task_context("interrupt", _NO_CONTEXT)
     if context.run.saver is None and not context.run.config.get("configurable", {}).get(
         "allow_unsaved"
     ):
@@ -141,7 +159,7 @@ def once(key: str, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kw
         ConcurrentOnceError: a call with the same key is still running.
         RuntimeError: no node is running.
     """
-    context = _get_context_or_refuse(_NO_NODE.format("once"))
+    context = _get_task_context("once", _NO_NODE.format("once"))
     if inspect.iscoroutinefunction(function):
         return cast("ResultT", _once_async(context, key, function, args, kwargs))
     with context.lock_key(key):
@@ -171,7 +189,7 @@ def transact(
         RuntimeError: no node is running.
         TypeError: the function is async, which Django's transactions don't support.
     """
-    context = _get_context_or_refuse(_NO_NODE.format("transact"))
+    context = _get_task_context("transact", _NO_NODE.format("transact"))
     if inspect.iscoroutinefunction(function):
         raise TypeError(
             "transact() doesn't accept async functions, because transactions are bound to a thread."

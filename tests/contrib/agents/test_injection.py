@@ -9,9 +9,12 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
+from langgraph.graph import StateGraph as TheirStateGraph
 from langgraph.prebuilt import InjectedState as TheirState
 from langgraph.prebuilt import InjectedStore as TheirStore
+from langgraph.prebuilt import ToolNode as TheirToolNode
 from langgraph.prebuilt import ToolRuntime as TheirRuntime
 
 from hitl_django import START, StateGraph
@@ -115,6 +118,37 @@ def test_tool_node_fills_injected_state_store_and_runtime_arguments(
     function: Callable[..., Any], make: Callable[[Any], Any], way: str
 ) -> None:
     assert run(make(function), function.__name__, {"x": 1}, way) == "1 ann"
+
+
+# LangGraph's tools can't be called with a config that isn't derived from the node's.
+@pytest.mark.parametrize(
+    ("node", "is_derived"), [(ToolNode, False), (ToolNode, True), (TheirToolNode, True)]
+)
+@pytest.mark.parametrize("make", [lambda f: f, tool], ids=["function", "langchain tool"])
+def test_config_given_to_tool_node_reaches_its_tools_as_in_langgraph(
+    node: Any, make: Callable[[Any], Any], is_derived: bool
+) -> None:
+    seen: list[Any] = []
+
+    def look(x: int, config: RunnableConfig, runtime: TheirRuntime) -> str:
+        """Look at the config."""
+        seen.extend([config, runtime.config])
+        return "seen"
+
+    def call_tools(state: State, config: RunnableConfig) -> Any:
+        given: Any = {"tags": ["mine"], "metadata": {"mine": 1}}
+        given |= {"configurable": {**config["configurable"], "mine": 1}} if is_derived else {}
+        return node([make(look)]).invoke(state, given)
+
+    kind = TheirStateGraph if node is TheirToolNode else StateGraph
+    graph: Any = kind(State).add_node("tools", call_tools).add_edge(START, "tools").compile()
+    call = {"name": "look", "args": {"x": 1}, "id": "c1"}
+    graph.invoke({"messages": [AIMessage("", tool_calls=[call])]}, {"tags": ["run"]})
+    assert len(seen) == 2
+    for config in seen:
+        assert config["tags"] == (["mine"] if is_derived else ["run", "mine"])
+        assert config["metadata"]["mine"] == 1
+        assert config["configurable"].get("mine") == (1 if is_derived else None)
 
 
 @pytest.mark.parametrize("make", [lambda f: f, tool], ids=["function", "langchain tool"])

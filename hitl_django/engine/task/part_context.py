@@ -1,0 +1,91 @@
+"""View of the running task's context for a part of the task, such as a tool call."""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ..savers.checkpoint import Commit
+from ..types import Expiry
+from .context import TaskContext
+
+
+class PartContext(ABC):
+    """View of the running task's context for one part of the task.
+
+    Interrupts and once() results are identified by the part, so that they don't depend on the order
+    in which the parts run. ``perform`` makes saver calls.
+    """
+
+    def __init__(self, context: TaskContext, perform: Callable[..., Any]) -> None:
+        self._context, self.perform = context, perform
+        self._interrupts: dict[str, Iterator[int]] = defaultdict(itertools.count)
+
+    @abstractmethod
+    def get_part(self) -> str:
+        """Return the name of the part that calls, or an empty name for the rest of the task.
+
+        The name is unique within the task and the same whenever the task runs.
+        """
+
+    @property
+    def full_context(self) -> TaskContext:
+        """The context of the task to which the part belongs."""
+        return self._context.full_context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def ask(
+        self,
+        value: Any,
+        schema: Any,
+        key: str | None,
+        expires: Expiry | None = None,
+        terms: Any = None,
+    ) -> Any:
+        """Create an interrupt with the name of the part as key.
+
+        Keys of later interrupts in the same part also have a number.
+        """
+        return self._context.ask(value, schema, self._make_key(key), expires, terms)
+
+    def _make_key(self, key: str | None) -> str:
+        part = self.get_part()
+        if key is not None:
+            return f"{part}:{key}" if part else key
+        count = self._count_interrupt(part)
+        return f"{part}#{count}" if count or not part else part
+
+    def _count_interrupt(self, part: str) -> int:
+        """Return the number of earlier interrupts without a key in this part and attempt."""
+        return next(self._interrupts[part])
+
+    @property
+    def once(self) -> dict[str, Any]:
+        """The results of once() in this part, by key."""
+        prefix, known = self._get_prefix(), self._context.once
+        size = len(prefix)
+        return {key[size:]: known[key] for key in known if key.startswith(prefix)}
+
+    def lock_key(self, key: str) -> AbstractContextManager[None]:
+        return self._context.lock_key(self._get_prefix() + key)
+
+    def remember(self, key: str, result: Any) -> None:
+        self._context.remember(self._get_prefix() + key, result)
+
+    def remember_stored(self, key: str, result: Any) -> None:
+        """Set a result of once() that another call has already stored."""
+        self._context.remember_stored(self._get_prefix() + key, result)
+
+    def build_results_with(self, key: str, result: Any) -> Commit | None:
+        """Return a commit of the task's results, including a new result of this part."""
+        return self._context.build_results_with(self._get_prefix() + key, result)
+
+    def _get_prefix(self) -> str:
+        part = self.get_part()
+        return f"tool:{part}/" if part else ""
