@@ -138,7 +138,7 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
     errors.InterruptChangedError: ProblemType(409, "interrupt_changed"),
     errors.ThreadExistsError: ProblemType(409, "thread_exists"),
     errors.IdempotencyKeyReusedError: ProblemType(422, "idempotency_key_reused"),
-    errors.LeaseHeldError: ProblemType(409, "busy"),
+    errors.LeaseTakenError: ProblemType(409, "busy"),
     errors.UndoRefusedError: ProblemType(409, "undo_refused"),
     errors.ClaimedError: ProblemType(409, "claimed", problem_extensions.CLAIMED),
     errors.RunStateError: ProblemType(409, "run_state", problem_extensions.RUN_STATE),

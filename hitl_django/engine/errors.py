@@ -26,7 +26,7 @@
     │  ├─ CorruptPayloadError
     │  └─ PayloadLimitError
     ├─ LeaseError
-    │  ├─ LeaseHeldError
+    │  ├─ LeaseTakenError
     │  └─ LeaseLostError
     ├─ ThreadNotFound(LookupError)
     ├─ TaskNotFound(LookupError)
@@ -302,7 +302,7 @@ class LeaseError(HitlError):
         self.thread_id = thread_id
 
 
-class LeaseHeldError(LeaseError):
+class LeaseTakenError(LeaseError):
     """Another run has the lease on this thread; nothing was stored."""
 
 

@@ -1,8 +1,8 @@
-"""Leases on threads: taken, fenced, renewed and released by workers and direct calls.
+"""Leases on threads, taken by workers and by direct graph calls.
 
 Taking a lease increments the thread's epoch. Every later write checks the epoch in its own
-transaction, so a process that has lost its lease can't write any more. The expiry of a lease only
-determines when another process may take the thread. Leases use the database's clock, which all
+transaction, so a process that has lost its lease can't write to the thread. The expiry of a lease
+only determines when another process may take the thread. Leases use the database's clock, which all
 processes share.
 """
 

@@ -16,7 +16,7 @@ from django.db import DatabaseError, IntegrityError, connections
 from hitl_django.conf import hitl
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.savers.thread_lease import LocalThreadLease, LocalThreadLeases, Stream
-from hitl_django.errors import LeaseHeldError, LeaseLostError
+from hitl_django.errors import LeaseLostError, LeaseTakenError
 from hitl_django.models import Thread
 
 from . import queries, thread_rows
@@ -58,16 +58,16 @@ class DirectCallLease(LocalThreadLease):
         self.epoch, self.in_force = 1, False
 
     def take_over(self, left: DirectCallLease) -> None:
-        """Take over the lease of an abandoned run, which ended without a last commit."""
+        """Take over the lease of a run that was abandoned in this process without a last commit."""
         super().take_over(left)
         left.stop_renewal()
         self._left_owner = left._owner
 
     def check(self) -> None:
-        """Find the thread's row and check that no other process has a lease on it.
+        """Read the thread's row, if it exists, and check that no other process has a lease on it.
 
         Raises:
-            LeaseHeldError: another process has the lease.
+            LeaseTakenError: another process has the lease.
         """
         row = thread_rows.find_thread(self._using, self.thread_id)
         if row is None:
@@ -83,15 +83,15 @@ class DirectCallLease(LocalThreadLease):
         """Take the lease in the database.
 
         Raises:
-            LeaseHeldError: another process has taken the lease first.
+            LeaseTakenError: another process has taken the lease first.
         """
         self.write(_add_nothing, ends=False)
 
     def write(self, add_rows: AddRows, *, ends: bool) -> None:
-        """Write rows of the run. With ``ends``, also release the lease because the run has ended.
+        """Write rows of the run. With ``ends``, also release the lease, because the run has ended.
 
         Raises:
-            LeaseHeldError: another run has taken the lease first.
+            LeaseTakenError: another run has taken the lease first.
             LeaseLostError: another run has taken over the lease.
         """
         if self._thread is None:
@@ -149,7 +149,10 @@ class DirectCallLease(LocalThreadLease):
                 renewals.add(self._renewal)
 
     def release(self) -> None:
-        """Release the lease in this process, and in the database unless the last commit did so."""
+        """Release the lease in this process.
+
+        Also release it in the database, if it's still valid there.
+        """
         if self.in_force and self._thread is not None and not self.is_lost:
             self.in_force = False
             self.stop_renewal()
@@ -163,13 +166,12 @@ class DirectCallLease(LocalThreadLease):
         super().release()
 
     def stop_renewal(self) -> None:
-        """Stop renewing the lease."""
         if self._renewal is not None:
             renewals.remove(self._renewal)
             self._renewal = None
 
-    def _refuse(self, why: str) -> LeaseHeldError:
-        return LeaseHeldError(
+    def _refuse(self, why: str) -> LeaseTakenError:
+        return LeaseTakenError(
             f"Thread {self.thread_id!r} is in use: {why}. Wait until that run ends; the "
             f"lease of a dead process expires after {hitl.LEASE_SECONDS:g} seconds.",
             thread_id=self.thread_id,
@@ -181,10 +183,10 @@ _LEASES: dict[str, LocalThreadLeases[DirectCallLease]] = {}
 
 
 def take_thread(using: str, thread_id: str, stream: Stream) -> DirectCallLease:
-    """Take the lease on a thread for a run in this process, without access to the database.
+    """Take the lease on a thread in this process, without access to the database.
 
     Raises:
-        LeaseHeldError: another run in this process has the lease.
+        LeaseTakenError: another run in this process has the lease.
     """
     leases = _LEASES.get(using)
     if leases is None:
@@ -192,5 +194,4 @@ def take_thread(using: str, thread_id: str, stream: Stream) -> DirectCallLease:
     return leases.take(thread_id, stream)
 
 
-def _add_nothing(pk: int, batch: WriteBatch) -> None:
-    """Add no rows to the batch."""
+def _add_nothing(pk: int, batch: WriteBatch) -> None: ...

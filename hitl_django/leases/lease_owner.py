@@ -23,7 +23,7 @@ _ENDED_STATES = ("Z", "X")
 
 
 class _Process(NamedTuple):
-    """The state of a process in Linux: a letter, the number of OS threads, and the start time."""
+    """A process in ``/proc``: its state letter, number of OS threads and start time."""
 
     state: str
     threads: int
@@ -31,26 +31,26 @@ class _Process(NamedTuple):
 
 
 def name_owner() -> str:
-    """Return a name for the owner of a new lease.
+    """Return a new name for an owner of leases in this process.
 
-    The name consists of the host, the process id, the start time and place of the process if they
+    The name consists of the host, the process id, the start time and the system's digest if they
     are known, and a random part.
     """
     return f"{_name_process(os.getpid())}:{uuid4().hex}"[-255:]
 
 
-def find_place() -> str | None:
-    """Return a digest of the system in which this process's id is valid, or None if unknown."""
-    return _find_place(os.getpid())
+def find_system() -> str | None:
+    """Return a digest of the system (host, boot, container) of this process, or None if unknown."""
+    return _find_system(os.getpid())
 
 
 def has_ended(owner: str) -> bool:
-    """Return whether the process with this name is known to have ended.
+    """Return whether the process that owns a lease is known to have ended.
 
-    Return False for processes of other hosts or containers, because they can't be checked.
+    Processes of other hosts or containers can't be checked, so the result is False for them.
     """
     found = _NAME.search(owner)
-    if found is None or found[3] != find_place():
+    if found is None or found[3] != find_system():
         return False
     pid, started = int(found[1]), int(found[2])
     try:
@@ -69,13 +69,13 @@ def has_ended(owner: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _name_process(pid: int) -> str:
-    place, process = _find_place(pid), _read_process(pid)
+    system, process = _find_system(pid), _read_process(pid)
     name = f"{socket.gethostname()}:{pid}"
-    return name if place is None or process is None else f"{name}:{process.started}@{place}"
+    return name if system is None or process is None else f"{name}:{process.started}@{system}"
 
 
 @lru_cache(maxsize=1)
-def _find_place(pid: int) -> str | None:
+def _find_system(pid: int) -> str | None:
     try:
         if os.readlink(_PROC / "self") != str(pid):
             return None  # The file system shows the processes of another namespace.

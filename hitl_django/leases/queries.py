@@ -1,4 +1,4 @@
-"""Prepared SQL for the leases of workers and direct calls on threads.
+"""Prepared SQL for the leases of workers and direct graph calls on threads.
 
 Each caller documents the meaning of an UPDATE that changes no row.
 """

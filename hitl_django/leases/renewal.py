@@ -1,8 +1,7 @@
 """Renewal of this process's leases during their runs.
 
-A single OS thread renews all leases. It starts with the first lease and ends after some time
-without leases, so a run doesn't need a separate OS thread. A forked process starts without the
-renewing OS thread.
+A single OS thread renews all leases. The OS thread starts with the first lease and ends after some
+time without leases. A forked process starts without this OS thread.
 """
 
 from __future__ import annotations
@@ -23,7 +22,10 @@ logger = logging.getLogger("hitl_django")
 
 
 class LeaseRenewal:
-    """The regular renewal of one lease, every HEARTBEAT_SECONDS while it is in ``renewals``."""
+    """The regular renewal of one lease.
+
+    It is due every HEARTBEAT_SECONDS until the object is removed from ``renewals``.
+    """
 
     def __init__(self, lease: ThreadLease, log_fields: Mapping[str, str] = {}) -> None:
         self.lease, self.log_fields = lease, log_fields
@@ -36,7 +38,7 @@ class LeaseRenewal:
         return self.beat
 
     def renew_if_due(self) -> None:
-        """Renew the lease if it is due, over the connection of the renewing OS thread."""
+        """Renew the lease if the renewal is due."""
         if monotonic() < self.beat:
             return
         self.beat = monotonic() + hitl.HEARTBEAT_SECONDS
@@ -52,7 +54,10 @@ class LeaseRenewal:
             logger.exception("thread %s: could not renew lease", thread, extra=fields)
 
     def note_lost(self) -> None:
-        """React to the loss or release of the lease. The run's next commit will be rejected."""
+        """React to a failed renewal: the lease was lost or released.
+
+        Subclasses override this. The run's next commit will be rejected in any case.
+        """
 
 
 class LeaseRenewer:
@@ -62,14 +67,13 @@ class LeaseRenewer:
         self.reset()
 
     def reset(self) -> None:
-        """Clear the inherited leases and OS thread in a forked process."""
+        """Forget all leases and the OS thread, which a forked process inherits from its parent."""
         self._changed = threading.Condition(threading.Lock())
         self._leases: set[LeaseRenewal] = set()
         self._thread: threading.Thread | None = None
         self._wakes = 0.0
 
     def add(self, lease: LeaseRenewal) -> None:
-        """Start renewing a lease."""
         with self._changed:
             self._leases.add(lease)
             if self._thread is None:
@@ -103,9 +107,9 @@ class LeaseRenewer:
                 logger.exception("leases: could not close a connection")
 
     def _await_due(self) -> list[LeaseRenewal] | None:
-        """Wait until leases are due, and return them.
+        """Wait until renewals are due, and return them.
 
-        Return None after some time without leases.
+        Return None after some time without leases: the OS thread then ends.
         """
         with self._changed:
             while True:

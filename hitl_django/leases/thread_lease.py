@@ -16,13 +16,13 @@ from . import queries
 
 
 def lease_duration() -> timedelta:
-    """Return the time for which a lease is taken or renewed."""
+    """Return the time until a lease expires after it's taken or renewed."""
     return timedelta(seconds=hitl.LEASE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadKey:
-    """The identity of a thread to which a saver writes: key of its row, thread id, and epoch."""
+    """The primary key of a thread's row, the thread id, and the epoch."""
 
     pk: int
     thread_id: str
@@ -31,11 +31,10 @@ class ThreadKey:
 
 @dataclass(frozen=True, slots=True)
 class ThreadLease(ThreadKey):
-    """The exclusive right to run a thread for a limited time.
+    """A temporary exclusive right to execute a thread, for a worker or a direct graph call.
 
-    Workers and direct calls use this lease. Each lease has its own epoch, and every statement
-    checks the epoch. A process that was suspended or disconnected can therefore not change anything
-    after another process has taken the thread.
+    Each lease has its own epoch, and every statement checks the epoch. A process that was suspended
+    or disconnected can therefore not change anything after another process has taken the thread.
     """
 
     _: KW_ONLY
@@ -45,8 +44,8 @@ class ThreadLease(ThreadKey):
     def fence(self, batch: WriteBatch) -> None:
         """Make ``batch`` fail if the lease is lost.
 
-        The thread's row is locked without an update. An expired lease is extended, so that a direct
-        call that has read the thread can't take the lease.
+        The thread's row is locked, but not updated. Only an expired lease is extended, so that no
+        direct graph call can take it.
         """
         batch.lock(queries.FENCE, self.values(), LeaseLostError, otherwise=queries.RENEW)
 
@@ -56,17 +55,23 @@ class ThreadLease(ThreadKey):
         statement: PreparedUpdate,
         receive: Callable[[Row], object] | None = None,
     ) -> None:
-        """Add an UPDATE of the thread to ``batch``. The batch fails if the lease is lost."""
+        """Add an UPDATE of the thread's row to ``batch``, which fails if the lease is lost.
+
+        ``receive`` is called with the row that the UPDATE returns.
+        """
         batch.guard(statement, self.values(), LeaseLostError, receive)
 
     def renew(self) -> bool:
-        """Extend the lease. Return False if it was released or lost."""
+        """Extend the lease. Return False if the lease was released or lost."""
         return bool(queries.RENEW.run(self.using, **self.values()))
 
     def release(self) -> bool:
-        """Release the lease of a run that made no progress. Return False if the lease was lost."""
+        """Release the lease without resetting the count of attempts.
+
+        Return False if the lease was lost.
+        """
         return bool(queries.RELEASE.run(self.using, **self.values()))
 
     def values(self) -> dict[str, Any]:
-        """Return the parameters with which a statement finds the thread and checks the epoch."""
+        """Return the parameters of a statement that finds the thread and checks the epoch."""
         return {"thread": self.pk, "epoch": self.epoch, "duration": self.duration}

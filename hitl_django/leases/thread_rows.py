@@ -22,7 +22,7 @@ from . import queries
 
 
 class ThreadRow(NamedTuple):
-    """The columns of a thread that are read before a direct graph call."""
+    """The columns of a thread that a direct graph call reads before it starts."""
 
     pk: int
     epoch: int
@@ -53,9 +53,9 @@ def find_thread(using: str, thread_id: str) -> ThreadRow | None:
 
 
 def add_thread(thread: Thread, batch: WriteBatch) -> None:
-    """Add a thread's row to the batch, before the rows that refer to the thread.
+    """Add a thread's row to the batch, before all rows that refer to the thread.
 
-    Writing the batch raises IntegrityError if another process has created the thread.
+    Committing the batch raises IntegrityError if another process has created the thread.
     """
     batch.insert_first(_NEW, thread)
 
@@ -66,7 +66,9 @@ def begin_thread(
     add_rows: Callable[[int, WriteBatch], None],
     leased_for: timedelta | None = None,
 ) -> int:
-    """Write a thread's row and the rows that ``add_rows`` adds. Return the thread's key.
+    """Write a thread's row, and the rows that ``add_rows`` adds.
+
+    Return the primary key of the thread. With ``leased_for``, the thread is leased for this time.
 
     Raises:
         IntegrityError: another process has created the thread.
@@ -81,11 +83,11 @@ def begin_thread(
 
 
 def lock_thread(*, pk: int | None = None, interrupt: UUID | None = None) -> Thread:
-    """Return the thread, locked until the transaction ends, with the database's ``now``.
+    """Return the thread, with its row locked until the transaction ends, and with ``now``.
 
-    The thread is found by its key, or by one of its interrupts. Every transaction that changes
-    several tables of a thread takes this lock first, to avoid deadlocks. On SQLite, the transaction
-    itself is the lock.
+    ``now`` is the database's time. The thread is found by its primary key, or by one of its
+    interrupts. Every transaction that changes several tables of a thread takes this lock first, to
+    avoid deadlocks. On SQLite, the transaction itself is the lock.
 
     Raises:
         NoSuchThread: the thread doesn't exist.

@@ -1,4 +1,4 @@
-"""The start of a run's execution by a worker, which takes the lease on the run's thread."""
+"""Start of a run by a worker, which takes the lease on the thread of the run."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ logger = logging.getLogger("hitl_django")
 
 
 def claim(run_id: UUID, *, durable: bool = True) -> RunLease | None:
-    """Take the lease on the run's thread for this worker.
+    """Take the lease on the run's thread for this worker, and set the run to running.
 
-    Return None if the run isn't due or another worker has the lease. Also return None if the run is
-    parked instead, i.e. stopped until an operator acts, because too many attempts made no progress.
-    A repeated message for a run therefore has no effect. With ``durable=False``, the lease is part
-    of the caller's transaction.
+    Return None if the run isn't due or if another worker has the lease. A repeated message for a
+    run therefore has no effect. Also return None if too many attempts have made no progress: the
+    run is then parked, i.e. stopped until an operator acts. With ``durable=False``, the lease is
+    taken in the caller's transaction.
     """
     using = write_alias()
     claiming = WriteBatch(using)

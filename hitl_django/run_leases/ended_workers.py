@@ -1,4 +1,4 @@
-"""Release of the leases of workers that have ended without releasing them."""
+"""Requeueing of runs whose worker process ended without releasing its lease."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db import transaction
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.leases.lease_owner import find_place, has_ended
+from hitl_django.leases.lease_owner import find_system, has_ended
 from hitl_django.models import Run, Thread
 from hitl_django.models.functions import Now
 from hitl_django.task_queue import dispatcher
@@ -19,16 +19,17 @@ logger = logging.getLogger("hitl_django")
 
 
 def release_ended_workers() -> list[UUID]:
-    """Queue the runs of workers of this system that have ended, and return the runs' ids.
+    """Queue the runs of worker processes of this system that have ended, and return their ids.
 
     Only processes of the same host, boot and container are checked. The leases of other processes
-    expire. The count of attempts is kept, so that a run that kills its workers is parked.
+    expire. The runs' counts of attempts aren't reset, so a run that kills its workers is finally
+    parked.
     """
-    place = find_place()
-    if place is None:
+    system = find_system()
+    if system is None:
         return []
     running = Run.objects.using(write_alias()).filter(
-        state=Run.State.RUNNING, thread__lease_owner__contains=f"@{place}:"
+        state=Run.State.RUNNING, thread__lease_owner__contains=f"@{system}:"
     )
     columns = ("pk", "thread_id", "thread__epoch", "thread__lease_owner")
     return [

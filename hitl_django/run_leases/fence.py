@@ -19,18 +19,20 @@ from .lease import RunLease
 
 
 class RunFence:
-    """A fence that binds a worker's commits to the epoch of the worker's lease.
+    """The check of a worker's lease in each commit of a run.
 
-    The last commit also ends, pauses or requeues the run.
+    If another process has taken the lease, the commit fails. The last commit of the worker also
+    ends, pauses or requeues the run.
     """
 
     def __init__(self, lease: RunLease) -> None:
         self.lease = lease
 
     def guard(self, batch: WriteBatch, outcome: Outcome | None) -> None:
-        """Make the batch fail if the lease is lost.
+        """Make the batch fail if the worker has lost its lease.
 
-        Extend the lease, or release it with an outcome.
+        If ``outcome`` is None, the run continues, and the lease stays. Otherwise, the batch also
+        releases the lease.
         """
         # LeaseLostError: another worker has the lease, and this worker's state is outdated. A
         # commit is progress, so the count of attempts is reset. On the first attempt, the row is
@@ -58,11 +60,11 @@ class RunFence:
             batch.commit()
 
     def flag_changed(self, batch: WriteBatch, interrupt_ids: Sequence[str]) -> None:
-        """Mark the interrupts that are different from the interrupts that were decided."""
+        """Mark interrupts that were changed after their decision, when the batch is committed."""
         batch.before_commit(
             partial(interrupts.flag_changed_interrupts, self.lease, interrupt_ids, batch.using)
         )
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
-        """Add the outcome of the run to its last commit."""
+        """Add the end, the pause or the requeueing of the run to its last commit."""
         transitions.finish(self.lease, batch, outcome, step)

@@ -41,7 +41,10 @@ REVIEW_COLUMNS = (
 
 
 def build_review_columns(pending: PendingInterrupt, graph: str) -> dict[str, Any]:
-    """Return the REVIEW_COLUMNS of an interrupt. The graph's policy provides the default values."""
+    """Return an interrupt's values of REVIEW_COLUMNS.
+
+    Values that aren't in its review options are those of the graph's review policy.
+    """
     raised, terms = pending.interrupt, pending.terms or _NONE
     policy = registry.get_review_policy(graph)
     if pending.kind != "interrupt":
@@ -92,10 +95,10 @@ def _choose(given: bool | None, otherwise: bool) -> bool:
 
 
 def build_assignment_columns(terms: ReviewOptions | None, using: str) -> dict[str, Any]:
-    """Return the columns for the assignment and priority in the review options.
+    """Return the columns for the assignment and the priority given in the review options.
 
-    If the user or group doesn't exist, the interrupt is unassigned. The label then contains the
-    name, so that reviewers can see the intended assignment.
+    If the user or group doesn't exist, the interrupt is unassigned. The label column then contains
+    the name of the user or group, so that reviewers can see the intended assignment.
     """
     if terms is None:
         return {}

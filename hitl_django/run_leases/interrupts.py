@@ -41,7 +41,7 @@ PENDING = Interrupt.Status.PENDING
 def create_interrupts(
     lease: RunLease, batch: WriteBatch, pending_interrupts: Sequence[PendingInterrupt]
 ) -> list[str]:
-    """Add the rows of a thread's first interrupts to the batch, and return their ids."""
+    """Add rows for the first interrupts of a thread to the batch, and return the rows' ids."""
     rows = [_build_row(lease, pending, batch.using) for pending in pending_interrupts]
     _insert(rows, batch)
     _publish_created(lease, rows, batch)
@@ -96,7 +96,10 @@ def sync_interrupts(
 
 
 def flag_changed_interrupts(lease: RunLease, ids: Sequence[str], using: str) -> None:
-    """Mark interrupts that are different from the ones decided, once for each decision."""
+    """Mark interrupts that were changed after their decision, and add an audit log entry.
+
+    ``ids`` are the interrupts' ids in the engine. Interrupts that are already marked are left out.
+    """
     rows = Interrupt.objects.using(using).filter(thread=lease.thread.pk, changed_at=None)
     found = [*rows.filter(interrupt_id__in=ids).order_by("pk").values_list("pk", flat=True)]
     if not found:
@@ -107,7 +110,7 @@ def flag_changed_interrupts(lease: RunLease, ids: Sequence[str], using: str) -> 
 
 
 def withdraw_interrupts(lease: RunLease, using: str, *, stays: Sequence[str] = ()) -> None:
-    """Set the run's pending interrupts to superseded, except those with ids in ``stays``."""
+    """Set the run's pending interrupts to superseded, except those with an id in ``stays``."""
     left = Interrupt.objects.using(using).filter(run=lease.run_id, status=PENDING)
     left = left.exclude(interrupt_id__in=stays)
     found = [str(pk) for pk in left.order_by("pk").values_list("pk", flat=True)]
@@ -119,7 +122,7 @@ def withdraw_interrupts(lease: RunLease, using: str, *, stays: Sequence[str] = (
 
 
 def _refuse_answer(lease: RunLease, row: Interrupt, refusal: str, using: str) -> None:
-    """Remove a response that the node has rejected. The decision remains in the history."""
+    """Remove the response that the node has rejected. The decision remains in the history."""
     decisions = Decision.objects.using(using).filter(interrupt=row, effective=True)
     made = decisions.get(version=row.version - 1)
     row.refused_version = made.version
@@ -181,7 +184,6 @@ def _signal_created(lease: RunLease, rows: Sequence[Interrupt], using: str) -> N
 
 
 def _read_known(lease: RunLease, ids: Sequence[str], using: str) -> dict[str, Interrupt]:
-    """Read the interrupts with the given ids that already have a row."""
     thread = lease.thread.pk
     if not ids or not queries.KNOWN_INTERRUPTS.run(using, thread=thread, interrupts=ids):
         return {}
@@ -190,10 +192,11 @@ def _read_known(lease: RunLease, ids: Sequence[str], using: str) -> dict[str, In
 
 
 def _raise_again(row: Interrupt, created: Interrupt, pending: PendingInterrupt, using: str) -> None:
-    """Make an interrupt pending again, or update its content under the same id.
+    """Set an interrupt to pending again, with its new content.
 
-    An interrupt that has remained pending may be rebuilt from stored data, which contains no review
-    options. If its content is unchanged, the options in its row remain.
+    Nothing changes if the interrupt is pending and has the same content. ``pending`` may have been
+    rebuilt from stored data, which contains no review options. If the payload is unchanged, the
+    options in the row are then kept.
     """
     # The row's digest also covers a proposal, so the payload itself is compared.
     is_same_payload = digest_json(row.payload) == created.payload_digest
@@ -257,7 +260,7 @@ def _set_due(
 
 
 def encode_expiry(expires: Expiry | None) -> dict[str, Any] | None:
-    """Return the column for an interrupt's expiry, with the keys of an Expiry, or None."""
+    """Return the value of the ``expiry`` column: an Expiry as a dict, or None."""
     if expires is None:
         return None
     seconds = expires.after.total_seconds()

@@ -1,4 +1,4 @@
-"""The lease of a run: the lease on its thread, and the run's data for its worker."""
+"""The lease of a run: the lease on its thread, and the data about the run that its worker needs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hitl_django.run_events import EventLog
 
 
 class StoredRun:
-    """The checkpoint of a run that a worker starts, read when the lease is taken.
+    """The newest checkpoint of a run's thread, read when a worker takes the lease.
 
-    ``newest`` are the rows of the thread's newest checkpoint. ``has_waiting`` is true if the run
-    has pending interrupts. The data remains valid during the lease, because only the process with
-    the lease adds checkpoints and interrupts.
+    ``newest`` are the rows of the checkpoint. ``has_waiting`` is true if the run has pending
+    interrupts. Both remain valid during the lease, because only the process with the lease adds
+    checkpoints and interrupts.
     """
 
     __slots__ = ("has_waiting", "newest")
@@ -32,15 +32,17 @@ class RunLease:
     """A worker's lease on a thread for one of the thread's runs.
 
     Attributes:
-        attempt: the number of times that a worker has started the run without progress.
-        log: adds the events of the run.
+        attempt: the number of times that workers have claimed the run since its last progress,
+            including this time.
+        log: the event log of the run.
         has_interrupts: whether the thread has ever had an interrupt. Only the process with the
             lease adds interrupts, so False remains valid.
         graph_version: the graph's version at the start of the run.
         fingerprint: the fingerprint of the graph structure at the last commit of the run.
-        stored: the data that was read when the lease was taken, or None.
+        stored: the newest checkpoint, read when the lease was taken, or None if it must be read
+            again.
         names: the run's idempotency key and the id of the thread's related object, for the search
-            text of its interrupts.
+            text of the run's interrupts.
         options: the run's options.
         last_error: the error that ended the previous attempt, or an empty string.
     """
@@ -59,6 +61,9 @@ class RunLease:
     last_error: str = ""
 
     def log_fields(self) -> dict[str, str]:
-        """Return the fields of a log record about the run, which contain ids but no values."""
+        """Return the extra fields of log records about the run.
+
+        They contain ids, but no payloads.
+        """
         ids = {"run_id": str(self.run_id), "thread_id": self.thread.thread_id}
         return {**ids, "graph": self.graph}

@@ -39,8 +39,6 @@ def _column(model: type[models.Model], name: str) -> Any:
 
 
 class ClaimedThread(NamedTuple):
-    """The columns of a thread that a worker reads when it takes the lease on the thread."""
-
     id: int
     thread_id: str
     epoch: int
@@ -50,7 +48,7 @@ class ClaimedThread(NamedTuple):
 
 
 class ClaimedRun(NamedTuple):
-    """The columns of a run that a worker reads when it sets the run's state to running."""
+    """The columns of a run that a worker reads when it sets the run to running."""
 
     graph: str
     graph_version: str
@@ -63,7 +61,7 @@ class ClaimedRun(NamedTuple):
 
     @classmethod
     def read(cls, row: Sequence[Any]) -> ClaimedRun:
-        """Return a ClaimedRun from a database row, with values converted from their stored form."""
+        """Return a ClaimedRun with the values of a database row, converted to Python types."""
         found = cls._make(row)
         return found._replace(
             error=_column(Run, "error").from_db_value(found.error, None, None),

@@ -14,7 +14,10 @@ from .lease import RunLease
 
 @contextmanager
 def keep_renewed(lease: RunLease, control: RunControl, slice_: float | None) -> Iterator[None]:
-    """Renew the lease inside the block. After ``slice_`` seconds, request that the run stops."""
+    """Renew the lease inside the ``with`` block.
+
+    After ``slice_`` seconds, ask the run to stop before its next super-step.
+    """
     run = RunRenewal(lease, control, slice_)
     try:
         renewals.add(run)
@@ -24,7 +27,7 @@ def keep_renewed(lease: RunLease, control: RunControl, slice_: float | None) -> 
 
 
 class RunRenewal(LeaseRenewal):
-    """A run in execution, with the times of its next renewal and of the end of its time slice."""
+    """The renewal of a run's lease, which also stops the run at the end of its time slice."""
 
     def __init__(self, lease: RunLease, control: RunControl, slice_: float | None) -> None:
         super().__init__(lease.thread, lease.log_fields())

@@ -42,7 +42,7 @@ _END_STATES = {
 
 
 def finish(lease: RunLease, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
-    """Add the outcome of a run and the resulting state to the run's last commit."""
+    """Add the outcome of a run and the resulting run state to the run's last commit."""
     using = batch.using
     if outcome.status == "interrupted" and lease.has_interrupts:
         # Earlier interrupts may have been decided in the meantime, which can only be checked with
@@ -65,12 +65,10 @@ def finish(lease: RunLease, batch: WriteBatch, outcome: Outcome, step: int | Non
 
 
 def ends_run(outcome: Outcome) -> bool:
-    """Return whether the outcome ends the run."""
     return _state_after(outcome) in _END_STATES.values()
 
 
 def _state_after(outcome: Outcome) -> str:
-    """Return the new state of a run after an outcome without interrupts."""
     if isinstance(outcome.error, InterruptChangedError):
         # The response belongs to another interrupt. The stored state is intact, and a graph version
         # with the original interrupt can continue from it.
@@ -102,7 +100,10 @@ def _pause_with_lock(lease: RunLease, outcome: Outcome, using: str, last_event: 
 
 
 def park(lease: RunLease, error: str) -> None:
-    """Park a run. Its stored state remains, and an operator can retry the run."""
+    """Park a run with this error.
+
+    The stored state of the run remains, and an operator can retry it.
+    """
     batch = WriteBatch(write_alias())
     # Zero rows: the lease has expired, and another worker will park the run.
     batch.guard(lease_queries.RELEASE_AFTER_PROGRESS, lease.thread.values())
@@ -112,7 +113,7 @@ def park(lease: RunLease, error: str) -> None:
 
 
 def note_error(lease: RunLease, error: str) -> None:
-    """Store the error before a run's lease is released. An expired lease is extended.
+    """Store the error of a run that its worker is about to release. An expired lease is extended.
 
     Raises:
         LeaseLostError: another worker has the lease. Nothing is written.
@@ -126,11 +127,11 @@ def note_error(lease: RunLease, error: str) -> None:
 def release(
     lease: RunLease, error: BaseException, *, to_park: bool, described: str | None = None
 ) -> None:
-    """Release the lease after an error outside of the graph's code.
+    """Release the lease after an error that the graph's own code didn't cause.
 
-    The run becomes queued, and the sweep (a periodic job) sends a new message for it. If a retry
-    can't succeed, the run is parked instead. The count of attempts isn't reset, so a permanent
-    error eventually parks the run. ``described`` replaces the error's own message.
+    The run is queued, and the sweep (a periodic job) sends a new message for it. With ``to_park``,
+    the run is parked instead. The count of attempts isn't reset, so a permanent error finally parks
+    the run. ``described`` replaces the message of the error.
     """
     batch = WriteBatch(write_alias())
     # The error may have occurred in a commit, so it is unknown which events are stored.
@@ -173,7 +174,10 @@ def _leave(
 
 
 def describe_error(error: BaseException | None) -> tuple[str, str]:
-    """Return an error as one line and as a traceback, without the values of variables."""
+    """Return an error as one line and as a traceback.
+
+    The traceback shows no values of variables.
+    """
     if error is None:
         return "", ""
     line = "; ".join(map(_name_error, iterate_leaves(error)))

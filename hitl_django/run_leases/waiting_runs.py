@@ -1,4 +1,4 @@
-"""Runs that wait for earlier runs of their thread, and messages that start the next run."""
+"""Runs that wait for earlier runs of their thread, and the message that starts the next of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def select_waiting(using: str, thread: int) -> QuerySet[Run]:
 
 
 def enqueue_next(batch: WriteBatch, thread: int) -> None:
-    """Add a message for a thread's next waiting run, if there is a waiting run."""
+    """Add a message that starts the next waiting run of a thread, if there is one."""
     found: UUID | None = select_waiting(batch.using, thread).values_list("pk", flat=True).first()
     if found is not None:
         dispatcher.enqueue(found, batch)

@@ -1,3 +1,3 @@
-"""Task queue: dispatcher, worker heartbeats, and the pipe to the supervisor."""
+"""Task queue: dispatcher, heartbeats of workers, and the pipe from workers to the supervisor."""
 
 from __future__ import annotations

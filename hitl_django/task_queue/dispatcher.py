@@ -1,9 +1,9 @@
 """Interface to the task queue, which carries messages to workers.
 
-A message consists of the name of a function and the id of a run or of an app's row. A message may
-be lost, repeated or late. The rows contain the state of the work. The sweep, a periodic job,
-enqueues another message for each row that waits too long. Functions are named by dotted paths, so
-that web processes don't import the worker.
+A message consists of the dotted path of a function, and the id of a run or of an optional app's
+row. A message may be lost, repeated or late, because the state of the work is stored in the rows:
+the sweep, a periodic job, enqueues another message for each row that waits too long. Dotted paths
+are used so that web processes don't import the worker.
 """
 
 from __future__ import annotations
@@ -43,17 +43,18 @@ class Dispatcher(ABC):
     def enqueue(self, function: str, argument: str) -> None:
         """Enqueue a call of the function with this dotted path and argument.
 
-        The method is called after all other writes of the transaction, or directly after the
-        transaction if the transaction is a single statement. A queue outside of the database must
-        send the message after the commit, and an error of the queue must not undo the commit:
-        ``transaction.on_commit(send, robust=True)``.
+        The method is called at the end of a transaction, after all other writes. If the transaction
+        is a single statement, the method is called directly after the transaction. A queue outside
+        of the database must send the message after the commit, and an error of the queue must not
+        undo the commit: ``transaction.on_commit(send, robust=True)``.
         """
 
     def message_row(self, function: str, argument: str) -> models.Model | None:
         """Return the message as an unsaved row of a table in the runs' database, or None.
 
-        The row is inserted in the same statement as other rows of the transaction, and ``enqueue``
-        is not called. Columns with a database default are omitted.
+        The row is inserted together with other rows of the transaction, and ``enqueue`` isn't
+        called. Columns with a database default are omitted. Return None if the queue has no such
+        table.
         """
         return None
 
@@ -62,17 +63,17 @@ class Dispatcher(ABC):
         return None
 
     def stop_errors(self) -> Mapping[type[BaseException], str]:
-        """Return the errors that this queue raises in a task to stop it, with their reasons.
+        """Return the errors that this queue raises in a task to stop it, each with a reason.
 
-        These errors aren't treated as errors of the running node. A reason is followed by the
-        node's name, as in "exceeded the timeout of 60 s in node 'search'".
+        These errors aren't treated as errors of the running node. Messages consist of the reason
+        and the node's name, for example "exceeded the timeout of 60 s in node 'search'".
         """
         return {}
 
     def install(self, using: str) -> None:  # noqa: B027  # a queue without schedules needs nothing
-        """Schedule regular calls of SWEEP.
+        """Schedule regular calls of the function SWEEP in the database ``using``.
 
-        This is called after the database ``using`` was migrated.
+        This method is called after ``using`` was migrated.
         """
 
     def check(self) -> Sequence[CheckMessage]:
@@ -80,7 +81,7 @@ class Dispatcher(ABC):
         return ()
 
     def probe(self) -> Sequence[CheckMessage]:
-        """Return check messages about the queue's state.
+        """Return check messages about the current state of the queue.
 
         A message is CRITICAL if the queue is down.
         """
@@ -93,21 +94,20 @@ class Dispatcher(ABC):
     def reports_when_idle(self) -> bool:
         """Return whether idle workers store heartbeats, because they run the scheduled sweep.
 
-        If idle workers store no heartbeats, the sweep enqueues a message for a heartbeat once or
-        twice a minute.
+        If False, the sweep enqueues a message for a heartbeat once or twice a minute.
         """
         return False
 
     def environment(self) -> Mapping[str, str]:
-        """Return the environment variables for the management command that starts workers."""
+        """Return environment variables to set for the management command that starts workers."""
         return {}
 
 
 class InlineDispatcher(Dispatcher):
     """A dispatcher that calls functions in this process after the commit, for tests and scripts.
 
-    The dispatcher is not a queue: if the process ends, pending calls are lost. Deeply nested calls
-    are deferred, because each waiting run is started at the end of the previous run.
+    If the process ends, pending calls are lost. Deeply nested calls are deferred: the end of each
+    run starts the next waiting run, which would otherwise exceed Python's recursion limit.
     """
 
     def reports_when_idle(self) -> bool:
@@ -119,14 +119,14 @@ class InlineDispatcher(Dispatcher):
 
 
 class _Nesting(threading.local):
-    """The nesting depth and the deferred calls of this OS thread."""
+    """The calls of messages on this OS thread: the nesting depth, and the deferred calls."""
 
     def __init__(self) -> None:
         self.depth = 0
         self.left: deque[Callable[[], object]] = deque()
 
     def perform(self, call: Callable[[], object]) -> None:
-        """Make a call. If calls are nested too deeply, the outermost call makes it later."""
+        """Make a call. If calls are nested too deeply, the outermost call makes it at its end."""
         if self.depth >= DEEPEST:
             self.left.append(call)
             return
@@ -145,7 +145,7 @@ _nesting = _Nesting()
 
 
 def get_dispatcher() -> Dispatcher:
-    """Return the dispatcher that ``HITL["DISPATCH"]`` names."""
+    """Return a new dispatcher of the class that ``HITL["DISPATCH"]`` names."""
     chosen: Dispatcher = _find_dispatcher(hitl.DISPATCH)()
     return chosen
 
@@ -157,22 +157,22 @@ def _find_dispatcher(path: str) -> type[Dispatcher]:
 
 
 def enqueue(run_id: object, batch: WriteBatch) -> None:
-    """Add a message to the batch. The message makes a worker execute the run."""
+    """Add a message to the batch that lets a worker execute the run."""
     _add_message(ADVANCE, run_id, batch)
 
 
 def enqueue_task(function: str, argument: object, batch: WriteBatch) -> None:
-    """Add a message to the batch. The message calls a task function of an optional app."""
+    """Add a message to the batch that lets a worker call a task function of an optional app."""
     _add_message(function, argument, batch)
 
 
 def list_functions() -> frozenset[str]:
-    """Return the functions that messages may name."""
+    """Return the dotted paths of the functions that messages may name."""
     return frozenset({ADVANCE, REPORT}).union(*(each.tasks for each in list_extensions()))
 
 
 def enqueue_report(batch: WriteBatch) -> None:
-    """Add a message to the batch. The message makes an idle worker store a heartbeat."""
+    """Add a message to the batch that lets an idle worker store a heartbeat."""
     _add_message(REPORT, "", batch)
 
 
@@ -184,7 +184,7 @@ def get_time_slice() -> float | None:
 
 
 def get_stop_errors() -> Mapping[type[BaseException], str]:
-    """Return the errors that the queue raises in a task to stop it, with their reasons."""
+    """Return the errors that the queue raises in a task to stop it, each with a reason."""
     return get_dispatcher().stop_errors()
 
 

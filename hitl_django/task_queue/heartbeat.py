@@ -1,8 +1,7 @@
 """Heartbeats of worker processes: one row per process, updated after tasks.
 
-A queue may be blocked although its processes are alive. Heartbeats are therefore written after a
-task and not by a timer. If idle workers of a queue have no tasks, the sweep enqueues a task for a
-heartbeat.
+A queue may be blocked although its processes are alive. Heartbeats are therefore written after
+tasks and not by a timer. For idle workers, the sweep enqueues messages that only store a heartbeat.
 """
 
 from __future__ import annotations
@@ -44,12 +43,17 @@ def report_work() -> None:
 
 
 def report_idle(argument: str) -> None:
-    """Store a heartbeat, when a worker receives a message that exists only for this purpose."""
+    """Store a heartbeat of this process.
+
+    Messages from the sweep call this function in idle workers.
+    """
     report_work()
 
 
 def is_report_due() -> bool:
-    """Return whether the last heartbeat is too old, so that a message must be enqueued."""
+    """Return whether the sweep must enqueue a message for a heartbeat, because the last one is
+    too old.
+    """
     limit = get_heartbeat_limit() / 3
     return not WorkerHeartbeat.objects.using(write_alias()).filter(at__gte=Now() - limit).exists()
 

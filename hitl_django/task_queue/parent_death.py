@@ -22,7 +22,7 @@ is_supported = sys.platform == "linux"
 
 
 class _Process:
-    """The state of this process: whether it ends with its parent, and for how many forks."""
+    """The binding of this process to its parent, and the number of generations of forks to bind."""
 
     pid = 0
     generations = 0
@@ -30,14 +30,14 @@ class _Process:
 
 
 def build_environment() -> dict[str, str]:
-    """Return environment variables for a program that must end together with this process."""
+    """Return environment variables for a child program that must end together with this process."""
     return {VARIABLE: str(os.getpid())}
 
 
 def follow_parent() -> None:
-    """Let this process end with its parent, if the environment variable is set.
+    """Let this process end with its parent, if its parent has set the environment variable.
 
-    The variable is removed, because it doesn't apply to child processes.
+    The environment variable is then removed, because it doesn't apply to child processes.
     """
     parent = os.environ.pop(VARIABLE, "")
     if is_supported and parent.isdecimal():
@@ -45,9 +45,10 @@ def follow_parent() -> None:
 
 
 def extend_to_forks(generations: int) -> None:
-    """Let forks of this process end when this process ends, for a number of generations.
+    """Let forks of this process end when this process ends.
 
-    If this process doesn't end with its own parent, do nothing.
+    ``generations`` is the number of levels: 2 includes forks of the forks. If this process doesn't
+    end with its own parent, do nothing.
     """
     if _Process.is_bound and not _Process.generations:
         _Process.generations = generations

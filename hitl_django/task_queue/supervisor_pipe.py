@@ -1,8 +1,8 @@
 """Pipe on which worker processes report their status to their supervisor.
 
-Each report is one short write, which is atomic. Without a supervisor, there is no pipe, and no
-reports are written. If the supervisor doesn't read, reports are dropped. If the supervisor has
-ended, the first process that notices the end kills all worker processes.
+Each report is one short write, which is atomic. Processes that no supervisor has started write no
+reports. If the supervisor doesn't read, reports are dropped. If the supervisor has ended, the first
+process that notices this kills all worker processes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STATUSES: Mapping[str, WorkerStatus] = {"busy": "busy", "idle": "idle", "settled
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """The status of a process.
+    """The status that a worker process reports.
 
     ``seconds`` is the time limit of a busy process, or 0 without a limit.
     """
@@ -38,7 +38,10 @@ def is_supervised() -> bool:
 
 
 def report_status(word: WorkerStatus, seconds: float = 0.0) -> None:
-    """Report a status to the supervisor. Without a supervisor, nothing happens."""
+    """Report a status to the supervisor, if there is one.
+
+    ``seconds`` is the time limit of the task.
+    """
     pipe = os.environ.get(VARIABLE)
     if not pipe:
         return
@@ -52,7 +55,7 @@ def report_status(word: WorkerStatus, seconds: float = 0.0) -> None:
 
 
 class SupervisorPipe:
-    """The supervisor's end of the pipe."""
+    """The supervisor's end of the pipe on which worker processes report their status."""
 
     def __init__(self) -> None:
         self.reading, self.writing = os.pipe()

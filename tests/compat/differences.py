@@ -40,7 +40,7 @@ TABLE = (
     Difference(
         "a thread has one run at a time",
         "Two calls of one thread at once both run its nodes, and both answers take effect.",
-        "The second is a LeaseHeldError before it runs anything.",
+        "The second is a LeaseTakenError before it runs anything.",
         "What a double click decides twice would be done twice.",
     ),
     Difference(

@@ -16,8 +16,8 @@ def running_owner() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     with subprocess.Popen(["sleep", "600"]) as process:
         known = lease_owner._read_process(process.pid)
         assert known is not None
-        place = lease_owner.find_place()
-        yield f"host:{process.pid}:{known.started}@{place}:{uuid4().hex}", process
+        system = lease_owner.find_system()
+        yield f"host:{process.pid}:{known.started}@{system}:{uuid4().hex}", process
         process.kill()
 
 

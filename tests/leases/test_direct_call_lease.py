@@ -36,7 +36,7 @@ from hitl_django.engine.savers.checkpoint import (
     TaskWrites,
 )
 from hitl_django.engine.savers.memory import InMemorySaver
-from hitl_django.errors import LeaseHeldError, LeaseLostError, PendingInterruptsError
+from hitl_django.errors import LeaseLostError, LeaseTakenError, PendingInterruptsError
 from hitl_django.leases import direct_call_lease
 from hitl_django.models import Thread
 from hitl_django.models.functions import Now
@@ -113,7 +113,7 @@ def test_second_direct_call_with_input_on_running_thread_raises_lease_held_error
     assert gate.begun.wait(PATIENCE)
     second = call(threads, build(savers(), gate), {"log": ["again"]}, durability=durability)
     with pytest.raises(
-        LeaseHeldError, match="'t' is in use by another run in this process"
+        LeaseTakenError, match="'t' is in use by another run in this process"
     ) as refused:
         second.result(PATIENCE)
     assert refused.value.thread_id == "t"
@@ -137,7 +137,7 @@ def test_second_direct_call_with_response_on_running_thread_raises_lease_held_er
     first = call(threads, build(savers(), node), Command(resume="yes"), **options)
     assert gate.begun.wait(PATIENCE)
     second = call(threads, build(savers(), node), Command(resume="no"), **options)
-    with pytest.raises(LeaseHeldError):
+    with pytest.raises(LeaseTakenError):
         second.result(PATIENCE)
     gate.may_end.set()
     assert first.result(PATIENCE) == {"log": ["yes", "gate"]}
@@ -202,7 +202,7 @@ def test_second_asyncio_call_on_running_thread_raises_lease_held_error(
         ends = read(graph) if is_async else graph.ainvoke({"log": ["in"]}, CONFIG)
         first = asyncio.create_task(ends)
         await begun.wait()
-        with pytest.raises(LeaseHeldError):
+        with pytest.raises(LeaseTakenError):
             await build(savers(), node).ainvoke({"log": ["again"]}, CONFIG)
         may_end.set()
         return await first
@@ -298,7 +298,7 @@ def test_invoke_on_another_os_thread_during_open_stream_raises_lease_held_error(
     left = graph.stream({"log": ["in"]}, CONFIG)
     next(left)
     refused = call(threads, build(savers(), ask), None)
-    with pytest.raises(LeaseHeldError):
+    with pytest.raises(LeaseTakenError):
         refused.result(PATIENCE)
     assert [*left] == [{"n1": {"log": ["b"]}}]
 
@@ -307,7 +307,7 @@ def test_node_invoking_graph_on_its_own_thread_gets_lease_held_error(savers: Mak
     other = build(savers(), lambda state: None)
 
     def node(state: State) -> State:
-        with pytest.raises(LeaseHeldError):
+        with pytest.raises(LeaseTakenError):
             other.invoke({"log": ["x"]}, CONFIG)
         return {"log": ["node"]}
 
@@ -331,7 +331,7 @@ def test_direct_call_in_another_process_on_running_thread_raises_lease_held_erro
     first = call(threads, graph, {"log": ["in"]}, durability=durability)
     assert gate.begun.wait(PATIENCE)
     elsewhere()
-    with pytest.raises(LeaseHeldError, match="is in use: leased by"):
+    with pytest.raises(LeaseTakenError, match="is in use: leased by"):
         build(DjangoSaver(), gate).invoke({"log": ["again"]}, CONFIG)
     gate.may_end.set()
     assert first.result(PATIENCE) == {"log": ["in", "gate"]}
@@ -351,7 +351,7 @@ def test_direct_call_that_read_state_before_another_run_resumed_raises_lease_hel
             assert graph.invoke(Command(resume="first"), CONFIG) == {"log": ["first"]}
             return found
 
-    with pytest.raises(LeaseHeldError, match="another run took over the thread"):
+    with pytest.raises(LeaseTakenError, match="another run took over the thread"):
         build(Slow(), ask).invoke(Command(resume="second"), CONFIG)
     assert graph.get_state(CONFIG).values == {"log": ["first"]}
 
@@ -366,7 +366,7 @@ def test_direct_call_on_thread_started_meanwhile_by_another_run_raises_lease_hel
             build(DjangoSaver(), ask).invoke({"log": ["first"]}, CONFIG)
             return found
 
-    with pytest.raises(LeaseHeldError, match="another run started first"):
+    with pytest.raises(LeaseTakenError, match="another run started first"):
         build(Slow(), ask).invoke({"log": ["second"]}, CONFIG)
     assert build(DjangoSaver(), ask).get_state(CONFIG).values == {"log": ["first"]}
 
@@ -386,7 +386,7 @@ def test_thread_of_killed_process_accepts_direct_call_after_its_lease_expired() 
     with override_settings(HITL={**settings.HITL, "LEASE_SECONDS": 2, "HEARTBEAT_SECONDS": 0.2}):
         victim = processes.start(run_forever, begun)
         assert begun.wait(PATIENCE)
-        with pytest.raises(LeaseHeldError):
+        with pytest.raises(LeaseTakenError):
             graph.invoke(None, CONFIG)
         until = Thread.objects.get().lease_until
         while Thread.objects.get().lease_until == until:
@@ -396,7 +396,7 @@ def test_thread_of_killed_process_accepts_direct_call_after_its_lease_expired() 
         while True:
             try:
                 found = graph.invoke(None, CONFIG)
-            except LeaseHeldError:
+            except LeaseTakenError:
                 continue
             break
     assert found == {"log": ["in", "after"]}
@@ -409,7 +409,7 @@ def test_direct_call_takes_over_unexpired_lease_only_of_ended_process() -> None:
     until = Now() + timedelta(hours=1)
     with running_owner() as (owner, process):
         Thread.objects.update(lease_owner=owner, lease_until=until)
-        with pytest.raises(LeaseHeldError, match="leased by"):
+        with pytest.raises(LeaseTakenError, match="leased by"):
             graph.invoke(Command(resume="early"), CONFIG)
         process.kill()
         process.wait()
@@ -453,7 +453,7 @@ def test_direct_call_that_read_state_before_a_late_run_continued_raises_lease_he
             return found
 
     second = build(Slow(), lambda state: {"log": ["second"]})
-    with pytest.raises(LeaseHeldError, match="another run took over the thread"):
+    with pytest.raises(LeaseTakenError, match="another run took over the thread"):
         second.invoke(None, CONFIG)
     next_gate.may_end.set()
     assert first.result(PATIENCE) == {"log": ["in", "gate", "gate"]}
@@ -477,7 +477,7 @@ def test_direct_call_that_read_state_before_a_late_run_ended_raises_lease_held_e
             return found
 
     second = build(Slow(), lambda state: {"log": ["second"]})
-    with pytest.raises(LeaseHeldError, match="another run took over the thread"):
+    with pytest.raises(LeaseTakenError, match="another run took over the thread"):
         second.invoke(None, CONFIG)
     assert second.get_state(CONFIG).values == {"log": ["in", "gate"]}
 
@@ -501,7 +501,7 @@ def test_direct_call_that_read_state_before_a_late_worker_committed_raises_lease
             late.commit(Commit(place, [TaskWrites("t", "", [("log", ["late"])])], outcome=outcome))
             return found
 
-    with pytest.raises(LeaseHeldError, match="another run took over the thread"):
+    with pytest.raises(LeaseTakenError, match="another run took over the thread"):
         build(Slow(), lambda state: {"log": ["second"]}).invoke({"log": ["in"]}, place)
 
 
@@ -520,5 +520,5 @@ def test_direct_call_in_rolled_back_transaction_leaves_no_thread_and_no_lease() 
 def test_direct_call_on_thread_leased_by_worker_raises_lease_held_error() -> None:
     build(DjangoSaver(), ask).invoke({"log": []}, CONFIG)
     Thread.objects.update(lease_owner="worker", lease_until="2999-01-01T00:00Z")
-    with pytest.raises(LeaseHeldError, match="is in use: leased by worker"):
+    with pytest.raises(LeaseTakenError, match="is in use: leased by worker"):
         build(DjangoSaver(), ask).invoke(Command(resume="yes"), CONFIG)

@@ -45,8 +45,8 @@ def test_owner_has_ended_if_another_process_has_its_id() -> None:
 
 def test_owner_of_another_host_container_or_release_is_not_considered_ended() -> None:
     name = name_ended_owner()
-    place = str(lease_owner.find_place())
-    assert not has_ended(name.replace(place, place[::-1]))
+    system = str(lease_owner.find_system())
+    assert not has_ended(name.replace(system, system[::-1]))
     host, pid, *_, random = name.split(":")
     assert not has_ended(f"{host}:{pid}:{random}")
     assert not has_ended("")
@@ -57,12 +57,12 @@ def test_owner_is_named_without_start_time_where_processes_cannot_be_read(
 ) -> None:
     ended = name_ended_owner()
     monkeypatch.setattr(lease_owner, "_PROC", tmp_path)
-    for cached in (lease_owner._name_process, lease_owner._find_place):
+    for cached in (lease_owner._name_process, lease_owner._find_system):
         cached.cache_clear()
     try:
         assert name_owner().split(":")[1] == str(os.getpid())
         assert "@" not in name_owner()
         assert not has_ended(ended)
     finally:
-        for cached in (lease_owner._name_process, lease_owner._find_place):
+        for cached in (lease_owner._name_process, lease_owner._find_system):
             cached.cache_clear()

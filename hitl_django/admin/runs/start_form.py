@@ -14,7 +14,7 @@ from hitl_django.engine.errors import (
     GraphChangedError,
     HitlError,
     InvalidInputError,
-    LeaseHeldError,
+    LeaseTakenError,
     PendingInterruptsError,
     ThreadNotFound,
 )
@@ -242,7 +242,7 @@ THREAD_PROBLEMS: dict[type[HitlError], Any] = {
     ),
     ThreadNotFound: _("You don’t have permission to continue this thread."),
     RunStateError: _("This thread has a run that hasn’t ended."),
-    LeaseHeldError: _("A worker is using this thread. Try again in a moment."),
+    LeaseTakenError: _("A worker is using this thread. Try again in a moment."),
     GraphChangedError: _("The graph has changed in a way that is incompatible with this thread."),
 }
 

@@ -55,7 +55,7 @@ REFUSALS = (
     SelfApprovalError,
     errors.ClaimedError,
     errors.RunStateError,
-    errors.LeaseHeldError,
+    errors.LeaseTakenError,
     errors.StaleInterruptError,
     errors.InvalidAnswerError,
     errors.UnserializableError,
@@ -182,7 +182,7 @@ class InterruptDetail(InterruptResource):
     @operation(
         "withdraw",
         responses={204: ResponseSpec("Interrupt withdrawn.")},
-        errors=(errors.AlreadyDecidedError, errors.RunStateError, errors.LeaseHeldError),
+        errors=(errors.AlreadyDecidedError, errors.RunStateError, errors.LeaseTakenError),
     )
     def delete(self, request: Request, interrupt_id: UUID) -> Response:
         """Withdraw a pending interrupt, and cancel its run.

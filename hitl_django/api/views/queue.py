@@ -39,7 +39,7 @@ from ..serializers.queue import (
 )
 from .base import Collection, Resource
 
-CLOSED_ERRORS = (errors.AlreadyDecidedError, errors.LeaseHeldError)
+CLOSED_ERRORS = (errors.AlreadyDecidedError, errors.LeaseTakenError)
 INTERRUPT = ResponseSpec("The updated interrupt.", InterruptDetailSerializer, headers=(ETAG,))
 
 
@@ -132,7 +132,7 @@ class InterruptRelease(Resource):
         body=EmptyBody,
         responses={204: ResponseSpec("Claim released.")},
         keyed=True,
-        errors=(errors.LeaseHeldError,),
+        errors=(errors.LeaseTakenError,),
         example={},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
@@ -216,7 +216,7 @@ class InterruptUndo(InterruptAction):
         body=UndoBody,
         keyed=True,
         responses={200: INTERRUPT},
-        errors=(errors.UndoRefusedError, errors.LeaseHeldError),
+        errors=(errors.UndoRefusedError, errors.LeaseTakenError),
         throttle="THROTTLE_DECIDE",
         example={"decision": "0191d1a0-6d3c-7c43-8a6e-3b8f3b1f6a10"},
     )
@@ -260,7 +260,7 @@ class CommentList(Collection):
         body=CommentBody,
         keyed=True,
         responses={201: ResponseSpec("Comment created.", CommentSerializer)},
-        errors=(errors.InvalidInputError, errors.LeaseHeldError),
+        errors=(errors.InvalidInputError, errors.LeaseTakenError),
         example={"text": "Dana called: half of it is fine."},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:

@@ -151,7 +151,7 @@ class RunList(RunResource, Collection):
             errors.PendingInterruptsError,
             errors.RunStateError,
             errors.GraphChangedError,
-            errors.LeaseHeldError,
+            errors.LeaseTakenError,
         ),
         throttle="THROTTLE_START",
         example={"graph": "refund", "input": {"customer": "Dana K."}, "key": "refund:10443"},

@@ -75,7 +75,7 @@ class ThreadDetail(Resource):
         "change_thread",
         body=ThreadChange,
         responses={200: ResponseSpec("The updated thread.", ThreadDetailSerializer)},
-        errors=(errors.InvalidInputError, errors.UnserializableError, errors.LeaseHeldError),
+        errors=(errors.InvalidInputError, errors.UnserializableError, errors.LeaseTakenError),
         example={"metadata": {"channel": "mail"}},
     )
     def patch(self, request: Request, thread_id: str) -> Response:
@@ -92,7 +92,7 @@ class ThreadDetail(Resource):
     @operation(
         "forget_thread",
         responses={200: ResponseSpec("The erased threads.", ErasedThreadsSerializer)},
-        errors=(errors.ThreadNotFound, errors.RunStateError, errors.LeaseHeldError),
+        errors=(errors.ThreadNotFound, errors.RunStateError, errors.LeaseTakenError),
     )
     def delete(self, request: Request, thread_id: str) -> Response:
         """Erase the contents of a thread and of its copies.
@@ -197,7 +197,7 @@ class ThreadFork(Resource):
             errors.UnserializableError,
             errors.GraphChangedError,
             errors.RunStateError,
-            errors.LeaseHeldError,
+            errors.LeaseTakenError,
         ),
         throttle="THROTTLE_START",
         keyed=True,

@@ -258,7 +258,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         This method doesn't access the storage.
 
         Raises:
-            LeaseHeldError: another run has the lease.
+            LeaseTakenError: another run has the lease.
         """
         leases = self.__dict__.get("_thread_leases")
         if leases is None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from inspect import isgenerator
 from typing import Any, Generic, TypeVar
 
-from ..errors import LeaseHeldError, LeaseLostError
+from ..errors import LeaseLostError, LeaseTakenError
 
 #: A reference to the generator that executes a run. The generator is suspended until its caller
 #: requests a chunk.
@@ -50,14 +50,14 @@ class LocalThreadLease:
         """Check that no other run has a lease on the stored thread.
 
         Raises:
-            LeaseHeldError: another run has the lease.
+            LeaseTakenError: another run has the lease.
         """
 
     def enforce(self) -> None:
         """Take the lease in the storage.
 
         Raises:
-            LeaseHeldError: another run has the lease.
+            LeaseTakenError: another run has the lease.
         """
 
     def take_over(self, left: Any) -> None:
@@ -109,14 +109,14 @@ class LocalThreadLeases(Generic[LeaseT]):
         """Lease a thread of the storage for a run executed by ``stream``.
 
         Raises:
-            LeaseHeldError: another run has the lease.
+            LeaseTakenError: another run has the lease.
         """
         lease = self._make(self, thread_id, stream)
         with self._lock:
             other = self._taken.get(thread_id)
             if other is not None:
                 if not other.is_abandoned():
-                    raise LeaseHeldError(
+                    raise LeaseTakenError(
                         f"Thread {thread_id!r} is in use by another run in this process. "
                         "Wait until it ends, or close its stream.",
                         thread_id=thread_id,

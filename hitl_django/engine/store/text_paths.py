@@ -69,7 +69,7 @@ def _find_texts(found: Any, tokens: Sequence[str]) -> Iterator[str]:
 
 def _find_members(found: Any, token: str) -> Sequence[Any]:
     if token.startswith("[") and token.endswith("]"):
-        return _find_places(found, token[1:-1]) if isinstance(found, list) else ()
+        return _find_items(found, token[1:-1]) if isinstance(found, list) else ()
     if isinstance(found, dict):
         if token == "*":
             return list(found.values())
@@ -77,11 +77,11 @@ def _find_members(found: Any, token: str) -> Sequence[Any]:
     return found if token == "*" and isinstance(found, list) else ()
 
 
-def _find_places(found: list[Any], place: str) -> Sequence[Any]:
-    if place == "*":
-        return found
+def _find_items(items: list[Any], index: str) -> Sequence[Any]:
+    if index == "*":
+        return items
     try:
-        return (found[int(place)],)
+        return (items[int(index)],)
     except (ValueError, IndexError):
         return ()
 
