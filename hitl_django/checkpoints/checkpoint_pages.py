@@ -20,10 +20,11 @@ def read_page(
     size: int,
     last: CheckpointRow | None,
 ) -> list[CheckpointRow]:
-    """Read a page of the addressed checkpoints, newest first.
+    """Read a page of at most ``size`` checkpoints, newest first.
 
-    ``last`` is the last row of the previous page. The first page of a single namespace, which is
-    the most frequent case, is a prepared query.
+    ``config`` and ``before`` select the checkpoints. ``last`` is the last row of the previous page,
+    or None for the first page. The first page of a single namespace is the most frequent case, so
+    it uses a prepared query.
     """
     given = (config or {}).get("configurable") or {}
     thread_id, ns = given.get("thread_id"), given.get("checkpoint_ns")
@@ -57,7 +58,7 @@ def _filter(
 def _after(
     rows: QuerySet[models.Checkpoint, Any], last: CheckpointRow
 ) -> QuerySet[models.Checkpoint, Any]:
-    """Return the rows that follow the row ``last`` in the order of the list.
+    """Return the rows of the list that come after the row ``last``.
 
     Copies of a thread have the same checkpoint ids, so the id alone doesn't identify a row.
     """

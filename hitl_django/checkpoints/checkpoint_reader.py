@@ -21,7 +21,11 @@ from .write_cache import CachedNamespace
 def decode_checkpoint(
     rows: Sequence[CheckpointRow], using: str, cached: CachedNamespace, *, has_newest: bool
 ) -> CheckpointTuple | None:
-    """Decode a checkpoint that was read together with its writes. Return None without rows."""
+    """Decode a checkpoint that was read together with its writes. Return None if ``rows`` is empty.
+
+    The decoded data is added to ``cached``. ``has_newest`` is true if the checkpoint is the newest
+    of its namespace.
+    """
     one = [row for row in rows if row.task_id is None]
     written = [
         WriteRow(
@@ -45,9 +49,9 @@ def decode_checkpoints(
 ) -> Iterator[CheckpointTuple]:
     """Decode the rows whose metadata contains ``wanted``, with few queries per namespace.
 
-    ``cached`` receives values to which later commits can add entries. ``has_newest`` is true if the
-    newest checkpoint of each namespace is among the rows. ``written`` are the writes based on the
-    checkpoints of the rows, if the writes have been read.
+    Lists and dicts that may grow in later commits are added to ``cached``. ``has_newest`` is true
+    if the newest checkpoint of each namespace is among the rows. ``written`` are the writes based
+    on the checkpoints, if they have been read.
     """
     opened = [_Decoded(row) for row in rows]
     groups = _group_by_namespace(opened)
@@ -67,9 +71,9 @@ def decode_checkpoints(
 
 
 def read_newest(using: str, threads: Sequence[int]) -> dict[str, CheckpointTuple]:
-    """Read the newest checkpoint of each thread with few queries.
+    """Read the newest checkpoint of each thread with few queries, and return them by thread id.
 
-    Returns the checkpoints by thread id. Damaged checkpoints are omitted.
+    Damaged checkpoints are left out.
     """
     heads, rows, written = queries.read_newest(using, threads)
     opened: dict[int, _Decoded] = {}
@@ -96,7 +100,7 @@ def read_newest(using: str, threads: Sequence[int]) -> dict[str, CheckpointTuple
 def _filter_undamaged(
     opened: Mapping[int, _Decoded], step: Callable[[_Decoded], None]
 ) -> dict[int, _Decoded]:
-    """Call ``step`` for each checkpoint. Return the checkpoints for which it found no damage."""
+    """Call ``step`` with each checkpoint. Return the checkpoints for which it raised no error."""
     undamaged = {}
     for thread, one in opened.items():
         with suppress(PayloadError):
@@ -127,7 +131,7 @@ def _add_stored(one: _Decoded, rows: value_deltas.Rows) -> None:
 def _read_of_threads(
     using: str, wanted: Mapping[int, Sequence[version_deltas.RowKey]]
 ) -> dict[int, value_deltas.Rows]:
-    """Read the wanted channel versions of the root graphs of threads, by thread."""
+    """Read the wanted channel values of the root graphs of threads, by thread."""
     found: dict[int, dict[version_deltas.RowKey, value_deltas.Stored]] = {}
     for thread, row in queries.read_blobs_of_threads(using, wanted):
         with suppress(PayloadError):  # A missing row is detected later.
@@ -136,7 +140,7 @@ def _read_of_threads(
 
 
 def _add_parts(using: str, stored: dict[int, value_deltas.Rows]) -> None:
-    """Read the parts of values that are stored as deltas, and add their rows to ``stored``."""
+    """Read all parts of the values in ``stored`` that are stored as deltas, and add their rows."""
     grown = {}
     for thread, rows in stored.items():
         deltas = {key: value_deltas.read_delta(data) for key, (data, _) in rows.items()}
@@ -157,7 +161,10 @@ def _add_parts(using: str, stored: dict[int, value_deltas.Rows]) -> None:
 
 
 class _Decoded:
-    """A checkpoint whose metadata is decoded. The other data is added in later steps."""
+    """A checkpoint of which only the metadata is decoded at first.
+
+    Later steps add the other data.
+    """
 
     __slots__ = (
         "apart", "checkpoint_id", "ended", "head", "is_whole", "led_here", "metadata", "ns",
@@ -183,7 +190,7 @@ class _Decoded:
         self.writes: list[PendingWrite] = []
 
     def decode(self) -> None:
-        """Decode the remaining columns, which are not needed to filter checkpoints by metadata."""
+        """Decode the columns that aren't needed to select checkpoints by their metadata."""
         self.record = codec.decode(self.payloads.data)
         self.values, self.is_whole = inline_values.unpack(self.payloads.scalars)
 
@@ -219,7 +226,10 @@ class _Decoded:
 
 
 def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespace | None) -> None:
-    """Restore the channel versions of one namespace's checkpoints from their shared bases."""
+    """Restore the channel versions of one namespace's checkpoints.
+
+    The versions may be stored as differences from a base (see ``version_deltas``).
+    """
     named = {key for one in group if (key := version_deltas.base_key(one.record)) is not None}
     bases = read_bases(using, group[0].thread, group[0].ns, named)
     for one in group:
@@ -233,7 +243,7 @@ def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespac
 def read_bases(
     using: str, thread: int, ns: str, named: set[version_deltas.RowKey]
 ) -> dict[version_deltas.RowKey, version_deltas.VersionBase]:
-    """Read the version bases with the given keys. Make no query if no keys are given."""
+    """Read the version bases with the keys ``named``. If there are no keys, make no query."""
     rows = _read_named(using, thread, ns, named) if named else {}
     return {key: version_deltas.decode_base(key, *row) for key, row in rows.items()}
 
@@ -250,7 +260,7 @@ def _fill_values(group: Sequence[_Decoded], using: str, cached: CachedNamespace 
 
 
 def _read_values(one: _Decoded, using: str, wanted: set[tuple[str, int]]) -> value_deltas.Rows:
-    """Read the channel versions in ``wanted``, with all parts of values stored as deltas."""
+    """Read the values of the channel versions in ``wanted``, with all parts of their deltas."""
     rows = _read_named(using, one.thread, one.ns, wanted)
     deltas = {key: value_deltas.read_delta(data) for key, (data, _) in rows.items()}
     parts = {key: part for key, part in deltas.items() if part is not None}
@@ -300,7 +310,7 @@ def _decrypt_blob(row: queries.BlobRow) -> value_deltas.Stored:
 def _restore_value(
     channel: str, version: int, rows: value_deltas.Rows, cached: CachedNamespace | None
 ) -> bytes:
-    """Return the bytes of a value from its row, or from its deltas."""
+    """Return the encoded bytes of a value from its row, or from all rows of its deltas."""
     data, stored = rows[channel, version]
     if (data and value_deltas.is_delta(data)) or (
         cached is not None and value_deltas.may_grow(data)

@@ -16,7 +16,7 @@ codec = Codec()
 
 
 def pack(value: Any) -> tuple[bytes, str]:
-    """Return the encoded bytes of a value, and their digest."""
+    """Return the encoded bytes of a value, and the digest of these bytes."""
     data = codec.encode(value)
     return data, digest(data)
 
@@ -24,7 +24,7 @@ def pack(value: Any) -> tuple[bytes, str]:
 def pack_channel(channel: str, value: Any, shared: SharedValues | None = None) -> bytes:
     """Return the encoded bytes of a channel's value.
 
-    The path in an error message starts with the channel.
+    The path in an error message starts with the channel's name.
     """
     try:
         return codec.encode(value) if shared is None else shared.encode(value)
@@ -48,10 +48,12 @@ def pack_writes(writes: Sequence[tuple[str, Any]], shared: SharedValues | None =
 
 
 def verify(data: Any, stored: str, what: str) -> bytes:
-    """Decrypt the bytes of a row, verify their digest, and return the bytes.
+    """Decrypt the bytes of a row, check their digest, and return the bytes.
+
+    ``what`` names the row in the error message.
 
     Raises:
-        CorruptPayloadError: the digest ``stored`` doesn't match.
+        CorruptPayloadError: the digest is not ``stored``.
     """
     found, stored = decrypt_row(bytes(data), stored, 0, what)
     if digest(found) != stored:
@@ -60,21 +62,23 @@ def verify(data: Any, stored: str, what: str) -> bytes:
 
 
 def unpack(data: Any, stored: str, what: str) -> Any:
-    """Return the value encoded by ``pack``.
+    """Return the value that ``pack`` has encoded. ``what`` names the row in the error message.
 
     Raises:
-        CorruptPayloadError: the digest ``stored`` doesn't match.
+        CorruptPayloadError: the digest of the bytes is not ``stored``.
     """
     return codec.decode(verify(data, stored, what))
 
 
 def pack_text(value: Any) -> str:
-    """Return the encoded bytes of a value in base64, for storage in a text column."""
+    """Encode a value to base64, for storage in a text column."""
     return base64.b64encode(codec.encode(value)).decode()
 
 
 def unpack_text(text: str, stored: str, what: str) -> Any:
-    """Return the value encoded by ``pack_text``. ``stored`` is the digest of its bytes.
+    """Return the value that ``pack_text`` has encoded.
+
+    ``stored`` is the digest of the encoded bytes. ``what`` names the row in the error message.
 
     Raises:
         CorruptPayloadError: the text is damaged.
@@ -87,5 +91,4 @@ def unpack_text(text: str, stored: str, what: str) -> Any:
 
 
 def digest_value(value: Any) -> str:
-    """Return the digest of a value's encoded bytes."""
     return pack(value)[1]

@@ -70,10 +70,11 @@ class CommitRows:
     ) -> None:
         """Add the writes of a task.
 
-        With ``answers_stand``, the task's resume values don't replace stored resume values. A
-        worker repeats the resume values with which its task started, while a reviewer may have
-        added another one. Resume values that only the run itself provides are always replaced. With
-        ``ends_step``, the writes are stored in the row of the next checkpoint.
+        With ``answers_stand``, resume values in the database are not replaced. A worker's commit
+        repeats the resume values with which its task started, and a reviewer may have added another
+        one in the meantime. Resume values that only the run itself provides are always replaced.
+        With ``ends_step``, the writes are stored in the row of the next checkpoint instead of
+        separate rows.
         """
         for slot, writes in _group_by_slot(task.writes).items():
             unit = slot == inline_writes.UNIT and task.task_id != NULL_TASK_ID
@@ -105,10 +106,11 @@ class CommitRows:
         *,
         is_last: bool = False,
     ) -> None:
-        """Add a checkpoint as the child of the addressed checkpoint, with new channel values.
+        """Add a checkpoint as a child of the checkpoint to which this commit belongs.
 
-        ``added`` contains the entries added to lists and dicts of which no other entry changed. It
-        is None outside of a run. ``is_last`` is true for the last commit of the run.
+        ``new_versions`` are the changed channels. ``added`` contains the new entries of lists and
+        dicts that have only grown, by channel. It is None outside of a run. ``is_last`` is true for
+        the last commit of a run.
         """
         self._is_last = is_last
         head: dict[str, Any] = dict(checkpoint)
@@ -150,7 +152,10 @@ class CommitRows:
         )
 
     def _pack_ended_tasks(self) -> bytes:
-        """Encode the writes that led to the checkpoint. Large writes are added as separate rows."""
+        """Encode the writes that led to the checkpoint.
+
+        If they are large, add separate rows instead.
+        """
         if sum(len(task.data) for task in self._ended) > inline_writes.MAX_BYTES:
             self._kept += [self._write(inline_writes.UNIT, *ended) for ended in self._ended]
             return b""
@@ -159,7 +164,11 @@ class CommitRows:
     def _add_scalar_rows(
         self, head: version_deltas.Head, values: dict[str, Any], new_versions: dict[str, Version]
     ) -> None:
-        """Add separate rows for small values that may so far be stored only in the parent's row."""
+        """Add separate rows for small values that so far may be stored only in the parent's row.
+
+        This is necessary if the state has too many small values to store them in the checkpoint's
+        row.
+        """
         self.without_inline = head["id"]
         parent = self.ref.checkpoint_id
         if self.cached is not None and parent is not None and self.cached.without_inline == parent:
@@ -178,7 +187,10 @@ class CommitRows:
         return codec.encode_record(record)
 
     def add_grown(self, channel: str, grown: AppendedValue) -> None:
-        """Add a channel's final value, unless it equals the value restored from deltas."""
+        """Add the final value of a channel to which the run has added entries.
+
+        No row is added if the value equals the stored value, which may consist of several deltas.
+        """
         tip = None if self.cached is None else self.cached.tips.get(channel)
         if tip is None or tip.version != grown.version or not _equals_stored(grown.value, tip):
             data = pack_channel(channel, grown.value)
@@ -217,9 +229,9 @@ class CommitRows:
         added: AddedEntries,
         value: Any,
     ) -> Row | None:
-        """Return the row with the added entries, or None if the whole value must be compared.
+        """Return a row with only the added entries, or None if the row needs the whole value.
 
-        In the last commit of a run, the extended value is also compared with the whole value.
+        In the last commit of a run, the whole value is also compared with the stored deltas.
         """
         if tip.open is None or tip.version != added.version or self._shared is None:
             return None
@@ -253,7 +265,7 @@ class CommitRows:
 
 
 def _equals_stored(value: Any, tip: value_deltas.ValueTip) -> bool:
-    """Return whether a value equals the value restored from the stored deltas."""
+    """Return whether a value equals the value that is restored from the stored deltas."""
     try:
         return tip.matches(codec.encode_entries(value, tip.size))
     except PayloadError:
@@ -261,7 +273,11 @@ def _equals_stored(value: Any, tip: value_deltas.ValueTip) -> bool:
 
 
 def _group_by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:
-    """Group a task's writes by slot: channel writes in one slot, each control write in another."""
+    """Group a task's writes by the row in which they are stored.
+
+    All writes to channels are in one row. Each control write, such as a resume value, has its own
+    row.
+    """
     slots: dict[int, list[tuple[str, Any]]] = {}
     for write in writes:
         slot = CONTROL_SLOTS.get(write[0], inline_writes.UNIT)

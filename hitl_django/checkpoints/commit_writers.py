@@ -1,4 +1,4 @@
-"""Classes that write the rows of commits: with a worker's lease, in a batch, or directly."""
+"""Writers of commits: with a worker's lease, as part of a batch, or directly."""
 
 from __future__ import annotations
 
@@ -28,20 +28,26 @@ MAX_THREADS = 1000  # The maximum number of cached thread keys.
 
 
 class Fence(Protocol):
-    """The interface of a fence, which binds a worker's commits to its lease on the thread."""
+    """The check of a worker's lease in each commit of a run."""
 
     def guard(self, batch: WriteBatch, outcome: Outcome | None) -> None:
-        """Make the batch fail if the lease is lost. With an outcome, also release the lease."""
+        """Make the batch fail if the worker has lost its lease.
+
+        With an outcome, also release the lease.
+        """
 
     def flag_changed(self, batch: WriteBatch, interrupts: Sequence[str]) -> None:
-        """Mark the interrupts that are different from the interrupts that were decided."""
+        """Mark interrupts that were changed after their decision, when the batch is committed."""
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
-        """Add the run's outcome and interrupts. ``step`` is the step of the new checkpoint."""
+        """Add the run's outcome and interrupts to the batch.
+
+        ``step`` is the super-step of the new checkpoint.
+        """
 
 
 class CommitWriter(ABC):
-    """Base class of writers, which write the rows of a thread's commits."""
+    """Base class of objects that write the rows of commits."""
 
     #: ``keeps_answers``: stored resume values are kept. ``is_new_thread``: the thread has no stored
     #: data.
@@ -51,7 +57,7 @@ class CommitWriter(ABC):
         self._using = using
 
     def may_defer(self, lease: LocalThreadLease | None) -> bool:
-        """Return whether another connection may write a commit while the run continues."""
+        """Return whether a commit may be stored over another connection while the run continues."""
         return False
 
     def may_continue(self) -> bool:
@@ -60,7 +66,7 @@ class CommitWriter(ABC):
 
     @abstractmethod
     def get_epoch(self, lease: LocalThreadLease | None) -> int:
-        """Return the lease's epoch, which is stored in the rows."""
+        """Return the epoch to store in the rows. ``lease`` is the lease of a direct call."""
 
     @abstractmethod
     def plan(self, rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Write:
@@ -83,9 +89,10 @@ class _BoundWriter(CommitWriter):
 
 
 class FencedWriter(_BoundWriter):
-    """A writer for the commits of a worker's run. Each commit is a transaction with the fence.
+    """A writer for the commits of a worker's run, each of which checks the worker's lease.
 
-    Without ``durable``, the commits are part of the caller's transaction.
+    With ``durable``, each commit is a separate transaction. Otherwise, the commits are part of the
+    caller's transaction.
     """
 
     keeps_answers = True
@@ -122,9 +129,9 @@ class FencedWriter(_BoundWriter):
 
 
 class BatchedWriter(_BoundWriter):
-    """A writer for commits as part of a service's transaction.
+    """A writer for commits that are part of a service's transaction.
 
-    With ``batch``, the thread has no stored data, and the rows are added to the batch.
+    With ``batch``, the thread must have no stored data, and the rows are added to the batch.
     """
 
     def __init__(
@@ -151,9 +158,9 @@ class BatchedWriter(_BoundWriter):
 
 
 class DirectWriter(CommitWriter):
-    """A writer for commits to any thread.
+    """A writer for commits outside of workers and services.
 
-    The writer creates the thread's row if necessary and checks the lease of a direct call.
+    It creates the rows of new threads, and checks the lease of a direct graph call.
     """
 
     def __init__(self, using: str) -> None:
@@ -202,7 +209,7 @@ def _add_rows(rows: Sequence[CommitRows], pk: int, batch: WriteBatch) -> None:
 
 
 def _find_outcome(rows: Sequence[CommitRows], commits: Sequence[Commit]) -> Outcome | None:
-    """Return the outcome of the run, or None if the commits belong to a subgraph."""
+    """Return the outcome of the commits' run, or None if the commits belong to a subgraph."""
     return None if rows[0].ref.ns else commits[-1].outcome
 
 
@@ -214,4 +221,4 @@ def _find_step(commits: Sequence[Commit]) -> int | None:
 
 
 def _do_nothing() -> None:
-    """Do nothing, because the caller writes the batch."""
+    """Do nothing. The rows are written later, with the caller's batch."""

@@ -9,7 +9,10 @@ from hitl_django.engine.types import RunnableConfig
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRef:
-    """The address of a checkpoint. Without an id, it is the newest checkpoint of the namespace."""
+    """The address of a checkpoint.
+
+    Without a checkpoint id, it is the newest one of the namespace.
+    """
 
     thread_id: str
     ns: str = ""
@@ -17,7 +20,7 @@ class CheckpointRef:
 
     @classmethod
     def from_config(cls, config: RunnableConfig) -> CheckpointRef:
-        """Return the checkpoint that a config addresses.
+        """Return the address of the checkpoint that a config selects.
 
         Raises:
             ValueError: the config has no thread id.

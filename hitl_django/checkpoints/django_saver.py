@@ -1,4 +1,4 @@
-"""DjangoSaver, the checkpoint saver that the engine calls."""
+"""DjangoSaver: the checkpoint saver that the engine calls."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ PAGE_SIZE = 100  # The number of checkpoints that ``list`` reads per page.
 
 
 class DjangoSaver(BaseCheckpointSaver):
-    """Stores threads in Django's database.
+    """A saver that stores threads in Django's database.
 
     Without arguments (``graph.compile(checkpointer=DjangoSaver())``), the saver accepts any string
     as a thread id and creates the thread's row. Each run takes a lease on its thread.
 
     Args:
-        thread: the thread to which the saver is bound. The thread's row must exist.
-        fence: binds commits to the lease of a worker.
+        thread: the only thread that the saver may access. The thread's row must exist.
+        fence: the check of a worker's lease in each commit.
         batch: receives the rows of commits, for a thread without stored data.
         append_events: adds the stream chunks of a commit to the run's events.
         newest: the rows of the thread's newest checkpoint, used for the first read.
-        durable: whether each commit with a fence must be a separate transaction.
+        durable: whether each commit of a worker must be a separate transaction.
     """
 
     def __init__(
@@ -97,21 +97,22 @@ class DjangoSaver(BaseCheckpointSaver):
     leave_thread = staticmethod(close_connections)
 
     def is_storage_error(self, error: BaseException) -> bool:
-        """Return whether the error is a lost connection to the runs' database."""
+        """Return whether the error means that the connection to the runs' database was lost."""
         return is_database_lost(error, self.using)
 
     def serves_threads(self) -> bool:
-        """Return whether other connections see all changes, because no transaction is open."""
+        """Return whether no transaction is open, so that other connections see all changes."""
         return not connections[self.using].in_atomic_block
 
     @retry_on_conflict
     def together(
         self, act: Callable[[], Any], commit_of: Callable[[Any], Commit]
     ) -> tuple[Any, BaseException | None]:
-        """Call ``act`` and store the commit made from its result, in one transaction.
+        """Call ``act`` and store the commit that ``commit_of`` builds, in one transaction.
 
-        Return the result and None. If ``act`` raises an error, nothing is written, and None and the
-        error are returned. After a database conflict, ``act`` is called again.
+        ``commit_of`` is called with the result of ``act``. Return this result and None. If ``act``
+        raises an error, nothing is written, and None and the error are returned. After a database
+        conflict, ``act`` is called again.
         """
         thread = get_ident()
         together: set[int] = set() if self._fenced is None else self._fenced.together
@@ -130,17 +131,21 @@ class DjangoSaver(BaseCheckpointSaver):
     # Writing.
 
     def lease_thread(self, thread_id: str, stream: Stream) -> DirectCallLease | None:
-        """Take the thread's lease for a run. Return None if its worker or service has the lease."""
+        """Take the lease on a thread for a direct graph call.
+
+        Return None if a worker or a service uses this saver, because it already has the right to
+        write.
+        """
         if self.thread is not None and self.thread.thread_id == thread_id:
             return None
         return take_thread(self.using, thread_id, stream)
 
     def commit(self, commit: Commit) -> None:
-        """Store the result of a super-step in one transaction."""
+        """Store a commit, such as the result of a super-step, in one transaction."""
         self.commit_all((commit,))
 
     def commit_all(self, commits: Sequence[Commit]) -> None:
-        """Store several commits to one thread in one transaction."""
+        """Store several commits of one thread in one transaction."""
         commit = commits[0]
         ref = CheckpointRef.from_config(commit.config)
         writer = self._find_writer(ref)
@@ -159,8 +164,8 @@ class DjangoSaver(BaseCheckpointSaver):
     def begin_commit(self, commit: Commit) -> Future[None] | None:
         """Start to store a commit over another connection, on another OS thread.
 
-        Return None on SQLite, which has only one writer. Also return None if this OS thread has
-        uncommitted changes, which other connections don't see.
+        Return None if this is impossible: SQLite has only one writer, and other connections don't
+        see the uncommitted changes of this OS thread.
         """
         if connections[self.using].vendor == "sqlite" or not self.serves_threads():
             return None
@@ -215,7 +220,7 @@ class DjangoSaver(BaseCheckpointSaver):
         metadata: CheckpointMetadata,
         new_versions: dict[str, Version],
     ) -> RunnableConfig:
-        """Store a checkpoint as the child of the addressed checkpoint."""
+        """Store a checkpoint as a child of the checkpoint that ``config`` selects."""
         self.commit(
             Commit(config, checkpoint=checkpoint, metadata=metadata, new_versions=new_versions)
         )
@@ -228,7 +233,7 @@ class DjangoSaver(BaseCheckpointSaver):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store the writes of a task based on the addressed checkpoint."""
+        """Store the writes of a task of the checkpoint that ``config`` selects."""
         self.commit(Commit(config, writes=[TaskWrites(task_id, task_path, writes)]))
 
     def put_answer(
@@ -241,10 +246,10 @@ class DjangoSaver(BaseCheckpointSaver):
         """Add a resume value to the interrupt's task, which receives the value when it runs again.
 
         The rows are added to the caller's ``batch``. Concurrent resume values of one task must not
-        overwrite each other. The caller therefore locks the thread, or reads the existing values
-        with the interrupt and passes them as ``so_far`` (the columns of
-        ``queries.answer_columns``). With ``so_far``, the rows are written only if the values have
-        not changed since they were read.
+        overwrite each other. The caller therefore locks the thread, or passes the existing resume
+        values as ``so_far``: the columns ``queries.answer_columns()``, read together with the
+        interrupt. With ``so_far``, the rows are written only if the resume values haven't changed
+        since they were read.
         """
         assert self.thread is not None
         ref = CheckpointRef(self.thread.thread_id, interrupt.checkpoint_ns, interrupt.checkpoint_id)
@@ -260,10 +265,10 @@ class DjangoSaver(BaseCheckpointSaver):
         self._write_controls(ref, task, batch)
 
     def drop_answer(self, interrupt: models.Interrupt) -> Any:
-        """Remove a resume value that its task has rejected, and all later resume values.
+        """Remove the resume value that the interrupt's task has rejected, and all later ones.
 
-        Return the removed value, or None if the task has no such value. The changes are part of the
-        caller's transaction, which must have locked the thread.
+        Return the removed value, or None if the task has no such value. The caller must have locked
+        the thread in its transaction.
         """
         assert self.thread is not None
         ref = CheckpointRef(self.thread.thread_id, interrupt.checkpoint_ns, interrupt.checkpoint_id)
@@ -282,9 +287,10 @@ class DjangoSaver(BaseCheckpointSaver):
         return dropped
 
     def withdraw_answer(self, interrupt: models.Interrupt) -> None:
-        """Remove a resume value that its task has not received yet, but no other resume value.
+        """Remove the interrupt's resume value, which its task has not received yet.
 
-        The changes are part of the caller's transaction, which must have locked the thread.
+        Other resume values of the task remain. The caller must have locked the thread in its
+        transaction.
         """
         assert self.thread is not None
         ref = CheckpointRef(self.thread.thread_id, interrupt.checkpoint_ns, interrupt.checkpoint_id)
@@ -338,7 +344,7 @@ class DjangoSaver(BaseCheckpointSaver):
         maintenance.copy_history(self.using, str(source_thread_id), str(target_thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints of the runs, thread by thread.
+        """Delete the checkpoints of runs. Each thread is a separate transaction.
 
         A checkpoint remains if values of another checkpoint's LangGraph DeltaChannels depend on it.
 
@@ -349,11 +355,11 @@ class DjangoSaver(BaseCheckpointSaver):
         self._cache.clear()
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
-        """Delete the history of threads, except the newest checkpoints.
+        """Delete all checkpoints of threads except the newest ones.
 
-        With the strategy "delete", all checkpoints are deleted. Each thread is pruned in one
-        transaction that locks the thread. Older checkpoints remain if the newest checkpoint's
-        LangGraph DeltaChannels depend on their values.
+        Older checkpoints also remain if the newest checkpoint's LangGraph DeltaChannels depend on
+        their values. With the strategy "delete", all checkpoints are deleted. Each thread is a
+        separate transaction that locks the thread.
 
         Raises:
             RunStateError: a thread has an active run and the strategy is "delete".
@@ -378,7 +384,7 @@ class DjangoSaver(BaseCheckpointSaver):
     # Reading.
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Read the addressed checkpoint, or the newest checkpoint of the namespace.
+        """Return the checkpoint that ``config`` selects, by default the newest of the namespace.
 
         For a small state, one query is sufficient. Larger values and states with many channels need
         one more query each, and long lists need two more. An older checkpoint needs one more query
@@ -396,7 +402,7 @@ class DjangoSaver(BaseCheckpointSaver):
         return found
 
     def _read_rows(self, ref: CheckpointRef) -> Sequence[CheckpointRow]:
-        """Read the addressed checkpoint and the writes based on it."""
+        """Read the rows of a checkpoint and of the writes based on it."""
         newest, self._newest = self._newest, None
         where = {"thread_id": ref.thread_id, "ns": ref.ns}
         if ref.checkpoint_id is not None:
@@ -416,7 +422,7 @@ class DjangoSaver(BaseCheckpointSaver):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Yield checkpoints, newest first. Each page of rows needs one query."""
+        """Yield the selected checkpoints, newest first. Each page of rows needs one query."""
         left, last = limit, None
         while left is None or left > 0:
             size = PAGE_SIZE if filter or left is None else min(PAGE_SIZE, left)
@@ -438,7 +444,7 @@ class DjangoSaver(BaseCheckpointSaver):
         interrupt: models.Interrupt,
         so_far: AnswersRow | None = None,
     ) -> Any:
-        """Return the resume values of the interrupt's task, or None if there are none."""
+        """Return the resume values of the interrupt's task, or None if the task has none."""
         stored = self._read_answers_row(ref, interrupt) if so_far is None else so_far
         if stored is None or stored.data is None:
             return None
@@ -481,7 +487,7 @@ class DjangoSaver(BaseCheckpointSaver):
 
 
 class _ActError(BaseException):
-    """A wrapper for an error raised by a node's code, which tells it apart from saver errors."""
+    """A wrapper of an error raised by a node's code, to distinguish it from errors of the saver."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error

@@ -3,8 +3,8 @@
 The values of channels and the writes of tasks are encrypted. Data for finding and linking rows is
 not encrypted: ids, names of channels and nodes, versions, metadata, and the head of a list's delta.
 An encrypted row contains 0xC1 and "E" after the unencrypted head. No msgpack value begins with
-0xC1. The stored digest is the digest of the encrypted bytes. The digest of the original value would
-help to guess the value, so it is encrypted together with the value.
+0xC1. The stored digest is the digest of the encrypted bytes. A digest of the original value would
+help attackers to guess the value, so it is encrypted together with the value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ def is_encrypted(data: bytes) -> bool:
 
 
 def is_under_first_key(data: bytes, ring: KeyRing) -> bool:
-    """Return whether the first key encrypted the bytes. A prefix of the bytes is sufficient."""
+    """Return whether the bytes are encrypted with the first key of the key ring.
+
+    ``data`` can be a prefix of the bytes.
+    """
     return ring.is_first_key(data[len(_MARK) :])
 
 
@@ -33,14 +36,14 @@ def encrypt_column(data: bytes, ring: KeyRing) -> bytes:
 
 
 def decrypt_column(data: bytes) -> bytes:
-    """Return the decrypted bytes of a column. Unencrypted bytes are returned unchanged."""
+    """Return the decrypted bytes of a column, or the bytes themselves if they aren't encrypted."""
     return _decrypt(data, b"") if is_encrypted(data) else data
 
 
 def encrypt_row(data: bytes, its_digest: str, head: int, ring: KeyRing) -> tuple[bytes, str]:
-    """Encrypt a row, except its first ``head`` bytes.
+    """Encrypt the bytes of a row, except the first ``head`` bytes.
 
-    Return the bytes to store and their digest.
+    ``its_digest`` is the digest of the original bytes. Return the bytes to store and their digest.
     """
     clear = data[:head]
     encrypted = clear + _MARK + ring.encrypt_bytes(bytes.fromhex(its_digest) + data[head:], clear)
@@ -50,10 +53,11 @@ def encrypt_row(data: bytes, its_digest: str, head: int, ring: KeyRing) -> tuple
 def decrypt_row(data: bytes, stored: str, head: int, what: str) -> tuple[bytes, str]:
     """Return the original bytes of a row and their digest.
 
-    Unencrypted rows are returned unchanged.
+    ``stored`` is the digest of the stored bytes. The first ``head`` bytes are never encrypted.
+    ``what`` names the row in the error message. Rows that aren't encrypted are returned unchanged.
 
     Raises:
-        CorruptPayloadError: the stored digest doesn't match.
+        CorruptPayloadError: the digest of the stored bytes is not ``stored``.
     """
     if data[head : head + 2] != _MARK:
         return data, stored

@@ -44,7 +44,7 @@ def is_short(channel: str, value: Any) -> bool:
 
 
 def select_scalars(values: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the small values of a state, or None if there are more than the maximum number."""
+    """Return the small values of a state, or None if there are more than MAX_SCALARS of them."""
     if len(values) > 4 * MAX_SCALARS:
         return None  # The state has too many values to check.
     found = {channel: value for channel, value in values.items() if is_short(channel, value)}
@@ -52,9 +52,9 @@ def select_scalars(values: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def pack(few: dict[str, Any], *, is_whole: bool) -> bytes:
-    """Return a checkpoint's small values as the bytes of a column.
+    """Encode the small values of a checkpoint for a column of the checkpoint's row.
 
-    ``is_whole`` is true if the state has no other values. The reader then reads no further rows,
+    ``is_whole`` is true if the state has no other values. Readers then need no further rows,
     although channels without a value also have versions.
     """
     if is_whole:
@@ -63,7 +63,7 @@ def pack(few: dict[str, Any], *, is_whole: bool) -> bytes:
 
 
 def unpack(held: bytes) -> tuple[dict[str, Any], bool]:
-    """Return a checkpoint's small values, and whether the state has no other values."""
+    """Decode the small values of a checkpoint, and whether the state has no other values."""
     found = codec.decode(held) if held else {}
     is_whole = type(found) is list and len(found) == 1
     values = found[0] if is_whole else found

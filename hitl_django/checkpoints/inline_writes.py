@@ -1,8 +1,8 @@
-"""Writes of tasks that ended with a super-step, stored in the row of the next checkpoint.
+"""Writes of the tasks of a super-step, stored in the row of the checkpoint that follows.
 
-Only large writes have separate rows. The writes are read as writes based on the parent of that
-checkpoint. A checkpoint's child is nearly always the checkpoint stored next. In a thread with
-forks, the child may be any later checkpoint.
+Only large writes have separate rows. When read, the writes belong to the parent of the checkpoint
+in which they are stored. The child of a checkpoint is nearly always the checkpoint stored next. In
+a thread with forks, the child can be any later checkpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_BYTES = 4096  # The maximum bytes of writes in a checkpoint's row.
 
 
 class EndedTask(NamedTuple):
-    """A task that ended with a super-step, and its writes."""
+    """A task that ended with a super-step, and the encoded bytes of its writes."""
 
     task_id: str
     path: str
@@ -30,7 +30,7 @@ class EndedTask(NamedTuple):
 
 
 class WriteKey(NamedTuple):
-    """The key of a write within a namespace."""
+    """The checkpoint, the task and the slot of a write in a namespace."""
 
     checkpoint_id: str
     task_path: str
@@ -39,10 +39,10 @@ class WriteKey(NamedTuple):
 
 
 class CheckpointStep(Protocol):
-    """The interface of a checkpoint with two groups of writes.
+    """A checkpoint and two groups of encoded writes.
 
-    ``led_here`` are the writes in the checkpoint's own row. ``ended`` are the writes based on the
-    checkpoint.
+    ``led_here`` are the writes stored in the checkpoint's own row, which belong to its parent.
+    ``ended`` are the writes that belong to the checkpoint.
     """
 
     thread: int
@@ -54,12 +54,14 @@ class CheckpointStep(Protocol):
 
 
 def pack_tasks(ended: Sequence[EndedTask]) -> bytes:
-    """Encode the writes of ended tasks for storage in a column of a checkpoint."""
+    """Encode the writes of ended tasks for a column of the checkpoint that follows."""
     return codec.encode_record([[*task] for task in ended])
 
 
 def verify_payloads(row: Any, checkpoint_id: str) -> queries.Payloads:
-    """Return the decrypted binary columns of a row, which must include all PAYLOAD_COLUMNS.
+    """Decrypt the binary columns of a checkpoint's row, check their digest, and return them.
+
+    The row must contain all PAYLOAD_COLUMNS.
 
     Raises:
         CorruptPayloadError: the digest doesn't match.
@@ -75,11 +77,12 @@ def verify_payloads(row: Any, checkpoint_id: str) -> queries.Payloads:
 
 
 def fill_ended(group: Sequence[CheckpointStep], using: str, *, has_newest: bool) -> None:
-    """Set ``ended`` of the checkpoints of one namespace, which are sorted newest first.
+    """Set ``ended`` of each checkpoint to the writes stored in its child.
 
-    No query is needed if each checkpoint is the parent of the preceding one and the first is the
-    newest of the namespace. Otherwise, one query finds the child of the first checkpoint, and
-    another query finds the children of forks.
+    The checkpoints are of one namespace, newest first. ``has_newest`` is true if the first of them
+    is the newest of the namespace. No query is needed if it's true and each checkpoint is the
+    parent of the preceding one. Otherwise, one query finds the child of the first checkpoint, and
+    another query finds the children at forks.
     """
     unmatched: list[CheckpointStep] = []
     for newer, one in pairwise(group):
@@ -108,7 +111,7 @@ def _writes_after(row: queries.ChildRow) -> bytes:
 
 
 def unpack_tasks(led_here: Any) -> Sequence[EndedTask]:
-    """Decode the ended tasks that are stored in a column of a checkpoint."""
+    """Decode the ended tasks that a checkpoint's row contains."""
     if not led_here:
         return ()
     try:
@@ -118,7 +121,7 @@ def unpack_tasks(led_here: Any) -> Sequence[EndedTask]:
 
 
 def decode_writes(checkpoint_id: str, ended: bytes) -> dict[WriteKey, list[tuple[str, Any]]]:
-    """Return the writes of ended tasks, with the same keys as rows of unfinished tasks."""
+    """Decode the writes of ended tasks, by the same keys as the rows of unfinished tasks."""
     return {
         WriteKey(checkpoint_id, task.path, task.task_id, UNIT): codec.decode(task.data)
         for task in unpack_tasks(ended)

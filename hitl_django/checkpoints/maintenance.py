@@ -38,7 +38,7 @@ HISTORY = (Checkpoint, PendingWrite, ChannelBlob)
 
 @retry_on_conflict
 def copy_history(using: str, source: str, target: str) -> None:
-    """Copy the rows of a thread to another thread without history, inside the database."""
+    """Copy all rows of a thread to another thread without history. The database copies the rows."""
     with transaction.atomic(using=using):
         if not Checkpoint.objects.using(using).filter(thread__thread_id=source).exists():
             raise ThreadNotFound(f"Thread {source!r} has no history to copy.")
@@ -51,7 +51,10 @@ def copy_history(using: str, source: str, target: str) -> None:
 
 
 def prune_to_latest(using: str, thread_ids: Sequence[str]) -> None:
-    """Prune threads one after the other. The data that their newest checkpoints need remains."""
+    """Delete the history of threads, except the data that the newest checkpoints need.
+
+    Each thread is a separate transaction.
+    """
     for thread_id in thread_ids:
         _delete_superseded(using, thread_id)
 
@@ -90,16 +93,16 @@ def _delete_checkpoints(
 
 
 def refuse_live_thread(using: str, thread_id: str) -> None:
-    """Raise RunStateError if a thread has an active run.
+    """Lock a thread, and raise RunStateError if it has an active run.
 
-    The thread is locked, so no new run can start.
+    No new run can start until the caller's transaction ends.
     """
     _lock(using, thread_id__in=[thread_id])
     refuse_live(using, thread__thread_id=thread_id)
 
 
 def refuse_live(using: str, **which: Any) -> None:
-    """Raise RunStateError if one of the selected runs is active, because it needs its history."""
+    """Raise RunStateError if one of the runs that ``which`` selects is active."""
     live = Run.objects.using(using).filter(state__in=Run.NOT_ENDED, **which)
     found = live.values_list("pk", "state", named=True).first()
     if found is not None:
@@ -111,7 +114,7 @@ def refuse_live(using: str, **which: Any) -> None:
 
 
 class _History:
-    """The keys of all stored data of a locked thread."""
+    """The keys of all stored checkpoints, values and writes of a locked thread."""
 
     def __init__(self, using: str, thread: int) -> None:
         self.using, self.thread = using, thread
@@ -121,7 +124,7 @@ class _History:
         }
 
     def to_keep(self) -> set[CheckpointKey]:
-        """Return the checkpoints to keep: the newest, and those with pending interrupts."""
+        """Return the checkpoints to keep: the newest ones, and those with pending interrupts."""
         heads = find_latest(self.checkpoints)
         metadata = {
             row.ns: (row.checkpoint_id, codec.decode(bytes(row.metadata)))
@@ -157,7 +160,7 @@ class _History:
                 self._rows(model).filter(pk__in=part).delete()
 
     def _add_ancestors(self, kept: set[CheckpointKey]) -> set[CheckpointKey]:
-        """Return the checkpoints in ``kept``, and the ancestors needed by their DeltaChannels."""
+        """Return the checkpoints in ``kept``, and the ancestors that their DeltaChannels need."""
         columns = ("ns", "checkpoint_id", "parent_id", "metadata")
         parents: dict[CheckpointKey, str | None] = {}
         missing: dict[CheckpointKey, set[str]] = {}
@@ -236,9 +239,9 @@ class _Position(models.Func):
 def _find_checkpoints(using: str, run_ids: Sequence[str]) -> Iterator[tuple[int, CheckpointKey]]:
     """Yield the thread and the key of each checkpoint of the runs.
 
-    A run that was started by services refers to its thread. For other runs there is no index,
-    because each super-step would have to update the index. The database searches the binary column
-    for the run id, and the matches are decoded and verified.
+    The thread of a run started by services is known. For other runs, all threads are searched: the
+    database searches the binary column for the run id, and the matches are decoded and verified. An
+    index would be more expensive, because each super-step would have to update it.
     """
     known = Run.objects.using(using).filter(pk__in=[run for run in run_ids if _is_uuid(run)])
     threads: dict[str, Any] = {

@@ -13,7 +13,7 @@ from .django_saver import DjangoSaver
 
 
 class NewestStatesSaver(DjangoSaver):
-    """A saver that already contains the newest checkpoints of some threads' root graphs.
+    """A saver that has already read the newest checkpoints of some threads' root graphs.
 
     All other checkpoints are read from the database.
     """

@@ -3,7 +3,7 @@
 Building and compiling a query with the ORM takes several times longer than running it, and every
 super-step runs these queries. SQLite and PostgreSQL use the same statements. The statements use
 Django's connection, so they are part of the caller's transaction and visible to instrumentation
-(``raw_cursor``). Every value is a parameter.
+(see ``db.raw_cursor``). Every value is a parameter.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _THREAD, _NS = Parameter("thread", _BIG), Parameter("ns", _TEXT)
 
 
 class Payloads(NamedTuple):
-    """The binary columns of a checkpoint, in the order in which the digest covers them."""
+    """The binary columns of a checkpoint, in the order in which they are digested."""
 
     data: bytes
     metadata: bytes
@@ -84,10 +84,10 @@ PAYLOAD_COLUMNS = (*Payloads._fields, "digest")
 
 
 class CheckpointRow(NamedTuple):
-    """A row of ``checkpoints`` or ``newest_rows``.
+    """A row of the queries ``checkpoints`` and ``newest_rows``.
 
-    In ``newest_rows``, a row with a task id is a write instead of a checkpoint. Its ``parent_id``
-    is the path of its task.
+    In ``newest_rows``, a row with a task id is a write instead of a checkpoint. ``parent_id`` is
+    then the path of the write's task.
     """
 
     thread: int
@@ -105,7 +105,7 @@ class CheckpointRow(NamedTuple):
 
 
 class ChildRow(NamedTuple):
-    """A checkpoint that is read for the writes in its row, which belong to its parent."""
+    """A checkpoint read only for the writes in its row, which belong to its parent."""
 
     parent_id: str
     data: bytes
@@ -143,17 +143,17 @@ class AnswersRow(NamedTuple):
 
 
 def checkpoints() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
-    """Return all checkpoints as rows, newest first, with their thread ids."""
+    """Return a query for the rows of all checkpoints, newest first, with their thread ids."""
     return Checkpoint.objects.order_by("-checkpoint_id").values_list(
         "thread", "thread__thread_id", "ns", "checkpoint_id", "parent_id", *PAYLOAD_COLUMNS
     )
 
 
 def thread_key(thread_id: Any) -> models.Subquery:
-    """Return a subquery for the primary key of the thread with the id ``thread_id``.
+    """Return a subquery for the primary key of the thread with this thread id.
 
-    A join would be slower. PostgreSQL doesn't know that the join finds a single thread, and would
-    sort all of its checkpoints to find the newest.
+    A join would be slower: PostgreSQL doesn't know that it finds only one thread, and would sort
+    all checkpoints of the thread to find the newest.
     """
     return models.Subquery(Thread.objects.filter(thread_id=thread_id).values("pk")[:1])
 
@@ -161,11 +161,12 @@ def thread_key(thread_id: Any) -> models.Subquery:
 def _with_writes(
     thread: Any, checkpoint_id: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
 ) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return a query for a checkpoint and a row for each write based on the checkpoint.
+    """Return a query for a checkpoint, and for a row for each write based on it.
 
-    The row of a write has its path, data and digest in the columns for parent, data and digest. Two
-    additional columns contain the task and slot. They are empty for a checkpoint. ``others`` are
-    queries for more rows with the same columns.
+    The row of a write contains the path of its task in the column ``parent_id``, and its data and
+    digest in the columns of the same names. Two additional columns contain the task id and the slot
+    of a write. They are empty for a checkpoint. ``others`` are queries for more rows with the same
+    columns.
     """
     here = {"thread": thread, "ns": _NS, "checkpoint_id": checkpoint_id}
     one = checkpoints().order_by().filter(**here).annotate(task=_NO_TEXT, at=_NO_SLOT)
@@ -184,13 +185,19 @@ _NO_SLOT = models.Value(None, output_field=models.SmallIntegerField())
 def newest_rows(
     thread: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
 ) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return a query for a namespace's newest checkpoint and a row for each of its writes."""
+    """Return a query for a thread's newest checkpoint, and for a row for each write based on it.
+
+    ``others`` are queries for more rows with the same columns.
+    """
     rows = Checkpoint.objects.filter(thread=thread, ns=_NS).order_by("-checkpoint_id")
     return _with_writes(thread, models.Subquery(rows.values("checkpoint_id")[:1]), *others)
 
 
 def empty_rows(rows: models.QuerySet[Any, Any]) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return a query with the columns of ``newest_rows`` in which only the thread has a value."""
+    """Return a query with the columns of ``newest_rows``.
+
+    All columns except the thread are empty.
+    """
     return rows.values_list(
         "thread", _NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_TEXT,
         _NO_BYTES, _NO_BYTES, _NO_BYTES, _NO_BYTES, _NO_TEXT, _NO_TEXT, _NO_SLOT,
@@ -228,9 +235,9 @@ CHILDREN = PreparedSelect(
 
 @cache
 def page_query(size: int, bounded: bool) -> PreparedSelect:
-    """Return a query for the newest checkpoints of a namespace.
+    """Return a query for the ``size`` newest checkpoints of a namespace.
 
-    If ``bounded``, the query selects only checkpoints before a given id.
+    With ``bounded``, the query selects only checkpoints before a given checkpoint id.
     """
 
     def rows() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
@@ -296,7 +303,10 @@ CONTROL = PreparedSelect(
 
 
 def answer_columns() -> tuple[models.Subquery, models.Subquery]:
-    """Return columns for a query of interrupts: data and digest of the task's resume values."""
+    """Return two columns for a query of interrupts, which contain the resume values of the task.
+
+    The first column contains the encoded values, the second column their digest.
+    """
     slot = models.Case(
         models.When(IsNull(models.OuterRef("key"), True), then=CONTROL_SLOTS[RESUME]),
         default=CONTROL_SLOTS[KEYED],
@@ -317,8 +327,8 @@ def read_newest(
 ) -> tuple[dict[int, str], list[CheckpointRow], list[tuple[int, WriteRow]]]:
     """Read the newest checkpoints of the threads' root graphs, and the writes based on them.
 
-    Return the checkpoint ids by thread, the checkpoint rows, and the writes. The writes may include
-    writes of other threads' copies of the checkpoints.
+    Return the checkpoint ids by thread, the checkpoint rows, and the writes by thread. Copies of a
+    thread have the same checkpoint ids, so the writes may include writes of other copies.
     """
     newest = Checkpoint.objects.filter(thread=models.OuterRef("pk"), ns="")
     newest_id = models.Subquery(newest.order_by("-checkpoint_id").values("checkpoint_id")[:1])
@@ -335,7 +345,11 @@ def read_newest(
 def read_blobs_of_threads(
     using: str, wanted: Mapping[int, Sequence[tuple[str, int]]]
 ) -> Iterator[tuple[int, BlobRow]]:
-    """Read values of the threads' root graphs by channel and version."""
+    """Read values of the threads' root graphs.
+
+    ``wanted`` contains the channels and versions to read, by thread. Yield each value with its
+    thread.
+    """
     keys = {f"{pk}:{version}:{channel}" for pk in wanted for channel, version in wanted[pk]}
     if not keys:
         return
@@ -358,7 +372,10 @@ def read_blobs_of_threads(
 def read_parts_of_threads(
     using: str, grown: Mapping[int, tuple[Sequence[str], int, int]]
 ) -> Iterator[tuple[int, BlobRow]]:
-    """Read the values of channels from a first to a last version, for several threads."""
+    """Read values of several threads that are stored as deltas.
+
+    ``grown`` contains the channels, the first version and the last version to read, by thread.
+    """
     chosen = models.Q()
     for thread, (channels, first, last) in grown.items():
         chosen |= models.Q(

@@ -1,7 +1,7 @@
-"""The position of a thread: its newest checkpoint, and the nodes that have run or failed.
+"""The newest checkpoint of a thread, and the nodes that have run or failed.
 
-Reading the position takes a few queries, regardless of the size of the thread, and reads no values
-of the state.
+Reading this data takes a few queries, regardless of the size of the thread, and reads no values of
+the state.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ PULL_PREFIX = f"~{PULL}, "
 
 @dataclass(frozen=True, slots=True)
 class ThreadHead:
-    """The newest checkpoint of a root graph, with its ancestors up to a maximum number.
+    """The newest checkpoint of a thread's root graph, and its newest ancestors.
 
     Attributes:
-        line: the ids of the checkpoint and its ancestors.
-        ran_on: the ids in ``line`` whose tasks led to the next checkpoint in ``line``. If a
-            checkpoint was updated later, its tasks belong to another branch.
+        line: the ids of the checkpoint and its ancestors, up to a maximum number.
+        ran_on: the ids in ``line`` whose tasks led to the next checkpoint in ``line``. If the next
+            checkpoint was made by ``update_state``, the tasks belong to another branch.
         oldest: the id of the oldest checkpoint that was read.
         versions: the versions of the channels.
         seen: the versions that each node has read, without nodes that ran long ago. Nodes that ran
@@ -54,21 +54,21 @@ class ThreadHead:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The ancestors of a thread's newest checkpoint, up to a maximum number."""
+    """The newest checkpoint of a thread and its ancestors, up to a maximum number."""
 
     checkpoints: frozenset[str]
     oldest: str
 
     def contains(self, checkpoint_id: str) -> bool:
-        """Return whether a checkpoint is an ancestor of the newest checkpoint.
+        """Return whether a checkpoint is the thread's newest checkpoint or one of its ancestors.
 
-        Checkpoints older than all loaded ancestors count as ancestors.
+        Checkpoints older than all checkpoints that were read count as ancestors.
         """
         return checkpoint_id in self.checkpoints or checkpoint_id < self.oldest
 
 
 def read_line(using: str, thread: int) -> Line:
-    """Read the ancestors of a thread's newest checkpoint, up to the maximum number."""
+    """Read a thread's newest checkpoint and its ancestors, up to the maximum number."""
     parents = _read_parents(using, thread)
     if not parents:
         return Line(frozenset(), "")
@@ -76,7 +76,7 @@ def read_line(using: str, thread: int) -> Line:
 
 
 def _read_parents(using: str, thread: int) -> dict[str, Any]:
-    """Read the parent and source of a thread's newest checkpoints, by checkpoint id."""
+    """Read the parent and the source of the newest checkpoints of a thread, by checkpoint id."""
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
     found = rows.values_list("checkpoint_id", "parent_id", "source", named=True)[:MAX_STEPS]
     return {row.checkpoint_id: row for row in found}
@@ -140,7 +140,7 @@ def read_finished_in_subgraphs(using: str, thread: int, head: ThreadHead) -> set
 
 
 def read_failed_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
-    """Return the nodes that have failed after the thread's newest checkpoint."""
+    """Return the nodes of which a task failed after the thread's newest checkpoint."""
     rows = PendingWrite.objects.using(using).filter(
         thread=thread, ns="", checkpoint_id=head.checkpoint_id, slot=CONTROL_SLOTS[ERROR]
     )
@@ -150,7 +150,7 @@ def read_failed_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
 def read_stored_channels(
     using: str, thread: int, head: ThreadHead, names: Iterable[str]
 ) -> set[str]:
-    """Return those of the channels ``names`` that have a value, without reading the values."""
+    """Return the channels in ``names`` that have a value. The values are not read."""
     names = set(names)
     held = names & head.scalars
     wanted = {(name, head.versions[name]) for name in names - held if name in head.versions}

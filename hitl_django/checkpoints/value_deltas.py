@@ -3,11 +3,12 @@
 A thread's messages grow with each super-step. If the list were stored completely in each
 super-step, n super-steps would store n² / 2 messages. A version that only adds entries to the
 previous version is therefore stored as a delta, if its size is more than ``MIN_BYTES``. The delta
-contains the added entries, and the version to which they are added.
+contains the added entries, and refers to the version to which they are added.
 
-Every ``SEAL_INTERVAL`` th part is a seal. A seal contains all entries added since the previous
-seal, and lists all earlier seals. Each entry is therefore stored twice at most, and a value with n
-parts is read from at most ``SEAL_INTERVAL + n / SEAL_INTERVAL`` rows.
+The parts of a value are its first complete version and the deltas that follow. Every
+``SEAL_INTERVAL`` th part is a seal. A seal contains all entries added since the previous seal, and
+lists all earlier seals. Each entry is therefore stored twice at most, and a value with n parts is
+read from at most ``SEAL_INTERVAL + n / SEAL_INTERVAL`` rows.
 
 Growth is detected by comparing encoded bytes, unless the run has tracked the added entries. The
 digest of a part covers the whole value, so a damaged value is rejected when it is restored.
@@ -59,7 +60,7 @@ Rows = Mapping[tuple[str, int], Stored]  # Stored rows by channel and version.
 
 
 class OpenValue(NamedTuple):
-    """The state of a stored value to which a run is adding entries."""
+    """The additional state of a stored value to which the current run may add entries."""
 
     extent: Extent
     hash: Any  # The xxh3_128 hash of all entries.
@@ -67,7 +68,10 @@ class OpenValue(NamedTuple):
 
 
 class ValueTip(NamedTuple):
-    """The newest stored version of a value. The next version may be stored as a delta of it."""
+    """The newest stored version of a list or dict.
+
+    The next version may be stored as a delta of it.
+    """
 
     version: int
     is_dict: bool
@@ -80,16 +84,16 @@ class ValueTip(NamedTuple):
     open: OpenValue | None = None  # Set only during a run.
 
     def matches(self, entries: Iterable[memoryview]) -> bool:
-        """Return whether ``entries`` are the bytes of all entries of this value."""
+        """Return whether ``entries`` are the encoded bytes of all entries of this value."""
         return digest_parts(entries) == self.digest
 
     def close(self) -> ValueTip:
-        """Return the data of this version that remains in memory after the run."""
+        """Return a copy without the state that is needed only during a run."""
         return self._replace(open=None)
 
 
 class ValueDelta(NamedTuple):
-    """The head of a delta: the fields before its entries."""
+    """The head of a delta: the fields before the bytes of its entries."""
 
     kind: int
     seal: int
@@ -107,14 +111,14 @@ class ValueDelta(NamedTuple):
         return self.kind in (_SEAL, _SEAL + _DICTS)
 
     def restore_head(self) -> bytes:
-        """Return the msgpack header of the complete list or dict."""
+        """Return the msgpack header of the whole list or dict."""
         return Extent(self.kind > _DICTS, self.length, 0, 0).head
 
 
 def encode_version(
     tip: ValueTip | None, version: int, data: bytes, *, keep_open: bool = False
 ) -> tuple[Stored, ValueTip]:
-    """Return the row for a value encoded as ``data``: a delta or the whole value.
+    """Return the row for a list or dict encoded as ``data``: a delta of ``tip``, or a whole value.
 
     ``keep_open`` is true if the run continues and may add entries to the value.
     """
@@ -139,7 +143,10 @@ def encode_version(
 def encode_added(
     tip: ValueTip, version: int, entries: bytes, extent: Extent
 ) -> tuple[Stored, ValueTip]:
-    """Return the row for a list or dict to which a run has added ``entries``."""
+    """Return the row for a value to which a run has added ``entries``, as a delta of ``tip``.
+
+    ``extent`` is the size of the extended value.
+    """
     assert tip.open is not None
     entries_hash = tip.open.hash.copy()
     entries_hash.update(entries)
@@ -164,7 +171,7 @@ def _add(tip: ValueTip, version: int, entries: bytes, kept: OpenValue) -> tuple[
 
 
 def read_delta(data: bytes) -> ValueDelta | None:
-    """Return the header of a stored value delta, or None for a complete value."""
+    """Return the head of a stored delta, or None if the bytes are a whole value."""
     if data[:1] != _MARKED or is_encrypted(data):
         return None
     if len(data) < HEAD.size or not _DELTA <= data[1] <= _SEAL + _DICTS:
@@ -173,7 +180,7 @@ def read_delta(data: bytes) -> ValueDelta | None:
 
 
 def head_size(data: bytes) -> int:
-    """Return the number of bytes before a delta's entries, or 0 for a value stored as a whole."""
+    """Return the number of bytes before a delta's entries, or 0 if the bytes are a whole value."""
     part = read_delta(data)
     return 0 if part is None else part.size
 
@@ -189,7 +196,7 @@ def find_seals(rows: Rows) -> set[tuple[str, int]]:
 
 
 def restore_value(channel: str, version: int, rows: Rows) -> tuple[bytes, ValueTip]:
-    """Restore the bytes of a value from its deltas.
+    """Restore the encoded bytes of a value from the rows of its parts.
 
     Raises:
         CorruptPayloadError: a row is missing or damaged.
@@ -215,14 +222,17 @@ def restore_value(channel: str, version: int, rows: Rows) -> tuple[bytes, ValueT
 
 
 def _matches_seals(part: ValueDelta, data: bytes, seals: tuple[int, ...]) -> bool:
-    """Return whether the restored parts are exactly the seals that the delta lists."""
+    """Return whether the versions of the restored seals are the versions that the delta lists."""
     if part.is_seal:
         return _read_seals(part, data) == seals[:-1]
     return part.seal == seals[-1]
 
 
 def _trace(channel: str, version: int, rows: Rows) -> list[tuple[int, Any, bytes]]:
-    """Return the version, head and data of each part of a value. The last part is a whole value."""
+    """Return the version, head and data of each part of a value, newest first.
+
+    The last part is a whole value.
+    """
     path: list[tuple[int, Any, bytes]] = []
     while (row := rows.get((channel, version))) is not None:
         part = read_delta(row[0])
@@ -242,12 +252,11 @@ def _read_seals(part: ValueDelta, data: bytes) -> tuple[int, ...]:
 
 
 def is_delta(data: bytes) -> bool:
-    """Return whether the bytes of a row are a delta."""
     return data[:1] == _MARKED
 
 
 def may_grow(data: bytes) -> bool:
-    """Return whether the bytes encode a list or dict that is large enough for a delta."""
+    """Return whether the bytes encode a list or dict that is large enough to store deltas of it."""
     return len(data) >= MIN_BYTES and has_entries(data)
 
 

@@ -35,7 +35,7 @@ RowKey = tuple[str, int]  # The channel and version of a row.
 
 
 class VersionBase(NamedTuple):
-    """A stored base: the key of its row, and its versions."""
+    """A stored base: the key of its row, and the versions that it contains."""
 
     key: RowKey
     versions: Versions
@@ -43,16 +43,16 @@ class VersionBase(NamedTuple):
 
 
 def is_wide(head: Head) -> bool:
-    """Return whether a checkpoint has enough entries for a base."""
+    """Return whether a checkpoint has so many versions that it should refer to a base."""
     return len(head["channel_versions"]) + len(head["versions_seen"]) >= MIN_ENTRIES
 
 
 def encode_head(
     head: Head, base: VersionBase | None
 ) -> tuple[list[Any], VersionBase, bytes | None]:
-    """Encode a checkpoint's versions relative to a base.
+    """Encode a checkpoint's versions as differences from a base.
 
-    Return the record, the base, and the row of the base if the base is new.
+    Return the record to store, the base, and the bytes of the base's row if the base is new.
     """
     versions, seen = head["channel_versions"], head["versions_seen"]
     row = None
@@ -73,7 +73,7 @@ def encode_head(
 
 
 def _changes(versions: Versions, seen: Versions, base: VersionBase) -> list[Any] | None:
-    """Return the changed and removed entries of both dicts, or None if a new base is smaller."""
+    """Return the differences of the versions from the base, or None if a new base is smaller."""
     found: list[Any] = []
     for now, then in ((versions, base.versions), (seen, base.seen)):
         found.append({name: one for name, one in now.items() if then.get(name, _NONE) != one})
@@ -92,7 +92,7 @@ def base_key(record: Any) -> RowKey | None:
 
 
 def decode_base(key: RowKey, data: bytes, stored: str) -> VersionBase:
-    """Decode the base version that a row contains.
+    """Decode a base from the bytes of its row.
 
     Raises:
         CorruptPayloadError: the row is damaged.

@@ -1,4 +1,4 @@
-"""A cache of stored values, so that the next commit only needs to write differences."""
+"""A cache of stored values, so that the next commit only needs to store the differences."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ MAX_BASES = 100  # The maximum number of namespaces with a base in the cache.
 
 @dataclass(slots=True)
 class CachedNamespace:
-    """Committed data of one namespace: values that may grow, and the base of its versions.
+    """Committed data of one namespace: lists and dicts that may grow, and the base of its versions.
 
-    ``without_inline`` is the id of a checkpoint that has no values in its own row, or None.
+    ``without_inline`` is the id of the newest checkpoint if its row contains no channel values.
     """
 
     tips: dict[str, ValueTip] = field(default_factory=dict)
@@ -27,7 +27,10 @@ UNKNOWN = CachedNamespace()
 
 
 class WriteCache:
-    """A cache for the data of at most ``most`` namespaces. At most ``wide`` of them have a base."""
+    """A cache of committed data for at most ``most`` namespaces.
+
+    At most ``wide`` of them have a version base (see ``version_deltas``).
+    """
 
     def __init__(self, most: int, wide: int = MAX_BASES) -> None:
         self.most, self.wide = most, wide
@@ -35,7 +38,7 @@ class WriteCache:
         self._bases = 0  # The number of cached namespaces that have a base.
 
     def get(self, thread_id: str, ns: str) -> CachedNamespace:
-        """Return the cached data of a namespace, or UNKNOWN."""
+        """Return the cached data of a namespace, or the constant UNKNOWN."""
         return self._namespaces.get((thread_id, ns), UNKNOWN)
 
     def add(
@@ -63,7 +66,6 @@ class WriteCache:
         known.without_inline = known.without_inline if without_inline is None else without_inline
 
     def replace(self, thread_id: str, ns: str, found: CachedNamespace) -> None:
-        """Replace the cached data of a namespace with data read from the database."""
         self._drop((thread_id, ns))
         self.add(thread_id, ns, found.tips, found.base, found.without_inline)
 
@@ -73,7 +75,6 @@ class WriteCache:
             self._drop(key)
 
     def clear(self) -> None:
-        """Remove all cached data."""
         self._namespaces.clear()
         self._bases = 0
 

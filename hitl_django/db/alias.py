@@ -8,5 +8,8 @@ from hitl_django.models import Run
 
 
 def write_alias() -> str:
-    """Return the alias that the project's database routers use for writing runs."""
+    """Return the alias of the database for writing runs.
+
+    The project's database routers select it.
+    """
     return router.db_for_write(Run) if router.routers else DEFAULT_DB_ALIAS

@@ -24,7 +24,7 @@ Preparations = Sequence[tuple[int, Prepare]]
 
 
 def insertable_columns(model: type[models.Model]) -> list[str]:
-    """Return the names of the columns without a database default."""
+    """Return the names of a model's columns that have no database default."""
     return [
         field.attname
         for field in model._meta.concrete_fields
@@ -33,7 +33,7 @@ def insertable_columns(model: type[models.Model]) -> list[str]:
 
 
 class NewKey:
-    """A placeholder for the key of a row that isn't inserted yet, used in rows that refer to it."""
+    """A placeholder for the primary key of a row that is inserted in the same batch."""
 
     __slots__ = ("value",)
 
@@ -46,7 +46,7 @@ class NewKey:
 
 
 class _Text:
-    """The SQL of an INSERT for one kind of database, and functions that prepare its values."""
+    """The SQL of an INSERT for one database vendor, and functions that prepare its values."""
 
     __slots__ = ("cast", "conflict", "into", "most", "one", "preparations", "row")
 
@@ -82,7 +82,7 @@ class BulkInsert:
         self._texts: dict[tuple[str, str], _Text] = {}
 
     def run(self, using: str, rows: Rows) -> None:
-        """Insert the rows. Without rows, nothing happens."""
+        """Insert the rows. If there are no rows, do nothing."""
         if rows:
             connection = connections[using]
             with raw_cursor.open_cursor(connection) as cursor:
@@ -91,7 +91,7 @@ class BulkInsert:
 
     @property
     def writes_each(self) -> bool:
-        """Whether the INSERT either writes each row or raises an error."""
+        """Whether each row is written or raises an error, so that no row is skipped."""
         return self.fresh or bool(self.replaced)
 
     def values_of(self, row: models.Model) -> list[Any]:
@@ -120,7 +120,7 @@ class BulkInsert:
         ]
 
     def keyed(self, connection: BaseDatabaseWrapper) -> str:
-        """Return the statement that inserts one row and returns the row's key as ``key``."""
+        """Return the SQL that inserts one row and returns its primary key as the column ``key``."""
         column = connection.ops.quote_name(self._field("pk").column)
         return f"{self._text(connection).one} RETURNING {column} AS key"
 
@@ -131,9 +131,10 @@ class BulkInsert:
         guards: Sequence[str],
         keys: Sequence[int] = (),
     ) -> str:
-        """Return a statement that inserts rows only if each of the tables ``guards`` has one row.
+        """Return SQL that inserts ``count`` rows only if each of the tables ``guards`` has one row.
 
-        At the indexes ``keys``, the inserted rows get the ``key`` of the first of these tables.
+        The tables are common table expressions. At the indexes ``keys``, the inserted rows get the
+        value of the column ``key`` of the first table.
         """
         text = self._text(connection)
         # The values are in a separate list, where they don't have the types of the columns. The
@@ -149,14 +150,14 @@ class BulkInsert:
         return f"{text.into}SELECT {columns} FROM {source}{text.conflict}"
 
     def provided(self, connection: BaseDatabaseWrapper, condition: str) -> str:
-        """Return a statement that inserts one row only if the query ``condition`` finds a row."""
+        """Return SQL that inserts one row only if the query ``condition`` finds a row."""
         text = self._text(connection)
         return f"{text.into}SELECT {text.row[1:-1]} WHERE EXISTS ({condition}){text.conflict}"
 
     def parameters(
         self, connection: BaseDatabaseWrapper, rows: Rows, key: NewKey | None = None
     ) -> list[Any]:
-        """Return the values of the rows as the driver expects them."""
+        """Return the values of the rows in the form that the driver requires, as one list."""
         text = self._text(connection)
         parameters: list[Any] = []
         for row in rows:
@@ -198,10 +199,11 @@ class BulkInsert:
         return found
 
     def _find_written_defaults(self, connection: BaseDatabaseWrapper) -> Iterator[tuple[str, str]]:
-        """Yield the columns with the current time as default, each with the default's SQL.
+        """Yield the columns whose default is the current time, each with the SQL of the default.
 
-        If the database supports DEFAULT in an INSERT, nothing is yielded. Otherwise, the ORM writes
-        the default into its statements, and the table's own default may use another clock.
+        Databases that support DEFAULT in an INSERT need no SQL for it, so nothing is yielded. On
+        others, the ORM writes the default into its statements, because the table's default may use
+        another clock.
         """
         if connection.features.supports_default_keyword_in_insert:
             return

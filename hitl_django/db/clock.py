@@ -19,7 +19,10 @@ _read: dict[str, tuple[float, datetime]] = {}
 
 
 def read_clock(using: str) -> datetime:
-    """Return the database's time, which is read once a minute and extrapolated in between."""
+    """Return the time of the database's clock.
+
+    The clock is read once a minute. In between, the time is computed from the last value.
+    """
     connection = connections[using]
     if connection.vendor != "postgresql":
         return timezone.now()  # The database uses this machine's clock.
@@ -41,18 +44,21 @@ def read_clock(using: str) -> datetime:
 
 
 def to_stored(moment: datetime) -> datetime:
-    """Return a time as Django stores it: aware, or naive and local if USE_TZ is off."""
+    """Return a time in the form in which Django stores it.
+
+    The time is aware, or naive and local if USE_TZ is off.
+    """
     if timezone.is_aware(moment) == settings.USE_TZ:
         return moment
     return timezone.make_aware(moment) if settings.USE_TZ else timezone.make_naive(moment)
 
 
 def to_utc(moment: datetime) -> datetime:
-    """Return a stored time as an aware datetime in UTC, even with USE_TZ off."""
+    """Return a stored time as an aware datetime in UTC, also if USE_TZ is off."""
     aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
     return aware.astimezone(UTC)
 
 
 def forget() -> None:
-    """Discard the cached times of all databases, so that they are read again."""
+    """Discard the cached times of all databases, so that the clocks are read again."""
     _read.clear()

@@ -21,7 +21,7 @@ _Work = tuple[Callable[[], None], Future[None]] | None
 
 
 class CommitThreads:
-    """The OS threads of this process that store commits, idle or in use."""
+    """The OS threads of this process that store commits: idle ones and busy ones."""
 
     def __init__(self) -> None:
         self.reset()
@@ -32,7 +32,7 @@ class CommitThreads:
         self._idle: list[_CommitThread] = []
 
     def submit(self, store: Callable[[], None]) -> Future[None]:
-        """Call ``store`` on an OS thread, and return a future that can't be cancelled."""
+        """Call ``store`` on another OS thread, and return a future that can't be cancelled."""
         stored: Future[None] = Future()
         stored.set_running_or_notify_cancel()
         with self._lock:

@@ -16,10 +16,10 @@ logger = logging.getLogger("hitl_django")
 
 
 class OpenTransactionRefusal:
-    """Rolls back a transaction that a node's function started and didn't end.
+    """A context manager that rolls back a transaction that a node's function has left open.
 
-    If the call doesn't raise an error itself, OpenTransactionError is raised. The node's changes
-    are rolled back, because later changes on the same connection would otherwise also be lost.
+    OpenTransactionError is then raised, unless the function has raised an error. Without the
+    rollback, later changes on the same connection would also be lost.
     """
 
     __slots__ = ("_before", "_node")
@@ -58,9 +58,9 @@ def keep_connections() -> None:
     """Let this process and its forks reuse connections to PostgreSQL.
 
     With ``CONN_MAX_AGE = 0``, Django's default, ``close_old_connections()`` closes every
-    connection. Task queues call it around every task and operation. With this function, a
-    connection stays open and is checked before its first use after such a call. Databases with
-    another ``CONN_MAX_AGE`` or a pool keep their settings.
+    connection, and task queues call it around every task. After ``keep_connections()``, a
+    connection stays open and is checked before its next use. Databases with another
+    ``CONN_MAX_AGE`` or a pool keep their settings.
     """
     for connection in connections.all():
         settings = connection.settings_dict
@@ -70,10 +70,10 @@ def keep_connections() -> None:
 
 
 def close_connections() -> None:
-    """Close the connections that an OS thread has opened, after the OS thread's last task.
+    """Close the connections of the current OS thread after its last task.
 
-    No other OS thread can use the connections. Without this function, the connections would remain
-    open until garbage collection, and the server could run out of connections.
+    No other OS thread can use the connections. They would otherwise remain open until garbage
+    collection, and the server could run out of connections.
     """
     for connection in connections.all(initialized_only=True):
         try:
@@ -83,7 +83,7 @@ def close_connections() -> None:
 
 
 def reset_connections() -> None:
-    """Close this OS thread's connections, which may be in the middle of a statement.
+    """Close this OS thread's connections after an error that may have interrupted a statement.
 
     An error raised by a signal may interrupt the driver at any point. Connections in a transaction
     remain open.
@@ -111,7 +111,10 @@ def _close_lost() -> None:
 
 
 def _count_blocks(connection: Any) -> int:
-    """Return the number of atomic blocks of a connection. Disabled autocommit counts as a block."""
+    """Return the number of atomic blocks on a connection.
+
+    Disabled autocommit counts as one block.
+    """
     if connection.connection is None:
         return 0
     if connection.in_atomic_block:
@@ -120,7 +123,10 @@ def _count_blocks(connection: Any) -> int:
 
 
 def _roll_back_open(before: dict[Any, int]) -> list[str]:
-    """Roll back transactions that were not open in ``before``. Return their database aliases."""
+    """Roll back the transactions that were opened since ``before``. Return their database aliases.
+
+    ``before`` contains the number of atomic blocks by connection.
+    """
     left = []
     for connection, kept in before.items():
         if _count_blocks(connection) <= kept:
@@ -135,7 +141,7 @@ def _roll_back_open(before: dict[Any, int]) -> list[str]:
 
 
 def _roll_back_to(connection: Any, savepoints: int) -> None:
-    """Roll back and leave the atomic blocks that were opened inside the caller's block."""
+    """Roll back and leave the innermost atomic blocks, until ``savepoints`` blocks remain."""
     while len(connection.savepoint_ids) > savepoints:
         savepoint = connection.savepoint_ids.pop()
         if savepoint is not None:

@@ -1,4 +1,4 @@
-"""Containment of JSON objects in text columns, for query conditions."""
+"""Query condition on text columns: a JSON object contains another object."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Sql = tuple[str, tuple[Any, ...]]
 
 
 class JSONContains(Func):
-    """A condition: the JSON object in a column contains another object, like PostgreSQL's ``@>``.
+    """The condition that the JSON object in a column contains the object ``wanted``.
 
-    The column's object may have members that ``wanted`` lacks, at every level. Items of a list may
-    have any position. 7 equals 7.0.
+    It's like PostgreSQL's ``@>``: at every level, the column's object may have more members, and
+    list items may be in any order. 7 equals 7.0.
     """
 
     output_field = BooleanField()
@@ -35,7 +35,7 @@ class JSONContains(Func):
 
 
 def _match_members(source: str, wanted: Mapping[str, Any], level: int) -> Iterator[Sql]:
-    """Yield SQL conditions for an object ``source`` that must contain all wanted members."""
+    """Yield SQL conditions: the object with the SQL ``source`` contains all wanted members."""
     yield "1", ()
     row = f"json_{level}"
     for key, value in wanted.items():
@@ -45,7 +45,7 @@ def _match_members(source: str, wanted: Mapping[str, Any], level: int) -> Iterat
 
 
 def _match_value(row: str, wanted: Any, level: int) -> Iterator[Sql]:
-    """Yield SQL conditions for a row of ``json_each`` that must contain the wanted value."""
+    """Yield SQL conditions: the ``json_each`` row with the alias ``row`` contains a value."""
     if isinstance(wanted, Mapping):
         yield f"{row}.type = 'object'", ()
         # The CASE is needed because the database may evaluate the conditions in any order, and a

@@ -1,4 +1,4 @@
-"""A member of a JSON object in a text column, for query conditions."""
+"""Expression for query conditions on text columns: a member of a JSON object."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db.models import F, Func, TextField
 
 
 class JSONMember(Func):
-    """The string, number or boolean under a key as text, or NULL for other values.
+    """The member of a JSON object as text, or NULL if it isn't a string, a number or a boolean.
 
     The key must not contain quotation marks or backslashes.
     """

@@ -21,8 +21,8 @@ _opened: ContextVar[list[Any] | None] = ContextVar("opened", default=None)
 def close_node_connections() -> Iterator[None]:
     """Close the connections that nodes have opened on a framework's OS threads inside the block.
 
-    Frameworks give no notice when their OS threads end. Without this function, the connections
-    would stay open until they are garbage-collected.
+    Frameworks give no notice when their OS threads end. The connections would otherwise stay open
+    until garbage collection.
     """
     opened: list[Any] = []
     token = _opened.set(opened)

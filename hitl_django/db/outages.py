@@ -33,9 +33,8 @@ _LOST_FILES = (
 def is_outage(error: BaseException) -> bool:
     """Return whether an error means that the database is unavailable, busy or full.
 
-    The same request may succeed later. SQLite raises the same class of error for an invalid
-    statement. An invalid statement is a fault of the installation, such as a missing migration, and
-    doesn't count as an outage.
+    The same request may succeed later. An invalid statement doesn't count, although SQLite raises
+    the same class of error for it: it is a fault of the installation, such as a missing migration.
     """
     if not isinstance(error, ERRORS):
         return False
@@ -46,9 +45,9 @@ def is_outage(error: BaseException) -> bool:
 
 
 def is_database_lost(error: BaseException, using: str) -> bool:
-    """Return whether the error or one of its causes is a lost connection to ``using``.
+    """Return whether the error, or one of its causes, is a lost connection to ``using``.
 
-    Errors in statements don't count, nor do errors of other databases.
+    ``using`` is a database alias. Errors of statements and of other databases don't count.
     """
     return any(
         isinstance(found, Error) and _is_loss(found) and using in _aliases(found)
@@ -72,10 +71,10 @@ def _sqlite_code(error: BaseException) -> int | None:
 
 
 def _aliases(error: Error) -> Iterator[str]:
-    """Yield the aliases of the databases that raised the error.
+    """Yield the aliases of the databases that may have raised the error.
 
-    Django's error doesn't contain the alias. The traceback contains the object that converted the
-    driver's error, which has the alias.
+    Django's error doesn't contain the alias, but its traceback contains the object that has
+    converted the driver's error. This object has the alias.
     """
     trace = error.__traceback__
     while trace is not None:
@@ -86,7 +85,7 @@ def _aliases(error: Error) -> Iterator[str]:
 
 
 def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error with its causes, contexts and members of exception groups."""
+    """Yield an error, and recursively its causes, contexts and members of exception groups."""
     seen: set[int] = set()
     left = [error]
     while left:

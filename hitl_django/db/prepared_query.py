@@ -1,8 +1,8 @@
 """Prepared queries, which the ORM compiles once and which run many times.
 
 The SQL, its conditions and its conversions are Django's own, for any database. Building and
-compiling a query takes longer than running it. With a prepared query, both happen only once for
-each connection.
+compiling a query takes longer than running it. A prepared query is built only once, and compiled
+only once for each connection.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ Prepare = Callable[[Any, Any], Any]
 
 
 def find_preparation(field: models.Field[Any, Any], connection: Any) -> Prepare | None:
-    """Return the function that prepares a field's values for a connection, or None.
+    """Return the function that prepares a field's values for a connection, or None if unnecessary.
 
-    The results are the same as in Django, which looks up the kind of field for each value. This
-    function looks up common fields only once, because the lookup takes most of the time.
+    The results are the same as in Django. Django looks up the kind of the field for each value,
+    which takes most of the time. For common fields, this function does it only once.
     """
     kept: Any = field
     while kept.is_relation:
@@ -86,9 +86,9 @@ def _prepare_alike(prepare: Callable[[Any], Any], value: Any, connection: Any) -
 
 
 class Parameter(models.Expression):
-    """A value that is known when the query runs: its name, and the field that prepares it.
+    """A named value that is passed when the query runs. ``field`` prepares it for the database.
 
-    With ``many``, the value is the list of an IN condition, with at least one member.
+    With ``many``, the value is the list of an IN condition and must not be empty.
     """
 
     def __init__(self, name: str, field: models.Field[Any, Any], *, many: bool = False) -> None:
@@ -100,7 +100,7 @@ class Parameter(models.Expression):
 
 
 class _Part(NamedTuple):
-    """A parameter in a query's text: a named value, or a constant without a name."""
+    """A value in a query's text: a named parameter, or a constant."""
 
     name: str | None
     prepare: Prepare | None
@@ -109,7 +109,7 @@ class _Part(NamedTuple):
 
 
 class _Compiled:
-    """The SQL of a query, which is compiled when the query first runs on a connection."""
+    """A query whose SQL is compiled when the query first runs on a connection."""
 
     def __init__(self) -> None:
         self._texts: dict[tuple[str, str, str], tuple[str, list[_Part], bool]] = {}
@@ -129,7 +129,7 @@ class _Compiled:
         return _with_lists(text, known, parameters) if many else (text, parameters)
 
     def text(self, connection: Any) -> str:
-        """Return only the SQL, with one placeholder for each list parameter."""
+        """Return the SQL, in which a list parameter has only one placeholder."""
         return self._compiled(connection)[0]
 
     def _compiled(self, connection: Any) -> tuple[str, list[_Part], bool]:
@@ -156,10 +156,10 @@ def _prepare_each(prepare: Prepare, values: Sequence[Any], connection: Any) -> l
 
 
 def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-    """Write constants of the query into its SQL. Constants are words and numbers in this code.
+    """Write constants, which are words and numbers of the code, into the SQL of a query.
 
-    A partial index covers rows of one state. If the state were a parameter, SQLite would plan the
-    query again each time, and PostgreSQL would have no generic plan with the partial index.
+    Otherwise, queries on rows of one state, which have partial indexes, would be slow: SQLite would
+    plan the query each time, and PostgreSQL couldn't use the partial index in a generic plan.
     """
     between = _MARK.split(text)
     text, left = between[0], []
@@ -178,9 +178,9 @@ def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]
 
 
 def _with_lists(text: str, parts: Sequence[_Part], parameters: list[Any]) -> tuple[str, list[Any]]:
-    """Replace the placeholder of each list parameter by one placeholder per member of the list.
+    """Expand each list parameter to one placeholder per member of the list.
 
-    Returns the SQL and a flat list of all parameters.
+    Return the SQL, and all parameters in one list.
     """
     between = text.split("%s")
     text = between[0]
@@ -195,9 +195,9 @@ def _with_lists(text: str, parts: Sequence[_Part], parameters: list[Any]) -> tup
 class PreparedSelect(_Compiled):
     """A query that returns rows as tuples, or as named tuples of the class ``row``.
 
-    Values are not converted. A ``RowMapper`` can convert them. With ``lock``, the rows are locked
-    until the transaction ends, if the database supports locks. In a ``WriteBatch``, a query with
-    ``lock`` must have one column that is never NULL.
+    The values are as the driver returns them. A ``RowMapper`` can convert them. With ``lock``, the
+    rows are locked until the transaction ends, if the database supports row locks. In a
+    ``WriteBatch``, a query with ``lock`` must have one column that is never NULL.
     """
 
     returning = ()
@@ -221,7 +221,10 @@ class PreparedSelect(_Compiled):
             return self.name_columns(cursor.fetchall())
 
     def name_columns(self, rows: list[Any]) -> list[Any]:
-        """Return the rows as named tuples, if the query defines named tuples."""
+        """Return the rows as named tuples if the query has a ``row`` class.
+
+        Otherwise, return them unchanged.
+        """
         return rows if self._row is None else [*starmap(self._row, rows)]
 
     def compile(self, using: str) -> tuple[str, Sequence[Any]]:
@@ -233,10 +236,10 @@ class PreparedSelect(_Compiled):
 
 
 class PreparedUpdate(_Compiled):
-    """A conditional UPDATE. ``run`` returns the number of matching rows.
+    """A conditional UPDATE.
 
-    In a ``WriteBatch``, the UPDATE can return the columns named by ``returning``, without
-    conversions.
+    In a ``WriteBatch``, the UPDATE can return the columns named in ``returning``. They are not
+    converted.
     """
 
     def __init__(

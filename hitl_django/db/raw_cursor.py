@@ -38,10 +38,10 @@ _kept: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, Any, Any]] = WeakKeyDic
 
 
 class RawCursor:
-    """A context manager around one use of the driver's cursor.
+    """A context manager that provides the driver's cursor.
 
-    Results must be fetched before the next statement. At the end of the ``with`` block, the
-    driver's errors are converted to Django's errors.
+    Results must be fetched before the next statement. At the end of the ``with`` block, errors of
+    the driver are converted to Django's errors.
     """
 
     __slots__ = ("_connection", "_raw", "_translation", "fetchall")
@@ -64,7 +64,7 @@ class RawCursor:
             self._connection.wrap_database_errors.__exit__(kind, error, trace)
 
     def execute(self, text: str, parameters: Any) -> None:
-        """Execute a statement that has Django's placeholders."""
+        """Execute a statement with Django's placeholders (``%s``)."""
         connection = self._connection
         if connection.needs_rollback:
             connection.validate_no_broken_transaction()
@@ -92,7 +92,7 @@ def is_watched(connection: Any) -> bool:
 
 @async_unsafe("You cannot call this from an async context - use a thread or sync_to_async.")
 def open_cursor(connection: Any) -> Any:
-    """Return a cursor, and open the connection if necessary."""
+    """Return a cursor of the driver or of Django. If necessary, the connection is opened."""
     vendor = connection.vendor
     if is_watched(connection) or vendor not in ("sqlite", "postgresql"):
         return connection.cursor()
@@ -126,7 +126,7 @@ def execute_together(connection: Any, statements: Sequence[tuple[str, Any]]) -> 
 
 
 def _open_raw_cursor(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
-    """Return the driver's cursor, and the driver's placeholders if they differ from Django's."""
+    """Return the driver's cursor, and the translation of placeholders if one is necessary."""
     if connection.vendor == "sqlite":
         return raw.cursor(), _QUESTION_MARKS
     if getattr(raw, "prepare_threshold", None) is None:
@@ -137,7 +137,7 @@ def _open_raw_cursor(connection: Any, raw: Any) -> tuple[Any, _Translation | Non
 
 
 def can_pipeline(connection: Any) -> bool:
-    """Return whether an open connection can send several statements in one round trip."""
+    """Return whether several statements can be sent in one round trip over an open connection."""
     # psycopg2 doesn't support pipelines.
     return hasattr(connection.connection, "pipeline") and _can_pipeline()
 
@@ -150,12 +150,12 @@ def _can_pipeline() -> bool:
 
 
 def with_question_marks(text: str) -> str:
-    """Return a statement with SQLite's placeholders."""
+    """Return a statement with SQLite's placeholders (``?``)."""
     return _MARK.sub("?", text).replace("%%", "%")
 
 
 def with_numbers(text: str) -> bytes:
-    """Return a statement with numbered placeholders (``$1``), as PostgreSQL requires."""
+    """Return a statement with PostgreSQL's numbered placeholders (``$1``)."""
     # The text is bytes, which cache their hash. psycopg uses the hash to look up prepared
     # statements.
     first, *others = _MARK.split(text)

@@ -29,10 +29,10 @@ FIRST, LAST = 0.005, 0.5
 
 
 def retry_on_conflict(act: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that calls ``act`` again after a database conflict.
+    """Decorate a function that must be called again after a database conflict.
 
-    Inside a caller's transaction, the error is raised. The caller's whole transaction is then
-    rolled back, and the caller must repeat it.
+    Inside a caller's transaction, the error is raised, because the caller's whole transaction has
+    been rolled back. The caller must then repeat it.
     """
 
     @wraps(act)
@@ -50,7 +50,10 @@ def retry_on_conflict(act: Callable[P, R]) -> Callable[P, R]:
 
 
 def may_retry(error: OperationalError, tries: int) -> bool:
-    """Return whether a transaction can be retried after the error. If so, sleep first."""
+    """Return whether a transaction can be retried after an error. If so, sleep before returning.
+
+    ``tries`` is the number of failed tries.
+    """
     if not is_conflict(error) or tries >= MOST:
         return False
     time.sleep(random.uniform(0, min(LAST, FIRST * 2 ** min(tries, 10))))
@@ -58,7 +61,7 @@ def may_retry(error: OperationalError, tries: int) -> bool:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Return whether the database rolled back a transaction because of a conflict."""
+    """Return whether the error means that the database rolled back a conflicting transaction."""
     return getattr(error.__cause__, "sqlstate", None) in CODES
 
 

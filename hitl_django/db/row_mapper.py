@@ -14,11 +14,11 @@ Convert = Callable[[Any, Any, Any], Any]
 
 
 class RowMapper(Generic[M]):
-    """The columns of a model, and a mapping from rows to instances.
+    """The columns of a model, and the conversion of their values to model instances.
 
-    ``more`` are annotations after the columns, by attribute name. All columns are set with one
-    assignment. The model's constructor, which sets each column and evaluates each default, takes
-    longer than the database needs for the row.
+    ``more`` are annotations after the columns, by attribute name. All attributes are set with one
+    assignment, because the model's constructor, which sets each attribute and evaluates each
+    default, takes longer than the database needs for the row.
     """
 
     def __init__(self, model: type[M], **more: models.Field[Any, Any]) -> None:
@@ -32,11 +32,14 @@ class RowMapper(Generic[M]):
         self._converters: dict[tuple[str, str], list[tuple[int, Any, list[Convert]]]] = {}
 
     def under(self, prefix: str) -> list[str]:
-        """Return the column names for a query that reaches the model through a relation."""
+        """Return the column names with a prefix, which is the lookup of a relation to the model."""
         return [f"{prefix}__{field.name}" for field in self.fields]
 
     def read(self, using: str, values: Sequence[Any]) -> M:
-        """Return a row as an instance. Values after the mapper's own columns are ignored."""
+        """Return an instance with the values of a row.
+
+        Values after the mapper's own columns are ignored.
+        """
         count = len(self.names)
         row = self._converted(using, values)
         made = self._instance(dict(zip(self.names, row, strict=False)))

@@ -1,10 +1,10 @@
-"""Database connections for OS threads that have none, lent for one call at a time.
+"""Database connections that OS threads without a connection borrow for one call at a time.
 
 A library may start a new OS thread for each task. Each of these OS threads would open a connection
 that is closed only by garbage collection. A shared connection is reused for the next call, and
-closed after some time without calls. A forked process starts without shared connections. SQLite has
-only one writer, and lets other connections sleep for a millisecond or more. Therefore only one call
-at a time gets a connection to SQLite.
+closed after some time without calls. A forked process starts without shared connections. On SQLite,
+which has only one writer and lets waiting connections sleep, only one call at a time gets a
+connection.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ IDLE = 5.0
 
 
 class SharedConnections:
-    """The shared connections of this process, in use or idle."""
+    """The shared connections of this process, borrowed or idle."""
 
     def __init__(self) -> None:
         self.reset()
@@ -44,7 +44,7 @@ class SharedConnections:
 
     @contextmanager
     def use(self, using: str) -> Iterator[Any]:
-        """Lend a shared connection to this OS thread, in place of its own, during the block."""
+        """Let this OS thread use a shared connection instead of its own during the block."""
         own = connections[using]
         with self._turns[using] if own.vendor == "sqlite" else nullcontext():
             connections[using] = shared = self._take(using)
@@ -83,7 +83,10 @@ class SharedConnections:
                 threading.Thread(target=self._watch, name="hitl-connections", daemon=True).start()
 
     def _watch(self) -> None:
-        """Close connections that have been idle for too long, until no connection is idle."""
+        """Close connections that have been idle for too long.
+
+        Return when no idle connection is left.
+        """
         lock = self._lock  # The lock belongs to this process, in case the process forks.
         while True:
             self._close_idle(time.monotonic() - IDLE)

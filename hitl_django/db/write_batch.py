@@ -23,9 +23,9 @@ FEW = 20
 class Guard(NamedTuple):
     """A statement of a batch that must match a row, with its values.
 
-    If no row matches, the error is raised. ``receive`` is called with the row after the batch is
-    written. If ``otherwise`` is given and the statement matches no row, the batch is written again
-    with ``otherwise`` in place of the statement.
+    If no row matches, ``error`` is raised, or the batch is written again with the statement
+    ``otherwise`` in place of this one. ``receive`` is called with the row after the batch is
+    written.
     """
 
     statement: PreparedSelect | PreparedUpdate
@@ -36,13 +36,14 @@ class Guard(NamedTuple):
 
 
 class _NoRowError(Exception):
-    """Raised to roll back a batch before it is written again with another guard."""
+    """An internal error that rolls back a batch, which is then written again with another guard."""
 
 
 class Prefetch:
-    """A query that runs together with a batch.
+    """A query that runs after a batch, in the same round trip.
 
-    ``rows`` is None if running the query together with the batch would save no round trip.
+    ``rows`` are the rows that the query has found. ``rows`` is None if the query didn't run,
+    because a separate query is just as fast.
     """
 
     __slots__ = ("rows", "statement", "values")
@@ -60,14 +61,13 @@ class WriteBatch:
     """The writes of one transaction: guards, and rows to insert if all guards match a row.
 
     A guard is a conditional statement that must match a row. On PostgreSQL, the batch is one
-    statement. The guards are its first common table expressions, and the inserts select from the
+    statement: the guards are its first common table expressions, and the inserts select from the
     guards. On SQLite, where a statement is only a function call, guards and inserts are separate
-    statements. As an exception, an insert of one row with a single SELECT as a guard is one
-    statement on SQLite.
+    statements, except one SELECT as a guard of one inserted row.
 
-    If a guard matches no row, only the transaction's rollback undoes the preceding statements.
-    After a database conflict, the whole batch is written again, so functions that the batch calls
-    must be repeatable.
+    If a guard matches no row, the preceding statements are undone only by the transaction's
+    rollback. After a database conflict, the whole batch is written again. Functions that the batch
+    calls must therefore be repeatable.
     """
 
     _tries = 0  # The number of retries made.
@@ -90,10 +90,10 @@ class WriteBatch:
     ) -> None:
         """Add an UPDATE that must match a row. If no row matches, nothing is written.
 
-        In this case, ``error`` is raised. Otherwise, ``receive`` is called with the columns that
-        the UPDATE returns, like functions of ``after_write``. The UPDATE waits for a locked row and
-        sees the row's new values. Other rows in the statement may have been read before the wait,
-        so the batch must not depend on them.
+        In this case, ``error`` is raised. Otherwise, ``receive`` is called after the batch is
+        written, with the columns that the UPDATE returns. If the row is locked by another
+        transaction, the UPDATE waits and sees the row's new values. Other rows in the statement may
+        have been read before the wait, so the batch must not depend on them.
         """
         self._guards.append(Guard(statement, values, error, receive))
 
@@ -114,10 +114,11 @@ class WriteBatch:
     def lock_ahead(
         self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
     ) -> None:
-        """Add the lock of a row that a guard also requires. On SQLite, nothing happens.
+        """Lock a row before the guards, one of which also requires the row.
 
-        Rows must be locked in the same order everywhere, which may differ from the order of the
-        guards. On SQLite, the transaction itself is the lock.
+        On SQLite, nothing happens. Rows must be locked in the same order everywhere, and the guards
+        may be in another order. On SQLite, the transaction itself is the lock. If the row doesn't
+        exist, ``error`` is raised.
         """
         if connections[self.using].features.has_select_for_update:
             self.lock(statement, values, error)
@@ -133,10 +134,7 @@ class WriteBatch:
         self._first = statement, row, key
 
     def insert(self, statement: BulkInsert, rows: Rows) -> None:
-        """Add rows to insert with a statement.
-
-        The batch may already have rows for the statement.
-        """
+        """Add rows to insert with a statement. Rows added earlier for the statement remain."""
         if not rows:
             return
         for at, (known, others) in enumerate(self._inserted):
@@ -146,7 +144,10 @@ class WriteBatch:
         self._inserted.append((statement, rows))
 
     def prefetch(self, statement: PreparedSelect, values: dict[str, Any]) -> Prefetch:
-        """Add a query that runs after the batch is written and sees the batch's changes."""
+        """Add a query that runs after the batch is written and sees its changes.
+
+        See ``Prefetch``.
+        """
         self._prefetches.append(Prefetch(statement, values))
         return self._prefetches[-1]
 
@@ -195,7 +196,7 @@ class WriteBatch:
         return self.commit(durable=durable, savepoint=savepoint)
 
     def _commit_alone(self, connection: Any) -> list[Row]:
-        """Write the batch between a BEGIN and a COMMIT, which is faster than atomic()."""
+        """Write the batch between BEGIN and COMMIT, without Django's atomic(), which is slower."""
         begin = f"BEGIN {connection.transaction_mode or 'DEFERRED'}"
         with raw_cursor.open_cursor(connection) as cursor:
             try:
@@ -249,7 +250,7 @@ class WriteBatch:
                     guard.receive(row)
 
     def _is_one(self, connection: Any) -> bool:
-        """Return whether the batch consists of one statement, which needs no transaction."""
+        """Return whether the batch is only one statement, which needs no explicit transaction."""
         if connection.vendor == "postgresql":
             return sum(len(s.names) * len(rows) for s, rows in self._inserted) <= MOST_PARAMETERS
         if connection.vendor != "sqlite" or self._first or self._prefetches:
@@ -345,7 +346,7 @@ class WriteBatch:
         return compose(connection.alias, first, guards, parts), parameters
 
     def _split(self, rows: list[Row]) -> list[Row]:
-        """Split the single result row into a row for each guard that matched."""
+        """Split the result row of the single statement into one row for each guard that matched."""
         found: list[Row] = []
         row = rows[0] if rows else ()
         for guard in self._guards:
@@ -369,10 +370,11 @@ def _compose(
     guards: tuple[PreparedSelect | PreparedUpdate, ...],
     parts: tuple[tuple[BulkInsert, int, tuple[int, ...]], ...],
 ) -> str:
-    """Return the SQL of a batch as a single statement, for any values.
+    """Return the SQL of a batch as a single statement, which can be reused with other values.
 
-    ``parts`` are the INSERTs. Each has the number of its rows, and the indexes at which the rows
-    contain the first row's key.
+    ``first`` inserts the row to which the others refer. ``parts`` are the other INSERTs, each with
+    the number of its rows and the indexes at which the rows contain the primary key of the first
+    row.
     """
     connection = connections[using]
     names, held, expressions = [], "", []
