@@ -76,7 +76,7 @@ else:
 
 
 def _is_loadable(home: str) -> bool:
-    """Return whether a module can be imported now.
+    """Return whether the module ``home`` can be imported now.
 
     Modules with models need Django's app registry.
     """

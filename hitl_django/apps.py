@@ -36,7 +36,7 @@ class HitlConfig(AppConfig):
 
 
 def _load_queue() -> None:
-    """Import the dispatcher, so that the task queue has it before the queue forks its workers."""
+    """Import the dispatcher, and with it the task queue, before the queue forks its workers."""
     from hitl_django.task_queue import dispatcher
 
     try:

@@ -81,9 +81,9 @@ def is_envelope(stored: str) -> bool:
 
 
 def is_envelope_current(stored: str, ring: KeyRing) -> bool:
-    """Return whether an envelope was encrypted with the first key.
+    """Return whether an envelope was encrypted with the first key of ENCRYPTION_KEYS.
 
-    Its first bytes are sufficient.
+    The first bytes of an envelope are sufficient for this check.
     """
     return ring.is_first_key(_open_envelope(stored[:ENVELOPE_HEAD]))
 

@@ -58,7 +58,7 @@ def publish(
 
 
 def publish_about(batch: WriteBatch, name: str, interrupt: Interrupt, **data: Any) -> None:
-    """Publish an event of an interrupt that was read from the database."""
+    """Publish an event about an interrupt, with the interrupt's id, graph and group."""
     about = {"interrupt_id": interrupt.pk, **data}
     publish(batch, name, interrupt.graph, group=interrupt.group_label, **about)
 

@@ -98,7 +98,7 @@ class Archive(ABC):
 
     @abstractmethod
     def write(self, rows: Mapping[type[Model], Sequence[Model]]) -> Mapping[str, Any]:
-        """Return the values of ``column`` and ``digest`` for the rows of a thread."""
+        """Return the values of two columns for the rows of a thread: ``column`` and ``digest``."""
 
     @abstractmethod
     def restore(self, archived: QuerySet[Any]) -> Any:

@@ -294,7 +294,10 @@ def select_visible(rows: QuerySet[M], by: Any) -> QuerySet[M]:
 
 
 def select_visible_through(rows: QuerySet[M], name: str, by: Any) -> QuerySet[M]:
-    """Restrict a queryset to the rows whose related row ``name`` is visible to ``by``."""
+    """Restrict a queryset to the rows with a related row that is visible to ``by``.
+
+    ``name`` is the name of the foreign key to the related row.
+    """
     related: Any = rows.model._meta.get_field(name).related_model
     every = related.objects.using(rows._db)  # type: ignore[attr-defined]
     seen = select_visible(every, by)
@@ -326,7 +329,9 @@ def refuse_unless_may(
 ) -> None:
     """Raise NotAllowedError unless ``by`` may act on an interrupt or a run.
 
-    The error names the row and the row's thread. The denial is stored in the thread's audit log.
+    ``may`` is a method of the policy, and ``message`` is the error message. The error names the row
+    and the row's thread. The denial is stored in the thread's audit log. Without a user, nothing is
+    checked.
     """
     if by is not None and not may(by, row):
         raise NotAllowedError(message, thread_id=row.thread.thread_id, subject=str(row.pk))

@@ -1,8 +1,8 @@
 """Show or write the import changes that move a LangGraph program to hitl_django.
 
-``python -m hitl_django.port PATH`` prints the changed imports, and ``--write`` writes them. Names
-without a counterpart, and differences in behavior, are listed with file and line. Imports of names
-without a counterpart are not changed.
+``python -m hitl_django.port PATH`` prints the changed imports, and ``--write`` writes them. The
+command lists, with file and line, names that don't exist in hitl_django and calls that behave
+differently. Imports of names that don't exist in hitl_django are not changed.
 """
 
 from __future__ import annotations
@@ -87,7 +87,10 @@ def port_source(source: str) -> tuple[str, list[PortFinding]]:
 
 
 def _split(source: str) -> list[str]:
-    """Split at the line ends that Python's parser recognizes. str.splitlines splits at more."""
+    """Split source code at the line ends that Python's parser recognizes.
+
+    ``str.splitlines`` also splits at other characters.
+    """
     return list(io.StringIO(source, newline=""))
 
 
@@ -138,7 +141,9 @@ def _describe_missing(module: str) -> str:
 
 
 def _find_caught_pauses(node: ast.Try) -> Iterator[PortFinding]:
-    """Yield handlers around ``interrupt()`` that catch the pause in LangGraph, but not here."""
+    """Yield handlers around ``interrupt()`` that catch the pause in LangGraph, but not in
+    hitl_django.
+    """
     asks = any(map(_asks, node.body))
     for handler in node.handlers if asks else ():
         named = ast.unparse(handler.type) if handler.type else "BaseException"
@@ -158,9 +163,10 @@ def _asks(tree: ast.AST) -> bool:
 
 
 def _find_changed_call(node: ast.Call, asks: bool) -> Iterator[PortFinding]:
-    """Yield a call that behaves differently here: a Command, NodeInterrupt or update_state.
+    """Yield a finding if a call of Command, NodeInterrupt or update_state behaves differently here.
 
-    Updates at breakpoints are the same. ``asks`` is whether the module calls ``interrupt()``.
+    State updates at breakpoints behave as in LangGraph. ``asks`` is whether the module calls
+    ``interrupt()``.
     """
     name = ast.unparse(node.func).rpartition(".")[2]
     given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
@@ -179,7 +185,10 @@ def _find_changed_call(node: ast.Call, asks: bool) -> Iterator[PortFinding]:
 
 
 def list_files(path: Path) -> Iterator[Path]:
-    """Yield the Python files in a directory, except third-party code, or the single file."""
+    """Yield the Python files in a directory, without third-party code.
+
+    If the path is a file, yield this file.
+    """
     if path.is_file():
         yield path
         return
@@ -201,7 +210,10 @@ def _port_file(path: Path) -> tuple[str, str, list[PortFinding]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return the exit code 1 if there are lines to check."""
+    """Run the command.
+
+    Return the exit code: 1 if the user must check lines of the program, otherwise 0.
+    """
     parser = argparse.ArgumentParser(prog="python -m hitl_django.port", description=__doc__)
     parser.add_argument("path", type=Path, help="file or directory")
     parser.add_argument("--write", action="store_true", help="write the changes")

@@ -158,7 +158,10 @@ class ResponseView(LoginRequiredMixin, TemplateResponseMixin, ContextMixin, View
         return services.decide(self.interrupt.pk, **values)
 
     def form_valid(self, form: ResponseForm) -> HttpResponse:
-        """Redirect to the success URL. The decision is stored, and is in ``self.decision``."""
+        """Redirect to the success URL.
+
+        The decision has already been stored and is in ``self.decision``.
+        """
         return HttpResponseRedirect(self.get_success_url())
 
     def form_invalid(self, form: ResponseForm) -> HttpResponse:

@@ -70,7 +70,7 @@ class LinkedChangeList(ChangeList):
         self.drop_columns()
 
     def complete_rows(self, request: HttpRequest) -> None:
-        """Add values to the page's rows that cells display but the list's query doesn't select."""
+        """Load values for cells of the page's rows that the list's query doesn't select."""
         for row in self.result_list:
             row.link = self.model_admin.url("change", request, row.pk)
 
@@ -156,7 +156,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return select_visible(rows, request.user)
 
     def rows(self) -> QuerySet[Any]:
-        """Return the rows that detail pages can show, before permissions narrow them."""
+        """Return all rows that detail pages can show, regardless of the user's permissions."""
         return self.model._default_manager.all()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -291,8 +291,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 def refuse_nul(view: View) -> View:
     """Make a view reject URLs with a NUL character in a parameter.
 
-    PostgreSQL can neither store nor compare text with a NUL. Parameters that contain a list's URL
-    are decoded twice.
+    PostgreSQL can neither store nor compare text with a NUL. An escaped NUL (``%00``) is also
+    rejected, because a parameter that contains the URL of a list is decoded a second time.
     """
 
     @wraps(view)

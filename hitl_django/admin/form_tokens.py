@@ -66,7 +66,7 @@ UNWRITTEN = frozenset(
 class FormTokenCheck(CsrfViewMiddleware):
     """Django's CSRF check.
 
-    On failure it returns the reason instead of a response.
+    On failure, the check returns the reason instead of a response.
     """
 
     def _reject(self, request: HttpRequest, reason: str) -> Any:

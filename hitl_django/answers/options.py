@@ -73,7 +73,7 @@ class AnswerOptions:
 
     @property
     def original(self) -> Any:
-        """The initial value of an edit, from the payload."""
+        """The initial value of an edit, from the payload without the proposal."""
         return self.rules.prefill(self)
 
     def mask_answer(self, answer: Any) -> Any:

@@ -46,7 +46,7 @@ def describe_call(
 
 
 def _list_currencies(policy: ReviewPolicy, arguments: Any) -> dict[str, str]:
-    """Return the currencies of amounts by the name of the argument."""
+    """Return the currency of each argument that is an amount, by the name of the argument."""
     found = {}
     for names, hint in parse_hints(policy.display).items():
         if hint.format == "money" and not hint.currency_names:

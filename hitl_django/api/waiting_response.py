@@ -166,9 +166,10 @@ def open_response(
     media: str,
     on_disconnect: Callable[[], None] | None = None,
 ) -> WaitingResponse | None:
-    """Return a response that waits at most ``seconds``, by default the maximum for its kind.
+    """Return a response that waits at most ``seconds``, or None if no slot is available.
 
-    Returns None if no slot is available. Closing the response releases the slot.
+    If ``seconds`` is None, the response waits as long as the server allows. Closing the response
+    releases the slot.
     """
     if not _acquire_slot(request):
         return None

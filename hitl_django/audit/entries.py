@@ -63,9 +63,9 @@ def append(
 
     The caller has locked the thread with ``lock_thread``. A batch can have only one entry per
     thread, because each entry updates the thread's row. The columns are the arguments of
-    ``make_entry``. If ``is_new`` is true, the thread's row is inserted with the end of the chain. A
-    caller that hasn't locked the thread passes the error class ``overtaken``, which is raised if an
-    entry was added since the thread was read.
+    ``make_entry``. If ``is_new`` is true, the batch inserts the thread's row, including the hash of
+    this entry. A caller that hasn't locked the thread passes the error class ``overtaken``, which
+    is raised if an entry was added since the thread was read.
     """
     last = thread.audit_seq
     entry = make_entry(thread, verb, **columns)
@@ -167,7 +167,7 @@ def get_shown_detail(entry: AuditEntry) -> dict[str, Any]:
 
 
 def get_shown_names(entry: AuditEntry) -> dict[str, dict[str, str]]:
-    """Return the names covered by commitments, by place, each with its salt.
+    """Return the names covered by commitments, each with its salt, by place (``list_places``).
 
     A pseudonym has no salt, so the original name can't be found by guessing.
     """

@@ -1,8 +1,9 @@
 """Names of people in the audit log: their places, commitments and pseudonyms.
 
-The hash covers a commitment to a name, i.e. the SHA-256 of a random salt and the name. The salt is
-stored in the entry's details and isn't hashed. When the name is deleted, the salt is deleted too.
-Afterwards nobody can find out the name, and the hash remains valid.
+The *place* of a name is the user's column or a key of the entry's details. The hash covers a
+commitment to a name, i.e. the SHA-256 of a random salt and the name. The salt is stored in the
+entry's details and isn't hashed. When the name is deleted, the salt is deleted too. Afterwards
+nobody can find out the name, and the hash remains valid.
 """
 
 from __future__ import annotations
@@ -86,12 +87,15 @@ def list_user_places(verb: str) -> tuple[str, ...]:
 
 
 def list_places(verb: str) -> tuple[str, ...]:
-    """Return the places in which an entry of this verb may name a person."""
+    """Return the places where an entry with this verb may name a person.
+
+    A place is the user's column or a key of the details.
+    """
     return (ACTOR, ACTOR_ID, *list_user_places(verb), GUEST)
 
 
 def get_name(entry: AuditEntry, place: str) -> Any:
-    """Return the value in a place of an entry.
+    """Return the value in a place of an entry: of the user's column, or of a key of the details.
 
     The value is a string if it is the name of a person.
     """
@@ -99,9 +103,9 @@ def get_name(entry: AuditEntry, place: str) -> Any:
 
 
 def make_salts(verb: str, actor: str, detail: Mapping[str, Any]) -> dict[str, str]:
-    """Return a new salt for each place that names a person.
+    """Return a new salt for each place with the name of a person, by place.
 
-    The result is empty if no person is named.
+    The result is empty if the entry names no person.
     """
     places = [
         place
@@ -131,7 +135,7 @@ def is_salt(value: object) -> bool:
 
 
 def read_commitments(entry: AuditEntry) -> dict[str, str]:
-    """Return the commitments of an entry, by place.
+    """Return the commitments of an entry, by the place of the name.
 
     Damaged values are omitted. The text then differs from the hashed text, so the verification
     fails.
@@ -146,7 +150,7 @@ def read_commitments(entry: AuditEntry) -> dict[str, str]:
 
 
 def read_redacted_values(entry: AuditEntry) -> dict[str, Any]:
-    """Return the current values in the redacted places of an entry.
+    """Return the current values in the places of an entry where a pseudonym replaced a name.
 
     The salts of these places were deleted.
     """
@@ -154,9 +158,9 @@ def read_redacted_values(entry: AuditEntry) -> dict[str, Any]:
 
 
 def read_texts(entry: AuditEntry, key: str) -> Iterable[tuple[str, str]]:
-    """Return the pairs of place and text under a key of an entry's details.
+    """Return the texts under a key of an entry's details, as pairs of place and text.
 
-    Damaged values are omitted.
+    A place is a key of the details, or the user's column. Damaged values are omitted.
     """
     found = entry.detail.get(key)
     if not isinstance(found, dict):

@@ -11,7 +11,7 @@ from .names import ACTOR, REDACTED, SALTS, read_commitments, read_texts
 
 
 class Redaction:
-    """Replaces names by a pseudonym in the entries of one thread, and collects the changed places.
+    """Replacement of names by a pseudonym in one thread's entries, with a list of changed places.
 
     The salt of each place is deleted, but its commitment is preserved. The hash of a damaged entry,
     which has no commitment, is invalid before and after the replacement.
@@ -22,7 +22,7 @@ class Redaction:
         self._entries: list[Any] = []
 
     def redact(self, entry: AuditEntry, places: Collection[str]) -> None:
-        """Replace the names in these places of an entry."""
+        """Replace the names in the given places of an entry by the pseudonym."""
         commitments = read_commitments(entry)
         salts = {at: salt for at, salt in read_texts(entry, SALTS) if at not in places}
         redacted = dict(read_texts(entry, REDACTED))

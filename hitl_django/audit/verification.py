@@ -1,8 +1,8 @@
 """Verification that the audit log of a thread is complete and unchanged.
 
-The hash proves that an entry is unchanged. Names are covered by salted commitments. A place with a
-pseudonym has no salt and is valid only if a later entry lists it. Otherwise, anyone with write
-access could replace names.
+The hash proves that an entry is unchanged. Names are covered by salted commitments. A name that was
+replaced by a pseudonym has no salt, and is valid only if a later entry lists the replacement.
+Otherwise, anyone with write access could replace names.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class ChainCheck:
     ) -> None:
         """Check the next entry of the chain.
 
-        ``text`` is the hashed text. ``redacted`` are the values of places without salts, by place.
-        If the entry is invalid, ``find_fault`` returns its ``origin``.
+        ``text`` is the text from which the hash was computed. ``redacted`` are the current values
+        without salts, by place. If the entry is invalid, ``find_fault`` returns its ``origin``.
         """
         is_sound = is_sound and (seq, prev_hash) == (self.last + 1, self.hash)
         if hash == hashlib.sha256((prev_hash + text).encode()).hexdigest():
@@ -183,7 +183,7 @@ def find_first_fault(thread: Thread) -> int | None:
 def find_faults() -> Iterator[tuple[str, int]]:
     """Yield the id of each thread with an invalid audit log.
 
-    The id is followed by the number of the first invalid entry.
+    The second value is the number of the thread's first invalid entry.
     """
     for checked in check_threads():
         if checked.fault is not None:
@@ -260,12 +260,11 @@ def _check_chain(thread: Thread, entries: Iterable[AuditEntry]) -> CheckedThread
 
 
 def _is_commitment(value: Any) -> bool:
-    """Return whether a value in a hashed text is a commitment."""
     return isinstance(value, dict) and value.keys() == {"name"}
 
 
 def _has_hashed_actor(entry: AuditEntry) -> bool:
-    """Return whether the user in the entry's row is the one in the hash, or was deleted."""
+    """Return whether the row has the user id from the entry's details, or the user was deleted."""
     detail = entry.detail
     if not isinstance(detail, dict):
         return False

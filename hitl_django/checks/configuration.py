@@ -70,7 +70,7 @@ def check_graphs(
 def check_groups(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Report missing groups that the declaration of a graph or its interrupts names.
+    """Report groups that a graph's review policy or ``startable_by`` names, but that don't exist.
 
     This is a warning, because the migration that creates the group may not have been applied yet.
     """

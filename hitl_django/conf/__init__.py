@@ -58,9 +58,9 @@ hitl = LazySettings()
 
 
 def use_settings(app: str, cls: type[Any] | None) -> None:
-    """Replace an app's keys of HITL by the fields of a dataclass.
+    """Declare the fields of a dataclass as an app's keys of HITL, in place of earlier keys.
 
-    None removes the app's keys.
+    If ``cls`` is None, the app's keys are removed.
 
     Raises:
         ImproperlyConfigured: if the core or another app already has one of the keys.
@@ -84,7 +84,10 @@ def list_settings() -> list[Field[Any]]:
 
 
 def limit_for_user(slots: int) -> int:
-    """Return the number of waiting requests that one user may have, out of ``slots`` in total."""
+    """Return how many HTTP requests of one user may wait for events at the same time.
+
+    ``slots`` is the maximum for all users together.
+    """
     return max(1, int(slots * hitl.EVENT_MAX_USER_SHARE))
 
 

@@ -64,9 +64,10 @@ def recognise_dialect(
 
     The dialect is plain JSON in these cases:
 
-    - The interrupt has a response schema that isn't the dialect's own.
+    - The interrupt has a response schema that doesn't belong to the dialect.
     - The payload only resembles another dialect.
     - The payload doesn't match the ``named`` dialect.
+    - The ``kind`` is not "interrupt", i.e. the interrupt is a breakpoint.
     """
     if named is not None:
         if DIALECTS[named].matches(payload):

@@ -11,7 +11,7 @@ from .value_checks import Candidate
 
 
 class DialectInterrupt(Protocol):
-    """The parts of an interrupt that a dialect reads (answers.options.AnswerOptions)."""
+    """The parts of an interrupt that a dialect reads, for example of an ``AnswerOptions``."""
 
     @property
     def payload(self) -> Any: ...
@@ -134,7 +134,7 @@ class Dialect(ABC):
     def candidates(self, interrupt: DialectInterrupt, resume: Any) -> list[Candidate]:
         """Return the possible decisions for a resume value, with the most likely decision first.
 
-        Decisions without a value aren't included, because they are always tried.
+        Decisions without a value aren't included, because the caller always tries them.
         """
 
     def apply_edit(self, payload: Any, value: Any) -> Any:
@@ -142,7 +142,7 @@ class Dialect(ABC):
         return value
 
     def may_edit_with(self, type: str, value: Any) -> bool:  # noqa: A002
-        """Return whether the value of a decision of another type than "edit" may contain edits."""
+        """Return whether a decision of this type may contain edits without being an "edit"."""
         return False
 
     def actions(self, payload: Any) -> Sequence[RequestedAction]:

@@ -74,7 +74,7 @@ class HitlRequestDialect(Dialect):
         return tuple(word for word in ALLOWABLE if word in found)
 
     def prefill(self, interrupt: DialectInterrupt) -> Any:
-        """Return ``{"name", "args"}``, or for several actions a list of these."""
+        """Return the initial value of an edit: ``{"name", "args"}``, or a list of them."""
         actions = [_action(action) for action in interrupt.payload[ACTIONS]]
         return actions if len(actions) > 1 else actions[0]
 
@@ -200,7 +200,10 @@ def _check_action(payload: Any, at: int, action: Any, pointer: str) -> None:
 
 
 def _action_schemas(interrupt: DialectInterrupt) -> list[dict[str, Any]]:
-    """Return the schema of each action, with separate ids for resolving references."""
+    """Return the schema of each action.
+
+    Each schema has its own id, so that references are resolved within the schema.
+    """
     return [
         {"properties": {"args": {"$id": f"action-{at}", **(config.get("args_schema") or {})}}}
         for at, config in enumerate(_configs(interrupt.payload) or ())

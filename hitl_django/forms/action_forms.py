@@ -83,8 +83,8 @@ class ActionBlock:
     """One action, or a group of similar actions, with its decision forms.
 
     ``starts`` are the initial arguments, which may contain an earlier reviewer's changes. If the
-    interrupt has too many actions, a block combines similar actions. They are the ``members`` of
-    the block and are decided together.
+    interrupt has too many actions, a block combines similar actions, the ``members`` of the block.
+    The members are decided together.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class ActionBlock:
         return escape_hidden(describe_call(self.action, policy))
 
     def is_changed(self) -> bool:
-        """Whether the user changed the arguments or entered invalid values."""
+        """Return whether the user changed the arguments or entered invalid values."""
         return self.form is not None and not (self.form.is_valid() and not self.form.is_edited())
 
     def read(self) -> dict[int, JSON] | None:

@@ -43,7 +43,7 @@ class ReasonForm(forms.Form):
         self.offer_usual("reason", reasons)
 
     def offer_usual(self, name: str, words: Sequence[Any]) -> None:
-        """Add a choice field with suggested texts next to a text field."""
+        """Add a choice field with the suggested texts ``words`` next to the text field ``name``."""
         if not words:
             del self.fields[USUAL + name]
             return

@@ -164,7 +164,7 @@ class InterruptForms:
         return bool(self.errors or self.decision_form.errors or (self.form and self.form.errors))
 
     def shown_in_form(self) -> list[str]:
-        """The payload keys whose values appear in form fields."""
+        """Return the payload keys whose values appear in form fields."""
         payload = self.item.payload
         if self.form is None or self.edits_payload or self.hides_fields:
             return []

@@ -161,7 +161,10 @@ class ResponseForm(forms.Form):
             self._describe_fields(node, labels, wanted=True)
 
     def _describe_fields(self, node: Node, labels: Sequence[str], *, wanted: bool) -> None:
-        """Name the group in the labels of its fields, because the form has no other structure."""
+        """Add the names of the groups to the labels of their fields.
+
+        The form shows groups in no other way.
+        """
         if isinstance(node, Leaf):
             node.field.required = wanted and node.field.is_needed
             node.field.label = ": ".join([*labels, str(node.field.label)])

@@ -395,9 +395,10 @@ class _Reader:
 
 
 def _rows_of(items: SchemaNode, known: SchemaNode) -> SchemaNode:
-    """Return ``known`` as a list with one row per object of ``items``.
+    """Return the node ``known`` as a list with one row for each object, as described by ``items``.
 
-    Return ``known`` unchanged if ``items`` aren't objects, or contain lists of objects.
+    Return ``known`` unchanged if ``items`` doesn't describe objects, or describes objects that
+    contain lists of objects.
     """
     shapes = items.alternatives if items.kind == "union" else (items,)
     if not all(shape.kind == "object" and shape.properties for shape in shapes):
@@ -469,10 +470,10 @@ def _with_constant(alternative: SchemaNode, name: str | None) -> SchemaNode:
 
 
 def _add_null(shape: SchemaNode) -> SchemaNode:
-    """Return a node that allows null as a union with null as a separate choice.
+    """Return a union that offers null as a separate choice, for a node that allows null.
 
-    This is necessary if an empty input already has another meaning, such as an empty text. Other
-    nodes are returned unchanged.
+    The separate choice is necessary if an empty input already has another meaning, such as an empty
+    text. Other nodes are returned unchanged.
     """
     if not shape.nullable:
         return shape

@@ -31,7 +31,7 @@ def read_form(request: HttpRequest) -> QueryDict:
     After this call, Django's error reports, which may be sent by email, exclude the fields.
 
     Raises:
-        One of TOO_LARGE or UNREADABLE.
+        One of the errors in TOO_LARGE or UNREADABLE.
     """
     hide_from_reports(request)
     try:

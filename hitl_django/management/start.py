@@ -76,10 +76,9 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
 
 def start_run(line: StartLine, graph: str | None) -> str:
-    """Start the run of a line.
+    """Start the run of a line, and return the name of the counter to increment.
 
-    Returns the name of its counter: "there" if the run already existed, otherwise "keyed" or
-    "unkeyed".
+    The name is "there" if the run already existed, otherwise "keyed" or "unkeyed".
     """
     request = parse_line(line, graph)
     run = services.start(
@@ -152,7 +151,10 @@ def format_counts(counts: Mapping[str, int]) -> str:
 
 
 def describe_repetition(unkeyed: int) -> str:
-    """Return a warning about the started lines without a key, which a repetition starts again."""
+    """Return a warning that a second call of the command starts the lines without a key again.
+
+    ``unkeyed`` is the number of these lines.
+    """
     return (
         f"Started without a key: {format_count(unkeyed, 'line', 'lines')}. If you repeat the "
         "command, a line without a key starts another run."

@@ -39,7 +39,7 @@ class Size:
 
 
 def measure_tables(using: str) -> Size:
-    """Measure sizes with the database's catalogue, and counts with the index of runs."""
+    """Return the sizes from the database's catalogue, and the counts from the index of runs."""
     runs = Run.objects.using(using).order_by()
     recent = runs.filter(created_at__gte=Now() - timedelta(days=DAYS))[:MOST].count()
     connection = connections[using]

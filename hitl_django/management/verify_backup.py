@@ -71,7 +71,7 @@ def find_faults(thread: Thread) -> Iterator[str]:
 
 
 def _find_unreadable(thread: Thread) -> Iterator[str]:
-    """Yield the namespaces whose newest checkpoint, or its pending writes, can't be read."""
+    """Yield each namespace whose newest checkpoint or pending writes can't be read."""
     saver = DjangoSaver()
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread)
     for ns in rows.order_by("ns").values_list("ns", flat=True).distinct():
@@ -84,7 +84,10 @@ def _find_unreadable(thread: Thread) -> Iterator[str]:
 
 
 def _find_missing_interrupts(thread: Thread) -> Iterator[str]:
-    """Yield a text for each interrupted run without interrupts, and each ended run with some."""
+    """Yield a text for each interrupted run without a pending interrupt, and for the reverse case.
+
+    The reverse case is a pending interrupt of a run that has ended.
+    """
     pending = Interrupt.objects.using(write_alias()).filter(
         thread=thread, status=Interrupt.Status.PENDING
     )

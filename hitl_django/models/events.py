@@ -25,7 +25,7 @@ KINDS = (STATES, *MODES, SUBGRAPHS)
 def encode_kinds(names: Iterable[str]) -> str:
     """Return the kinds of events in the form stored in ``Run.events``.
 
-    If any other kind is given, "states" is added. Without kinds, no events are stored.
+    The kind "states" is added to any other kind. Without kinds, no events are stored.
 
     Raises:
         ValueError: if a kind is unknown.

@@ -114,7 +114,7 @@ class EncryptedJSONField(EncryptedField, JSONTextField):
 
 
 def name_column(field: models.Field[Any, Any]) -> str:
-    """Return the column name for which the texts of a field are encrypted."""
+    """Return a field's column as ``table.column``, as needed to encrypt a text of the column."""
     return f"{field.model._meta.db_table}.{field.column}"
 
 

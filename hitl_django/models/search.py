@@ -130,8 +130,9 @@ def has_words(text: str, using: str, *, common: bool = False, through: str = "")
     """Return a condition: the interrupt's search text contains every word of ``text``.
 
     The index of grams is fast if few rows match. If many rows match, it is slow, because it reads
-    all of them. With ``common``, the index isn't used, and rows are read in the requested order.
-    ``through`` is the lookup to interrupts from another model.
+    all of them. If many matches are expected, pass ``common``: the query then doesn't use the index
+    and reads the rows in the requested order. ``through`` is the lookup to interrupts from another
+    model.
     """
     words = _list_words(text)[:MOST]
     if not words:

@@ -19,8 +19,8 @@ def is_too_often(request: HttpRequest, page: str, limit: str | None, link: str =
 
     Requests with a valid link are counted by ``link``, the id of the link, so visitors behind the
     same proxy don't block each other. Other requests are counted by IP address. Headers with an
-    address are trusted only as far as DRF's ``NUM_PROXIES`` allows. Otherwise a client could use a
-    new address for each guess.
+    address are trusted only as far as DRF's ``NUM_PROXIES`` allows. Otherwise, a client that
+    guesses tokens of links could send a new address with each request.
     """
     if limit is None:
         return False

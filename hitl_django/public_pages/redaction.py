@@ -2,8 +2,8 @@
 
 Django logs the path of every response with status 400 or higher, and emails the path with headers
 and a traceback. Error reporters also read the request. gunicorn, uvicorn and hypercorn write access
-logs after the response, from the same environment. The token is therefore removed from all of these
-places before the view runs.
+logs after the response, from the same WSGI or ASGI environment. The token is therefore removed from
+all of these places before the view runs.
 
 Programs that read the URL earlier still see the token: access logs of Django's development server,
 daphne or a proxy, and the project's middleware.

@@ -53,7 +53,7 @@ class RedactedEvent(NamedTuple):
 
 
 class EventLog:
-    """Adds events of a run to batches. ``last`` is the number of the newest event.
+    """Builder of a run's events. ``last`` is the number of the newest event.
 
     ``attempt`` increases each time a worker starts the run. It is stored with the output of models,
     because a node that runs again generates the output again.

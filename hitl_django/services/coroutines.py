@@ -47,5 +47,5 @@ async def arun_result(run_id: UUID | str, schema: type[ResultT], *, by: Any = No
 
 
 async def arun_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any:
-    """Like run_result."""
+    """Return the result of a run, like ``run_result``."""
     return await sync_to_async(lambda: run_result(run_id, schema, by=by))()

@@ -1,4 +1,4 @@
-"""Template tags for lists, which render Django's results with templates of the review pages."""
+"""Template tags that render Django's change lists with the templates of the review pages."""
 
 from __future__ import annotations
 

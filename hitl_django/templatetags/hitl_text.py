@@ -29,7 +29,7 @@ def visible(value: Any) -> str:
 
 @register.filter
 def node_suffix(name: str) -> str:
-    """Return the name of a node for display after its graph, or "" for a middleware's node."""
+    """Return a node's name for display after the graph's name, or "" for a node of a middleware."""
     return "" if is_middleware_node(name) else format_html(" ▸ <bdi>{}</bdi>", visible(name))
 
 

@@ -33,7 +33,7 @@ def assert_deterministic(story: Story, *, ignore: Collection[str] = ()) -> int:
     """Run a story once for each moment at which a worker can crash, and compare the results.
 
     The story is a function that starts runs and decides their interrupts in the given environment.
-    The comparison includes the states of its threads after each super-step, interrupts and
+    The comparison includes the states of all threads after each super-step, interrupts and
     decisions, the final states of runs, and the return value of the story. The return value can be,
     for example, the number of your project's rows. ``ignore`` are keys of states and payloads that
     may differ, such as times.

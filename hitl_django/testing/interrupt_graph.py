@@ -15,7 +15,7 @@ NAME = "hitl-testing-question"
 
 
 class Asking(TypedDict, total=False):
-    """The state: the number of the interrupt, and its response."""
+    """The graph's state: the number of the interrupt, and the response."""
 
     number: int
     answer: Any
@@ -27,7 +27,7 @@ _asked: list[tuple[Any, dict[str, Any]]] = []
 
 
 def keep(payload: Any, terms: dict[str, Any]) -> Asking:
-    """Return the input with which a run of the graph creates the given interrupt."""
+    """Return the input for a run that creates an interrupt with this payload and these options."""
     _asked.append((payload, terms))
     return {"number": len(_asked) - 1}
 

@@ -18,7 +18,7 @@ BULK = {row.name: row.bulk for row in DECISION_TYPES.values() if row.bulk is not
 
 @dataclass(frozen=True, slots=True)
 class BulkButton:
-    """A button that decides several interrupts. ``items`` are their checkbox values."""
+    """A button that decides several interrupts. ``items`` are the interrupts' checkbox values."""
 
     decision: str
     label: Any

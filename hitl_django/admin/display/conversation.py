@@ -44,9 +44,9 @@ class DisplayedText:
 class DisplayedCall:
     """A tool call on one line, with its result.
 
-    The arguments are added if the line omits some of them. If the request is about this call,
-    ``is_waiting`` is true. The line then contains only the tool's name, because the request shows
-    the arguments.
+    If the line omits arguments, ``arguments`` is the text of all arguments. If the request is about
+    this call, ``is_waiting`` is true. The line then contains only the tool's name, because the
+    request shows the arguments.
     """
 
     line: str
@@ -97,7 +97,7 @@ def read_conversation(user: Any, interrupt: Interrupt) -> Conversation | None:
 
 
 class _TurnBuilder:
-    """Assigns results, and the displayed interrupt, to the tool calls in messages."""
+    """Builder of messages, which assigns results and the displayed interrupt to tool calls."""
 
     def __init__(self, interrupt: Interrupt, messages: Sequence[dict[str, Any]]) -> None:
         self.messages = messages

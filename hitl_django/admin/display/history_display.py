@@ -214,9 +214,9 @@ def describe_entry(entry: AuditEntry) -> str:
 def list_steps(
     request: HttpRequest, thread: Thread, *, limit: int = 20, is_visible: bool = False
 ) -> services.History | None:
-    """Return a page of a thread's steps, or None if the user can't view its state.
+    """Return a page of a thread's steps, or None if the user can't view the thread's state.
 
-    ``is_visible`` means that the user can view the thread.
+    Pass ``is_visible`` if the caller has already checked that the user can view the thread.
     """
     before, by = request.GET.get("steps_before") or None, request.user
     try:

@@ -111,10 +111,10 @@ def list_fact_columns(graph: str) -> list[str]:
 
 
 def list_cells(item: Any) -> list[DisplayedValue | None]:
-    """Return the value of each column of ``list_fact_columns``, or None.
+    """Return an interrupt's value for each column of ``list_fact_columns``, or None.
 
-    Values that are no short texts or numbers are omitted. The columns can't be sorted, because no
-    index contains the payload, and the payload may be encrypted.
+    Only short texts and numbers are shown; other values are None. The columns can't be sorted,
+    because no index contains the payload, and the payload may be encrypted.
     """
     payload, presentation = item.small_payload, _present(item)
     cells: list[DisplayedValue | None] = []

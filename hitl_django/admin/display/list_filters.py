@@ -46,7 +46,7 @@ def get_tab_condition(tab: str, user: Any) -> Q:
 
 
 def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> Sequence[Q]:
-    """Return the filter condition of a tab as disjoint parts for ``queue_filters.read_first``.
+    """Return the filter condition of a tab as disjoint conditions for ``queue_filters.read_first``.
 
     ``groups`` are the ids of the user's groups. ``group`` is the id of the selected group.
     """

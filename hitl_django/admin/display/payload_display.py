@@ -142,7 +142,7 @@ def display_answer(item: Interrupt, value: JSON) -> list[DisplayedValue]:
 
 
 def display_arguments(block: ActionBlock) -> list[DisplayedValue]:
-    """Return the arguments of an action, or of each action that the block combines."""
+    """Return the arguments of the block's action, or of all actions that the block combines."""
     if len(block.starts) > 1:
         return display_values(block.starts)
     return display_payload(block.start, presentation=present_arguments(block))
@@ -171,7 +171,7 @@ def display_raw(value: JSON) -> DisplayedValue:
 
 
 class _Layout:
-    """Converts values for display, within the character limit of the page."""
+    """Converter of values for display, within the character limit of the page."""
 
     def __init__(self, presentation: Presentation = PLAIN) -> None:
         self.room, self.presentation = MAX_SHOWN, presentation

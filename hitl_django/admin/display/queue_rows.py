@@ -79,7 +79,11 @@ class QueueRow:
         *,
         has_columns: bool = False,
     ) -> QueueRow:
-        """Build the row of an interrupt that was loaded with ``select_rows``."""
+        """Build the row of an interrupt that was loaded with ``select_rows``.
+
+        ``url`` is the URL of the interrupt's page, and ``search`` the searched text. If
+        ``has_columns`` is true, the row has a cell for each column of ``list_fact_columns``.
+        """
         comments = ngettext("%(n)d comment", "%(n)d comments", item.comment_count)
         return cls(
             id=item.pk,

@@ -158,14 +158,14 @@ def describe_change(item: Interrupt, version: str, decision: Decision | None, us
 
 
 def describe_other_decision(notice: Notice, decision: Decision | None, user: Any) -> Notice:
-    """Add the sentence that another user has decided first."""
+    """Add to a notice the sentence that another user has decided first."""
     if decision is not None and decision.by_id is not None and decision.by_id == user.pk:
         return replace(notice, lines=(*notice.lines, NOT_RECORDED), tone="warning")
     return add_nothing_sent(notice)
 
 
 def add_nothing_sent(notice: Notice) -> Notice:
-    """Add the sentence that none of the entered values were sent."""
+    """Add to a notice the sentence that none of the entered values were sent."""
     tone = "error" if notice.tone == "error" else "warning"
     return replace(notice, lines=(*notice.lines, NOTHING_SENT), tone=tone)
 

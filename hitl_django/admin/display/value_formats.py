@@ -62,9 +62,9 @@ ARGUMENTS = "args"
 class Presentation:
     """Display hints of a payload, and the URL that serves its files.
 
-    Without the URL, values contain no links, and the page loads no images. A hint of an amount
-    finds its currency in the values ``roots``, searched in this order. The hints also apply to
-    values below ``arguments_member``, i.e. to an action's arguments.
+    Without the URL, values contain no links, and the page loads no images. The currency of an
+    amount is looked up in the values ``roots``, in this order. The hints also apply to the
+    arguments of an action, i.e. to the values below ``arguments_member``.
     """
 
     hints: Mapping[Names, Hint] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Presentation:
     arguments_member: str = ""
 
     def at(self, *roots: JSON) -> Presentation:
-        """Return a copy that finds the currencies of amounts in ``roots`` first."""
+        """Return a copy that looks up the currencies of amounts in ``roots`` first."""
         return replace(self, roots=(*roots, *self.roots)) if self.hints else self
 
     def at_arguments(self, arguments: JSON, schema: JSON) -> Presentation:
@@ -91,7 +91,7 @@ class Presentation:
         return hint if hint is not None and hint.format in PLAIN_FORMATS else None
 
     def find_unit(self, hint: Hint, path: Path) -> Unit | None:
-        """Return the unit that a hint gives the value at a path, or None if it is unknown."""
+        """Return the unit of the value at a path according to its hint, or None if unknown."""
         start, below = self._split(path)
         roots = tuple(follow(root, start) for root in self.roots) if start else ()
         return find_unit(hint, below, (*roots, *self.roots))

@@ -129,5 +129,5 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
 
     @admin.display(ordering="created_at")
     def waiting(self, item: ReviewItem) -> Any:
-        """Return the value of the column by which the list can be sorted."""
+        """Return the creation time, by which the column is sorted."""
         return item.created_at

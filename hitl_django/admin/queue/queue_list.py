@@ -161,7 +161,10 @@ class QueueChangeList(LinkedChangeList):
         self.may_decide = any(policy.may_decide(self.user, row) for row in rows)
 
     def _count(self) -> int:
-        """Count the tabs and the rows, and choose the faster of the two search queries."""
+        """Count the rows of each tab and of the list, and return the count of the list.
+
+        For a search, the faster of the two queries is then used.
+        """
         search = queue_filters.Search.build(self.queryset, self.query) if self.query else None
         self.search = search
         self.counts, count = services.count_queue(
@@ -248,7 +251,7 @@ class QueueChangeList(LinkedChangeList):
         return words % {"n": localize(queue_filters.SCANNED)}
 
     def emptiness(self) -> list[str]:
-        """The lines of text shown instead of an empty list."""
+        """Return the lines of text that are shown instead of an empty list."""
         if self.is_narrowed:
             return [_("No results match your search and filters.")]
         counts = self.counts

@@ -173,7 +173,7 @@ class ActionForms:
     def suggest_people(self, url: str) -> None:
         """Enable suggestions of people in the fields for usernames.
 
-        A script reads them from ``url``.
+        A script requests the suggestions from ``url``.
         """
         for field in (self.assign.fields["user"], self.comment.fields["text"]):
             field.widget.attrs |= {"data-hitl-people": url, "data-hitl-people-label": _("People")}

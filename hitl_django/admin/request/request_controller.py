@@ -310,8 +310,8 @@ class RequestController(RequestPage):
     def ahead_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Return the page that probably follows the decision on an interrupt.
 
-        The page is rendered as after the decision. No interrupt is claimed, and Django's messages
-        remain stored for the page that is shown next.
+        A script requests this page in advance and shows it after the decision. No interrupt is
+        claimed, and Django's messages remain stored for the page that is shown next.
         """
         left = self.get_object(request, unquote(object_id))
         chosen = ListFilters.read(request).narrowing
@@ -350,10 +350,10 @@ class RequestController(RequestPage):
 
 
 def _is_prefetched(request: HttpRequest, left: Interrupt, taken: UUID) -> bool:
-    """Return whether the script has the current page of the claimed interrupt.
+    """Return whether the page that the script has loaded in advance shows the claimed interrupt.
 
-    That page was rendered without the interrupt that the user has left, so the list must not
-    contain it any more.
+    The page must show the current version of the interrupt ``taken``. If the interrupt ``left`` is
+    still pending, the page is outdated, because its list doesn't contain this interrupt.
     """
     if AHEAD not in request.headers:
         return False

@@ -245,7 +245,6 @@ def _find_obstacle(user: Any, verb: str, row: Any) -> Any:
 
 
 def _describe_problem(verb: str, error: HitlError) -> Any:
-    """Return a short message that explains why a run was not changed."""
     if isinstance(error, RunNotFound):
         return GONE
     if isinstance(error, NotAllowedError):

@@ -1,7 +1,7 @@
 """Operations on a run: retry, cancel, and fork from an earlier checkpoint.
 
 Each operation is a POST request that calls a service. A destructive operation first shows a
-confirmation page that lists the losses.
+confirmation page that describes the consequences.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class ForkForm(forms.Form):
         return self.state.answer or None
 
     def refuse(self, error: HitlError) -> None:
-        """Show the service's error at the fields, or at the JSON field."""
+        """Show an error of the service next to the fields concerned, or next to the JSON field."""
         faults = error.faults if isinstance(error, InvalidInputError) else ()
         inside = [(path, reason) for path, reason in faults if path.startswith("$")]
         if self.state is None or self.cleaned_data["values"] is not None or not inside:

@@ -46,11 +46,12 @@ def describe_subject(thread: Thread) -> str:
 def search_threads(
     rows: QuerySet[Any], newest: QuerySet[Any], column: str, text: str, *columns: str
 ) -> QuerySet[Any]:
-    """Return threads whose newest rows contain a text in one of the ``columns``.
+    """Return the rows of those threads that match a text.
 
-    ``column`` is the column with the thread. Threads whose id starts with the text, and threads
-    with exactly this key or related object, are found with an index, regardless of their age. At
-    most FOUND threads of each kind are returned.
+    A thread matches if its id starts with the text, if its key or related object equals the text,
+    or if one of the ``columns`` of a row in ``newest`` contains the text. The first conditions are
+    checked with an index, so threads of any age are found. ``column`` is the rows' column with the
+    thread. At most FOUND threads are found for each condition.
     """
     threads = Thread.objects.using(rows.db).order_by()
     kinds = [*ContentType.objects.using(rows.db).values_list("pk", flat=True)]

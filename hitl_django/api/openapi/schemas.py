@@ -31,7 +31,10 @@ class ComponentSchemas:
         self.registry = registry
 
     def add(self, name: str, schema: dict[str, Any], made_from: Any) -> dict[str, Any]:
-        """Register a schema under a name and return a reference to it."""
+        """Register a schema under a name and return a reference to it.
+
+        If a component with this name and source (``made_from``) exists, it isn't replaced.
+        """
         component = ResolvedComponent(name, ResolvedComponent.SCHEMA, schema, made_from)
         self.registry.register_on_missing(component)
         reference: dict[str, Any] = component.ref

@@ -373,7 +373,7 @@ class Query(StrictSerializer):
 
 
 class WaitQuery(Query):
-    """The query parameter of a request that waits."""
+    """The query parameter ``wait``: the seconds that an operation may wait for a result."""
 
     wait = StrictIntegerField(
         most=3600,

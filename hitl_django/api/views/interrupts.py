@@ -201,9 +201,10 @@ class DecisionResource(Resource):
     input_pointer = "/value"
 
     def read_decision(self) -> dict[str, Any]:
-        """Return the decision in the body.
+        """Return the fields of the decision in the body.
 
-        Sets the location to which errors of the service are relative.
+        The location of an error that the service raises is then relative to the member with the
+        value.
         """
         body = self.read_body()
         self.input_pointer = "/resume" if "resume" in body else "/value"

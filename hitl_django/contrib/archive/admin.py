@@ -31,7 +31,7 @@ from .services import archived_thread
 
 
 class EndedStateFilter(admin.SimpleListFilter):
-    """Filters by final run states."""
+    """Filter by the state of the thread's last run."""
 
     title = _("state")
     parameter_name = "state"

@@ -33,8 +33,9 @@ def build_environment() -> Mapping[str, str]:
 def join_cluster() -> None:
     """Make this process join the cluster for runs, if ``hitl worker`` started this process.
 
-    A cluster has a name, and django-q2 rejects a name for which Q_CLUSTER has no settings.
-    django-q2 has already read these settings when this function is called.
+    The name is set directly in django-q2's configuration, because django-q2 has already read its
+    settings when this function is called. In settings, django-q2 would reject a name that Q_CLUSTER
+    doesn't define.
     """
     name = get_name()
     if name is not None and supervisor_pipe.is_supervised():

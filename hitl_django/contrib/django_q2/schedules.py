@@ -41,7 +41,11 @@ def install_schedules(using: str) -> None:
 
 
 def count_schedules() -> int:
-    """Return the number of schedules, 30 seconds apart, that best approximates SWEEP_SECONDS."""
+    """Return the number of schedules that run the sweep about every SWEEP_SECONDS.
+
+    Several schedules, 30 seconds apart, are needed for intervals under one minute, because a
+    schedule of django-q2 runs at most once per minute.
+    """
     return 1 if hitl.SWEEP_SECONDS >= MINUTE else MINUTE // TICK
 
 

@@ -43,7 +43,7 @@ class FrameworkAgentState(TypedDict, total=False):
 
 
 class FrameworkAgentInput(TypedDict):
-    """Input of an agent's run."""
+    """Input of a run of an agent."""
 
     messages: Annotated[list[Any], add_messages]
 

@@ -27,9 +27,10 @@ class ModelCalls:
         self.is_streaming = context.run.message_stream is not None
 
     async def call(self, agent: str, function: Callable[[str], Awaitable[Any]]) -> Any:
-        """Return the function's result, which must be JSON, or its stored result.
+        """Call the function, and return its result, which must be JSON.
 
-        The function receives the id of the model's message.
+        If the task runs again, the stored result of the earlier call is returned instead. The
+        function receives the id of the model's message.
         """
         self._counts[agent] += 1
         number = self._counts[agent]

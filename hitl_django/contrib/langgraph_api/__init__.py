@@ -3,7 +3,7 @@
     INSTALLED_APPS = [..., "hitl_django", "hitl_django.contrib.langgraph_api"]
     path("agent/", include("hitl_django.contrib.langgraph_api.urls"))
 
-It serves every registered graph, including LangGraph's, without importing langgraph.
+The API serves every registered graph, including LangGraph's, without importing langgraph.
 
     urls.py             URL patterns
     conf.py             settings

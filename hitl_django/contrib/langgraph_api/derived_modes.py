@@ -24,7 +24,7 @@ _TEXTS = ("text", "thinking", "reasoning")
 
 
 class DerivedMode(ABC):
-    """A stream mode of one stream."""
+    """A stream mode with parts that are derived from stored events, for one stream."""
 
     #: Kinds of stored events that the mode needs.
     kinds: ClassVar[tuple[str, ...]]
@@ -192,7 +192,7 @@ class EventsMode(DerivedMode):
         metadata: dict[str, Any],
         above: tuple[str, ...],
     ) -> Part:
-        """Return an event. ``above`` is the path of the tasks in which it occurred."""
+        """Return an event. ``above`` is the path of the tasks in which the event occurred."""
         is_run = run_id == str(self.run.pk)
         parents = [] if is_run else [str(self.run.pk), *(at.partition(":")[2] for at in above)]
         return "events", {
@@ -223,7 +223,7 @@ def _is_chunk(message: dict[str, Any]) -> bool:
 
 
 def _build_whole(message: dict[str, Any]) -> dict[str, Any]:
-    """Return the message that consists of merged chunks."""
+    """Return a message that was merged from chunks, in the format of a complete message."""
     kind = str(message["type"]).removesuffix("MessageChunk").lower()
     parts = ("tool_call_chunks", "chunk_position")
     return {name: value for name, value in message.items() if name not in parts} | {"type": kind}

@@ -181,7 +181,7 @@ def _find_newest_run(user: Any, thread: Thread) -> Run | None:
 
 
 def _choose_on_pending(user: Any, thread: Thread, body: dict[str, Any]) -> str:
-    """Return the behavior of a run with new input if the thread has an active run.
+    """Return the argument ``on_pending`` of ``start`` for a run with new input.
 
     Clients expect the run to wait by default if the active run continues without people. A run that
     needs a person may never end, so clients must explicitly request to wait for such a run.
@@ -230,9 +230,10 @@ def _resume_with(user: Any, thread: Thread, value: Any, body: dict[str, Any]) ->
 def _read_options(
     user: Any, graph: str, body: dict[str, Any], before: Run | None = None
 ) -> RunOptions:
-    """Return the options of a run. Without a new configurable, the one of a run before it is kept.
+    """Return the options of a run.
 
-    As in LangGraph's server, ``configurable`` contains the assistant and the authenticated user.
+    If the body has no ``configurable``, the value of the run ``before`` is used. As in LangGraph's
+    server, ``configurable`` contains the assistant and the authenticated user.
     """
     given = {name: body[name] for name in _list_options(body)}
     config = body.get("config", {})

@@ -259,9 +259,9 @@ def send_stream(request: Request, stream: RunStream, headers: dict[str, str], ca
 
 
 def cancel_active_run(reader: EventReader, user: Any) -> None:
-    """Cancel the run after its client has disconnected, if the run is active and not paused.
+    """Cancel a run after its client has disconnected, if the run is active and not paused.
 
-    A user without permission to cancel the run disconnects only.
+    If the user may not cancel the run, the run continues.
     """
     run = Run.objects.using(reader.using).select_related("thread").filter(pk=reader.run_id).first()
     if run is None or reader.is_over() or not get_policy().may_operate(user, run):

@@ -317,5 +317,5 @@ def _select_states() -> QuerySet[Checkpoint]:
 
 
 def _newest(rows: QuerySet[Any], value: Any, otherwise: Any) -> Coalesce:
-    """Return an SQL expression for a value of the first row. Without a row, it is ``otherwise``."""
+    """Return an SQL expression for a value of the first row, or for ``otherwise`` without a row."""
     return Coalesce(Subquery(rows.annotate(wanted=value).values("wanted")[:1]), otherwise)

@@ -127,7 +127,7 @@ def decide_by_email(link: DecisionLink, *, reason: str = "") -> DecisionInfo:
 
 
 def sign_form(link: DecisionLink) -> str:
-    """Return the signature for the form of a link, which proves that the sender has seen it."""
+    """Return the signature of a link's form, which proves that the sender has seen the form."""
     return signing.Signer(salt=FORM_SALT).signature(link.key)
 
 

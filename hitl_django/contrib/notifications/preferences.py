@@ -42,7 +42,10 @@ def save_preferences(user: Any, values: Mapping[str, str]) -> None:
 
 
 def make_stop_url(user: Any, what: str) -> str | None:
-    """Return the unsubscribe URL of a topic, or None if the project doesn't include the page."""
+    """Return the unsubscribe URL of the topic ``what``, or None if there is no unsubscribe page.
+
+    There is no page if the project doesn't include the URLs of this app.
+    """
     token = signing.dumps([str(user.pk), what], salt=SALT)
     return find_url("hitl_django:unsubscribe", token)
 
@@ -62,7 +65,7 @@ def read_stop_token(token: str) -> tuple[Any, str] | None:
 
 
 def stop(user: Any, what: str) -> None:
-    """Turn off notifications for one topic, or for all topics.
+    """Turn off notifications for the topic ``what``, or for all topics.
 
     If ``what`` is the digest, all topics that the user receives in the digest are turned off.
     """

@@ -34,8 +34,8 @@ DUE, DIGEST = "due", "digest"
 def publish_due() -> int:
     """Store the reminders for a batch of interrupts that are due within DUE_REMINDER_SECONDS.
 
-    Returns the number of interrupts. Interrupts that were created less than this time before they
-    are due are skipped, because their reviewers were notified when they were created.
+    Returns the number of interrupts. An interrupt that was created within this time before its due
+    time gets no reminder, because its reviewers were notified when it was created.
     """
     lead = timedelta(seconds=hitl.DUE_REMINDER_SECONDS)
     until, now = _read_mark(DUE)

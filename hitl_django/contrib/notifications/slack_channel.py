@@ -2,7 +2,8 @@
 
 The address of a channel is an incoming webhook, or the id of a channel to which the project's Slack
 app posts with its bot token. Only messages of the app have buttons that decide, and are updated
-when the interrupt is closed. Their timestamps, which identify them, are stored in the deliveries.
+when the interrupt is closed. The timestamp of such a message identifies the message in Slack, and
+is stored in the delivery.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _RESPONSE: TypeAdapter[ModelResponse] = TypeAdapter(ModelResponse)
 
 
 class StoredModelProvider(ModelProvider):
-    """Provider of models by name."""
+    """Provider that returns the model with a name, and stores the model's responses."""
 
     def __init__(self) -> None:
         self._provider = MultiProvider()
@@ -99,9 +99,10 @@ class StoredModel(Model):
 
 
 def adapt_agent(agent: Agent[Any], known: dict[int, Agent[Any]] | None = None) -> Agent[Any]:
-    """Return a copy of an agent with stored models and editable tools, also in its handoffs.
+    """Return a copy of an agent with stored models and editable tools.
 
-    Models given by name are stored by the provider.
+    The agents in its handoffs are copied in the same way. ``known`` contains the copies that were
+    already made, by the id of the original object. Models given by name are stored by the provider.
     """
     known = {} if known is None else known
     if id(agent) not in known:

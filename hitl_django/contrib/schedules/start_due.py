@@ -79,7 +79,7 @@ def select_due() -> QuerySet[Schedule]:
 class _DueTime:
     """A due time for which a run is started.
 
-    The instance also has the number of due times skipped before it, and the next due time.
+    The instance also has the number of earlier due times that were skipped, and the next due time.
     """
 
     at: datetime

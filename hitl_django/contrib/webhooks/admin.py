@@ -154,7 +154,10 @@ class EndpointAdmin(ReadOnlyAdmin):
         return super().history_view(request, object_id, {**frame, **(extra_context or {})})
 
     def _frame(self, request: HttpRequest, title: Any, **context: Any) -> dict[str, Any]:
-        """Return more context for a page of Django: the navigation, the back link and the title."""
+        """Return the template context for one of Django's own pages.
+
+        The context contains the navigation, the back link and the title.
+        """
         available_apps = self.admin_site.each_context(request)["available_apps"]
         return {
             "back": self.url("changelist", request),

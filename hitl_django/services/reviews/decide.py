@@ -119,7 +119,7 @@ class _Shown(NamedTuple):
 
 @retry_on_conflict
 def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
-    """Decide an interrupt from its row, which this function reads.
+    """Read an interrupt's row, and decide the interrupt.
 
     ``decide`` calls this function again after a ConcurrentChangeError.
 

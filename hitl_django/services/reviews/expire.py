@@ -124,10 +124,11 @@ def _closed() -> dict[str, Any]:
 
 
 def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the changed columns and the audit log details for an expiry that closes nothing.
+    """Return the changed columns and the audit log details of an interrupt that stays open.
 
-    The interrupt stays pending. It becomes overdue and its snooze ends. The claim and the version
-    of the interrupt don't change, so a response that a reviewer is writing remains valid.
+    After its expiry, the interrupt stays pending. It becomes overdue and its snooze ends. The claim
+    and the version of the interrupt don't change, so a response that a reviewer is writing remains
+    valid.
     """
     moments = [at for at in (interrupt.due_at, interrupt.expires_at) if at is not None]
     changes: dict[str, Any] = {

@@ -220,7 +220,7 @@ def _new_run(
 
 
 def _find_origin(base: CheckpointTuple, last: Run) -> UUID:
-    """Return the id of the run from which the chain of forks that includes the base started."""
+    """Return the id of the first run in the chain of forks that led to the checkpoint ``base``."""
     run = find_run_of(base, last)
     return run.origin or run.pk
 

@@ -56,7 +56,11 @@ class RunOptions:
     def encode(
         self, registered: RegisteredGraph, before: Mapping[str, Any] | None = None
     ) -> dict[str, Any] | None:
-        """Return the options in their stored form."""
+        """Validate the options, and return them in their stored form.
+
+        ``before`` are the stored options of an earlier run. ``context`` and ``configurable`` are
+        taken from there if they aren't given.
+        """
         nodes = registered.graph.nodes
         for what in ("interrupt_before", "interrupt_after"):
             names = getattr(self, what) or ()

@@ -52,7 +52,7 @@ async def astart_and_wait(
     timeout: float,
     **options: Any,
 ) -> RunInfo:
-    """Like start_and_wait."""
+    """Start a run and wait for it, like ``start_and_wait``."""
     await sync_to_async(_refuse_in_transaction)()
     ends = time.monotonic() + timeout
     run = await sync_to_async(start)(graph, input, **options)

@@ -54,8 +54,8 @@ def draw_lines(
     """Return a line plot. The scale of the y-axis begins at zero.
 
     ``places`` are the labels on the x-axis, such as days. ``describe_level`` formats the value of a
-    grid line. ``steps`` are the allowed distances between grid lines. Distances larger than the
-    largest step are round numbers.
+    grid line. ``steps`` are the preferred distances between grid lines. If a larger distance is
+    needed, it is a round number.
     """
     largest = max((value for one in series for value in one.values if value is not None), default=0)
     step = _choose_step(largest, steps)

@@ -128,7 +128,8 @@ class ReportFilterForm(forms.Form):
 class FigureChange:
     """The difference of a figure from the previous period, in words.
 
-    ``icon`` is an arrow, and ``css`` the class for better or worse, if the difference is either.
+    ``icon`` is an arrow for an increase or a decrease. ``css`` is the CSS class for an improvement
+    or a deterioration. Both may be empty.
     """
 
     text: str
@@ -198,7 +199,7 @@ class FilterMenu:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Builds the URLs of the rows that a number on the page counts."""
+    """Builder of the URLs of the rows that a number on the page counts."""
 
     request: HttpRequest
     period: Period
@@ -343,7 +344,7 @@ def describe_share(part: int, whole: int) -> str:
 
 
 def _offer(form: ReportFilterForm) -> list[tuple[Any, str, bool]]:
-    """Return the periods that the page offers: label, link, and whether it is selected."""
+    """Return the periods that the page offers: label, link, and whether the period is selected."""
     return [
         (
             _("1 year") if days == 365 else _("%(n)d days") % {"n": days},
@@ -489,7 +490,10 @@ def _describe_change(
 
 
 def _describe_comparison(before: PreviousPeriod | None) -> dict[str, str] | None:
-    """Return the phrase for screen readers and the sentence about the previous period."""
+    """Return a phrase and a sentence about the previous period, or None without that period.
+
+    Screen readers read the phrase with each figure.
+    """
     if before is None:
         return None
     days = (before.last - before.first).days + 1
