@@ -1,0 +1,1 @@
+"""Cost of the API's requests, compared with bare views of Django REST framework."""
