@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import ClassVar
+from uuid import UUID
 
 from django.conf import settings
 from django.db import models
@@ -20,15 +22,18 @@ class Comment(models.Model):
     """A comment on an interrupt. Comments can't be edited, and the graph doesn't receive them."""
 
     #: The id of the comment.
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    id: models.UUIDField[UUID, UUID] = models.UUIDField(
+        primary_key=True, default=new_id, editable=False
+    )
     #: The interrupt with the comment.
-    interrupt = models.ForeignKey(
+    interrupt: models.ForeignKey[Interrupt, Interrupt] = models.ForeignKey(
         Interrupt,
         on_delete=models.CASCADE,
         related_name="comments",
         verbose_name=_("request"),
         db_index=False,
     )
+    interrupt_id: UUID
     #: The user who wrote the comment.
     by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -39,16 +44,18 @@ class Comment(models.Model):
         verbose_name=_("by"),
     )
     #: The name of this user, also after the user was deleted.
-    by_label = models.CharField(_("by"), max_length=255)
+    by_label: models.CharField[str, str] = models.CharField(_("by"), max_length=255)
     #: The interface: admin, api or code.
-    via = models.CharField(_("via"), max_length=20)
+    via: models.CharField[str, str] = models.CharField(_("via"), max_length=20)
     #: The text of the comment.
     text = EncryptedTextField(_("comment"))
     #: Usernames mentioned in the text. Only users who may see the interrupt are included. They are
     #: notified.
     mentions = JSONTextField(null=True, blank=True, db_default=None, editable=False)
     #: The time at which the comment was written.
-    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+    created_at: models.DateTimeField[datetime, datetime] = models.DateTimeField(
+        _("created"), db_default=Now(), editable=False
+    )
 
     class Meta:
         verbose_name = _("comment")

@@ -17,11 +17,17 @@ _FORMAT: dict[str, Any] = {
     "allow_nan": False,
     "separators": (",", ":"),
 }
+if TYPE_CHECKING:
+    _TextField = models.TextField[Any, Any]
+    _BinaryField = models.BinaryField[Any, Any]
+else:
+    _TextField, _BinaryField = models.TextField, models.BinaryField
+
 _encode = json.JSONEncoder(**_FORMAT).encode
 _encode_sorted = json.JSONEncoder(**_FORMAT, sort_keys=True).encode
 
 
-class JSONTextField(models.TextField):
+class JSONTextField(_TextField):
     """A field for JSON, stored as text.
 
     The JSON column types of databases change the order of keys and the format of numbers. Values
@@ -54,7 +60,7 @@ class JSONTextField(models.TextField):
         return self.value_from_object(obj)
 
 
-class EncryptedField(models.TextField):
+class EncryptedField(_TextField):
     """A text column that is encrypted if ENCRYPTION_KEYS contains a key.
 
     With a key, queries for the column's contents raise an error, because they would never match.
@@ -128,7 +134,7 @@ def digest_json(value: Any) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()[:32]
 
 
-class NamespaceField(models.BinaryField):
+class NamespaceField(_BinaryField):
     """A field for a namespace, i.e. a tuple of labels.
 
     Each label is stored with a NUL at its end, and all databases compare bytes directly. A

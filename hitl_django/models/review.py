@@ -6,7 +6,9 @@ Foreign keys at the beginning of a unique constraint have no separate index.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, ClassVar
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -76,53 +78,63 @@ class Interrupt(models.Model):
         BREAKPOINT = "breakpoint", _("breakpoint")
 
     #: The id of the interrupt in the API, in links and in decisions.
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    id: models.UUIDField[UUID, UUID] = models.UUIDField(
+        primary_key=True, default=new_id, editable=False
+    )
     #: The thread of the run.
-    thread = models.ForeignKey(
+    thread: models.ForeignKey[Thread, Thread] = models.ForeignKey(
         Thread, on_delete=models.CASCADE, related_name="interrupts", db_index=False
     )
+    thread_id: int
     #: The run that is paused.
-    run = models.ForeignKey(
+    run: models.ForeignKey[Run, Run] = models.ForeignKey(
         Run, on_delete=models.CASCADE, related_name="interrupts", verbose_name=_("run")
     )
+    run_id: UUID
     #: The id of the interrupt in the graph engine.
-    interrupt_id = models.CharField(max_length=32)
+    interrupt_id: models.CharField[str, str] = models.CharField(max_length=32)
     #: The origin of the interrupt.
-    kind = models.CharField(max_length=20, choices=Kind.choices, default=Kind.INTERRUPT)
+    kind: models.CharField[str, str] = models.CharField(
+        max_length=20, choices=Kind.choices, default=Kind.INTERRUPT
+    )
     #: The name of the graph.
-    graph = models.CharField(_("graph"), max_length=200)
+    graph: models.CharField[str, str] = models.CharField(_("graph"), max_length=200)
     #: The name of the node when the interrupt was created.
-    node = models.CharField(_("node"), max_length=255)
+    node: models.CharField[str, str] = models.CharField(_("node"), max_length=255)
     #: The namespace of the graph with the node. Empty for the run's own graph.
-    checkpoint_ns = models.TextField(blank=True)
+    checkpoint_ns: models.TextField[str, str] = models.TextField(blank=True)
     #: The checkpoint of the super-step of the node.
-    checkpoint_id = models.CharField(max_length=36)
+    checkpoint_id: models.CharField[str, str] = models.CharField(max_length=36)
     #: The task that called ``interrupt()``.
-    task_id = models.CharField(max_length=36)
+    task_id: models.CharField[str, str] = models.CharField(max_length=36)
     #: The position of the task among the tasks of the super-step.
-    task_path = models.TextField(blank=True)
+    task_path: models.TextField[str, str] = models.TextField(blank=True)
     #: The number of the ``interrupt()`` call in its task, from 0.
-    index = models.PositiveIntegerField(default=0)
+    index: models.PositiveIntegerField[int, int] = models.PositiveIntegerField(default=0)
     #: The key that the node passed to ``interrupt()``. Without a key, ``index`` identifies the
     #: call.
-    key = models.TextField(null=True, blank=True)
+    key: models.TextField[str | None, str | None] = models.TextField(null=True, blank=True)
 
     #: The title in lists and messages.
-    title = models.CharField(_("request"), max_length=300)
+    title: models.CharField[str, str] = models.CharField(_("request"), max_length=300)
     #: The reason for the request, shown with it.
     why = EncryptedTextField(_("reason"), blank=True)
     #: The content for the reviewer.
     payload = EncryptedJSONField(_("payload"))
     #: The digest of the payload. A decision can name this digest.
-    payload_digest = models.CharField(max_length=32)
+    payload_digest: models.CharField[str, str] = models.CharField(max_length=32)
     #: The text in which a search looks for words (models.search).
-    search_text = models.TextField(null=True, blank=True, editable=False)
+    search_text: models.TextField[str | None, str | None] = models.TextField(
+        null=True, blank=True, editable=False
+    )
     #: The grams of this text for an index, while the interrupt is pending on PostgreSQL.
-    search_grams = models.TextField(null=True, blank=True, editable=False)
+    search_grams: models.TextField[str | None, str | None] = models.TextField(
+        null=True, blank=True, editable=False
+    )
     #: The JSON Schema of the response.
     response_schema = EncryptedJSONField(_("response schema"), null=True, blank=True)
     #: The name of the payload format (dialects).
-    dialect = models.CharField(max_length=20, default="raw")
+    dialect: models.CharField[str, str] = models.CharField(max_length=20, default="raw")
     #: Allowed decision types in the order of display. They are stored so that lists don't have to
     #: read the payload.
     allowed_decisions = JSONTextField(_("decisions"), default=list)
@@ -130,43 +142,65 @@ class Interrupt(models.Model):
     #: change everything.
     editable = JSONTextField(null=True, blank=True)
     #: The number of approvals needed for this version.
-    quorum = models.PositiveSmallIntegerField(_("approvals needed"), default=1)
+    quorum: models.PositiveSmallIntegerField[int, int] = models.PositiveSmallIntegerField(
+        _("approvals needed"), default=1
+    )
     #: The number of approvals given for this version.
-    approvals = models.PositiveSmallIntegerField(_("approvals"), db_default=0)
+    approvals: models.PositiveSmallIntegerField[int, int] = models.PositiveSmallIntegerField(
+        _("approvals"), db_default=0
+    )
     #: A version proposed by a reviewer that needs approvals: ``edited`` and ``answer``.
     proposal = EncryptedJSONField(_("proposed version"), null=True, blank=True, db_default=None)
     #: Whether the user who started the run is excluded from approving.
-    no_self_approval = models.BooleanField(
+    no_self_approval: models.BooleanField[bool, bool] = models.BooleanField(
         _("not by the person who started the run"), default=False
     )
     #: Whether only the user with the claim can decide.
-    claim_required = models.BooleanField(_("claim required"), default=False)
+    claim_required: models.BooleanField[bool, bool] = models.BooleanField(
+        _("claim required"), default=False
+    )
     #: The status of the interrupt.
-    status = models.CharField(
+    status: models.CharField[str, str] = models.CharField(
         _("status"), max_length=20, choices=Status.choices, default=Status.PENDING
     )
     #: A number that increases with each decision, undo or edit. A decision can name this number.
-    version = models.PositiveIntegerField(default=1)
+    version: models.PositiveIntegerField[int, int] = models.PositiveIntegerField(default=1)
     #: The time at which the interrupt was created.
-    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+    created_at: models.DateTimeField[datetime, datetime] = models.DateTimeField(
+        _("created"), db_default=Now(), editable=False
+    )
     #: The time at which the interrupt was closed. NULL while it is pending.
-    closed_at = models.DateTimeField(_("closed"), null=True, blank=True)
+    closed_at: models.DateTimeField[datetime | None, datetime | None] = models.DateTimeField(
+        _("closed"), null=True, blank=True
+    )
     #: The time of expiry, on the database's clock.
-    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
+    expires_at: models.DateTimeField[datetime | None, datetime | None] = models.DateTimeField(
+        _("expires"), null=True, blank=True
+    )
     #: The expiry options (run_leases.interrupts.encode_expiry).
     expiry = EncryptedJSONField(null=True, blank=True)
     #: The time at which interrupt_expiring is sent. NULL if the signal was sent or isn't needed.
-    warn_at = models.DateTimeField(db_default=None, null=True, editable=False)
+    warn_at: models.DateTimeField[datetime | None, datetime | None] = models.DateTimeField(
+        db_default=None, null=True, editable=False
+    )
     #: The time of the next attempt, if processing the expiry failed.
-    retry_at = models.DateTimeField(db_default=None, null=True, editable=False)
+    retry_at: models.DateTimeField[datetime | None, datetime | None] = models.DateTimeField(
+        db_default=None, null=True, editable=False
+    )
     #: The time of an expiry after which the interrupt stayed pending, because of its expiry
     #: options.
-    escalated_at = models.DateTimeField(_("escalated"), db_default=None, null=True, editable=False)
+    escalated_at: models.DateTimeField[datetime | None, datetime | None] = models.DateTimeField(
+        _("escalated"), db_default=None, null=True, editable=False
+    )
     #: The version with a response that the graph rejected. Set while the interrupt is pending again
     #: with the same payload.
-    refused_version = models.PositiveIntegerField(db_default=None, null=True, editable=False)
+    refused_version: models.PositiveIntegerField[int | None, int | None] = (
+        models.PositiveIntegerField(db_default=None, null=True, editable=False)
+    )
     #: The time at which the node ran again after the decision and raised a different interrupt.
-    changed_at = models.DateTimeField(_("changed after decision"), null=True, blank=True)
+    changed_at: models.DateTimeField[datetime | None, datetime | None] = models.DateTimeField(
+        _("changed after decision"), null=True, blank=True
+    )
 
     #: The user to whom the interrupt is assigned.
     assignee = models.ForeignKey(
@@ -179,9 +213,11 @@ class Interrupt(models.Model):
         db_index=False,
     )
     #: The name of this user, also after the user was deleted.
-    assignee_label = models.CharField(_("assigned to"), max_length=255, blank=True, default="")
+    assignee_label: models.CharField[str, str] = models.CharField(
+        _("assigned to"), max_length=255, blank=True, default=""
+    )
     #: The group to which the interrupt is assigned.
-    group = models.ForeignKey(
+    group: models.ForeignKey[Group | None, Group | None] = models.ForeignKey(
         Group,
         on_delete=models.SET_NULL,
         null=True,
@@ -190,8 +226,11 @@ class Interrupt(models.Model):
         verbose_name=_("group"),
         db_index=False,
     )
+    group_id: int | None
     #: The name of this group, also after the group was deleted.
-    group_label = models.CharField(_("group"), max_length=150, blank=True, default="")
+    group_label: models.CharField[str, str] = models.CharField(
+        _("group"), max_length=150, blank=True, default=""
+    )
     #: The user with the claim. An expired claim is ignored and needs no cleanup.
     claimed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -204,21 +243,37 @@ class Interrupt(models.Model):
         db_index=False,
     )
     #: The name of this user, also after the user was deleted.
-    claimed_by_label = models.CharField(_("claimed by"), max_length=255, blank=True, db_default="")
+    claimed_by_label: models.CharField[str, str] = models.CharField(
+        _("claimed by"), max_length=255, blank=True, db_default=""
+    )
     #: The end of the claim, on the database's clock. Closing the interrupt clears the claim.
-    claimed_until = models.DateTimeField(_("claimed until"), null=True, blank=True, db_default=None)
+    claimed_until: models.DateTimeField[datetime | None, datetime | None] = models.DateTimeField(
+        _("claimed until"), null=True, blank=True, db_default=None
+    )
     #: The digest of the user and the idempotency key of the claim_next call that returned this.
-    claim_key = models.CharField(max_length=32, db_default=None, null=True, editable=False)
+    claim_key: models.CharField[str | None, str | None] = models.CharField(
+        max_length=32, db_default=None, null=True, editable=False
+    )
     #: The digest of the filters of this call.
-    claim_filters = models.CharField(max_length=32, db_default="", blank=True, editable=False)
+    claim_filters: models.CharField[str, str] = models.CharField(
+        max_length=32, db_default="", blank=True, editable=False
+    )
     #: The time until which the interrupt is hidden from the queue.
-    snoozed_until = models.DateTimeField(_("snoozed until"), null=True, blank=True, db_default=None)
+    snoozed_until: models.DateTimeField[datetime | None, datetime | None] = models.DateTimeField(
+        _("snoozed until"), null=True, blank=True, db_default=None
+    )
     #: Interrupts with a higher priority come first.
-    priority = models.SmallIntegerField(_("priority"), default=0)
+    priority: models.SmallIntegerField[int, int] = models.SmallIntegerField(
+        _("priority"), default=0
+    )
     #: The time at which the interrupt becomes overdue.
-    due_at = models.DateTimeField(_("due"), null=True, blank=True)
+    due_at: models.DateTimeField[datetime | None, datetime | None] = models.DateTimeField(
+        _("due"), null=True, blank=True
+    )
     #: Set by the sweep after ``due_at``, so that the queue can be sorted by an index.
-    overdue = models.BooleanField(_("overdue"), db_default=False, editable=False)
+    overdue: models.BooleanField[bool, bool] = models.BooleanField(
+        _("overdue"), db_default=False, editable=False
+    )
 
     class Meta:
         verbose_name = _("request")
@@ -502,22 +557,29 @@ class Decision(models.Model):
     )
 
     #: The id of the decision.
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    id: models.UUIDField[UUID, UUID] = models.UUIDField(
+        primary_key=True, default=new_id, editable=False
+    )
     #: The interrupt that was decided.
-    interrupt = models.ForeignKey(
+    interrupt: models.ForeignKey[Interrupt, Interrupt] = models.ForeignKey(
         Interrupt,
         on_delete=models.CASCADE,
         related_name="decisions",
         verbose_name=_("request"),
         db_index=False,
     )
+    interrupt_id: UUID
     #: The version of the interrupt that was decided.
-    version = models.PositiveIntegerField()
+    version: models.PositiveIntegerField[int, int] = models.PositiveIntegerField()
     #: True or NULL. NULL marks an undone decision, or an approval before the last one. A unique
     #: index then allows one effective decision per version and any number of others.
-    effective = models.BooleanField(default=True, null=True)
+    effective: models.BooleanField[bool | None, bool | None] = models.BooleanField(
+        default=True, null=True
+    )
     #: The decision type.
-    type = models.CharField(_("decision"), max_length=20, choices=Type.choices)
+    type: models.CharField[str, str] = models.CharField(
+        _("decision"), max_length=20, choices=Type.choices
+    )
     #: The resume value that the node receives.
     value = EncryptedJSONField(_("response"))
     #: The reason why the graph rejected the value.
@@ -535,32 +597,42 @@ class Decision(models.Model):
         db_index=False,
     )
     #: The name of the person, also after the user was deleted.
-    by_label = models.CharField(_("by"), max_length=255)
+    by_label: models.CharField[str, str] = models.CharField(_("by"), max_length=255)
     #: The interface: admin, api, link, code or another.
-    via = models.CharField(_("via"), max_length=20)
+    via: models.CharField[str, str] = models.CharField(_("via"), max_length=20)
     #: The name of another user who had claimed the interrupt at the time of the decision.
-    claimed_by_label = models.CharField(
+    claimed_by_label: models.CharField[str, str] = models.CharField(
         _("claimed by"), max_length=255, blank=True, default="", db_default=""
     )
     #: The idempotency key of the request.
-    key = models.CharField(_("idempotency key"), max_length=255, blank=True)
+    key: models.CharField[str, str] = models.CharField(
+        _("idempotency key"), max_length=255, blank=True
+    )
     #: The digest of the request, to detect another request with the same key.
-    request_digest = models.CharField(max_length=32)
+    request_digest: models.CharField[str, str] = models.CharField(max_length=32)
     #: The digest of the payload that the person saw.
-    payload_digest = models.CharField(max_length=32)
+    payload_digest: models.CharField[str, str] = models.CharField(max_length=32)
     #: The changes to the payload as a JSON Patch. NULL if the payload wasn't changed.
     patch = EncryptedJSONField(_("changes"), null=True, blank=True)
     #: The number of this approval.
-    approvals = models.PositiveSmallIntegerField(_("approvals"), default=1)
+    approvals: models.PositiveSmallIntegerField[int, int] = models.PositiveSmallIntegerField(
+        _("approvals"), default=1
+    )
     #: The number of approvals needed for this version.
-    quorum = models.PositiveSmallIntegerField(_("approvals needed"), default=1)
+    quorum: models.PositiveSmallIntegerField[int, int] = models.PositiveSmallIntegerField(
+        _("approvals needed"), default=1
+    )
     #: The time of the decision.
-    created_at = models.DateTimeField(_("decided"), db_default=Now(), editable=False)
+    created_at: models.DateTimeField[datetime, datetime] = models.DateTimeField(
+        _("decided"), db_default=Now(), editable=False
+    )
     #: The thread's epoch at the time of the decision, if the run waits for a possible undo. An
     #: unchanged epoch shows that no worker has resumed the run.
-    undo_epoch = models.BigIntegerField(default=None, db_default=None, null=True, editable=False)
+    undo_epoch: models.BigIntegerField[int | None, int | None] = models.BigIntegerField(
+        default=None, db_default=None, null=True, editable=False
+    )
     #: The time at which the decision was undone.
-    undone_at = models.DateTimeField(
+    undone_at: models.DateTimeField[datetime | None, datetime | None] = models.DateTimeField(
         _("undone"), default=None, db_default=None, null=True, editable=False
     )
 
@@ -604,15 +676,18 @@ class AuditEntry(models.Model):
     """
 
     #: The thread whose log contains the entry.
-    thread = models.ForeignKey(
+    thread: models.ForeignKey[Thread, Thread] = models.ForeignKey(
         Thread, on_delete=models.CASCADE, related_name="audit", db_index=False
     )
+    thread_id: int
     #: The number of the entry in this log, from 1 without gaps.
-    seq = models.PositiveIntegerField()
+    seq: models.PositiveIntegerField[int, int] = models.PositiveIntegerField()
     #: The action, such as ``decided``.
-    verb = models.CharField(_("action"), max_length=50)
+    verb: models.CharField[str, str] = models.CharField(_("action"), max_length=50)
     #: The id of the run or the interrupt.
-    subject = models.CharField(_("related object"), max_length=255, blank=True)
+    subject: models.CharField[str, str] = models.CharField(
+        _("related object"), max_length=255, blank=True
+    )
     #: The user who acted. NULL for code and people without an account.
     actor = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -623,17 +698,17 @@ class AuditEntry(models.Model):
         db_index=False,
     )
     #: The name of the person, also after the user was deleted.
-    actor_label = models.CharField(_("actor"), max_length=255)
+    actor_label: models.CharField[str, str] = models.CharField(_("actor"), max_length=255)
     #: The interface: admin, api, link, code or another.
-    via = models.CharField(_("via"), max_length=20)
+    via: models.CharField[str, str] = models.CharField(_("via"), max_length=20)
     #: The details of the action as JSON.
     detail = EncryptedJSONField(_("details"), default=dict)
     #: The time of the action.
-    at = models.DateTimeField(_("time"))
+    at: models.DateTimeField[datetime, datetime] = models.DateTimeField(_("time"))
     #: The hash of the previous entry.
-    prev_hash = models.CharField(max_length=64, blank=True)
+    prev_hash: models.CharField[str, str] = models.CharField(max_length=64, blank=True)
     #: The hash of this entry and of the previous hash.
-    hash = models.CharField(max_length=64)
+    hash: models.CharField[str, str] = models.CharField(max_length=64)
 
     class Meta:
         verbose_name = _("audit entry")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.contenttypes.models import ContentType
@@ -27,11 +28,13 @@ class Thread(models.Model):
     """
 
     #: The name of the thread, given by the caller or generated.
-    thread_id = models.CharField(_("thread id"), max_length=255, unique=True)
+    thread_id: models.CharField[str, str] = models.CharField(
+        _("thread id"), max_length=255, unique=True
+    )
     #: The name of the graph when the thread was created.
-    graph = models.CharField(_("graph"), max_length=200, blank=True)
+    graph: models.CharField[str, str] = models.CharField(_("graph"), max_length=200, blank=True)
     #: The model of the related object.
-    subject_type = models.ForeignKey(
+    subject_type: models.ForeignKey[ContentType | None, ContentType | None] = models.ForeignKey(
         ContentType,
         on_delete=models.SET_NULL,
         null=True,
@@ -39,38 +42,49 @@ class Thread(models.Model):
         related_name="+",
         db_index=False,
     )
+    subject_type_id: int | None
     #: The primary key of the related object, as text.
-    subject_id = models.CharField(max_length=255, blank=True)
+    subject_id: models.CharField[str, str] = models.CharField(max_length=255, blank=True)
     subject = RoutedForeignKey("subject_type", "subject_id")
     #: JSON of your own, for example for filters of the API.
     metadata = JSONTextField(_("metadata"), default=dict, blank=True)
 
     #: The number of the newest lease.
-    epoch = models.BigIntegerField(default=0)
+    epoch: models.BigIntegerField[int, int] = models.BigIntegerField(default=0)
     #: The process with the lease. Empty without a lease.
-    lease_owner = models.CharField(max_length=255, blank=True)
+    lease_owner: models.CharField[str, str] = models.CharField(max_length=255, blank=True)
     #: The end of the lease, on the database's clock.
-    lease_until = models.DateTimeField(null=True, blank=True)
+    lease_until: models.DateTimeField[datetime | None, datetime | None] = models.DateTimeField(
+        null=True, blank=True
+    )
     #: The number of claims since the last progress of the current run.
-    attempts = models.PositiveIntegerField(default=0)
+    attempts: models.PositiveIntegerField[int, int] = models.PositiveIntegerField(default=0)
     #: Whether the thread has ever had an interrupt. If not, interrupts needn't be looked up.
-    has_interrupts = models.BooleanField(default=False)
+    has_interrupts: models.BooleanField[bool, bool] = models.BooleanField(default=False)
     #: The time at which the thread's last run ended. NULL while a run is active. Retention uses
     #: this time.
-    ended_at = models.DateTimeField(db_default=None, null=True, editable=False)
+    ended_at: models.DateTimeField[Any, datetime | None] = models.DateTimeField(
+        db_default=None, null=True, editable=False
+    )
     #: Whether any runs wait for earlier runs of the thread (Run.State.WAITING).
-    has_waiting = models.BooleanField(db_default=False, editable=False)
+    has_waiting: models.BooleanField[bool, bool] = models.BooleanField(
+        db_default=False, editable=False
+    )
     #: The time at which the thread was restored from an archive. For a while, the thread isn't
     #: archived again.
-    restored_at = models.DateTimeField(db_default=None, null=True, editable=False)
+    restored_at: models.DateTimeField[datetime | None, datetime | None] = models.DateTimeField(
+        db_default=None, null=True, editable=False
+    )
 
     #: The number of the newest entry in the audit log.
-    audit_seq = models.PositiveIntegerField(default=0)
+    audit_seq: models.PositiveIntegerField[int, int] = models.PositiveIntegerField(default=0)
     #: The hash of the newest entry in the audit log.
-    audit_hash = models.CharField(max_length=64, blank=True)
+    audit_hash: models.CharField[str, str] = models.CharField(max_length=64, blank=True)
 
     #: The time at which the thread was created.
-    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+    created_at: models.DateTimeField[datetime, datetime] = models.DateTimeField(
+        _("created"), db_default=Now(), editable=False
+    )
 
     #: The database's time, set by leases.lock_thread when it reads the thread.
     now: datetime
@@ -169,34 +183,45 @@ class Run(models.Model):
     ANSWERABLE: ClassVar[tuple[str, ...]] = (State.INTERRUPTED, State.QUEUED, State.RUNNING)
 
     #: The id of the run.
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    id: models.UUIDField[UUID, UUID] = models.UUIDField(
+        primary_key=True, default=new_id, editable=False
+    )
     #: The thread with the state of the run.
-    thread = models.ForeignKey(
+    thread: models.ForeignKey[Thread, Thread] = models.ForeignKey(
         Thread, on_delete=models.CASCADE, related_name="runs", verbose_name=_("thread")
     )
+    thread_id: int
     #: The position of the run among the runs of its thread. The number increases even if the clock
     #: is set back.
-    number = models.PositiveIntegerField(default=1, db_default=1, editable=False)
+    number: models.PositiveIntegerField[int, int] = models.PositiveIntegerField(
+        default=1, db_default=1, editable=False
+    )
     #: The name of the graph.
-    graph = models.CharField(_("graph"), max_length=200)
+    graph: models.CharField[str, str] = models.CharField(_("graph"), max_length=200)
     #: The version of the graph with which the run started.
-    graph_version = models.CharField(_("version"), max_length=50, blank=True)
+    graph_version: models.CharField[str, str] = models.CharField(
+        _("version"), max_length=50, blank=True
+    )
     #: The fingerprint of the GraphShape with which the run's checkpoints were stored.
-    fingerprint = models.CharField(max_length=32, blank=True)
+    fingerprint: models.CharField[str, str] = models.CharField(max_length=32, blank=True)
     #: The idempotency key given to ``start()``.
-    key = models.CharField(_("idempotency key"), max_length=255, null=True, blank=True)
+    key: models.CharField[str | None, str | None] = models.CharField(
+        _("idempotency key"), max_length=255, null=True, blank=True
+    )
     #: The digest of the input, to detect another input with the same key.
-    input_digest = models.CharField(max_length=64, blank=True)
+    input_digest: models.CharField[str, str] = models.CharField(max_length=64, blank=True)
     #: The state of the run: see TRANSITIONS.
-    state = models.CharField(_("state"), max_length=20, choices=State.choices, default=State.QUEUED)
+    state: models.CharField[str, str] = models.CharField(
+        _("state"), max_length=20, choices=State.choices, default=State.QUEUED
+    )
     #: The number of the newest super-step. -1 before the first super-step.
-    step = models.IntegerField(_("step"), default=-1)
+    step: models.IntegerField[int, int] = models.IntegerField(_("step"), default=-1)
     #: The kinds of events that the run stores (events.KINDS).
-    events = models.CharField(max_length=100, blank=True)
+    events: models.CharField[str, str] = models.CharField(max_length=100, blank=True)
     #: The number of the last event at the last change of the run's state.
-    last_event = models.PositiveIntegerField(default=0)
+    last_event: models.PositiveIntegerField[int, int] = models.PositiveIntegerField(default=0)
     #: The number of the first event that hasn't been deleted.
-    first_event = models.PositiveIntegerField(default=1)
+    first_event: models.PositiveIntegerField[int, int] = models.PositiveIntegerField(default=1)
     #: The input of a run that waits for earlier runs, or that failed while waiting. The input is
     #: stored as text (checkpoints.pack_text), because it may not be JSON. NULL if the thread's
     #: state already contains the input.
@@ -218,22 +243,36 @@ class Run(models.Model):
         db_index=False,
     )
     #: The name of this user or of the code, also after the user was deleted.
-    started_by_label = models.CharField(_("started by"), max_length=255, blank=True)
+    started_by_label: models.CharField[str, str] = models.CharField(
+        _("started by"), max_length=255, blank=True
+    )
     #: The original run of a fork, or of a fork of a fork. This is not a foreign key, because
     #: deleting a run would have to search for references.
-    origin = models.UUIDField(null=True, db_default=None, editable=False)
+    origin: models.UUIDField[UUID | None, UUID | None] = models.UUIDField(
+        null=True, db_default=None, editable=False
+    )
     #: The time at which the run was stored.
-    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+    created_at: models.DateTimeField[datetime, datetime] = models.DateTimeField(
+        _("created"), db_default=Now(), editable=False
+    )
     #: The time at which the run was last queued.
-    queued_at = models.DateTimeField(_("queued"), db_default=Now(), editable=False)
+    queued_at: models.DateTimeField[datetime, datetime] = models.DateTimeField(
+        _("queued"), db_default=Now(), editable=False
+    )
     #: The time of the last message to workers about the run. The sweep sends another message after
     #: a while.
-    hinted_at = models.DateTimeField(db_default=Now(), editable=False)
+    hinted_at: models.DateTimeField[datetime, datetime] = models.DateTimeField(
+        db_default=Now(), editable=False
+    )
     #: The time at which an interrupted run resumes with its decision. Until then, the decision can
     #: be undone.
-    resumes_at = models.DateTimeField(_("resumes at"), db_default=None, null=True, editable=False)
+    resumes_at: models.DateTimeField[datetime | None, datetime | None] = models.DateTimeField(
+        _("resumes at"), db_default=None, null=True, editable=False
+    )
     #: The time at which the run ended.
-    finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
+    finished_at: models.DateTimeField[Any, datetime | None] = models.DateTimeField(
+        _("finished"), null=True, blank=True
+    )
 
     class Meta:
         verbose_name = _("run")
