@@ -9,7 +9,7 @@ from typing import Any
 from . import markdown, sources
 
 #: A field with the comments above it.
-_FIELD = re.compile(r"(?m)(?P<comments>(?:^    #: .*\n)+)^    (?P<name>\w+) = ")
+_FIELD = re.compile(r"(?m)(?P<comments>(?:^    #: .*\n)+)^    (?P<name>\w+)(?:: [^=\n]+)? = ")
 
 
 def page() -> str:

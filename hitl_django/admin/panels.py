@@ -55,9 +55,7 @@ class Panel:
         """Return the initial values of the panel's form."""
         return {}
 
-    def perform(
-        self, request: HttpRequest, interrupt: Interrupt, action: str, form: forms.Form | None
-    ) -> str:
+    def perform(self, request: HttpRequest, interrupt: Interrupt, action: str, form: Any) -> str:
         """Perform an action and return the confirmation message.
 
         ``form`` is the submitted form after successful validation, or None if the panel has no

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
 from django.conf import settings
@@ -17,6 +17,9 @@ from hitl_django.json_text.sanitize import escape_invisible
 from .fields import EncryptedJSONField, EncryptedTextField, JSONTextField
 from .functions import Now
 from .relations import RoutedForeignKey
+
+if TYPE_CHECKING:
+    from django.db.models.fields.related_descriptors import RelatedManager
 
 
 class Thread(models.Model):
@@ -88,6 +91,8 @@ class Thread(models.Model):
 
     #: The database's time, set by leases.lock_thread when it reads the thread.
     now: datetime
+
+    runs: RelatedManager[Run]
 
     class Meta:
         verbose_name = _("thread")

@@ -103,8 +103,9 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     @takes_old_names(retry="retry_policy", input="input_schema")
     def add_node(
         self,
-        node: Any,
-        action: Any = None,
+        # The first type gives the parameter of a lambda its type.
+        node: str | Callable[[StateT], Any] | Any,
+        action: Callable[[StateT], Any] | Any = None,
         *,
         defer: bool = False,
         metadata: Mapping[str, Any] | None = None,
@@ -220,7 +221,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     def add_conditional_edges(
         self,
         source: str,
-        path: Callable[..., Any],
+        path: Callable[[StateT], Any] | Any,
         path_map: Mapping[Hashable, str] | Sequence[str] | None = None,
     ) -> StateGraph:
         """Let the function ``path`` choose the nodes that run after ``source``.
