@@ -105,7 +105,7 @@ def test_activity_escapes_names(
     assert "Assigned to &lt;b&gt;x&lt;/b&gt;." in page
 
 
-def test_request_page_with_activity_takes_at_most_as_many_queries_as_before(
+def test_request_page_with_activity_takes_at_most_sixteen_queries(
     reviewer: Client, asked: Asked, lead: Any, django_assert_max_num_queries: Any
 ) -> None:
     item = asked()

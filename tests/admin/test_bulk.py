@@ -67,7 +67,7 @@ def test_bulk_decision_page_shows_key_facts_of_the_listed_requests(
     assert "1 request to decide 1 skipped" in page
 
 
-def test_bulk_decision_without_a_deselected_request_leaves_it_pending(
+def test_bulk_decision_leaves_deselected_request_pending(
     reviewer: Client, three: list[Interrupt]
 ) -> None:
     posted = confirmed(reviewer.post(BULK, select(three)))
@@ -130,7 +130,7 @@ def test_bulk_rejection_without_reason_saves_no_decision(
     assert found == {("reject", "Too late.")}
 
 
-def test_bulk_decision_submitted_twice_repeats_its_results_and_saves_each_decision_once(
+def test_bulk_decision_submitted_twice_shows_equal_results_and_saves_each_decision_once(
     reviewer: Client, three: list[Interrupt]
 ) -> None:
     posted = confirmed(reviewer.post(BULK, select(three)))

@@ -99,7 +99,7 @@ class TestPrefetchedPage:
         response = reviewer.get(ahead_of(first))
         assert (response.status_code, response.content) == (204, b"")
 
-    def test_prefetching_from_hidden_request_responds_404(
+    def test_prefetching_from_hidden_request_returns_404(
         self, browse: Callable[[str], Client], three: list[Interrupt]
     ) -> None:
         assert browse("blind").get(ahead_of(three[0])).status_code == 404
@@ -113,7 +113,7 @@ class TestPrefetchedPage:
         url = f"{ahead_of(three[0])}?_changelist_filters=graph%3Dtyped"
         assert three[1].title in text_of(reviewer.get(url))
 
-    def test_request_page_names_the_prefetched_page_unless_its_run_has_other_requests(
+    def test_request_page_contains_url_of_page_to_prefetch_unless_run_has_other_requests(
         self, reviewer: Client, asked: Asked, three: list[Interrupt]
     ) -> None:
         assert f'data-hitl-ahead="{ahead_of(three[0])}"' in text_of(reviewer.get(page_of(three[0])))
@@ -121,7 +121,7 @@ class TestPrefetchedPage:
 
 
 class TestConfirmation:
-    def test_decision_confirms_the_prefetched_page_and_returns_its_messages(
+    def test_decision_returns_url_of_the_prefetched_page_and_confirmation_message_as_json(
         self, reviewer: Client, three: list[Interrupt]
     ) -> None:
         first, second, _third = three
@@ -153,7 +153,7 @@ class TestConfirmation:
         response = decide(reviewer, three[0], f"{three[1].pk}.1")
         assert response.headers["Location"] == list_of()
 
-    def test_vote_redirects_because_the_list_still_contains_the_request(
+    def test_approval_below_quorum_redirects_because_the_list_still_contains_the_request(
         self, reviewer: Client, three: list[Interrupt]
     ) -> None:
         first, second, _third = three

@@ -160,7 +160,7 @@ class TestSnooze:
         item.refresh_from_db()
         assert item.snoozed_until is None
 
-    def test_snooze_beyond_due_date_is_marked_before_and_warned_about_after_snoozing(
+    def test_snooze_beyond_due_date_is_marked_in_the_form_and_shows_a_warning_afterwards(
         self, reviewer: Client
     ) -> None:
         due = timezone.now() + timedelta(minutes=5)

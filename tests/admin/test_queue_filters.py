@@ -87,7 +87,7 @@ def test_queue_filtered_by_assignee_lists_only_requests_of_the_assignee(
 
 
 @pytest.mark.parametrize(("value", "expected"), [("overdue", ["Overdue"]), ("none", ["Undated"])])
-def test_queue_filtered_by_due_time_lists_only_requests_due_then(
+def test_queue_filtered_by_due_time_lists_only_requests_due_in_the_period(
     reviewer: Client, dated: None, value: str, expected: list[str]
 ) -> None:
     assert listed(reviewer, f"due={value}") == expected
@@ -123,7 +123,7 @@ def test_due_filter_includes_whole_days_in_the_current_time_zone(
 
 
 @pytest.mark.parametrize("query", ["priority=x", "assignee=reviewer", "due=tomorrow", "due=%00x"])
-def test_queue_with_unknown_filter_value_lists_everything_or_rejects_it(
+def test_queue_with_unknown_filter_value_lists_all_requests_or_returns_400(
     reviewer: Client, assigned: None, query: str
 ) -> None:
     response = reviewer.get(f"{list_of()}?{query}")
@@ -133,7 +133,7 @@ def test_queue_with_unknown_filter_value_lists_everything_or_rejects_it(
         assert len(response.context["cl"].rows) == 4
 
 
-def test_filters_combine_and_narrow_the_counts_of_the_tabs(
+def test_combined_filters_narrow_the_counts_of_the_tabs(
     reviewer: Client, prioritized: None, assigned: None
 ) -> None:
     query = "priority=normal&assignee=nobody"
@@ -156,7 +156,9 @@ def test_filter_menus_name_the_selected_value_and_keep_the_other_filters(
     assert "Clear filters" in page
 
 
-def test_filters_are_saved_in_a_view(reviewer: Client, prioritized: None) -> None:
+def test_saved_filter_contains_priority_assignee_and_due_time(
+    reviewer: Client, prioritized: None
+) -> None:
     query = "priority=high&assignee=nobody&due=none"
     done = reviewer.post(url_of("save_filter"), {"query": query, "name": "High"})
     assert done.headers["Location"] == f"{list_of()}?{query}"
@@ -164,7 +166,9 @@ def test_filters_are_saved_in_a_view(reviewer: Client, prioritized: None) -> Non
     assert listed(reviewer, link.url.removeprefix("?")) == ["Priority 1"]
 
 
-def test_review_next_and_position_keep_to_the_filters(reviewer: Client, prioritized: None) -> None:
+def test_review_next_and_queue_position_respect_the_filters(
+    reviewer: Client, prioritized: None
+) -> None:
     kept = "?_changelist_filters=priority%3Durgent"
     second = Interrupt.objects.get(title="Priority 2")
     page = text_of(reviewer.get(page_of(second) + kept))

@@ -505,7 +505,7 @@ def test_erased_request_is_shown_as_erased_on_every_page(
 
 
 @pytest.mark.parametrize("state", ["failed", "parked", "cancelled"])
-def test_outcome_and_status_of_own_approval_whose_run_stopped_are_a_warning(
+def test_own_approval_whose_run_stopped_shows_a_warning_in_outcome_and_status(
     reviewer: Client, asked: Callable[..., Interrupt], state: str
 ) -> None:
     item = asked()

@@ -345,7 +345,7 @@ def test_webhooks_events_exports_and_commands_contain_no_secret_response(
     assert_hidden(out.getvalue(), "the exported audit log")
 
 
-def test_archive_of_unstarted_or_unregistered_graph_contains_no_secret(
+def test_archive_of_unstarted_run_and_of_unregistered_graph_contains_no_secret(
     received: list[str], advance: Advance
 ) -> None:
     first = opening(advance).run

@@ -442,7 +442,7 @@ class TestPages:
             unregister("typed_payment")
 
 
-def test_review_policy_with_a_percentage_of_no_power_of_ten_raises_value_error() -> None:
+def test_review_policy_with_invalid_percentage_or_duration_unit_raises_value_error() -> None:
     for wrong in ("percent 12", "percent x", "percent 10000000000", "duration s"):
         with pytest.raises(ValueError):
             ReviewPolicy(display={"it": wrong})

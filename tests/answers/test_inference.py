@@ -133,7 +133,7 @@ def test_resume_value_given_to_decide_is_logged_as_decision_and_reaches_the_node
     assert values_of(interrupt.thread)["answer"] == {"a": 1, "b": 3}
 
 
-def test_changed_action_of_acceptance_reaches_the_node_as_edit(
+def test_resume_value_accept_with_changed_arguments_is_stored_as_edit(
     advance: Callable[[], int],
 ) -> None:
     """A node doesn't read the arguments of an approval."""

@@ -98,7 +98,7 @@ class TestRestoredDrafts:
         open_interrupt(page)
         assert_it_comes_back(page)
 
-    def test_decision_without_connection_stays_on_the_page_and_is_sent_by_retry(
+    def test_decision_without_network_connection_stays_on_the_page_and_is_sent_by_retry_button(
         self, page: Any
     ) -> None:
         typed(page)

@@ -73,7 +73,9 @@ def test_django_saver_commit_without_valid_lease_raises_lease_lost_error_and_sto
     assert not PendingWrite.objects.exists()
 
 
-def test_django_saver_checks_fence_at_each_commit_and_settles_fence_at_the_last_commit() -> None:
+def test_django_saver_checks_the_lease_at_each_commit_and_settles_the_run_at_the_last_commit() -> (
+    None
+):
     fence = Turnstile()
     saver = bound(fence)
     saver.commit(a_commit())
@@ -82,13 +84,13 @@ def test_django_saver_checks_fence_at_each_commit_and_settles_fence_at_the_last_
     assert set(Checkpoint.objects.values_list("epoch", flat=True)) == {3}
 
 
-def test_django_saver_settles_fence_only_for_commit_of_root_graph() -> None:
+def test_django_saver_settles_the_run_only_for_commit_of_root_graph() -> None:
     fence = Turnstile()
     bound(fence).commit(a_commit(Outcome("interrupted"), ns="child:1"))
     assert fence.calls == [("guard", False)]
 
 
-def test_django_saver_commit_to_another_thread_does_not_check_the_fence() -> None:
+def test_django_saver_commit_to_another_thread_does_not_check_the_lease() -> None:
     fence = Turnstile(shut=True)
     bound(fence).commit(a_commit(Outcome("finished"), thread="other"))
     assert fence.calls == []

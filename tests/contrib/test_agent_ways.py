@@ -132,7 +132,7 @@ def build_parallel_agent() -> Any:
         (partial(register_langgraph, durability="async"), build_langgraph_agent, ""),
     ],
 )
-def test_agent_tools_call_once_transact_and_review_in_each_way(
+def test_agent_tools_call_once_transact_and_review_in_each_kind_of_agent(
     hitl: GraphEnvironment, register: Any, build: Any, agent: str
 ) -> None:
     register("pays", events=["messages", "updates"])(build)

@@ -105,7 +105,7 @@ def call(threads: ThreadPoolExecutor, graph: Any, value: Any, **options: Any) ->
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_second_direct_call_with_input_on_running_thread_raises_lease_held_error(
+def test_second_direct_call_with_input_on_running_thread_raises_lease_taken_error(
     savers: MakeSaver, threads: ThreadPoolExecutor, durability: Any
 ) -> None:
     gate = Gate()
@@ -123,7 +123,7 @@ def test_second_direct_call_with_input_on_running_thread_raises_lease_held_error
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_second_direct_call_with_response_on_running_thread_raises_lease_held_error(
+def test_second_direct_call_with_response_on_running_thread_raises_lease_taken_error(
     savers: MakeSaver, threads: ThreadPoolExecutor, durability: Any
 ) -> None:
     gate = Gate()
@@ -179,7 +179,7 @@ def test_direct_calls_on_different_threads_run_in_parallel(
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_second_asyncio_call_on_running_thread_raises_lease_held_error(
+def test_second_asyncio_call_on_running_thread_raises_lease_taken_error(
     savers: MakeSaver, is_async: bool
 ) -> None:
     calls = []
@@ -291,7 +291,7 @@ def test_ainvoke_after_abandoned_async_stream_takes_over_lease_of_the_stream(
     assert async_to_sync(main)() == {"log": ["in", "a", "b"]}
 
 
-def test_invoke_on_another_os_thread_during_open_stream_raises_lease_held_error(
+def test_invoke_on_another_os_thread_during_open_stream_raises_lease_taken_error(
     savers: MakeSaver, threads: ThreadPoolExecutor
 ) -> None:
     graph = build(savers(), lambda state: {"log": ["a"]}, lambda state: {"log": ["b"]})
@@ -303,7 +303,7 @@ def test_invoke_on_another_os_thread_during_open_stream_raises_lease_held_error(
     assert [*left] == [{"n1": {"log": ["b"]}}]
 
 
-def test_node_invoking_graph_on_its_own_thread_gets_lease_held_error(savers: MakeSaver) -> None:
+def test_node_invoking_graph_on_its_own_thread_gets_lease_taken_error(savers: MakeSaver) -> None:
     other = build(savers(), lambda state: None)
 
     def node(state: State) -> State:
@@ -323,7 +323,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_direct_call_in_another_process_on_running_thread_raises_lease_held_error(
+def test_direct_call_in_another_process_on_running_thread_raises_lease_taken_error(
     threads: ThreadPoolExecutor, elsewhere: Callable[[], None], durability: Any
 ) -> None:
     gate = Gate()
@@ -338,7 +338,7 @@ def test_direct_call_in_another_process_on_running_thread_raises_lease_held_erro
     assert gate.calls == 1
 
 
-def test_direct_call_that_read_state_before_another_run_resumed_raises_lease_held_error(
+def test_direct_call_that_read_state_before_another_run_resumed_raises_lease_taken_error(
     elsewhere: Callable[[], None],
 ) -> None:
     graph = build(DjangoSaver(), ask)
@@ -356,7 +356,7 @@ def test_direct_call_that_read_state_before_another_run_resumed_raises_lease_hel
     assert graph.get_state(CONFIG).values == {"log": ["first"]}
 
 
-def test_direct_call_on_thread_started_meanwhile_by_another_run_raises_lease_held_error(
+def test_direct_call_on_thread_started_meanwhile_by_another_run_raises_lease_taken_error(
     elsewhere: Callable[[], None],
 ) -> None:
     class Slow(DjangoSaver):
@@ -435,7 +435,7 @@ def test_direct_call_whose_lease_was_taken_over_raises_lease_lost_error_and_stor
     assert Thread.objects.get().lease_until is None
 
 
-def test_direct_call_that_read_state_before_a_late_run_continued_raises_lease_held_error(
+def test_direct_call_that_read_state_before_a_suspended_run_continued_raises_lease_taken_error(
     threads: ThreadPoolExecutor, elsewhere: Callable[[], None]
 ) -> None:
     gate, next_gate = Gate(), Gate()
@@ -459,7 +459,7 @@ def test_direct_call_that_read_state_before_a_late_run_continued_raises_lease_he
     assert first.result(PATIENCE) == {"log": ["in", "gate", "gate"]}
 
 
-def test_direct_call_that_read_state_before_a_late_run_ended_raises_lease_held_error(
+def test_direct_call_that_read_state_before_a_suspended_run_ended_raises_lease_taken_error(
     threads: ThreadPoolExecutor, elsewhere: Callable[[], None]
 ) -> None:
     gate = Gate()
@@ -483,7 +483,7 @@ def test_direct_call_that_read_state_before_a_late_run_ended_raises_lease_held_e
 
 
 @pytest.mark.parametrize("outcome", [None, Outcome("drained")])
-def test_direct_call_that_read_state_before_a_late_worker_committed_raises_lease_held_error(
+def test_direct_call_that_read_state_before_a_suspended_worker_committed_raises_lease_taken_error(
     outcome: Outcome | None,
 ) -> None:
     with testing.inline():
@@ -517,7 +517,7 @@ def test_direct_call_in_rolled_back_transaction_leaves_no_thread_and_no_lease() 
     assert graph.invoke(Command(resume="yes"), CONFIG) == {"log": ["in", "yes"]}
 
 
-def test_direct_call_on_thread_leased_by_worker_raises_lease_held_error() -> None:
+def test_direct_call_on_thread_leased_by_worker_raises_lease_taken_error() -> None:
     build(DjangoSaver(), ask).invoke({"log": []}, CONFIG)
     Thread.objects.update(lease_owner="worker", lease_until="2999-01-01T00:00Z")
     with pytest.raises(LeaseTakenError, match="is in use: leased by worker"):

@@ -369,7 +369,7 @@ class TestAudit:
         assert f"'thread 3' is broken: entry {seq} is the first" in said
         assert "All audit logs are intact" not in said
 
-    def test_audit_check_of_thread_that_grows_during_the_check_finds_no_fault(
+    def test_audit_check_of_thread_with_entry_added_during_the_check_finds_no_fault(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # A run is cancelled between reading its thread and reading the thread's entries.

@@ -138,7 +138,7 @@ def test_interrupt_without_row_is_hidden_from_users_of_every_group(
     assert "zqpayloadqz" in str(services.thread_state(run.thread.thread_id))
 
 
-def test_stream_shows_interrupts_whose_rows_are_stored_after_their_event_at_its_end(
+def test_stream_ends_with_interrupts_whose_rows_were_stored_after_their_event(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = Client(headers={"Last-Event-ID": "-1"})

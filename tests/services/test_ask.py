@@ -127,14 +127,14 @@ def test_ask_payload_with_decimals_and_dates_is_stored_as_by_the_json_encoder_of
     assert hitl_django.ask(payload, key="one").id == asked.id
 
 
-def test_ask_refuses_an_assignee_who_may_not_decide() -> None:
+def test_ask_with_assignee_without_decide_permission_raises_invalid_input_error() -> None:
     with pytest.raises(InvalidInputError, match="permission to decide") as caught:
         hitl_django.ask(PAYLOAD, assignee=user_with("view_interrupt"))
     assert caught.value.faults[0][0] == "assignee"
     assert not Thread.objects.exists()
 
 
-def test_ask_needs_its_own_permission_and_shows_the_asker_only_own_interrupts() -> None:
+def test_ask_requires_a_separate_permission_and_asker_sees_only_own_interrupts() -> None:
     starter, asker = user_with("start_run", name="starter"), user_with("add_interrupt")
     with pytest.raises(NotAllowedError):
         hitl_django.ask(PAYLOAD, by=starter)
@@ -161,7 +161,7 @@ def test_withdraw_cancels_the_run_once_and_names_the_user_in_the_audit_log() -> 
         asked.wait(0)
 
 
-def test_withdraw_of_a_decided_or_foreign_interrupt_is_refused() -> None:
+def test_withdraw_of_decided_interrupt_or_interrupt_of_another_user_raises_error() -> None:
     asker, other = user_with("add_interrupt"), user_with("view_interrupt", name="other")
     asked = hitl_django.ask(PAYLOAD, by=asker)
     with pytest.raises(NotAllowedError):

@@ -223,7 +223,7 @@ def test_decide_checks_view_and_decide_permission_inside_the_writing_transaction
 
 
 @pytest.mark.promise("P20")
-def test_decision_continues_audit_log_extended_before_lock_beside_thread_of_equal_length(
+def test_decision_after_concurrent_audit_entry_extends_the_audit_log_of_its_own_thread(
     advance: Advance, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other, interrupt = (asked("approval", {"text": "x"}, advance) for _ in range(2))
@@ -611,7 +611,7 @@ def test_assign_or_link_call_checks_permission_for_the_locked_interrupt(
 
 @pytest.mark.promise("P20")
 @pytest.mark.parametrize("what", [*NEEDED, "use a link"])
-def test_service_call_whose_audit_entry_fails_rolls_back_its_change(
+def test_service_call_whose_audit_entry_cannot_be_stored_rolls_back_its_change(
     interrupt: Interrupt,
     user: Make,
     monkeypatch: pytest.MonkeyPatch,

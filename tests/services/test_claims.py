@@ -526,7 +526,7 @@ def test_claim_next_locks_user_and_writes_claim_in_one_transaction(
     assert inside == [True, True]
 
 
-def test_claim_next_for_group_skips_own_assignment_of_another_group(
+def test_claim_next_for_group_skips_interrupt_assigned_to_user_and_another_group(
     interrupt: Interrupt, reviewer: User
 ) -> None:
     crew, others = (Group.objects.create(name=name) for name in ("Crew", "Others"))

@@ -98,7 +98,7 @@ def test_check_reports_procrastinate_on_database_other_than_postgresql(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_sweep_enqueues_one_report_task_that_ends_the_reported_outage_of_idle_worker(
+def test_sweep_enqueues_one_task_with_which_an_idle_worker_writes_its_heartbeat(
     settings: Any,
 ) -> None:
     settings.HITL = {**settings.HITL, "DISPATCH": "hitl_django.contrib.django_tasks.Dispatcher"}

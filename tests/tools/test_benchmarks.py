@@ -59,13 +59,13 @@ def test_benchmark_verdict_is_met_if_target_is_reached_or_result_is_near_the_flo
     assert report.verdict(WORKLOADS["ten"], found) == expected
 
 
-def test_benchmark_agent_meets_its_target_at_twice_the_time_of_its_floor() -> None:
+def test_benchmark_agent_row_meets_its_target_up_to_twice_the_time_of_its_floor() -> None:
     row = WORKLOADS["agent"]
     assert report.verdict(row, {"ratio": 3.5, "floor_ratio": 7}) == report.MET_BY_FLOOR
     assert report.verdict(row, {"ratio": 3.4, "floor_ratio": 7}) == report.SHORT
 
 
-def test_benchmark_row_compared_with_floor_is_short_if_above_the_ceiling() -> None:
+def test_benchmark_row_compared_with_floor_misses_its_target_above_the_maximum_ratio() -> None:
     row = command.ROWS["sqlite-pause-floor"]
     assert report.verdict(row, {"ratio": 1.8}) == report.MET
     assert report.verdict(row, {"ratio": 1.9}) == report.SHORT

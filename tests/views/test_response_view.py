@@ -131,7 +131,7 @@ def test_response_page_shows_faults_and_keeps_the_input(carla: User, ask: Ask) -
     assert "Blue" in text
 
 
-def test_response_page_repeated_submission_succeeds_and_another_users_conflicts(
+def test_response_page_accepts_repeated_submission_and_rejects_one_of_another_user(
     carla: User, ask: Ask
 ) -> None:
     item, client = ask(), sign_in(carla)

@@ -269,7 +269,7 @@ def vars_of(endpoint: WebhookEndpoint) -> dict[str, Any]:
     return {field.attname: getattr(endpoint, field.attname) for field in endpoint._meta.fields}
 
 
-def test_webhook_change_applies_immediately_to_listeners_of_its_process(
+def test_webhook_change_applies_immediately_in_the_process_that_made_it(
     hook: Hook, integrator: User
 ) -> None:
     def heard() -> list[Any]:
@@ -286,7 +286,7 @@ def test_webhook_change_applies_immediately_to_listeners_of_its_process(
     assert heard() == []
 
 
-def test_webhook_listeners_read_during_a_change_are_reloaded_afterwards(hook: Hook) -> None:
+def test_webhook_cache_read_during_a_change_is_cleared_afterwards(hook: Hook) -> None:
     endpoint = hook(URL)
     with before_writing("hitl_webhooks_webhookendpoint", lambda: outbox._listeners("default")):
         webhook_services.change_webhook(endpoint.pk, is_active=False)
