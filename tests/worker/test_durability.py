@@ -167,7 +167,7 @@ def test_run_of_every_durability_stores_its_last_step_at_recursion_limit(
     settings.HITL = {**settings.HITL, "RECURSION_LIMIT": 2}
     runner.advance(start(durability, *[add] * 9))
     row = Run.objects.get()
-    assert (row.state, row.step, steps()[-1]) == ("failed", 4, 4)
+    assert (row.state, row.step, steps()[-1]) == ("failed", 2, 2)
     assert "GraphRecursionError" in row.error
 
 

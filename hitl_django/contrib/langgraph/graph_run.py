@@ -91,13 +91,16 @@ class GraphRun:
                 control.note_stop(error, self._ledger.list_running())
             raise
         root: RunnableConfig = {"configurable": {**state.config["configurable"]}}
-        asked = [
-            self._saver.task_interrupts.record_task_interrupts(pending)
+        # The commit for the last interrupt of a task contains the task's earlier interrupts.
+        asked = {
+            pending.task_id: self._saver.task_interrupts.record_task_interrupts(pending)
             for pending in outcome.pending_interrupts
             if pending.kind == "interrupt"
-        ]
+        }
         chunks = self._saver.take_rest(outcome.status)
-        self._ours.commit_all([Commit(root, chunks=chunks), *asked, Commit(root, outcome=outcome)])
+        self._ours.commit_all(
+            [Commit(root, chunks=chunks), *asked.values(), Commit(root, outcome=outcome)]
+        )
         return outcome
 
     def _run(self, control: RunControl | None) -> tuple[Any, Outcome]:
@@ -109,33 +112,41 @@ class GraphRun:
                 return state, Outcome("interrupted", (stop,), state.next)
             # The last checkpoint may have been stored without its events.
             goes_on = state.tasks or "checkpoints" in self._modes
-            failure = self._drive(control) if goes_on else None
+            failure = self._drive(state, control) if goes_on else None
             self._saver.store_rest()
             state = self._graph.get_state(self._config)
             return state, self._build_outcome(state, failure)
 
-    def _drive(self, control: RunControl | None) -> BaseException | None:
+    def _drive(self, state: Any, control: RunControl | None) -> BaseException | None:
         """Run the graph, and return the exception with which it ended, or None."""
         options: dict[str, Any] = {
             "stream_mode": [], "control": control, "durability": self._durability,
             "context": self._context,
         }  # fmt: skip
+        config = self._build_config()
+        limit = config.get("recursion_limit")
+        if limit and limit > 1 and _is_unstarted(state):
+            # As in a call with this input, where storing the input counts as a step.
+            config["recursion_limit"] = limit - 1
         try:
             if self._needs_loop:
-                asyncio.run(self._adrive(options))
+                asyncio.run(self._adrive(config, options))
             else:
-                deque(self._graph.stream(None, self._build_config(), **options), maxlen=0)
+                deque(self._graph.stream(None, config, **options), maxlen=0)
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as raised:
             error = raised.error if isinstance(raised, SaverFailed) else raised
             if self._ours.is_storage_error(error) or error is self._saver.failure:
                 raise error from None
+            if isinstance(error, GraphRecursionError):
+                text = str(error).replace(f" {config['recursion_limit']} ", f" {limit} ")
+                return GraphRecursionError(text)
             return error
         return None
 
-    async def _adrive(self, options: dict[str, Any]) -> None:
-        async for _ in self._graph.astream(None, self._build_config(), **options):
+    async def _adrive(self, config: Any, options: dict[str, Any]) -> None:
+        async for _ in self._graph.astream(None, config, **options):
             pass
 
     def _build_config(self) -> Any:
@@ -202,6 +213,12 @@ def _list_nodes(state: Any) -> list[str]:
     Some of these nodes may already have run.
     """
     return [task.name for task in state.tasks]
+
+
+def _is_unstarted(state: Any) -> bool:
+    """Return whether a state is the input of a run that has not executed any task."""
+    ran = any(task.interrupts or task.error or task.result for task in state.tasks)
+    return state.metadata["source"] == "input" and not ran
 
 
 def _is_named(name: str, stops: Any) -> bool:

@@ -396,7 +396,9 @@ def _is_answered(
 
 
 def _restore(state: LoopState, saved: CheckpointTuple | None) -> None:
-    step = saved.metadata.get("step", -1) + 1 if saved else -1
+    step, limit = saved.metadata.get("step", -1) + 1 if saved else -1, state.job.recursion_limit
+    if saved and state.job.kind == "advance":
+        limit -= _count_input_steps(saved)
     state.channel_state = restore_channels(state.spec, saved.checkpoint if saved else None)
     if saved:
         state.checkpoint_id = saved.checkpoint["id"]
@@ -408,8 +410,26 @@ def _restore(state: LoopState, saved: CheckpointTuple | None) -> None:
         state.checkpoint_id,
         state.job.ns,
         step,
-        step + state.job.recursion_limit + 1,
+        step + limit + 1,
     )
+
+
+def _count_input_steps(saved: CheckpointTuple) -> int:
+    """Return the number of steps that stored the run's input, or 0 if a task has run since.
+
+    In a call with an input, these steps count. In a call that resumes a run, they don't.
+    """
+    source = saved.metadata.get("source")
+    if saved.pending_writes or source not in ("input", "loop"):
+        return 0
+    if source == "input":
+        return 1
+    # The start task has applied the input if no other task has seen a later version.
+    seen = saved.checkpoint["versions_seen"]
+    began = seen.get(START, {}).get(START)
+    others = (seen[name] for name in seen if name not in (START, INPUT, INTERRUPT))
+    is_last = began is not None and all(v < began for each in others for v in each.values())
+    return 2 if is_last else 0
 
 
 def _decide_opening(state: LoopState) -> Effects:
