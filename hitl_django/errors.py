@@ -27,7 +27,7 @@
        └─ StaleInterruptError
 
 Django answers errors that derive from PermissionDenied or Http404 with status 403 or 404. Views
-have to catch all others. The default message of an error is the first line of its docstring.
+have to catch all other errors. The default message of an error is the first line of its docstring.
 """
 
 from __future__ import annotations

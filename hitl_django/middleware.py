@@ -29,7 +29,7 @@ class FormLimits(MiddlewareMixin):
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
     ) -> HttpResponseBase | None:
-        """Read the form before any other code reads it. Return an error page if it is too large."""
+        """Return an error page for a too large form, which is read before any other code reads it."""
         pages = getattr(view, "model_admin", None)
         if request.method != "POST" or not isinstance(pages, ReadOnlyAdmin):
             return None

@@ -108,8 +108,8 @@ def review(
 ) -> Any:
     """Pause the node for a review, like ``interrupt()``, with options for the review queue.
 
-    The options are not part of the payload or the response. They may differ when the node runs
-    again.
+    The options are not part of the payload or the response. The options may differ when the node
+    runs again.
 
     Args:
         payload: the content shown to the reviewer, a JSON value.

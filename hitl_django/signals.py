@@ -42,7 +42,7 @@ run_cancelled = Signal()
 def send_on_commit(signal: Signal, *, using: str | None = None, **values: Any) -> None:
     """Send a signal after the current transaction commits.
 
-    Without a transaction, send it immediately.
+    Without a transaction, send the signal immediately.
     """
 
     if not signal.receivers:

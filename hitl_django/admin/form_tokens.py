@@ -1,8 +1,8 @@
 """CSRF check of submitted forms, with error pages that preserve the submitted values.
 
 The error page of Django's own check discards typed text. The admin pages are therefore exempt from
-that check and perform it themselves before any other code runs. A form that is submitted after the
-session has expired gets a similar page before the login.
+Django's check, and each page performs the same check before any other code runs. A form that is
+submitted after the session has expired gets a similar page before the login.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def _limit(words: Any, what: Any, found: int, limit: int) -> None:
 
 
 def _measure(value: Any) -> tuple[int, int]:
-    """Return the nesting depth of a value and the number of values in it, without recursion."""
+    """Return the nesting depth of a value and the number of nested values, without recursion."""
     depth = items = 0
     level = [value]
     while level and depth <= hitl.RESPONSE_MAX_DEPTH and items <= hitl.RESPONSE_MAX_ITEMS:

@@ -180,9 +180,9 @@ def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) 
 
 
 def add_reason(options: AnswerOptions, type: str, value: Any, reason: str) -> Any:  # noqa: A002
-    """Return the value of a decision, with the reason if the dialect needs it.
+    """Return the value of a decision, or the reason for a rejection without a value.
 
-    In some dialects, the reason is the value of a rejection for which no value is given.
+    The reason is used as the value only in dialects with ``rejects_with_reason``.
     """
     sends_reason = type == REJECT and options.rules.rejects_with_reason
     return reason if sends_reason and value is UNSET and reason.strip() else value

@@ -1,6 +1,6 @@
 """HTTP API based on Django REST Framework, versioned by path.
 
-``include("hitl_django.urls")`` mounts it at ``api/v1/``.
+``include("hitl_django.urls")`` mounts the API at ``api/v1/``.
 
     urls.py         paths and their views
     views/          one class per path: parse, call a service, render

@@ -143,9 +143,10 @@ def _find_row(view: Any, cursor: Cursor) -> QuerySet[Any]:
 
 
 def _select_beyond(order: Sequence[Any], row: QuerySet[Any], backwards: bool) -> Q:
-    """Return a condition for all rows after ``row`` in ``order``, or before it if ``backwards``.
+    """Return a condition for all rows after ``row`` in ``order``.
 
-    Rows are compared field by field.
+    If ``backwards`` is true, the condition is for all rows before ``row``. Rows are compared field
+    by field.
     """
     beyond, tied, bound = Q(), Q(), Q()
     for term in order:

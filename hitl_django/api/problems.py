@@ -206,7 +206,7 @@ def _is_atomic(request: Any) -> bool:
 
 
 def handle_exception(error: Exception, context: Mapping[str, Any]) -> Response | None:
-    """Convert an exception to a problem response, or return None to leave it to the project.
+    """Convert an exception to a problem response, or return None for any other exception.
 
     Only the views of this API use this handler. The project's ``EXCEPTION_HANDLER`` is neither used
     nor replaced.

@@ -1,8 +1,8 @@
 """Server-sent events with a page of interrupts and its changes.
 
 The server stores no state per client. The stream finds changes by comparing the current page with
-the previous page. It therefore detects any change of an interrupt or of permissions. The id of an
-event is the digest of the page after the event. The project's cache stores the page under this
+the previous page. This comparison detects any change of an interrupt or of permissions. The id of
+an event is the digest of the page after the event. The project's cache stores the page under this
 digest for clients that reconnect. If the cache doesn't contain the page, the client receives the
 whole current page.
 """

@@ -36,7 +36,7 @@ class UserThrottle(BaseThrottle):
         return self._allows(request, 1)
 
     def allows_more(self, request: Any, times: int) -> bool:
-        """Count ``times`` more calls for a request, and return whether they are allowed.
+        """Count ``times`` more calls for a request, and return whether these calls are allowed.
 
         One call has already been counted for the request. A number above the limit counts as the
         whole limit, so such a request is allowed once per window.

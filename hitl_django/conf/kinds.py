@@ -1,7 +1,7 @@
 """Declaration of settings, and checks of their values.
 
-A check is a function of a value. For an invalid value, it raises ValueError with the error message
-and, optionally, a hint.
+A check is a function of a value. For an invalid value, the check raises ValueError with the error
+message and, optionally, a hint.
 """
 
 from __future__ import annotations

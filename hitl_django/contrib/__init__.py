@@ -1,1 +1,4 @@
-"""Optional apps and integrations of other packages. The core doesn't import any of them."""
+"""Optional apps and integrations of other packages.
+
+The core doesn't import any of these packages.
+"""

@@ -254,7 +254,7 @@ def _is_config(config: Any) -> bool:
 def _configs(payload: Any) -> list[dict[str, Any]] | None:
     """Return the configuration of each action, or None if a configuration is missing.
 
-    The configurations have the order of the actions. Otherwise, they are found by action name.
+    If the configurations don't have the order of the actions, they are matched by action name.
     """
     names = [action["name"] for action in payload[ACTIONS]]
     configs: list[dict[str, Any]] = payload[CONFIGS]

@@ -158,7 +158,7 @@ class ActionBlock:
     def is_readable(self) -> bool:
         """Return whether the entered arguments are valid.
 
-        If they aren't, error messages are added to the form.
+        If the arguments are invalid, error messages are added to the form.
         """
         if self.form is None:
             return True

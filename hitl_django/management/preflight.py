@@ -125,7 +125,7 @@ def _print_summary(command: BaseCommand, reasons: Counter[_Reason], *, as_json: 
 
 
 def find_obstacle(run: ActiveRun) -> str | None:
-    """Return the reason why the current graphs can't resume a run, or None if they can."""
+    """Return the reason why the registered graphs can't resume a run, or None if they can."""
     try:
         registered = registry.get_graph_of_run(run.graph, run.version, is_pinned=run.is_pinned)
         head: CheckpointTuple | None = None
@@ -144,7 +144,7 @@ def find_obstacle(run: ActiveRun) -> str | None:
 
 
 def find_runs(graph: str | None) -> Iterator[ActiveRun]:
-    """Yield the active runs, of one graph if it is given.
+    """Yield the active runs, or only those of ``graph`` if it is given.
 
     The runs are read in pages.
     """

@@ -129,10 +129,10 @@ def index_text(text: str | None, using: str) -> str | None:
 def has_words(text: str, using: str, *, common: bool = False, through: str = "") -> Q:
     """Return a condition: the interrupt's search text contains every word of ``text``.
 
-    The index of grams is fast if few rows match. If many rows match, it is slow, because it reads
-    all of them. If many matches are expected, pass ``common``: the query then doesn't use the index
-    and reads the rows in the requested order. ``through`` is the lookup to interrupts from another
-    model.
+    The index of grams is fast if few rows match. If many rows match, this index is slow, because
+    all matching rows are read. If many matches are expected, pass ``common``: the query then
+    doesn't use the index and reads the rows in the requested order. ``through`` is the lookup to
+    interrupts from another model.
     """
     words = _list_words(text)[:MOST]
     if not words:

@@ -31,7 +31,9 @@ class Brand:
 
     @property
     def on_accent(self) -> str:
-        """White or black, depending on which has the higher contrast with the accent color."""
+        """The text color on the accent color: white if the contrast is at least 4.5, otherwise
+        black.
+        """
         return WHITE if 1.05 / (_luminance(self.accent) + 0.05) >= 4.5 else BLACK
 
     @property

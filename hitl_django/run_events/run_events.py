@@ -55,8 +55,8 @@ class RedactedEvent(NamedTuple):
 class EventLog:
     """Builder of a run's events. ``last`` is the number of the newest event.
 
-    ``attempt`` increases each time a worker starts the run. It is stored with the output of models,
-    because a node that runs again generates the output again.
+    ``attempt`` increases each time a worker starts the run. The attempt is stored with the output
+    of models, because a node that runs again generates the output again.
     """
 
     __slots__ = ("_attempt", "_known", "choice", "graph", "last", "run_id")

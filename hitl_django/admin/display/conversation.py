@@ -97,7 +97,10 @@ def read_conversation(user: Any, interrupt: Interrupt) -> Conversation | None:
 
 
 class _TurnBuilder:
-    """Builder of messages, which assigns results and the displayed interrupt to tool calls."""
+    """Builder of a conversation's messages, with the result of each tool call.
+
+    The tool call that the displayed interrupt is about is marked.
+    """
 
     def __init__(self, interrupt: Interrupt, messages: Sequence[dict[str, Any]]) -> None:
         self.messages = messages

@@ -47,9 +47,9 @@ class RecentRowsSearch(ReadOnlyAdmin):
     newest_by: ClassVar[str] = "created_at"
 
     def search(self, rows: QuerySet[Any], newest: QuerySet[Any], text: str) -> QuerySet[Any]:
-        """Filter ``newest`` to rows that contain all words of the text.
+        """Return the rows that contain all words of the text, by default among the ``newest`` rows.
 
-        ``rows`` are all rows, for searches that can use an index.
+        ``rows`` are all rows. A subclass searches them if the search can use an index.
         """
         raise NotImplementedError
 

@@ -42,7 +42,7 @@ STOPPED = (Run.State.FAILED, Run.State.PARKED, Run.State.CANCELLED)
 class RunStatusLine:
     """A sentence about a run's state.
 
-    ``moves`` is true if the state may change soon, so that the script requests it again.
+    ``moves`` is true if the state may change soon, so the script requests the status again.
     ``is_problem`` is true if the run has stopped before its end.
     """
 

@@ -26,8 +26,8 @@ def open_on_start_page(site: AdminSite) -> None:
     Reviewers without pending requests, and other users, see the index.
 
     The redirect applies only to users who can view no pages except those of this package, because
-    the index shows them nothing else. It applies after a login, or when a user opens the index from
-    outside of the site. Links within the site still lead to the index.
+    the index shows them nothing else. The redirect applies after a login, or when a user opens the
+    index from outside of the site. Links within the site still lead to the index.
     """
     log_in, show_index = site.login, site.index
 

@@ -20,7 +20,7 @@ SHOWN = 20
 class SubjectReviews:
     """Mixin that shows "Runs and open reviews" on the admin page of a related object.
 
-    Mix it into a ModelAdmin::
+    Add the mixin to a ModelAdmin::
 
         class OrderAdmin(SubjectReviews, admin.ModelAdmin): ...
 

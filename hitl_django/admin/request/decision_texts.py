@@ -22,7 +22,8 @@ MAX_TOOLS = 5
 def describe_next_nodes(item: Interrupt) -> str:
     """Return the names of the nodes that may run next, or an empty string if they are unknown.
 
-    For a request of an agent's middleware, these are the names of the tools that it would call.
+    For a request of an agent's middleware, these are the names of the tools that the agent would
+    call.
     """
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return ""

@@ -1,8 +1,8 @@
 """Read-only pages of the engine's tables, for debugging.
 
 The admin's index lists the pages only if ``HITL["ADMIN_SHOW_ENGINE_MODELS"]`` is set. The page of a
-thread links to them. Lists don't show stored values. Detail pages show stored values up to a size
-limit, to users who can view the thread's state.
+thread links to these pages. Lists don't show stored values. Detail pages show stored values up to a
+size limit, to users who can view the thread's state.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class CappedPaginator(Paginator):
 class ThreadIdFilter(admin.SimpleListFilter):
     """Filter by thread id.
 
-    The filter is only used by links. The list doesn't show it.
+    Only links use this filter. The page of the list doesn't show the filter.
     """
 
     title = _("thread")

@@ -66,9 +66,9 @@ class CancelForm(forms.Form):
 class ForkForm(forms.Form):
     """Form for the node and the state update of a fork.
 
-    ``state`` has the fields of the graph's state. It is None for a graph whose state has no schema.
-    Blank fields aren't updated. If the user also enters JSON, the JSON takes precedence over the
-    fields. ``more`` names a list of the state to which the user adds blank rows.
+    ``state`` has the fields of the graph's state. ``state`` is None for a graph whose state has no
+    schema. Blank fields aren't updated. If the user also enters JSON, the JSON takes precedence
+    over the fields. ``more`` names a list of the state to which the user adds blank rows.
     """
 
     as_node = forms.ChoiceField(

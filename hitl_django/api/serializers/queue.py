@@ -25,7 +25,7 @@ class NextBody(StrictSerializer):
 
 
 class ClaimBody(StrictSerializer):
-    """The duration of a claim, and whether it replaces another user's claim."""
+    """The duration of a claim, and whether the claim replaces another user's claim."""
 
     seconds = StrictIntegerField(
         least=1, most=DAY, required=False, help_text="Default: CLAIM_SECONDS."

@@ -28,8 +28,8 @@ ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interva
 class CeleryDispatcher(Dispatcher):
     """Dispatcher that sends ``(function, id)`` as a Celery task after the commit.
 
-    ``options`` are arguments of ``apply_async``. A subclass can set them to route tasks. If a
-    message is lost between the commit and the broker, the sweep sends it again. Celery runs the
+    ``options`` are arguments of ``apply_async``. A subclass can set ``options`` to route tasks. If
+    a message is lost between the commit and the broker, the sweep sends it again. Celery runs the
     workers, so ``hitl worker`` only runs the sweep.
     """
 

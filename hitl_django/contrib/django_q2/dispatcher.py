@@ -105,6 +105,6 @@ def _keep_redis_broker(cluster: str | None, address: str) -> Broker:
     """Return a broker for all messages of this process.
 
     Without a broker, django-q2 connects for each message. The client may be used by several OS
-    threads and after a fork, and it replaces connections that the server has closed.
+    threads and after a fork, and the client replaces connections that the server has closed.
     """
     return get_broker(cluster)

@@ -66,7 +66,7 @@ def _spawned(**kwargs: Any) -> None:
 
 
 def _is_worker() -> bool:
-    """Return whether this is a django-q2 worker process that has no such signal handlers yet."""
+    """Return whether this is a django-q2 worker process without this module's signal handlers."""
     return (
         multiprocessing.parent_process() is not None
         and threading.current_thread() is threading.main_thread()

@@ -438,7 +438,8 @@ def _count_types(both: QuerySet[Decision], spans: _Spans, unit: str) -> _Types:
 class _AllTimes:
     """The times of all decisions, by bucket and by graph, and those of the previous period.
 
-    ``sample`` is the number of decisions in the sample. If it is None, all decisions were included.
+    ``sample`` is the number of decisions in the sample. If ``sample`` is None, all decisions were
+    included.
     """
 
     whole: _Times

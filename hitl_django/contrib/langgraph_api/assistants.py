@@ -48,7 +48,7 @@ def get_visible_graph(request: Request, assistant_id: str) -> RegisteredGraph:
 
 
 class AssistantList(AgentResource):
-    """View for the creation of assistants. The request is refused, because it is not supported."""
+    """View for the creation of assistants, which this API doesn't support."""
 
     @operation("create_assistant", responses={})
     def post(self, request: Request) -> Response:

@@ -132,7 +132,7 @@ class RunStream:
         """Yield the parts for the start or resume of a run.
 
         Clients show the interrupts of the last values until they receive new values. If the last
-        values had interrupts, they are therefore sent again without interrupts.
+        values had interrupts, the values are therefore sent again without interrupts.
         """
         thread_id = self.run.thread.thread_id
         yield "metadata", {"run_id": str(self.run.pk), "thread_id": thread_id, "attempt": 1}
@@ -162,8 +162,8 @@ class RunStream:
     def _render_end(self) -> bytes:
         """Return the final events of the stream, with the state if no earlier event contains it.
 
-        No earlier event contains it if a task created an interrupt while other tasks continued. The
-        event is then stored before the interrupt's row.
+        No earlier event contains the state if a task created an interrupt while other tasks
+        continued. The event is then stored before the interrupt's row.
         """
         self.run.refresh_from_db(self.reader.using)
         frames = []

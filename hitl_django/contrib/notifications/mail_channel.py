@@ -1,9 +1,10 @@
 """The email channel: one delivery per event, from which one delivery per person is created.
 
-The first delivery is stored in the transaction of the event. Sending it creates a delivery for each
-person. The id of such a delivery is derived from the first delivery and the person, so a repeated
-attempt creates no duplicates. The delivery to each person is claimed, sent and retried separately.
-After a crash, at most one email to one person is sent twice, with the same Message-ID.
+The first delivery is stored in the transaction of the event. Sending this delivery creates a
+delivery for each person. The id of such a delivery is derived from the first delivery and the
+person, so a repeated attempt creates no duplicates. The delivery to each person is claimed, sent
+and retried separately. After a crash, at most one email to one person is sent twice, with the same
+Message-ID.
 """
 
 from __future__ import annotations

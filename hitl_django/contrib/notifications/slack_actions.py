@@ -77,7 +77,7 @@ class SlackActionsView(View):
     http_method_names = ("post",)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        """Store the decision of a click or a modal, or tell the Slack user why it isn't stored."""
+        """Store the decision of a click or a modal, or show the Slack user why it failed."""
         if not hitl.SLACK_SIGNING_SECRET:
             raise Http404
         if not _is_short(request) or not is_from_slack(request):

@@ -139,7 +139,7 @@ def try_channel(channel: SlackChannel, *, by: Any) -> None:
 
 
 def update_messages(batch: WriteBatch, event: Event) -> None:
-    """Queue updates of an interrupt's Slack messages after it was closed or reopened."""
+    """Queue updates of an interrupt's Slack messages after the interrupt was closed or reopened."""
     if event.name in CHANGES:
         queue_update(batch, event.graph, event.data["interrupt_id"])
 

@@ -44,7 +44,7 @@ def start_due() -> list[UUID]:
     """Start a run for each schedule that is due, up to the size of a batch. Return the runs' ids.
 
     Schedules that are defined in code are updated first. If several due times of a schedule were
-    missed, only the newest gets a run. The others count as skipped.
+    missed, only the newest gets a run. The earlier due times count as skipped.
     """
     _sync_registered()
     due = select_due().order_by("next_at").values_list("pk", flat=True)

@@ -47,9 +47,9 @@ class DjangoStore(IndexedStore):
 
     With ``index``, embeddings are computed when items are put. Items that were put without
     ``index`` are found without a score until they are put again. A semantic search reads the
-    vectors of all matching items in its namespace. It is designed for up to about ten thousand
-    items. Searching ten thousand items takes up to a few seconds, depending on the length of the
-    vectors.
+    vectors of all matching items in its namespace. Semantic search is designed for up to about ten
+    thousand items. Searching ten thousand items takes up to a few seconds, depending on the length
+    of the vectors.
 
     Expired items are invisible, and the sweep (a periodic job) deletes them.
     """

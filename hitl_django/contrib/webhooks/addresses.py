@@ -81,7 +81,7 @@ class Target:
 
     @property
     def authority(self) -> str:
-        """The host, with the port unless it is the default port, as in the Host header."""
+        """The host as in the Host header, with the port unless it is the default port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
 

@@ -65,8 +65,8 @@ def decide(
     approval with another value proposes that value as a new version and is the first approval of
     the new version. A rejection closes the interrupt immediately.
 
-    ``resume`` is a resume value, given instead of type and value. The type of decision is derived
-    from it.
+    ``resume`` is a resume value, given instead of type and value. The type and value of the
+    decision are derived from the resume value.
 
     If the interrupt requires a claim, only the user with the claim may decide. Otherwise, another
     user's claim doesn't prevent a decision, and the name of the user with the claim is stored with

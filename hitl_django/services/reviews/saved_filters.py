@@ -51,7 +51,7 @@ def clean_query(query: Any) -> dict[str, str]:
 
 
 def list_saved_filters(user: Any) -> list[SavedFilterInfo]:
-    """Return the user's own filters, followed by shared filters of others, sorted by name.
+    """Return the user's own filters, followed by shared filters of other users, sorted by name.
 
     A shared filter that names a graph is omitted if the user can't see interrupts of that graph,
     because the filter would reveal the graph's name.

@@ -1,7 +1,8 @@
 """Messages in the state of a thread at an interrupt.
 
-Messages are LangChain's message objects, or dicts of ``role`` and ``content``. They are returned as
-dicts of one form, without values that a schema or the graph's registration declares secret.
+Messages are LangChain's message objects, or dicts of ``role`` and ``content``. The messages are
+returned as dicts with the same keys, without values that a schema or the graph's registration
+declares secret.
 """
 
 from __future__ import annotations

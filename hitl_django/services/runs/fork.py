@@ -158,8 +158,8 @@ def find_operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
 def refuse_input(last: Run, values: Any, by: Any, via: str) -> None:
     """Raise NotAllowedError if the user may not pass these values.
 
-    If a graph restricts who may start it, passing values needs the permission to start it, as for
-    an input.
+    If a graph restricts the users who may start it, the user needs the permission to start the
+    graph, as for a new input.
     """
     if by is None or values is None:
         return

@@ -125,7 +125,7 @@ def read_steps(thread: Thread, *, before: str | None, limit: int, by: Any) -> Hi
 
 
 class _Task(NamedTuple):
-    """A task with its path, the epoch in which it wrote, and its writes.
+    """A task with its path, its writes, and the epoch of the writes.
 
     If the writes are too large to read, the field contains their size instead.
     """
@@ -191,8 +191,7 @@ class _Page:
         """Return the tasks of these checkpoints, and the checkpoint whose tasks are incomplete.
 
         The number of tasks is limited. If the limit isn't reached, the second value is an empty
-        string. A task has the size of its writes instead of the writes if they are too large to
-        read.
+        string. If the writes of a task are too large to read, the task has their size instead.
         """
         writes = PendingWrite.objects.using(self.using).filter(
             thread=self.thread, ns="", checkpoint_id__in=checkpoints, slot=UNIT

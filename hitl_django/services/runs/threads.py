@@ -130,7 +130,8 @@ def _lock_originals(source: Thread) -> list[Thread]:
     """Lock a thread and the threads from which it was copied.
 
     Returns the locked threads, the original first and the given thread last. The audit log of each
-    of these threads names the new copy, because any of them can be deleted with its audit log.
+    of these threads names the new copy, because any of these threads can be deleted with its audit
+    log.
     """
     entries = AuditEntry.objects.using(write_alias()).filter(thread=source, verb="copy_thread")
     first = entries.order_by("seq").first()

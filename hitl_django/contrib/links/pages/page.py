@@ -3,7 +3,7 @@
 Only POST requests decide, because mail scanners follow every link. The URL is secret. Responses are
 therefore not cached or indexed, and they send no referrer. This view handles errors itself, because
 Django would log the URL. Django's CSRF check isn't used, because the check needs a cookie and logs
-the URLs of rejected requests. The module ``signature`` replaces it.
+the URLs of rejected requests. The module ``signature`` replaces this check.
 """
 
 from __future__ import annotations
