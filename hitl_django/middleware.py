@@ -29,7 +29,10 @@ class FormLimits(MiddlewareMixin):
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
     ) -> HttpResponseBase | None:
-        """Return an error page for a too large form, which is read before any other code reads it."""
+        """Return a page that explains the size limit if the submitted form is too large.
+
+        The form is read here before any other code reads it.
+        """
         pages = getattr(view, "model_admin", None)
         if request.method != "POST" or not isinstance(pages, ReadOnlyAdmin):
             return None

@@ -67,7 +67,10 @@ def _makes(options: AnswerOptions, candidate: Candidate, resume: Any) -> bool:
 
 
 def _raise_faults(options: AnswerOptions, candidate: Candidate, root: str) -> None:
-    """Raise InvalidAnswerError if the value of a candidate for a decision has faults."""
+    """Raise InvalidAnswerError if the value of a candidate decision has faults.
+
+    ``root`` is the JSON pointer to the value.
+    """
     try:
         make_resume_value(options, candidate.type, candidate.value)
     except InvalidAnswerError as error:

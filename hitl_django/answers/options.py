@@ -85,7 +85,7 @@ class AnswerOptions:
         return mask_quotes(self.rules.answer_schema(self), answer, text)
 
     def mask_edited(self, edited: Any, hidden: str = HIDDEN) -> Any:
-        """Return the edited value with its secrets replaced."""
+        """Return the edited value with its secrets replaced by ``hidden``."""
         return mask_secrets(self.rules.edited_schema(self), edited, hidden)
 
     def mask_patch(self, patch: Any) -> Any:

@@ -29,7 +29,8 @@ def stream_events(
 ) -> Steps:
     """Yield server-sent events until the run ends or the time is over.
 
-    Each yielded value is either bytes to send, or a number of seconds to wait.
+    The events begin after the number ``after``, and ``render`` encodes a page of events. Each
+    yielded value is either bytes to send, or a number of seconds to wait.
     """
     ends = time.monotonic() + seconds
     while True:
@@ -64,7 +65,11 @@ def stream_response(
     steps: Callable[[float], Steps],
     on_disconnect: Callable[[], None] | None = None,
 ) -> StreamingHttpResponse | HttpResponse:
-    """Return a stream of events, or a single response if the server can't open a stream now."""
+    """Return a stream of events, or a single response if the server can't open a stream now.
+
+    ``steps`` yields the events within a number of seconds. ``on_disconnect`` is called if the
+    client disconnects before the end.
+    """
     media = EventStreamRenderer.media_type
     made: StreamingHttpResponse | HttpResponse | None = open_response(
         request, steps, None, media, on_disconnect

@@ -51,7 +51,10 @@ def expand(
     user: Any,
     render: Callable[[type[Serializer[Any]], Any], Any],
 ) -> dict[str, Any]:
-    """Return the requested related objects in serialized form, by name and id."""
+    """Return the requested related objects in serialized form, by name and id.
+
+    ``known`` are the valid names with their expansions. ``render`` serializes an object.
+    """
     shown: dict[str, Any] = {}
     for name in names:
         found: dict[str, Any] = {}

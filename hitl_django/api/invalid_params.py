@@ -74,7 +74,10 @@ def convert_path(path: str, root: str = "") -> str:
 
 
 def flatten_errors(errors: Any, pointer: str = "") -> Iterator[InvalidParam]:
-    """Yield the errors in the nested errors of a serializer."""
+    """Yield the errors in the nested errors of a serializer.
+
+    ``pointer`` is the JSON pointer to the part of the body with these errors.
+    """
     if isinstance(errors, Mapping):
         for key, inner in errors.items():
             at = pointer if key == "non_field_errors" else f"{pointer}/{format_part(key)}"

@@ -80,7 +80,8 @@ def decode_object(raw: bytes, limits: BodyLimits) -> dict[str, Any]:
     Raises:
         PayloadLimitError: if a limit is exceeded.
         MalformedBody: if the bytes are not valid JSON.
-        UnstorableBody: if values can't be stored. The error lists all of them.
+        UnstorableBody: if the object contains values that can't be stored. The error lists all
+            these values.
     """
     try:
         text = raw.decode("utf-8")

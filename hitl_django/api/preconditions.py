@@ -30,8 +30,8 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 def build_etag(interrupt: Any) -> str:
     """Return the ETag of an interrupt.
 
-    The ETag contains the version and the payload digest to which a decision is bound. The ETag also
-    contains a digest of all other fields that may change.
+    The ETag contains the version and the payload digest, which a decision can require, and a digest
+    of all other fields that may change.
     """
     changed = "" if interrupt.changed_at is None else "changed"
     rest = [getattr(interrupt, name) for name in _CHANGING]
@@ -74,7 +74,7 @@ def parse_if_match(request: Request) -> tuple[str | None, int | None]:
 def parse_etag(tag: str) -> tuple[str, int]:
     """Return the payload digest and row version in an ETag.
 
-    The ETag may be quoted or weak. A weak ETag binds a decision like a strong one, because it also
+    The ETag may be quoted or weak. A weak ETag is accepted like a strong ETag, because it also
     contains the version.
     """
     parsed = _ETAG.fullmatch(_strip_encoding(tag))

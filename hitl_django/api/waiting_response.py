@@ -43,7 +43,7 @@ def wait_for(
 ) -> Steps:
     """Poll with ``find`` until ``is_there`` accepts the found object, then send the object.
 
-    When the time is over, the object is sent even if it isn't accepted.
+    ``render`` encodes the object. After ``seconds``, the object is sent even if it isn't accepted.
     """
     ends = time.monotonic() + seconds
     found = find()
@@ -71,7 +71,7 @@ class WaitSlots:
     def acquire(self, user: Any, most: int) -> bool:
         """Acquire a slot for a user.
 
-        Returns False if all slots, or all slots of the user, are in use.
+        Return False if all slots are in use, ``most`` in total, or all slots of the user.
         """
         with self._lock:
             if self.count >= most or self._held[user] >= limit_for_user(most):
@@ -135,10 +135,12 @@ def answer_once(
     show: Callable[[Found], Any],
     on_disconnect: Callable[[], None] | None = None,
 ) -> StreamingHttpResponse | Response:
-    """Return a response that waits for an object and then sends it once.
+    """Return a response that waits for an object and then sends the object once.
 
-    The status and the headers are those of ``now``. If no slot is available, the result is ``now``
-    itself, with a Retry-After header.
+    The response waits until ``is_there`` accepts the object that ``find`` returns, at most
+    ``seconds``. ``show`` serializes the object. The status and the headers are those of ``now``. If
+    no slot is available, the result is ``now`` itself, with a Retry-After header. ``on_disconnect``
+    is called if the client disconnects before.
     """
 
     def render(found: Found) -> bytes:

@@ -89,7 +89,8 @@ def make_entry(
 ) -> AuditEntry:
     """Build the next entry of a thread without storing it, and update the thread's instance.
 
-    ``guest`` is the name of a person without an account.
+    ``subject`` is the id of the row concerned, and ``guest`` the name of a person without an
+    account.
     """
     # The hash must remain valid if the user is deleted, because the foreign key then becomes NULL.
     detail = {**detail, ACTOR_ID: None if by is None else str(by.pk)}

@@ -95,7 +95,7 @@ def list_places(verb: str) -> tuple[str, ...]:
 
 
 def get_name(entry: AuditEntry, place: str) -> Any:
-    """Return the value in a place of an entry: of the user's column, or of a key of the details.
+    """Return the value in a place of an entry: the user's name, or a value of the details.
 
     The value is a string if it is the name of a person.
     """

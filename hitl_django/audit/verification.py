@@ -83,7 +83,8 @@ class ChainCheck:
         """Check the next entry of the chain.
 
         ``text`` is the text from which the hash was computed. ``redacted`` are the current values
-        without salts, by place. If the entry is invalid, ``find_fault`` returns its ``origin``.
+        without salts, by place. If ``is_sound`` is false, the caller has already found a fault. If
+        the entry is invalid, ``find_fault`` returns its ``origin``.
         """
         is_sound = is_sound and (seq, prev_hash) == (self.last + 1, self.hash)
         if hash == hashlib.sha256((prev_hash + text).encode()).hexdigest():
@@ -117,7 +118,8 @@ class ChainCheck:
     def add_exported(self, entry: Mapping[str, Any], origin: Any) -> None:
         """Check the next entry, given in the format of an export.
 
-        A malformed entry raises KeyError, TypeError or ValueError.
+        If the entry is invalid, ``find_fault`` returns its ``origin``. A malformed entry raises
+        KeyError, TypeError or ValueError.
         """
         hashed, shown_names = json.loads(entry["hashed"]), entry.get("names", {})
         values = {**hashed["detail"], ACTOR: hashed[ACTOR]}

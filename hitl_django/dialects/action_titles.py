@@ -104,7 +104,10 @@ def describe_action(
     schema: Mapping[str, Any] | None = None,
     currencies: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the title of an action: its name as words, and the arguments that identify it."""
+    """Return the title of an action: its name as words, and the arguments that identify it.
+
+    The optional arguments are those of ``describe_actions``.
+    """
     name = humanise_name(action.name)
     arguments = mask_secrets(schema or action.schema, action.args)
     if not isinstance(arguments, dict):  # The schema declares all arguments secret.
@@ -154,7 +157,7 @@ def _rank(argument: _Argument) -> int:
 
 
 def _label(argument: _Argument, currency: str) -> str:
-    """Return an argument as text, with its name unless the value is clear without it."""
+    """Return an argument as text, with its name unless the text alone is clear."""
     has_currency = _CURRENCY.fullmatch(argument.text.rpartition(" ")[2])
     if argument.is_one_of(_AMOUNTS):
         if currency and not has_currency:

@@ -61,7 +61,10 @@ def require_value(type: str, value: Any) -> Any:  # noqa: A002
 
 
 def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
-    """Return the value, or raise InvalidAnswerError unless it is an object."""
+    """Return the value, or raise InvalidAnswerError unless the value is an object.
+
+    ``pointer`` is the JSON pointer of the value in the error.
+    """
     if not isinstance(value, dict):
         raise invalid_answer(
             "The value must be an object.",
@@ -71,7 +74,10 @@ def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
 
 
 def require_text(value: Any, pointer: str = "") -> str:
-    """Return the value, or raise InvalidAnswerError unless it is a non-empty string."""
+    """Return the value, or raise InvalidAnswerError unless the value is a non-empty string.
+
+    ``pointer`` is the JSON pointer of the value in the error.
+    """
     if not isinstance(value, str) or not value.strip():
         raise invalid_answer(
             "The value must be a string.", (pointer, ValidationMessage.make(_("must be a string")))
@@ -80,7 +86,10 @@ def require_text(value: Any, pointer: str = "") -> str:
 
 
 def require_members(value: dict[str, Any], *names: str, pointer: str = "") -> None:
-    """Raise InvalidAnswerError unless the object has exactly the members ``names``."""
+    """Raise InvalidAnswerError unless the object has exactly the members ``names``.
+
+    ``pointer`` is the JSON pointer of the object in the error.
+    """
     missing, unknown = (
         ValidationMessage.make(_("is required")),
         ValidationMessage.make(_("is unexpected")),

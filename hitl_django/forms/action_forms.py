@@ -253,7 +253,8 @@ class SeparateActionForms(InterruptForms):
     def reserve_fields(self, shape: SchemaNode, start: JSON) -> bool:
         """Reserve form fields for one action. Return whether the page has enough fields left.
 
-        The result doesn't depend on submitted values.
+        ``shape`` describes the arguments of the action, and ``start`` are their initial values. The
+        result doesn't depend on submitted values.
         """
         self._room -= len(AnswerForm(shape, start).fields)
         return self._room >= 0

@@ -75,7 +75,10 @@ class AnswerField(forms.Field):
         return " ".join(filter(None, map(str, texts)))
 
     def describe(self, reason: str, *, of_entry: bool = False) -> str:
-        """Return a limit or a fault as a sentence about the value, or about a list's entry."""
+        """Return a limit or a fault as a sentence about the value.
+
+        If ``of_entry`` is true, the sentence is about an entry of a list.
+        """
         return say(reason)
 
     def is_blank(self, raw: Any) -> bool:

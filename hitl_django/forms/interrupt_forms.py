@@ -205,7 +205,8 @@ class InterruptForms:
     def read(self, pressed: str) -> tuple[str, JSON] | None:
         """Return the decision and its value for the service, or None if the values are invalid.
 
-        The error messages are then in ``errors`` and in the forms.
+        ``pressed`` is the value of the pressed button. The error messages are then in ``errors``
+        and in the forms.
         """
         if pressed not in self.decisions:
             self.errors.append(_("Choose a decision to submit."))

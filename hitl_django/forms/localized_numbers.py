@@ -55,7 +55,10 @@ def read_decimal(text: str, decimal_places: int | None = None) -> str:
 
 
 def _split(number: str, places: int | None, text: str) -> tuple[str, str]:
-    """Return the digits before and after the decimal separator of a typed number."""
+    """Return the digits before and after the decimal separator of a typed number.
+
+    ``places`` is the number of decimal places, if known. ``text`` is the typed text, for errors.
+    """
     marks = [char for char in number if char in ".,"]
     if not marks:
         return _join_groups(number), ""

@@ -297,7 +297,7 @@ class _Reader:
         )
 
     def alternative(self, part: dict[str, JSON], depth: int, seen: frozenset[str]) -> SchemaNode:
-        """Return the node for an alternative of a union, labelled with the model's title."""
+        """Return the node for an alternative of a union, labelled with the title in the schema."""
         read = self.read(part, depth=depth + 1, seen=seen)
         target = self.find(part["$ref"]) if isinstance(part.get("$ref"), str) else None
         return (

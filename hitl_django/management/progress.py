@@ -33,7 +33,7 @@ class Progress:
         self._width = 0
 
     def show(self, done: int, note: str) -> None:
-        """Show the progress.
+        """Show the progress: ``done`` bytes or rows, and a ``note``.
 
         Nothing is shown if the last update was recent.
         """
@@ -46,7 +46,10 @@ class Progress:
             self.stream.write(note, str)
 
     def count(self, rows: Iterable[T], one: str, many: str) -> Iterator[T]:
-        """Yield the rows, and show the number of processed rows, for example "3 runs"."""
+        """Yield the rows, and show the number of processed rows, for example "3 runs".
+
+        ``one`` and ``many`` are the noun in singular and plural.
+        """
         for done, row in enumerate(rows, start=1):
             yield row
             self.show(done, format_count(done, one, many))

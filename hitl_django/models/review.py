@@ -39,12 +39,12 @@ def queue_order() -> tuple[Any, ...]:
 
 
 def get_cleared_claim() -> dict[str, Any]:
-    """Return the column values with which a claim on an interrupt is removed."""
+    """Return the column values that remove a claim from an interrupt."""
     return {"claimed_by": None, "claimed_by_label": "", "claimed_until": None}
 
 
 def get_closed_columns() -> dict[str, Any]:
-    """Return the column values of an interrupt after it has been closed, except the status."""
+    """Return the column values that closing an interrupt sets, except the status."""
     return {
         "closed_at": Now(),
         "version": F("version") + 1,

@@ -320,9 +320,9 @@ def _show(row: Any) -> dict[str, Any]:
 
 
 def list_labels(model: type[Model]) -> Mapping[str, str]:
-    """Return the columns of a model with names of users, by column.
+    """Return the columns of a model that contain names of users.
 
-    The value is the name of the column's foreign key.
+    The value for each column is the name of the foreign key to the user.
     """
     if (found := LABELS.get(model)) is not None:
         return found

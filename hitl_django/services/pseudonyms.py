@@ -128,7 +128,10 @@ class _Pseudonymization:
         return counts
 
     def _update(self, rows: QuerySet[Any], *, keyed: bool = True) -> int:
-        """Replace the user in these rows of one table. Return the number of changed rows."""
+        """Replace the user in these rows of one table. Return the number of changed rows.
+
+        Without ``keyed``, rows that refer to the user only by a foreign key don't change.
+        """
         count = 0
         model = rows.model
         for page in _read_pages(rows.only(*_list_columns(model))):

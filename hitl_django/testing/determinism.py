@@ -89,7 +89,10 @@ class _CrashingEnvironment(GraphEnvironment):
 
 
 def _run_story(story: Story, crashes: _CrashPlan) -> dict[str, Any]:
-    """Return the result of a story, and roll back all changes made by the story."""
+    """Return the result of a story, and roll back all changes made by the story.
+
+    ``crashes`` determines the commit at which the worker crashes.
+    """
 
     class CrashingSaver(DjangoSaver):
         def commit_all(self, commits: Sequence[Commit]) -> None:
@@ -153,7 +156,10 @@ def _compare(first: Any, again: Any, ignore: Collection[str], when: str) -> None
 def _find_difference(
     one: Any, other: Any, ignore: Collection[str], path: str
 ) -> tuple[str, Any, Any] | None:
-    """Return the path and the values of the first difference between two values, or None."""
+    """Return the path and the values of the first difference between two values, or None.
+
+    Keys in ``ignore`` are not compared.
+    """
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         pairs: list[tuple[str, Any, Any]] = [
             (f"{path}.{key}" if path else str(key), one.get(key), other.get(key))

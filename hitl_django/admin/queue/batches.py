@@ -74,7 +74,8 @@ class Batch:
     ) -> list[tuple[str, str]]:
         """Return the hidden fields of the progress page.
 
-        ``names`` are the names of submitted fields that the next batch needs, too.
+        ``names`` are the names of submitted fields that the next batch needs, too. ``results`` are
+        the results so far.
         """
         kept = [(name, text) for name in names for text in request.POST.getlist(name)]
         return [

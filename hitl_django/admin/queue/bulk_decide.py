@@ -301,7 +301,11 @@ class BulkPages(RequestController):
     def _find_obstacle(
         self, row: Interrupt | None, choice: ListedInterrupt, refused: HitlError | None, user: Any
     ) -> Any:
-        """Return the reason why an interrupt can't be decided in bulk, if known in advance."""
+        """Return the reason why an interrupt can't be decided in bulk, if known in advance.
+
+        ``choice`` is the version that the list showed. ``refused`` is the error that a decision
+        would raise, or None.
+        """
         if row is None:
             return GONE
         if row.status == Interrupt.Status.PENDING:
@@ -330,7 +334,11 @@ class BulkPages(RequestController):
     def describe_row(
         self, request: HttpRequest, row: Interrupt | None, *, done: Any = "", problem: Any = ""
     ) -> BulkRow:
-        """Return an interrupt as a row of the confirmation page or the result page."""
+        """Return an interrupt as a row of the confirmation page or the result page.
+
+        ``row`` is None for an interrupt that the user can't view. ``done`` is the confirmation, and
+        ``problem`` the error message.
+        """
         if row is None:
             return BulkRow("–", "", "", problem=problem, done=done)
         pending = row.status == Interrupt.Status.PENDING

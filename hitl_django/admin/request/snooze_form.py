@@ -47,8 +47,8 @@ def list_presets(now: datetime) -> list[SnoozePreset]:
 class SnoozeForm(forms.Form):
     """Form for the end of a snooze.
 
-    If both are given, the date and time takes precedence over the preset. ``due_at`` is the due
-    time of the interrupt. A later end is marked, but allowed.
+    The date and time takes precedence over the preset. ``due_at`` is the due time of the interrupt.
+    An end after the due time is marked, but allowed.
     """
 
     until = forms.ChoiceField(label=_("Snooze until"), required=False)

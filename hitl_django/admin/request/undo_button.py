@@ -1,4 +1,4 @@
-"""Button that undoes a decision until its run resumes."""
+"""Button that undoes a decision, until the run of the interrupt resumes."""
 
 from __future__ import annotations
 

@@ -48,7 +48,11 @@ def format_path(pattern: Any) -> str:
 def build_operation(
     pattern: Any, view: Any, method: str, declared: Operation, schemas: ComponentSchemas
 ) -> dict[str, Any]:
-    """Return the OpenAPI operation object of one method."""
+    """Return the OpenAPI operation object of one method.
+
+    Summary and description are from the method's docstring, everything else from the ``declared``
+    operation.
+    """
     doc = getattr(view, method).__doc__ or ""
     summary, _, description = doc.strip().partition("\n\n")
     operation: dict[str, Any] = {

@@ -53,7 +53,10 @@ class ComponentSchemas:
         serializer: type[serializers.Serializer[Any]],
         expansions: Mapping[str, Expansion],
     ) -> dict[str, Any]:
-        """Return a reference to the schema of one page of objects that the serializer renders."""
+        """Return a reference to the schema of one page of objects that the serializer renders.
+
+        With ``expansions``, the page also has the related objects.
+        """
         link = {"type": ["string", "null"], "format": "uri"}
         shown: dict[str, Any] = {
             "next": {**link, "description": "URL of the next page; null on the last page."},

@@ -233,14 +233,14 @@ class Resource(APIView):
         return response
 
     def render_all(self, serializer_class: type[Serializer[Any]], things: Any) -> Response:
-        """Return a response with all items on a single page."""
+        """Return a response with all ``things`` on a single page."""
         results = self.render(serializer_class, things, many=True)
         return Response({"next": None, "previous": None, "results": results})
 
     def render_made(
         self, serializer_class: type[Serializer[Any]], thing: Any, *, status: int = 202
     ) -> Response:
-        """Return the response for a created object, with the object's URL in ``Location``."""
+        """Return the response for the created object ``thing``, with its URL in ``Location``."""
         shown = self.render(serializer_class, thing)
         return Response(shown, status=status, headers={"Location": shown["url"]})
 

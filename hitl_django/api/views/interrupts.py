@@ -118,7 +118,7 @@ class InterruptResource(Resource):
     """Base class of views that return an interrupt with all details and may wait for a decision."""
 
     def wait_until_closed(self, interrupt: Interrupt, seconds: float, response: Response) -> Any:
-        """Return the response when the interrupt is closed, or after the time limit.
+        """Return the response when the interrupt is closed, or after a number of seconds.
 
         A decision that can still be undone hasn't closed the interrupt.
         """

@@ -176,7 +176,7 @@ class RunList(RunResource, Collection):
         return self._wait(run.id, seconds, response) if seconds else response
 
     def _wait(self, run_id: UUID, seconds: float, response: Response) -> Any:
-        """Return the response of a start when the run pauses or ends, or after the time limit."""
+        """Return the response when the started run pauses or ends, or after a number of seconds."""
 
         def find() -> Run | None:
             return querysets.visible_runs(self.request.user).filter(pk=run_id).first()

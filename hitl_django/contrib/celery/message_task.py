@@ -13,5 +13,5 @@ NAME = "hitl_django.perform"
 # immediately, instead of by the sweep. Duplicate messages are harmless.
 @shared_task(name=NAME, acks_late=True, reject_on_worker_lost=True, ignore_result=True)
 def perform(function: str, argument: str) -> None:
-    """Call the function that a message names."""
+    """Call the function that a message names, with the message's argument."""
     messages.perform(function, argument)

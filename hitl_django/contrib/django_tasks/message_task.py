@@ -9,5 +9,5 @@ from .framework import task
 
 @task
 def perform(function: str, argument: str) -> None:
-    """Call the function that a message names."""
+    """Call the function that a message names, with the message's argument."""
     messages.perform(function, argument)

@@ -106,7 +106,7 @@ def _read_decisions(
 
 
 def _read_prompt(messages: Sequence[Any]) -> str | None:
-    """Return the text of the user's messages after the last other message, or None."""
+    """Return the text of the user's messages after the last message of another role, or None."""
     texts: list[str] = []
     for message in reversed(messages):
         if _get_part(message, "type", "role") not in _USER:

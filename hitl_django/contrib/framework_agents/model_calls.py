@@ -29,8 +29,8 @@ class ModelCalls:
     async def call(self, agent: str, function: Callable[[str], Awaitable[Any]]) -> Any:
         """Call the function, and return its result, which must be JSON.
 
-        If the task runs again, the stored result of the earlier call is returned instead. The
-        function receives the id of the model's message.
+        If the task runs again, the stored result of the same call of ``agent`` is returned instead.
+        The function receives the id of the model's message.
         """
         self._counts[agent] += 1
         number = self._counts[agent]

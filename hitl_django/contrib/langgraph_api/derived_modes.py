@@ -37,7 +37,10 @@ class DerivedMode(ABC):
         """Yield the parts of an event with the given data."""
 
     def finish(self, read_values: Callable[[], Any]) -> Iterator[Part]:
-        """Yield the parts at the end of the stream."""
+        """Yield the parts at the end of the stream.
+
+        ``read_values`` reads the final values of the thread.
+        """
         yield from ()
 
 

@@ -231,7 +231,7 @@ def cancels_on_disconnect(query: dict[str, Any]) -> bool:
 
 
 def build_stream_query(modes: list[str], subgraphs: bool, cancels: bool) -> str:
-    """Return the query string of the URL for reconnecting.
+    """Return the query string of the URL for reconnecting, with the options of the first stream.
 
     A reconnecting client sends no parameters of its own.
     """
@@ -280,7 +280,11 @@ def send_outcome(
     *,
     may_hide: bool = False,
 ) -> Any:
-    """Return a response that waits for a run and then contains the run's result."""
+    """Return a response that waits for a run and then contains the run's result.
+
+    If ``cancels`` is true, the run is cancelled if the client disconnects. With ``may_hide``,
+    values that the user may not view are None instead of an error.
+    """
 
     def show(_: bool) -> Any:
         return read_outcome(reader.run_id, request.user, may_hide=may_hide)

@@ -104,7 +104,10 @@ def open_store(user: Any, namespace: list[str], *, writes: bool = False) -> Djan
 
 @contextmanager
 def refuse_invalid(pointer: str) -> Iterator[None]:
-    """Convert errors of the store about names, values and filters to errors of the request."""
+    """Convert errors of the store about names, values and filters to errors of the request.
+
+    ``pointer`` is the JSON pointer to the part of the body with the value.
+    """
     try:
         yield
     except PayloadLimitError:

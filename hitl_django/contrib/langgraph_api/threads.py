@@ -239,7 +239,10 @@ def _find_interrupts(
 
 
 def _read_values(threads: Sequence[Thread], user: Any, budget: ByteBudget) -> dict[int, Any]:
-    """Return the values of threads whose state is visible to the user, by thread."""
+    """Return the values of threads whose state is visible to the user, by thread.
+
+    Reading stops when the ``budget`` is spent.
+    """
     found: dict[int, Any] = {}
     may_view = get_policy().may_view_state
     shown = [thread for thread in threads if thread.graph and may_view(user, thread)]

@@ -55,7 +55,10 @@ def make_endpoint(using: str) -> None:
 
 
 def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> AttemptResult:
-    """Send the email to a person or, for an event, create the deliveries to people."""
+    """Send the email to a person or, for an event, create the deliveries to people.
+
+    ``deadline`` is a time of ``time.monotonic()``.
+    """
     if "user" in delivery.data:
         mail = _build_mail(delivery)
         return mail if isinstance(mail, AttemptResult) else _hand_over(mail, deadline - monotonic())

@@ -42,6 +42,8 @@ class SlackError(Exception):
 def call(method: str, values: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Call a method of Slack's Web API, and return the response.
 
+    ``seconds`` is the time limit.
+
     Raises:
         SlackError: if the call failed.
     """

@@ -13,5 +13,5 @@ messages.drain_on_sigterm()
 
 @app.task(name=NAME)
 def perform(function: str, argument: str) -> None:
-    """Call the function that a message names."""
+    """Call the function that a message names, with the message's argument."""
     messages.perform(function, argument)

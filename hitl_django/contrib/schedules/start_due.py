@@ -150,7 +150,7 @@ def _is_last_run_over(row: Schedule) -> bool:
 def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
     """Start the run of a due time.
 
-    Returns the run's id and the reason why no run was started.
+    Return the run's id and an empty string or, if no run was started, None and the reason.
     """
     moment = due_at.isoformat(timespec="seconds").replace("+00:00", "Z")
     try:

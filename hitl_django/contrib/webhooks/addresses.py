@@ -126,6 +126,8 @@ def check_url(url: str) -> Target:
 def resolve_host(target: Target, seconds: float) -> Sequence[str]:
     """Return the addresses of the host.
 
+    ``seconds`` is the time limit.
+
     Raises:
         AddressRefused: if any of the addresses is not allowed.
     """

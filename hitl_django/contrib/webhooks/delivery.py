@@ -64,9 +64,9 @@ def deliver(endpoint_id: str) -> None:
 
 
 def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
-    """Send due deliveries, and release the lease on the endpoint.
+    """Send due deliveries until the time is over, and release the lease on the endpoint.
 
-    Returns whether the caller must check for due deliveries again. The check finds deliveries whose
+    Return whether the caller must check for due deliveries again. The check finds deliveries whose
     messages arrived while this worker had the lease.
     """
     while (claim := claims.claim_next(endpoint)) is not None:
@@ -97,7 +97,10 @@ def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> AttemptResult | None:
 
 
 def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult | None) -> bool:
-    """Store the result of an attempt. Return whether to continue with the next delivery."""
+    """Store the result of an attempt. Return whether to continue with the next delivery.
+
+    ``answer`` is None if the worker died during the last allowed attempt.
+    """
     if answer is None:
         fault = "The worker died during the last attempt."
         _end(claim, endpoint, state=Delivery.State.DEAD, attempts=F("attempts") - 1, fault=fault)

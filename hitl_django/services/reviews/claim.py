@@ -173,10 +173,10 @@ def find_next(
     where: Q | None = None,
     after: UUID | str | None = None,
 ) -> UUID | None:
-    """Return the interrupt that claim_next would probably return, without claiming it.
+    """Return the interrupt that ``claim_next`` would probably return, without claiming it.
 
-    Nothing is written, so another user may claim the interrupt first. Other interrupts of the
-    thread of ``after`` have no precedence.
+    The arguments are those of ``claim_next``. Nothing is written, so another user may claim the
+    interrupt first. Other interrupts of the thread of ``after`` have no precedence.
     """
     _refuse_without_user(by)
     rows = queue_filters.list_waiting(by, graph=graph, group=group, where=where)
@@ -297,6 +297,7 @@ def _take_first(
 def write_claim(rows: QuerySet[Interrupt], by: Any, seconds: float | None, **more: Any) -> int:
     """Claim the pending interrupts among ``rows`` for a user. Return the number of claimed rows.
 
+    The claim ends after ``seconds``, by default CLAIM_SECONDS. ``more`` are other columns to set.
     If several callers compete for an interrupt, the conditions of ``rows`` match for one caller
     only.
     """

@@ -217,7 +217,8 @@ def _record(
 ) -> DecisionInfo:
     """Store a decision, or raise an error if a check fails.
 
-    Checks of the run and of other users' decisions precede checks of the value.
+    ``so_far`` are the responses that the task has received, if already read. Checks of the run and
+    of other users' decisions precede checks of the value.
     """
     if validated is None or not validated.fits(interrupt):
         raise record_decision.ConcurrentChangeError

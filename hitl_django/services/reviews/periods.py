@@ -39,7 +39,8 @@ class Period:
         """Return the period from ``first`` to ``last``.
 
         Raises:
-            InvalidInputError: if the last day is before the first, or the period is too long.
+            InvalidInputError: if the last day is before the first, or the period is longer than
+                ``max_days``.
         """
         if first.year not in YEARS or last.year not in YEARS:
             raise InvalidInputError("Invalid period.", [("last", "is not a valid date")])

@@ -176,8 +176,8 @@ def _in_order(rows: QuerySet[Any], name: str) -> QuerySet[Any]:
 def count_for(user: Any, *, most: int = CAP) -> int:
     """Return the number of pending interrupts that the user could decide now, at most ``most``.
 
-    The interrupts are unclaimed or claimed by the user. The result is 0 if the user may not decide
-    the first of these interrupts.
+    The interrupts are unclaimed or claimed by the user. The permission is checked for the first of
+    these interrupts only: if the user may not decide this interrupt, the result is 0.
     """
     own = queue_filters.CLAIMED & Q(claimed_by=user.pk)
     groups = queue_filters.list_group_keys(user)

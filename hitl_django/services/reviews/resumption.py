@@ -45,7 +45,10 @@ def resumes_on_each(graph: str) -> bool:
 
 
 def waits_for_undo(run: Run, *, by_person: bool) -> bool:
-    """Return whether the run must wait until the decision can no longer be undone."""
+    """Return whether the run must wait until the decision can no longer be undone.
+
+    Decisions without a user (``by_person`` is false) can't be undone.
+    """
     if run.state != Run.State.INTERRUPTED:
         return False  # A worker may read the response at any time.
     return run.resumes_at is not None or (by_person and hitl.UNDO_SECONDS > 0)

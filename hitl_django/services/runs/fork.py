@@ -273,7 +273,10 @@ def refuse_if_queued(last: Run) -> None:
 
 
 def refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
-    """Raise an error if a worker has the lease on the thread, or the checkpoint was deleted."""
+    """Raise an error if a worker has the lease on the thread, or the checkpoint was deleted.
+
+    ``last`` is the newest run of the thread.
+    """
     if thread.lease_until is not None and thread.lease_until > thread.now:
         raise RunStateError(
             "A worker is running this thread. Cancel its run, or wait until it stops.",
@@ -287,9 +290,9 @@ def refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
 
 
 def find_run_of(base: CheckpointTuple, last: Run) -> Run:
-    """Return the run of the thread that stored a checkpoint.
+    """Return the run of the thread that stored the checkpoint ``base``.
 
-    If the checkpoint was not stored by a run of this thread, the thread's newest run is returned.
+    If no run of this thread stored the checkpoint, the thread's newest run ``last`` is returned.
     """
     try:
         run_id = UUID(str(base.metadata.get("run_id")))

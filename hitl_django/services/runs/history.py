@@ -287,8 +287,8 @@ def _match_after(row: Any) -> Q:
 def _select_tasks(tasks: Iterable[_Task], source: str, epoch: int) -> list[_Task]:
     """Return the tasks that led to a checkpoint, out of the tasks based on its parent.
 
-    A parent can have several children. Writes of a state update, which have no path, belong to the
-    checkpoint with the same epoch.
+    ``source`` and ``epoch`` are those of the checkpoint. A parent can have several children. Writes
+    of a state update, which have no path, belong to the checkpoint with the same epoch.
     """
     if source == "fork":  # The checkpoint is a copy. Its tasks belong to the original checkpoint.
         return []

@@ -58,7 +58,8 @@ def thread_position(thread_id: str, *, by: Any = None) -> Position:
 def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph") -> str:
     """Return the picture of a thread's graph as SVG, with the position of the thread.
 
-    The result is an empty string if the graph isn't registered.
+    The ids of the SVG elements begin with ``ident``. The result is an empty string if the graph
+    isn't registered.
     """
     return read_picture(thread_id, by=by, ident=ident)[0]
 
@@ -68,7 +69,8 @@ def read_picture(
 ) -> tuple[str, Position]:
     """Return the picture of a thread's graph as SVG, and the position of the thread.
 
-    The picture is an empty string if the graph isn't registered.
+    The ids of the SVG elements begin with ``ident``. The picture is an empty string if the graph
+    isn't registered.
     """
     return draw_position(find_thread(thread_id, by), ident=ident)
 

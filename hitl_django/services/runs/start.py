@@ -354,8 +354,8 @@ class _Start:
     def _restore_instead(self, made: Thread) -> tuple[Thread, bool]:
         """Restore the archived thread with the same id, if there is one, in place of a new thread.
 
-        The new row already has the id, so no other thread with this id can be archived in the
-        meantime.
+        Return the thread to use, and whether it is the new thread ``made``. The new row already has
+        the id, so no other thread with this id can be archived in the meantime.
         """
         if not is_archived(made.thread_id):
             return made, True

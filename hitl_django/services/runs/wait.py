@@ -100,8 +100,10 @@ def _find_at_rest(run: RunInfo) -> RunInfo | None:
 def _measure_pause(run_id: UUID, ends: float) -> float:
     """Return the number of seconds to sleep before the next check.
 
+    ``ends`` is a time of ``time.monotonic()``.
+
     Raises:
-        RunTimeoutError: if the timeout has passed.
+        RunTimeoutError: if the time has passed.
     """
     left = ends - time.monotonic()
     if left <= 0:

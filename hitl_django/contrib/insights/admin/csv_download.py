@@ -28,7 +28,10 @@ TOGETHER = 100
 def stream_csv(
     request: HttpRequest, name: str, head: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> StreamingHttpResponse:
-    """Return a streaming CSV response."""
+    """Return a streaming CSV response.
+
+    ``name`` is the name of the file, and ``head`` the first row.
+    """
     parts = _write(head, rows)
     on_loop = isinstance(request, ASGIRequest)
     response = StreamingHttpResponse(

@@ -1,8 +1,9 @@
 """Plots as SVG: lines over time, and bars that are divided into parts.
 
 Elements have classes but no styles, so the page's stylesheet sets the colours for light and dark
-themes. The drawing is as wide as the page allows: positions across are percentages, so texts keep
-their size. Lines also differ in their dashes. A table next to each plot contains the same numbers.
+themes. The drawing is as wide as the page allows: horizontal positions are percentages, so texts
+keep their size. Lines also differ in their dashes. A table next to each plot contains the same
+numbers.
 """
 
 from __future__ import annotations
@@ -145,7 +146,8 @@ def _draw_names(places: Sequence[Any]) -> Iterator[str]:
 def _draw_series(series: Series, place: Callable[[int, float], Point]) -> Iterator[str]:
     """Yield the SVG elements of a line.
 
-    The line is interrupted at a gap. A single value between two gaps is drawn as a dot.
+    ``place`` returns the coordinates of a value from its index. The line is interrupted at a gap. A
+    single value between two gaps is drawn as a dot.
     """
     runs: list[list[Point]] = [[]]
     for index, value in enumerate(series.values):
