@@ -2,7 +2,7 @@
 
 A declaration takes effect at run time: only the declared query parameters and body are accepted,
 and the declared throttle limits the calls. The OpenAPI document is generated from the same
-declarations (openapi/). The declaration is therefore all that documents a view:
+declarations (openapi/). A declaration is therefore sufficient as the documentation of a view:
 
     class Ping(Resource):
         @operation("ping", responses={200: ResponseSpec("The server is up.", PingSerializer)})

@@ -227,7 +227,7 @@ class SecretField(AnswerField):
 
     def help(self) -> Any:
         if self.has_original:
-            return _("Left empty, it stays as it is.")
+            return _("If left empty, the value does not change.")
         return self.inner.help()
 
     def may_be_blank(self) -> bool:

@@ -41,7 +41,9 @@ def test_comment_with_unnotified_mentions_is_saved_with_a_warning_listing_the_na
     text = "@reader, @nobody (@ghost). Write to a@b.example; @ghost!"
     messages = told(handle(lead, make_interrupt({}), "comment", text=text))
     assert messages[0].startswith("Comment added.")
-    assert messages[1:] == ["Not notified: @nobody, @ghost. No such user can view this request."]
+    assert messages[1:] == [
+        "Not notified: @nobody, @ghost. No user with this name can view this request."
+    ]
     assert Comment.objects.get().mentions == ["reader"]
 
 

@@ -289,7 +289,7 @@ def _comment(item: Interrupt, user: Any, form: Any) -> ActionOutcome:
         return ActionOutcome(_("Comment added."))
     # The text must not reveal whether a user with this name exists.
     if get_policy().may_assign(user, item):
-        words = _("Not notified: %(names)s. No such user can view this request.")
+        words = _("Not notified: %(names)s. No user with this name can view this request.")
     else:
         words = _("Not notified: %(names)s. You can mention only people named on this page.")
     names = ", ".join(f"@{escape_hidden(name)}" for name in missed)

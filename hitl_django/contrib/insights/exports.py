@@ -80,10 +80,11 @@ def export_decisions(
 ) -> Iterator[ExportedDecision]:
     """Yield the decisions by people that closed an interrupt in a period, oldest first.
 
-    ``graph`` and ``reviewer`` narrow the decisions as in ``review_report``.
+    ``graph`` and ``reviewer`` narrow the decisions as in ``review_report``. Without a user,
+    permissions are not checked.
 
     Raises:
-        NotAllowedError: before the first row, if the user has no permission. None has permission.
+        NotAllowedError: before the first row, if the user has no permission.
     """
     refuse_export_unless(user, get_policy().may_export)
     return _read_decisions(user, period, graph, reviewer)

@@ -616,7 +616,7 @@ def _plot_counts(figures: ReviewReport, rows: _Rows) -> Plot:
 
 def _plot_times(figures: ReviewReport, rows: _Rows) -> Plot:
     times = {"median": describe_seconds(figures.median), "p90": describe_seconds(figures.p90)}
-    description = _("Of all: median %(median)s, 90th percentile %(p90)s.") % times
+    description = _("Overall: median %(median)s, 90th percentile %(p90)s.") % times
     names = _("Median"), _("90th percentile")
     buckets = figures.buckets
     values = [bucket.median for bucket in buckets], [bucket.p90 for bucket in buckets]
