@@ -13,7 +13,11 @@ from typing import Any, Final, Literal, final
 
 from django.utils.translation import gettext_lazy as _
 
-APPROVE, EDIT, REJECT, RESPOND = "approve", "edit", "reject", "respond"
+APPROVE: Final = "approve"
+EDIT: Final = "edit"
+REJECT: Final = "reject"
+RESPOND: Final = "respond"
+DecisionName = Literal["approve", "edit", "reject", "respond"]
 
 #: The type of a decision without a person: the response of an interrupt's expiry options.
 EXPIRE = "expire"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
@@ -23,6 +23,7 @@ from hitl_django import audit, services
 from hitl_django.contrib.insights.models import SpotCheck
 from hitl_django.contrib.insights.spot_checks import record_spot_check
 from hitl_django.contrib.webhooks.models import Delivery
+from hitl_django.decision_types import DecisionName
 from hitl_django.models import (
     AuditEntry,
     Checkpoint,
@@ -158,7 +159,8 @@ class Player:
         assert request is not None, f"{case.key} has no request."
         if step.do in ("approve", "reject", "edit", "respond"):
             value = {} if step.value is None else {"value": step.value}
-            services.decide(request.pk, step.do, by=by, via="admin", reason=step.text, **value)
+            decision = cast(DecisionName, step.do)
+            services.decide(request.pk, decision, by=by, via="admin", reason=step.text, **value)
         elif step.do == "comment":
             services.comment(request.pk, step.text, by=by, via="admin")
         elif step.do == "claim":

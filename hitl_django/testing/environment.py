@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 
 from hitl_django import services
 from hitl_django.db.alias import write_alias
+from hitl_django.decision_types import DecisionName
 from hitl_django.dialects import UNSET
 from hitl_django.models import Interrupt, Run
 from hitl_django.services import DecisionInfo, RunInfo
@@ -116,7 +117,7 @@ class GraphEnvironment:
     def decide(
         self,
         interrupt: Interrupt | str | None = None,
-        type: str | None = None,  # noqa: A002  (the word of services.decide)
+        type: DecisionName | None = None,  # noqa: A002  (the word of services.decide)
         value: Any = UNSET,
         *,
         graph: str | None = None,

@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.core.serializers.json import DjangoJSONEncoder
+from pydantic import BaseModel
 
 import hitl_django
 from hitl_django import services, testing
@@ -30,6 +31,10 @@ from hitl_django.permissions import get_policy
 pytestmark = pytest.mark.django_db
 
 PAYLOAD = {"title": "Refund 99.00 EUR?", "order": "R-1"}
+
+
+class Amount(BaseModel):
+    cents: int
 
 
 class Answer(TypedDict):
@@ -111,6 +116,12 @@ def test_ask_with_invalid_argument_raises_an_error_and_stores_nothing(
     with pytest.raises(error, match=text):
         hitl_django.ask(**given)
     assert not Thread.objects.exists()
+
+
+def test_decide_with_instance_of_the_response_class_stores_its_json() -> None:
+    asked = hitl_django.ask(PAYLOAD, response_schema=Amount)
+    decided = hitl_django.decide(asked.id, "respond", Amount(cents=5))
+    assert decided.value == {"cents": 5}
 
 
 def test_ask_payload_with_decimals_and_dates_is_stored_as_by_the_json_encoder_of_django() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, TypedDict, assert_type
+from uuid import UUID
 
 from pydantic import BaseModel
 
 import hitl_django
-from hitl_django import interrupt, once, review, services, transact
-from hitl_django.services import DecisionInfo, RunInfo
+from hitl_django import StateGraph, interrupt, once, review, services, transact
+from hitl_django.models import Interrupt, Run
+from hitl_django.services import AskInfo, DecisionInfo, RunInfo
 
 
 class Booking(BaseModel):
@@ -61,7 +64,32 @@ async def test_awaited_once_of_async_function_is_typed_as_its_return_type() -> N
 def test_start_and_decide_are_typed_as_run_info_and_decision_info() -> None:
     run = hitl_django.start("refund", {"cents": 1})
     assert_type(run, RunInfo)
-    assert_type(hitl_django.decide("id", "approve"), DecisionInfo)
+    assert_type(hitl_django.decide("id", "approve", Booking(seats=2)), DecisionInfo)
+    hitl_django.decide("id", "aprove")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_ask_with_response_schema_class_is_typed_as_that_class() -> None:
+    asked = hitl_django.ask("How many?", response_schema=Booking, due=timedelta(hours=1))
+    assert_type(asked, AskInfo[Booking])
+    assert_type(asked.wait(5), Booking)
+    assert_type(hitl_django.ask("Where?", response_schema=Address).result(), Address)
+    assert_type(hitl_django.ask("Go on?").result(), Any)
+    hitl_django.ask("Go on?", dues=1)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+
+
+def test_columns_of_models_are_typed_without_a_plugin() -> None:
+    pending = Interrupt.objects.get()
+    assert_type(pending.title, str)
+    assert_type(pending.due_at, datetime | None)
+    assert_type(pending.run, Run)
+    assert_type(pending.run_id, UUID)
+    assert_type(pending.thread.runs.get(), Run)
+
+
+def test_lambda_of_a_node_receives_the_state() -> None:
+    # For mypy, an argument that may also be another kind of node gives the lambda no type.
+    graph = StateGraph(Refund)
+    graph.add_node("double", lambda refund: assert_type(refund, Refund))  # type: ignore[assert-type]
 
 
 def test_run_result_with_class_is_typed_as_that_class() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 from django.contrib import messages
@@ -29,7 +29,7 @@ from hitl_django.admin.display.refusal_messages import CLOSED
 from hitl_django.admin.request.quorum_display import SELF_APPROVAL
 from hitl_django.admin.request.request_controller import NOT_RECORDED, RequestController
 from hitl_django.admin.request.undo_button import render_undo_button
-from hitl_django.decision_types import DECISION_TYPES
+from hitl_django.decision_types import DECISION_TYPES, DecisionName
 from hitl_django.engine.errors import HitlError, InvalidAnswerError
 from hitl_django.errors import (
     AlreadyApprovedError,
@@ -279,7 +279,7 @@ class BulkPages(RequestController):
         try:
             made = services.decide(
                 choice.pk,
-                decision,
+                cast(DecisionName, decision),
                 by=request.user,
                 via="admin",
                 reason=reason,

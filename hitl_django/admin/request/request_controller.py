@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django.contrib import messages
@@ -37,6 +37,7 @@ from hitl_django.admin.display.run_status import describe_run
 from hitl_django.admin.form_tokens import UNSENT
 from hitl_django.audit import label_user
 from hitl_django.conf import hitl
+from hitl_django.decision_types import DecisionName
 from hitl_django.engine.errors import InvalidAnswerError, PayloadError
 from hitl_django.errors import (
     AlreadyApprovedError,
@@ -167,7 +168,7 @@ class RequestController(RequestPage):
         decide = partial(
             services.decide,
             item.pk,
-            pressed,
+            cast(DecisionName, pressed),
             value,
             by=request.user,
             via="admin",

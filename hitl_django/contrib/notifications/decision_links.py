@@ -22,6 +22,7 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 from hitl_django import services
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
+from hitl_django.decision_types import DecisionName
 from hitl_django.models import Decision, Interrupt, Run
 from hitl_django.page_urls import find_url
 from hitl_django.permissions import get_policy, select_visible
@@ -60,7 +61,7 @@ class DecisionLink:
     """
 
     state: DecisionLinkState
-    type: str
+    type: DecisionName
     key: str
     user: Any = None
     item: Interrupt | None = None

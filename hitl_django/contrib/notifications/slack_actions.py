@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django.conf import settings
@@ -32,7 +32,7 @@ from hitl_django import services
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.decision_types import REJECT
+from hitl_django.decision_types import REJECT, DecisionName
 from hitl_django.engine.errors import HitlError
 from hitl_django.errors import (
     AlreadyDecidedError,
@@ -182,7 +182,7 @@ def _show_errors(errors: dict[str, str]) -> HttpResponse:
 def _decide(target: _Target, type_: str, user: Any, *, key: str, reason: str = "") -> None:
     services.decide(
         target.pk,
-        type_,
+        cast(DecisionName, type_),
         by=user,
         via=VIA,
         reason=reason,

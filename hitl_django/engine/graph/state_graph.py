@@ -44,7 +44,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     @takes_old_names(config_schema="context_schema", input="input_schema", output="output_schema")
     def __init__(
         self,
-        state_schema: Any,
+        state_schema: type[StateT] | Any,
         context_schema: Any = None,
         *,
         input_schema: Any = None,

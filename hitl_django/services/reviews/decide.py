@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import nullcontext, suppress
+from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -13,8 +14,10 @@ from hitl_django import signals
 from hitl_django.checkpoints.queries import AnswersRow
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.decision_types import DecisionName
 from hitl_django.dialects import UNSET
 from hitl_django.engine.errors import HitlError
+from hitl_django.engine.state.schema import convert_to_json, is_model
 from hitl_django.errors import (
     IdempotencyKeyReusedError,
     InterruptNotFound,
@@ -37,7 +40,7 @@ MOST_READS = 5
 
 def decide(
     interrupt_id: UUID | str,
-    type: str | None = None,  # noqa: A002  (the word of the API)
+    type: DecisionName | None = None,  # noqa: A002  (the word of the API)
     value: Any = UNSET,
     *,
     resume: Any = UNSET,
@@ -64,6 +67,9 @@ def decide(
     approvals have ``complete=False``. An approval counts for the version that was approved. An
     approval with another value proposes that value as a new version and is the first approval of
     the new version. A rejection closes the interrupt immediately.
+
+    ``value`` is JSON, or an instance of a pydantic model or a dataclass, such as the class of the
+    response schema.
 
     ``resume`` is a resume value, given instead of type and value. The type and value of the
     decision are derived from the resume value.
@@ -92,7 +98,7 @@ def decide(
     """
     request = Request.build(
         type,
-        value,
+        _convert_instance(value),
         resume=resume,
         by=by,
         via=via,
@@ -108,6 +114,12 @@ def decide(
             with suppress(record_decision.ConcurrentChangeError):
                 return _decide_as_read(pk, request, shown)
         raise StaleInterruptError
+
+
+def _convert_instance(value: Any) -> Any:
+    if is_model(type(value)) or (is_dataclass(value) and not isinstance(value, type)):
+        return convert_to_json(value)
+    return value
 
 
 class _Shown(NamedTuple):
