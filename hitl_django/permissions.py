@@ -76,7 +76,8 @@ class ModelPermissionPolicy:
 
         Interrupts of a graph that is reserved for groups are visible to the members of those groups
         and to superusers. Interrupts of other graphs are visible to users with the permission
-        ``view_interrupt``. Users who may ask also see the interrupts that they asked.
+        ``view_interrupt``. Users who may ask also see the interrupts that they created with
+        ``ask()``.
         """
         reserved = registry.list_reviewer_groups()
         sees_others = self._has(user, "view_interrupt")
@@ -138,7 +139,8 @@ class ModelPermissionPolicy:
     def may_withdraw(self, user: Any, interrupt: Interrupt) -> bool:
         """Return whether the user may withdraw the interrupt, which cancels its run.
 
-        By default, the user who asked may withdraw an interrupt, and users who may operate the run.
+        By default, the user who created an interrupt with ``ask()`` may withdraw it, and so may
+        users who may operate the run.
         """
         run = interrupt.run
         is_own = interrupt.graph == ASK_GRAPH and run.started_by_id == user.pk
@@ -179,7 +181,8 @@ class ModelPermissionPolicy:
     def may_view_comments(self, user: Any, interrupt: Interrupt) -> bool:
         """Return whether the user may view the comments on an interrupt that they can see.
 
-        Users who see the interrupt only because they asked may not view the reviewers' comments.
+        Users who see the interrupt only because they created it with ``ask()`` may not view the
+        reviewers' comments.
         """
         return self._has(user, "view_interrupt") or self.may_comment(user, interrupt)
 

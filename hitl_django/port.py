@@ -141,8 +141,9 @@ def _describe_missing(module: str) -> str:
 
 
 def _find_caught_pauses(node: ast.Try) -> Iterator[PortFinding]:
-    """Yield handlers around ``interrupt()`` that catch the pause in LangGraph, but not in
-    hitl_django.
+    """Yield a finding for each handler around ``interrupt()`` that catches the pause in LangGraph.
+
+    In hitl_django, the node pauses in spite of such a handler.
     """
     asks = any(map(_asks, node.body))
     for handler in node.handlers if asks else ():

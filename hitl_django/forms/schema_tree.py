@@ -395,7 +395,7 @@ class _Reader:
 
 
 def _rows_of(items: SchemaNode, known: SchemaNode) -> SchemaNode:
-    """Return the node ``known`` as a list with one row for each object, as described by ``items``.
+    """Return a copy of ``known`` for a list with one row per object of ``items``.
 
     Return ``known`` unchanged if ``items`` doesn't describe objects, or describes objects that
     contain lists of objects.

@@ -54,8 +54,8 @@ def parse_line(line: StartLine, graph: str | None) -> StartRequest:
     """Return the start request of a line.
 
     A line is either the input itself, or an object with the key "input" and other keys from
-    ``ENVELOPE`` only. ``graph`` is the graph of lines that name none. A line that names a different
-    graph is invalid.
+    ``ENVELOPE`` only. ``graph`` is the graph for lines that name no graph. A line that names a
+    different graph is invalid.
 
     Raises:
         BadLine: if the line is invalid.

@@ -31,9 +31,7 @@ class Brand:
 
     @property
     def on_accent(self) -> str:
-        """The text color on the accent color: white if the contrast is at least 4.5, otherwise
-        black.
-        """
+        """The text color on the accent color: white if the contrast is at least 4.5, or black."""
         return WHITE if 1.05 / (_luminance(self.accent) + 0.05) >= 4.5 else BLACK
 
     @property

@@ -26,7 +26,7 @@ _STOPPED = (Run.State.FAILED, Run.State.PARKED)
 
 
 class GraphEnvironment:
-    """Replaces the queue, the worker and the clock in a ``with`` block.
+    """Test environment that replaces the queue, the worker and the clock in a ``with`` block.
 
     Queued runs are executed before a method returns, so after ``start`` a run has ended or is
     interrupted. No messages are sent. The environment works in a TestCase, whose transaction is

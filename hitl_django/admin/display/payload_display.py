@@ -192,7 +192,7 @@ class _Layout:
         """Return the decision on one action of an interrupt for display.
 
         The result contains the type of the decision. If the decision has a message or edited
-        arguments, it also contains them.
+        arguments, the result also contains these.
         """
         type_ = DECISION_TYPES.get(one["type"])
         found = [DisplayedValue("", one["type"] if type_ is None else type_.participle)]

@@ -1,4 +1,4 @@
-"""Examples of the components, generated from their schemas."""
+"""Examples of the OpenAPI components, generated from their schemas."""
 
 from __future__ import annotations
 

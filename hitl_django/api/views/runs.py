@@ -50,8 +50,8 @@ class RunResource(Resource):
     """Base class of views that return a run with all details.
 
     ``error`` is included for operators. ``result`` is included after the run has succeeded, until a
-    later run changes the state. The user needs the permission to view the thread's state, unless
-    the user started the run.
+    later run changes the state. For ``result``, the user needs the permission to view the thread's
+    state, unless the user started the run.
     """
 
     def render_detail(self, run: Run) -> dict[str, Any]:

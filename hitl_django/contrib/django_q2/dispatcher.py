@@ -104,7 +104,7 @@ def _uses_redis() -> bool:
 def _keep_redis_broker(cluster: str | None, address: str) -> Broker:
     """Return a broker for all messages of this process.
 
-    Without a broker, django-q2 connects for each message. The client may be used by several OS
-    threads and after a fork, and the client replaces connections that the server has closed.
+    Without a broker, django-q2 connects for each message. The broker's Redis client may be used by
+    several OS threads and after a fork, and replaces connections that the server has closed.
     """
     return get_broker(cluster)

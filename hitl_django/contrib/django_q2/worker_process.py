@@ -3,8 +3,8 @@
 By default, SIGTERM ends a django-q2 worker immediately. The worker's run can then resume only after
 the lease has expired. A worker that was waiting for a task doesn't release the lock of the queue,
 so all other workers wait forever. With these handlers, a worker releases its run after the current
-super-step, and all locks, before it exits. SIGURG does the same without exiting. Other processes
-ignore SIGURG, so a supervisor can send it to all processes of a cluster.
+super-step, releases all locks, and then exits. SIGURG does the same without exiting. Other
+processes ignore SIGURG, so a supervisor can send it to all processes of a cluster.
 
 The handlers are installed in django-q2's ``post_spawn`` signal. Other processes that run tasks, for
 example a web server with ``sync`` or a test, are not affected.
@@ -126,8 +126,8 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 def _is_stubborn() -> bool:
     """Return whether the current task can't be stopped between two super-steps.
 
-    This applies to tasks of the project, and to tasks past their deadline. django-q2 itself sends
-    SIGTERM to a worker whose task exceeds its timeout.
+    This applies to tasks of the project. It also applies to tasks past their deadline, because
+    django-q2 itself stops a worker whose task exceeds its timeout.
     """
     if _Process.task is None:
         return False

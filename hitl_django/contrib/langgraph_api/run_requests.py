@@ -157,7 +157,9 @@ def _fork(
 def _resume(user: Any, thread: Thread, body: dict[str, Any]) -> StartedRun:
     """Resume a thread that stopped at a breakpoint or failed, or whose state was updated.
 
-    If the thread has pending interrupts, nothing is resumed.
+    Raises:
+        PendingInterruptsError: if the thread has pending interrupts other than breakpoints.
+        EmptyInputError: if nothing remains to run.
     """
     run = _find_newest_run(user, thread)
     if run is None:

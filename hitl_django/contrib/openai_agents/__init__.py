@@ -1,6 +1,6 @@
 """Adapter for agents of OpenAI's Agents SDK.
 
-Only this package imports agents.
+Only this package imports the SDK's package ``agents``.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _RESPONSE: TypeAdapter[ModelResponse] = TypeAdapter(ModelResponse)
 
 
 class StoredModelProvider(ModelProvider):
-    """Provider that returns the model with a name, and stores the model's responses."""
+    """Provider that returns models by name, and stores their responses."""
 
     def __init__(self) -> None:
         self._provider = MultiProvider()
