@@ -1,1 +1,1 @@
-"""The graph engine. It is plain Python without Django, database access or a clock."""
+"""The graph engine: plain Python without Django, without its own database and clock."""

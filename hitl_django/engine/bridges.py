@@ -1,7 +1,7 @@
 """Bridges to LangChain and LangGraph, which the engine itself doesn't import.
 
-A bridge is a module that uses the classes of another package. An installed distribution registers
-its bridge in the entry point group ``hitl_django.bridges``, under the name of the other package.
+A bridge is a module for the classes of another package. A distribution registers its bridge as an
+entry point of the group ``hitl_django.bridges``, under the name of the other package.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ GROUP = "hitl_django.bridges"
 
 @cache
 def find_bridge(package: str) -> Any:
-    """Import and return the bridge to a package, or return None if the package is not installed.
+    """Import and return the bridge to a package.
 
-    A package without a bridge is treated like a package that is not installed, and a warning is
-    logged.
+    Return None if the package isn't installed. Also return None, and log a warning, if the package
+    is installed but has no bridge.
 
     Raises:
         ImportError: several distributions register a bridge to the package.
@@ -52,12 +52,12 @@ def find_langchain() -> Any:
 
 
 def find_langgraph() -> Any:
-    """Return the bridge to LangGraph's graphs, or None if LangGraph or its bridge is missing."""
+    """Return the bridge to LangGraph's classes, or None if LangGraph or its bridge is missing."""
     return find_bridge("langgraph")
 
 
 def is_langgraph_config(configurable: Mapping[str, Any]) -> bool:
-    """Return whether a config's ``configurable`` is that of a running LangGraph node."""
+    """Return whether a config's ``configurable`` was passed by LangGraph to one of its nodes."""
     return "__pregel_scratchpad" in configurable
 
 
@@ -74,9 +74,9 @@ def find_ambient_variable() -> ContextVar[Any] | None:
 
 
 def is_traced() -> bool:
-    """Return whether langchain's tracing is enabled in the current context.
+    """Return whether LangChain's tracing is enabled in the current context.
 
-    LangSmith's environment variables can enable tracing without a config.
+    LangSmith's environment variables can also enable tracing.
     """
     module = sys.modules.get("langchain_core.tracers.context")
     # Langchain makes the same check before a run.

@@ -1,4 +1,4 @@
-"""Names used in stored checkpoints. They must never change."""
+"""Names that are used in stored checkpoints. They must never change."""
 
 from __future__ import annotations
 

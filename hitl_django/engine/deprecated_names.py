@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def takes_old_names(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that accepts old parameter names, given as ``old="new"``.
+    """Return a decorator that also accepts old parameter names, given as ``old="new"``.
 
     The decorated function raises TypeError if a call passes both the old and the new name.
     """

@@ -116,9 +116,9 @@ class GraphRecursionError(GraphError, RecursionError):
 
 
 class GraphDrained(GraphError):
-    """The run stopped between two super-steps because a drain was requested; it can be resumed.
+    """The run stopped between two super-steps because a stop was requested; it can be resumed.
 
-    ``reason`` is the reason given with the drain request.
+    ``reason`` is the reason given with the request.
     """
 
     def __init__(self, reason: str = "shutdown") -> None:
@@ -201,7 +201,7 @@ class GraphChangedError(GraphError):
 
 
 class NoSaverError(GraphError, RuntimeError):
-    """The call needs a checkpoint saver and the graph has none."""
+    """The call needs a checkpoint saver, but the graph has none."""
 
 
 class ResumeError(HitlError):
@@ -276,7 +276,7 @@ class UnserializableError(PayloadError, TypeError):
 
 
 class UnknownTagError(PayloadError):
-    """Stored bytes have a type tag without a registered type."""
+    """Stored bytes contain a type tag for which no type is registered."""
 
 
 class CorruptPayloadError(PayloadError):
@@ -333,7 +333,7 @@ class InvalidNamespaceError(HitlError, ValueError):
 
 
 class GraphBubbleUp(BaseException):
-    """Control flow between a node and the loop.
+    """Base class of signals between a node and the loop.
 
     The class derives from BaseException so that a node's ``except Exception`` doesn't catch the
     signal.
@@ -341,7 +341,7 @@ class GraphBubbleUp(BaseException):
 
 
 class GraphInterrupt(GraphBubbleUp):
-    """A task paused; ``interrupts`` are its interrupts, in order of creation."""
+    """The node paused to wait for a decision; ``interrupts`` are its interrupts, oldest first."""
 
     def __init__(self, interrupts: Sequence[Any] = ()) -> None:
         super().__init__(tuple(interrupts))
@@ -359,7 +359,7 @@ class NodeInterrupt(GraphInterrupt):
 
 
 class ParentCommand(GraphBubbleUp):
-    """A node of a subgraph addressed a Command to the calling graph."""
+    """A node of a subgraph returned a Command for the graph that calls the subgraph."""
 
     def __init__(self, command: Any) -> None:
         super().__init__(command)
@@ -371,10 +371,10 @@ class DrainSignal(GraphBubbleUp):
 
 
 class SaverFailed(GraphBubbleUp):
-    """An error that passes through a node without counting as the node's failure.
+    """An error of the saver or of the task queue, which must not count as a failure of the node.
 
-    ``error`` is the original error, raised by the saver or by the task queue in order to stop its
-    task. The run raises ``error`` to its caller.
+    ``error`` is the original error. The signal passes through the node, and the run raises
+    ``error`` to its caller. A task queue raises errors to stop its own tasks.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -395,8 +395,8 @@ def resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the single error or signal that represents an exception group.
 
     Task groups of asyncio and anyio raise exception groups. A group of pauses becomes one pause
-    with all interrupts. For a mixed group, only the failures are returned. Cancellations count only
-    if the group contains nothing else.
+    with all interrupts. From a group with failures and pauses, only the failures are kept.
+    Cancellations count only if the group contains nothing else.
     """
     signals, failures = group.split(GraphBubbleUp)
     failed = failures and failures.split(asyncio.CancelledError)[1]
@@ -430,5 +430,5 @@ def annotate(error: BaseException, note: str) -> None:
 
 
 def is_invalid_resume(error: BaseException) -> bool:
-    """Return whether the error was raised for a response that doesn't fit its response schema."""
+    """Return whether the error means that a response doesn't fit its response schema."""
     return isinstance(error, InvalidAnswerError)

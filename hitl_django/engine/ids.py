@@ -1,7 +1,7 @@
 """Ids of checkpoints, tasks and interrupts.
 
-Checkpoint ids sort by creation time. The ids of tasks and interrupts are hashes of their position
-in a thread.
+Checkpoint ids sort by creation time. The id of a task or an interrupt is a hash of its position in
+the thread.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def new_uuid6() -> str:
-    """Return a version-6 UUID as text.
-
-    Each id sorts after all earlier ids of this process.
-    """
+    """Return a new version-6 UUID as text, which sorts after all earlier ids of this process."""
     global _last
     now = time.time_ns() // 100 + _GREGORIAN
     with _lock:
@@ -44,12 +41,12 @@ def new_uuid6() -> str:
 
 
 def new_id() -> UUID:
-    """Return an id for a new row. The ids created by one process sort in order of creation."""
+    """Return a new id for a row, which sorts after all earlier ids of this process."""
     return UUID(new_uuid6())
 
 
 def sort_ids_after(checkpoint_id: str) -> None:
-    """Make later ids of this process sort after ``checkpoint_id``, created by another process."""
+    """Let later ids of this process sort after ``checkpoint_id``, created by another process."""
     global _last
     made = read_time(checkpoint_id)
     with _lock:
@@ -57,7 +54,7 @@ def sort_ids_after(checkpoint_id: str) -> None:
 
 
 def read_time(checkpoint_id: str) -> int:
-    """Return the creation time of a checkpoint id in units of 100 ns, or 0 for an invalid id."""
+    """Return the creation time in a checkpoint id, in units of 100 ns, or 0 for an invalid id."""
     try:
         return int(f"{checkpoint_id[:8]}{checkpoint_id[9:13]}{checkpoint_id[15:18]}", 16)
     except ValueError:
@@ -76,22 +73,25 @@ def make_task_id(checkpoint: bytes, *parts: str) -> str:
 
 
 def make_interrupt_id(ns: str, index: int) -> str:
-    """Return the id of a task's next interrupt after ``index`` resume values."""
+    """Return the id of the interrupt number ``index`` of the task with the namespace ``ns``."""
     return xxh3_128_hexdigest((f"{ns}{NS_SEP}{index}" if index else ns).encode())
 
 
 def make_keyed_id(ns: str, key: str) -> str:
-    """Return the id of an interrupt created with an explicit key."""
+    """Return the id of the interrupt with the key ``key`` of the task with the namespace ``ns``."""
     return xxh3_128_hexdigest(f"{ns}{NS_SEP}#{key}".encode())
 
 
 def hash_json(value: Any) -> str:
-    """Return the fingerprint of an interrupt or graph: a hash of the value's canonical JSON."""
+    """Return a hash of a value's canonical JSON.
+
+    It identifies an interrupt or a graph structure.
+    """
     return xxh3_64_hexdigest(_canonical(value).encode())
 
 
 def make_triggered_path_key(name: str) -> str:
-    """Return the path key of a task that runs the node ``name`` because of channel writes."""
+    """Return the path key of the task that runs the node ``name`` after a channel triggered it."""
     return f"~{PULL}, {name}"
 
 

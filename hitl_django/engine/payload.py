@@ -1,4 +1,4 @@
-"""Validation of interrupt payloads, which must be plain JSON so that any client can show them."""
+"""Validation of interrupt payloads, which must be plain JSON so that every client can show them."""
 
 from __future__ import annotations
 
@@ -28,17 +28,15 @@ _CALLS = frozenset({"action_request", "action_requests", "tool_call", "tool_call
 
 
 def check_payload(value: Any) -> Any:
-    """Validate an interrupt's payload as plain JSON and return the payload.
+    """Check that an interrupt's payload is plain JSON, and return it.
 
-    Decimals, UUIDs, dates, times and durations are converted to text, as Django's JSON encoder
-    does.
-
-    If the payload describes tool calls, characters that can't be stored are escaped in the payload.
-    The tool calls themselves are not changed, because an approval executes the original arguments.
+    Decimals, UUIDs, dates, times and durations are converted to text, as by Django's JSON encoder.
+    If the payload describes tool calls, its characters that can't be stored are escaped. The tool
+    calls themselves are not changed, because an approval executes the original arguments.
 
     Raises:
-        UnserializableError: the payload isn't plain JSON, or it contains characters that can't be
-            stored and doesn't describe tool calls.
+        UnserializableError: the payload isn't plain JSON. Or it contains characters that can't be
+            stored, and doesn't describe tool calls.
     """
     with suppress(UnserializableError):
         check_json(value, WHAT)
@@ -97,9 +95,9 @@ def _escape_text(value: Any, depth: int = 0) -> Any:
 
 
 def check_json(value: Any, what: str, path: str = "$", depth: int = 0) -> None:
-    """Raise UnserializableError, unless ``value`` is plain JSON.
+    """Raise UnserializableError unless ``value`` is plain JSON.
 
-    The error has the path of the invalid part.
+    The error has the path of the invalid part. ``what`` names the value in the message.
     """
     kind = type(value)
     if kind is str:

@@ -1,4 +1,4 @@
-"""Typed parts of a stream with ``version="v2"``, distinguished by ``type``."""
+"""Typed parts of a stream with ``version="v2"``. Their ``type`` is the stream mode."""
 
 from __future__ import annotations
 
@@ -84,10 +84,7 @@ class ValuesStreamPart(TypedDict, Generic[OutputT]):
 
 
 class UpdatesStreamPart(TypedDict):
-    """Return values of nodes by node name.
-
-    A pause has the key ``__interrupt__``.
-    """
+    """Return values of nodes, by node name. A pause has the key ``__interrupt__``."""
 
     type: Literal["updates"]
     ns: tuple[str, ...]
@@ -127,7 +124,7 @@ class TasksStreamPart(TypedDict):
 
 
 class DebugStreamPart(TypedDict, Generic[StateT]):
-    """A checkpoint, or a started or finished task, with its step and time."""
+    """A checkpoint, a started task or a finished task, with its step and time."""
 
     type: Literal["debug"]
     ns: tuple[str, ...]

@@ -41,10 +41,11 @@ Chunk = tuple[tuple[str, ...], str, Any]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Interrupt(Generic[ValueT]):
-    """A pause of a task that waits for a response from a person.
+    """A pause of a task that waits for a decision of a person.
 
-    ``id`` addresses the response. ``value`` is the payload given to ``interrupt()``.
-    ``response_schema`` is the JSON schema of the response, or None if any JSON value is valid.
+    ``id`` is the id with which a response is given. ``value`` is the payload given to
+    ``interrupt()``. ``response_schema`` is the JSON schema of the response, or None if any JSON
+    value is valid.
 
     The arguments ``ns``, ``resumable`` and ``when`` are accepted for compatibility and not stored.
     If no id is given, it is derived from ``ns``.
@@ -86,7 +87,7 @@ class Interrupt(Generic[ValueT]):
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """The time limit of a pending interrupt, and the effect of reaching the limit.
+    """The time limit of a pending interrupt, and the effect when the limit is reached.
 
     ``after`` counts from the creation of the interrupt, on the database's clock. ``then`` is one
     of:
@@ -131,7 +132,7 @@ class TimeoutPolicy:
     - a custom stream chunk,
     - a result of ``once()``,
     - the start or end of a @task or tool,
-    - an event of langchain, such as a model's token,
+    - an event of LangChain, such as a model's token,
     - any progress of a graph called by the node.
     """
 
@@ -143,7 +144,7 @@ class TimeoutPolicy:
     def coerce(cls, value: Timeout | None) -> TimeoutPolicy | None:
         """Return a policy with limits in seconds, or None if ``value`` sets no limit.
 
-        A number or a timedelta is used as ``run_timeout``.
+        A number or a timedelta is the ``run_timeout``.
 
         Raises:
             ValueError: a limit is not greater than 0.
@@ -199,12 +200,12 @@ class Send:
 class Command(Generic[N]):
     """A state update, a choice of the next nodes, or a resume value.
 
-    As the return value of a node, ``update`` is applied like a returned state update, and the nodes
-    of ``goto`` run in addition to the targets of the node's edges. ``graph=Command.PARENT``
-    addresses ``update`` and ``goto`` to the calling graph.
+    If a node returns a Command, ``update`` is applied like a returned state update, and the nodes
+    of ``goto`` run in addition to the targets of the node's edges. With ``graph=Command.PARENT``,
+    ``update`` and ``goto`` apply to the graph that calls this graph.
 
-    As the input of a run, ``resume`` is the response to the only pending interrupt, or a dict
-    ``{interrupt id: response}``.
+    If a Command is the input of a run, ``resume`` is the response to the only pending interrupt, or
+    a dict ``{interrupt id: response}``.
     """
 
     graph: str | None = None
@@ -215,7 +216,7 @@ class Command(Generic[N]):
     PARENT = "__parent__"
 
     def __repr__(self) -> str:
-        """Return the constructor call, with the arguments that are set."""
+        """Return the text of a constructor call with the arguments that are set."""
         values = [(each.name, getattr(self, each.name)) for each in fields(self)]
         given = [f"{name}={value!r}" for name, value in values if value is not None and value != ()]
         return f"Command({', '.join(given)})"
@@ -223,7 +224,7 @@ class Command(Generic[N]):
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """A value that replaces a channel's value without a call of the channel's reducer.
+    """A value that replaces the value of a channel. The channel's reducer isn't called.
 
     The JSON form is ``{"type": "__overwrite__", "value": ...}``.
     """
@@ -234,10 +235,10 @@ class Overwrite:
 
 @dataclass(frozen=True, slots=True)
 class MissingResume:
-    """A placeholder in a task's list of resume values for an interrupt without a response.
+    """A placeholder in a task's list of resume values, for an interrupt without a resume value.
 
     A task may have several pending interrupts, which can be resolved in any order. If a later
-    interrupt is resolved first, a placeholder takes the position of each missing resume value.
+    interrupt is resolved first, the earlier ones get placeholders.
     """
 
 
@@ -262,7 +263,7 @@ class RetryPolicy(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachePolicy(Generic[KeyT]):
-    """The rules for reusing a node's result for the same input, in a graph with a cache.
+    """The rules for reusing the result of a node for the same input, in a graph with a cache.
 
     ``key_func`` computes the cache key (str or bytes) from the node's input. By default, the key is
     derived from the whole input. ``ttl`` is the lifetime of a result in seconds, or None for no
@@ -275,7 +276,7 @@ class CachePolicy(Generic[KeyT]):
 
 @dataclass(frozen=True, slots=True)
 class NodeError:
-    """The failed node and its exception, passed to an error handler as the argument ``error``.
+    """The failed node and its exception, which an error handler receives as the argument ``error``.
 
     If the failure was read from a checkpoint, the exception has the original message but another
     class.
@@ -300,8 +301,8 @@ class PregelTask(NamedTuple):
 class StateSnapshot(NamedTuple):
     """The state of a thread at one checkpoint.
 
-    ``next`` names the nodes that run next. ``config`` addresses the checkpoint. ``interrupts`` are
-    the pending interrupts.
+    ``next`` are the names of the nodes that run next. ``config`` selects the checkpoint.
+    ``interrupts`` are the pending interrupts.
     """
 
     values: Any
@@ -322,7 +323,7 @@ class GraphOutput(Generic[OutputT]):
     interrupts: tuple[Interrupt, ...] = ()
 
     def __getitem__(self, key: str) -> Any:
-        """Return the state's value for a key, as in the result of version 1 (deprecated)."""
+        """Return the value of a state key, as in the result of version 1 (deprecated)."""
         warnings.warn(
             "GraphOutput[key] is deprecated; use .value and .interrupts.",
             DeprecationWarning,
@@ -346,7 +347,7 @@ class GraphOutput(Generic[OutputT]):
 
 
 class ErrorCode(Enum):
-    """Values of an error's attribute ``code``, which distinguishes causes of one error class."""
+    """Values of the attribute ``code`` of errors, which distinguish causes of one error class."""
 
     GRAPH_RECURSION_LIMIT = "GRAPH_RECURSION_LIMIT"
     INVALID_CONCURRENT_GRAPH_UPDATE = "INVALID_CONCURRENT_GRAPH_UPDATE"
@@ -356,7 +357,7 @@ class ErrorCode(Enum):
 
 
 class StateUpdate(NamedTuple):
-    """One update passed to ``bulk_update_state``."""
+    """One update for ``bulk_update_state``: the values, and optionally the node and the task."""
 
     values: Any
     as_node: str | None = None

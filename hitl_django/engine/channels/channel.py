@@ -1,10 +1,10 @@
-"""The base class of channels: rules that combine a super-step's writes into a stored value.
+"""The base class of channels, which combine a super-step's writes into a stored value.
 
 A channel doesn't store its value. The loop stores all values of a thread in one plain dict. A
-channel is a set of pure functions over one entry of this dict. A super-step is therefore a function
-of plain values, and a checkpoint needs no conversion. ``MISSING`` stands for "no value".
+channel is a set of pure functions of one entry of this dict. A super-step is therefore a function
+of plain values, and a checkpoint needs no conversion. ``MISSING`` means "no value".
 
-Every channel also has LangGraph's interface: an object that stores its value, with
+Every channel also has LangGraph's interface: an object that stores its value, with the methods
 ``from_checkpoint``, ``update``, ``get``, ``checkpoint``, ``consume`` and ``finish``. A custom class
 may implement either interface. If a class overrides methods of LangGraph's interface, the loop
 calls the overridden methods.
@@ -44,10 +44,7 @@ class EmptyChannelError(LookupError):
 
 
 class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
-    """The rule of one channel.
-
-    Subclasses override at least ``fold``.
-    """
+    """Base class of channels. Subclasses override at least ``fold``."""
 
     expires = True
     consumable = False
@@ -95,7 +92,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return f"{type(self).__name__}(key={self.key!r})"
 
     def fold(self, held: Any, writes: Sequence[Any]) -> Any:
-        """Return the new stored value after a super-step's writes, or SAME if it doesn't change.
+        """Return the stored value after a super-step with writes, or SAME if it doesn't change.
 
         ``held`` is the stored value before the writes.
         """
@@ -103,40 +100,46 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return kept.checkpoint() if kept.update(writes) else SAME
 
     def expire(self, held: Any) -> Any:
-        """Return the value after a super-step without a write, or SAME if it doesn't change."""
+        """Return the stored value after a super-step without writes, or SAME if it doesn't change.
+
+        ``held`` is the stored value before the super-step.
+        """
         return self.fold(held, ())
 
     def consume_value(self, held: Any) -> Any:
-        """Return the value after the channel has triggered a node, or SAME if it doesn't change."""
+        """Return the stored value after the channel triggered a node, or SAME if unchanged."""
         if not self.consumable:
             return SAME
         kept = self.from_checkpoint(held)
         return kept.checkpoint() if kept.consume() else SAME
 
     def finish_value(self, held: Any) -> Any:
-        """Return the value after all nodes have finished, or SAME if it doesn't change."""
+        """Return the stored value after all nodes have finished, or SAME if it doesn't change."""
         if not self.finishes:
             return SAME
         kept = self.from_checkpoint(held)
         return kept.checkpoint() if kept.finish() else SAME
 
     def is_set(self, held: Any) -> bool:
-        """Return whether the channel has a readable value."""
+        """Return whether nodes can read a value from the channel. ``held`` is the stored value."""
         return held is not MISSING and self.read(held) is not MISSING
 
     def read(self, held: Any) -> Any:
-        """Return the value that nodes read, or MISSING if the channel has no readable value."""
+        """Return the value that nodes read, or MISSING if there is none.
+
+        ``held`` is the stored value.
+        """
         try:
             return self.from_checkpoint(held).get()
         except EmptyChannelError:
             return MISSING
 
     def initial(self) -> Any:
-        """Return the channel's stored value before the first write."""
+        """Return the stored value of the channel before the first write."""
         return MISSING
 
     def bound(self, key: str, typ: Any = None) -> BaseChannel[ValueT, UpdateT, CheckpointT]:
-        """Return a copy of the channel with the name ``key``, for a field annotated as ``typ``."""
+        """Return a copy of the channel for the state key ``key``, which is annotated as ``typ``."""
         twin = self.copy()
         twin.key = key
         return twin
@@ -150,10 +153,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return twin
 
     def from_checkpoint(self, checkpoint: Any) -> Self:
-        """Return a channel object with the stored value ``checkpoint``.
-
-        MISSING creates an empty channel.
-        """
+        """Return a channel object with the stored value ``checkpoint``. MISSING means no value."""
         kept = self.copy()
         kept.value = SAME if checkpoint is MISSING else checkpoint
         kept._get_value()
@@ -196,15 +196,12 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
             return MISSING
 
     def consume(self) -> bool:
-        """Reset the value after the channel has triggered a node.
-
-        Return whether the value changed.
-        """
+        """Reset the value after the channel has triggered a node, and return whether it changed."""
         rule = self._rule
         return rule is not None and self._keep(rule.consume_value(self, self._get_value()))
 
     def finish(self) -> bool:
-        """Update the value after all nodes have finished, and return whether the value changed."""
+        """Update the value after all nodes have finished, and return whether it changed."""
         rule = self._rule
         return rule is not None and self._keep(rule.finish_value(self, self._get_value()))
 

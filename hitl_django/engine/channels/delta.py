@@ -16,10 +16,9 @@ class DeltaChannel(BaseChannel[ValueT, UpdateT, CheckpointT]):
     """A channel that combines a super-step's writes with ``reducer(value, writes)``.
 
     ``typ`` defaults to the annotated type, and ``typ()`` is the value before the first write. The
-    saver decides how to store the value. For a list, the saver stores the added items and an
-    occasional full copy. ``snapshot_frequency`` is accepted for compatibility and has no effect. A
-    key of a stored thread can change from a reducer to a DeltaChannel, or from a DeltaChannel to a
-    reducer.
+    saver decides how to store the value: for a list, it stores the added items and an occasional
+    full copy. ``snapshot_frequency`` is accepted for compatibility and has no effect. The key of a
+    stored thread can change from a reducer to a DeltaChannel and back.
     """
 
     expires = False

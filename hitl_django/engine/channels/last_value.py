@@ -11,10 +11,7 @@ from .channel import MISSING, SAME, BaseChannel
 
 
 class LastValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """The last value written.
-
-    The channel accepts at most one write per super-step.
-    """
+    """The last value written. At most one write per super-step is accepted."""
 
     expires = False
     plain = True
@@ -55,7 +52,7 @@ class LastValueAfterFinish(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class AnyValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """The last value written, removed after a super-step without a write.
+    """The last value written. A super-step without a write removes the value.
 
     All writes of one super-step are assumed to be equal.
     """
@@ -75,7 +72,7 @@ class EphemeralValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
     """A value that is available only in the super-step after its write.
 
     With ``guard``, the channel accepts one write per super-step. Without ``guard``, the last of
-    several writes is used.
+    several writes is the value.
     """
 
     plain = True

@@ -25,10 +25,10 @@ _CONCRETE: dict[Any, type] = {
 
 
 def get_overwrite(write: Any) -> tuple[bool, Any]:
-    """Return whether a write replaces the value without the reducer, and the replacing value.
+    """Return whether a write replaces the value without calling the reducer, and the new value.
 
-    The JSON forms of an Overwrite are ``{"__overwrite__": v}`` and ``{"type": "__overwrite__",
-    "value": v}``.
+    Such a write is an Overwrite, or one of its JSON forms: ``{"__overwrite__": v}`` or ``{"type":
+    "__overwrite__", "value": v}``.
     """
     if isinstance(write, Overwrite):
         return True, write.value
@@ -47,7 +47,10 @@ def find_concrete(typ: Any) -> Any:
 
 
 def is_same_operator(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Return whether two reducers are the same function, or at least one is a lambda."""
+    """Return whether two reducers are the same function.
+
+    A lambda counts as the same as any function.
+    """
     names = (getattr(one, "__name__", ""), getattr(other, "__name__", ""))
     return "<lambda>" in names or one is other
 
@@ -55,8 +58,8 @@ def is_same_operator(one: Callable[..., Any], other: Callable[..., Any]) -> bool
 class BinaryOperatorAggregate(BaseChannel[ValueT, UpdateT, CheckpointT]):
     """A channel that calls ``operator(value, write)`` for each write of a super-step.
 
-    The value before the first write is ``typ()``. If ``typ()`` fails, the first write becomes the
-    value.
+    The value before the first write is ``typ()``. If ``typ()`` raises an error, the first write
+    becomes the value.
     """
 
     expires = False

@@ -1,4 +1,4 @@
-"""The channel that stores a list of written values."""
+"""The channel whose value is a list of written values."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .channel import MISSING, SAME, BaseChannel
 
 
 class Topic(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """A list of the values written in the last super-step.
+    """The list of the values written in the last super-step.
 
-    With ``accumulate``, the list contains the values written in all super-steps. A write that is
-    itself a list adds each of its items.
+    With ``accumulate``, it's the list of the values written in all super-steps. If a written value
+    is a list, its items are added instead of the list.
     """
 
     def __init__(self, typ: Any = Any, accumulate: bool = False, key: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The drawing returned by ``get_graph``: lists of nodes and edges."""
+"""The drawing returned by ``get_graph``: the nodes and edges of a graph."""
 
 from __future__ import annotations
 
@@ -41,11 +41,9 @@ class Drawing:
     lay_out: Callable[[], Picture] = field(default=_refuse_picture, repr=False, compare=False)
 
     def __bool__(self) -> bool:
-        """Return whether the drawing has nodes."""
         return bool(self.nodes)
 
     def next_id(self) -> str:
-        """Return a new unique id for a node."""
         return uuid4().hex
 
     def add_node(
@@ -97,8 +95,8 @@ class Drawing:
     ) -> tuple[DrawnNode | None, DrawnNode | None]:
         """Add the nodes and edges of another drawing, and return its first and last node.
 
-        With a ``prefix``, ids of added nodes start with ``prefix:``. A node with an existing id
-        replaces the existing node.
+        With a ``prefix``, ids of added nodes start with ``prefix:``. An added node replaces a node
+        with the same id.
         """
         added = graph._with_ids(lambda old: f"{prefix}{BETWEEN}{old}" if prefix else old)
         self.nodes.update(added.nodes)
@@ -107,7 +105,7 @@ class Drawing:
         return added.first_node(), added.last_node()
 
     def reid(self) -> Drawing:
-        """Return a copy in which names replace the generated ids of nodes.
+        """Return a copy in which the names of nodes replace their generated ids.
 
         Nodes with the same name are numbered.
         """
@@ -130,7 +128,7 @@ class Drawing:
         return twin
 
     def _lay_out_flat(self) -> Picture:
-        """Compute the layout of a drawing that differs from its graph."""
+        """Compute the layout without the graph, because the drawing was changed."""
         if not self.nodes:
             return _refuse_picture()
         nodes = [
@@ -161,7 +159,10 @@ class Drawing:
         return _sole(self, {edge.source for edge in self.edges})
 
     def trim_first_node(self) -> None:
-        """Remove the first node if it has one edge, whose target can become the first node."""
+        """Remove the first node if it has only one edge, so that its target becomes the first node.
+
+        Nothing changes if there would then be several first nodes.
+        """
         first = self.first_node()
         if first is not None and len(self._list_edges(first, "source")) == 1:
             others = {edge.target for edge in self.edges if edge.source != first.id}
@@ -169,7 +170,10 @@ class Drawing:
                 self.remove_node(first)
 
     def trim_last_node(self) -> None:
-        """Remove the last node if it has one edge, whose source can become the last node."""
+        """Remove the last node if it has only one edge, so that its source becomes the last node.
+
+        Nothing changes if there would then be several last nodes.
+        """
         last = self.last_node()
         if last is not None and len(self._list_edges(last, "target")) == 1:
             others = {edge.source for edge in self.edges if edge.target != last.id}
@@ -180,24 +184,24 @@ class Drawing:
         return {edge for edge in self.edges if getattr(edge, end) == node.id}
 
     def draw_mermaid(self, *, with_styles: bool = True, **styles: Any) -> str:
-        """Return the graph as a Mermaid flowchart.
+        """Return the drawing as a Mermaid flowchart.
 
         Other arguments of LangGraph's method are accepted and ignored.
         """
         return mermaid.write_flowchart(self.nodes, self.edges, with_styles)
 
     def draw_ascii(self) -> str:
-        """Return the graph as ASCII art."""
+        """Return the drawing as ASCII art."""
         return write_text(self.lay_out())
 
     def print_ascii(self) -> None:
-        """Print the graph as ASCII art."""
+        """Print the drawing as ASCII art."""
         print(self.draw_ascii())  # noqa: T201 - its purpose
 
     def draw_png(
         self, output_file_path: str | None = None, *, background_color: str | None = "white"
     ) -> bytes:
-        """Return the graph as a PNG image, and optionally write it to a file.
+        """Return the drawing as a PNG image, and write it to ``output_file_path`` if this is given.
 
         The image is created locally and requires cairosvg (the extra ``draw``).
         """
@@ -213,17 +217,17 @@ class Drawing:
         background_color: str | None = "white",
         **styles: Any,
     ) -> bytes:
-        """Return the graph as a PNG image, like draw_png, without calling Mermaid's server.
+        """Return the drawing as a PNG image, like ``draw_png``. Mermaid's server isn't called.
 
-        Other arguments of LangGraph's method are accepted and ignored. They configure Mermaid's
-        server or style.
+        Other arguments of LangGraph's method, which configure Mermaid's server or style, are
+        accepted and ignored.
         """
         return self.draw_png(output_file_path, background_color=background_color)
 
     def to_json(self, *, with_schemas: bool = False) -> dict[str, list[dict[str, Any]]]:
-        """Return the nodes and edges as plain JSON.
+        """Return the nodes and edges as JSON values.
 
-        ``with_schemas`` is accepted for compatibility with langchain and has no effect.
+        ``with_schemas`` is accepted for compatibility with LangChain and has no effect.
         """
         nodes: list[dict[str, Any]] = [
             {"id": node.id, "name": node.name}
@@ -240,10 +244,10 @@ class Drawing:
 
 
 def build_drawing(graph: CompiledGraph, xray: int | bool = False) -> Drawing:
-    """Return the drawing of a graph: its nodes and edges.
+    """Return the drawing of a graph.
 
-    ``xray`` replaces nodes that call subgraphs with the nodes of these subgraphs. True replaces
-    nodes at all levels; a number sets the maximum depth.
+    With ``xray``, nodes that call subgraphs are replaced by the nodes of these subgraphs: at all
+    levels if it's True, or up to a number of levels.
     """
     drawing = _flat(build_outline(graph, xray))
     drawing.lay_out = partial(lay_out_graph, graph, xray=xray)
@@ -322,6 +326,6 @@ def _sole(drawing: Drawing, taken: set[str], but: str = "") -> DrawnNode | None:
 def draw_mermaid(graph: CompiledGraph, *, xray: int | bool = True) -> str:
     """Return a graph and its subgraphs as a Mermaid flowchart.
 
-    ``xray`` is True for all levels of subgraphs, or the maximum depth.
+    ``xray`` is True for subgraphs of all levels, or the maximum number of levels.
     """
     return build_drawing(graph, xray).draw_mermaid()

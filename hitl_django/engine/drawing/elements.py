@@ -12,8 +12,8 @@ BETWEEN = ":"
 class DrawnNode(NamedTuple):
     """A node of a drawing.
 
-    ``data`` is the object with which the node was added to the drawing. For the nodes of a graph,
-    ``data`` is None.
+    ``data`` is the object with which the node was added to the drawing. It's None for the nodes of
+    a graph.
     """
 
     id: str
@@ -23,18 +23,18 @@ class DrawnNode(NamedTuple):
 
     @property
     def within(self) -> tuple[str, ...]:
-        """The names of the enclosing nodes, which are part of the node's id."""
+        """The names of the nodes in which this node is nested, outermost first."""
         return tuple(self.id.split(BETWEEN)[:-1])
 
     def copy(self, *, id: str | None = None, name: str | None = None) -> DrawnNode:
-        """Return the node with another id or name, as in langchain's drawings."""
+        """Return a copy of the node with another id or name."""
         return self._replace(id=id or self.id, name=name or self.name)
 
 
 class DrawnEdge(NamedTuple):
     """An edge of a drawing.
 
-    ``data`` is the return value for which a conditional edge is followed.
+    ``data`` is the return value for which a conditional edge is followed, or None.
     """
 
     source: str
@@ -43,5 +43,5 @@ class DrawnEdge(NamedTuple):
     conditional: bool = False
 
     def copy(self, *, source: str | None = None, target: str | None = None) -> DrawnEdge:
-        """Return the edge with another source or target, as in langchain's drawings."""
+        """Return a copy of the edge with another source or target."""
         return self._replace(source=source or self.source, target=target or self.target)

@@ -1,7 +1,7 @@
 """Graphs as flowcharts in Mermaid's syntax.
 
-Labels of conditional edges may contain any text. All names and labels are quoted, and characters
-with a meaning in Mermaid or HTML are written as entities.
+All names and labels are quoted, because labels of conditional edges may contain any text.
+Characters with a meaning in Mermaid or HTML are written as entities.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def write_flowchart(
 
 
 def _boxes(nodes: Iterable[DrawnNode], ids: dict[str, str], with_styles: bool) -> Iterator[str]:
-    """Yield the Mermaid line of each node.
+    """Yield the Mermaid lines of nodes.
 
-    Nodes of a subgraph are enclosed in a box named after the calling node.
+    A box around a subgraph's nodes is named after the calling node.
     """
     numbers = count(1)
     open_: list[str] = []

@@ -1,8 +1,8 @@
 """The outline of a graph: its nodes, its edges, and its subgraphs.
 
-The outline is derived from the compiled graph without running the graph. If a conditional edge has
-no declared targets, its source node is marked with ``chooses``. The targets are then assumed to be
-all nodes without other incoming edges.
+The outline is derived from the compiled graph, which isn't run. If a conditional edge declares no
+targets, its source node is marked with ``chooses``. Its targets are then assumed to be all nodes
+without other incoming edges.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _GUESSES = 60
 class OutlineNode:
     """A node of the outline.
 
-    ``stops`` names the node's breakpoints. ``inside`` is the subgraph that the node calls.
+    ``stops`` are the node's breakpoints. ``inside`` is the outline of the subgraph that the node
+    calls, or None.
     """
 
     name: str
@@ -45,7 +46,7 @@ class OutlineNode:
 class OutlineEdge:
     """An edge between two nodes.
 
-    ``label`` is the return value for which a conditional edge is followed.
+    ``label`` is the return value for which a conditional edge is followed, or None.
     """
 
     source: str
@@ -56,7 +57,7 @@ class OutlineEdge:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The nodes of a graph in order of definition, and its edges."""
+    """The edges of a graph, and its nodes in order of definition."""
 
     nodes: tuple[OutlineNode, ...]
     edges: tuple[OutlineEdge, ...]
@@ -65,10 +66,10 @@ class Outline:
 def build_outline(
     graph: CompiledGraph, depth: int | bool = True, _above: tuple[int, ...] = ()
 ) -> Outline:
-    """Return the outline of a compiled graph and its subgraphs up to ``depth`` levels.
+    """Return the outline of a compiled graph and its subgraphs.
 
-    ``depth`` is a number, or True for all levels. A graph that calls itself appears only once in
-    the outline.
+    ``depth`` is the maximum number of levels of subgraphs, or True for all levels. A graph that
+    calls itself appears only once in the outline.
     """
     above = (*_above, id(graph))
     listeners = _map_triggers_to_nodes(graph)
@@ -158,10 +159,7 @@ def _command_ends(graph: CompiledGraph, name: str) -> Mapping[str, str | None]:
 
 
 def _find_end_edge(name: str, leads: Mapping[OutlineEdge, None]) -> dict[OutlineEdge, None]:
-    """Return a node's edge to END as a dict.
-
-    The dict is empty if the node has an edge to another node.
-    """
+    """Return a dict with a node's edge to END, or an empty dict if the node has other edges."""
     ways = [edge.target for edge in leads if edge.leads != "on_error"]
     if any(target != name for target in ways):
         return {}

@@ -1,7 +1,7 @@
 """A graph with a layout: nodes with position and size, and edges with their points.
 
-A subgraph is drawn inside the box of the node that calls the subgraph. All lengths are in units of
-a font size of 13. Positions depend only on the graph's names and structure.
+A subgraph is drawn inside the box of the node that calls it. The unit of all lengths is 1/13 of the
+font size. Positions depend only on the graph's names and structure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DOT = 22.0
 class PlacedNode:
     """A node with its upper left corner and size.
 
-    ``holds`` is true if the node's box contains other nodes.
+    ``holds`` is true if its box contains other nodes.
     """
 
     id: str
@@ -61,7 +61,7 @@ class PlacedEdge:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The elements of a picture, ordered so that each box precedes the nodes inside the box."""
+    """The elements of a picture. A box comes before the nodes inside it."""
 
     width: float
     height: float
@@ -72,14 +72,14 @@ class Picture:
 def lay_out_graph(graph: CompiledGraph, *, xray: int | bool = True, say: Say = str) -> Picture:
     """Return the picture of a graph, with the positions of nodes and edges.
 
-    ``xray`` is True for all levels of subgraphs, or the maximum depth. ``say`` converts a name to
-    the displayed text, which determines the width of a node.
+    ``xray`` is True for subgraphs of all levels, or the maximum number of levels. ``say`` converts
+    a name to the displayed text, which determines the width of a node.
     """
     return lay_out_outline(build_outline(graph, xray), say)
 
 
 def lay_out_outline(outline: Outline, say: Say = str) -> Picture:
-    """Return the picture of an outline, like lay_out_graph."""
+    """Return the picture of an outline. ``say`` converts a name to the displayed text."""
     drawn = _compose(outline, "", say)
     return Picture(
         drawn.width + 2 * MARGIN,

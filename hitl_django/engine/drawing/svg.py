@@ -41,8 +41,8 @@ def write_svg(
     """Return a picture as SVG.
 
     ``states`` are the states of nodes by node id. ``describe_node`` returns a description of a node
-    and its state. ``say`` converts a name to the displayed text. ``ident`` is the prefix of ids in
-    the SVG and must be unique on a page.
+    and its state, for screen readers. ``say`` converts a name to the displayed text. ``ident`` is
+    the prefix of ids in the SVG, and must be unique on a page.
     """
 
     def draw(node: PlacedNode) -> str:
@@ -145,7 +145,7 @@ def _draw_label(place: Point, text: str) -> str:
 
 
 def _write_curve(points: Sequence[Point]) -> str:
-    """Return a path through the points, with curves between layers."""
+    """Return the data of an SVG path through the points, with curves between layers."""
     (x, y), *rest = points
     parts = [f"M{_format(x)} {_format(y)}"]
     for to_x, to_y in rest:

@@ -102,7 +102,7 @@ def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
 
 
 async def _wait(context: TaskContext, wait: Wait) -> None:
-    """Wait for the delay before a task's next attempt.
+    """Wait for the delay before the next attempt of a task.
 
     Raises:
         DrainSignal: a stop of the run was requested.
@@ -184,7 +184,7 @@ async def _go_through(context: TaskContext) -> None:
 
 
 class AsyncDriver:
-    """A driver that runs a loop in a coroutine and the tasks of a step in parallel."""
+    """A driver that runs a loop in a coroutine. The tasks of a step run in parallel."""
 
     def __init__(self, state: LoopState, max_concurrency: int | None = None) -> None:
         self.state = state
@@ -199,7 +199,7 @@ class AsyncDriver:
         state.run.spawner = self
 
     def iterate_chunks(self) -> AsyncGenerator[Chunk]:
-        """Perform the loop's effects and yield the run's stream chunks."""
+        """Perform the effects that the loop yields, and yield the run's stream chunks."""
         chunks = self._perform_effects()
         self.state.run.stream = weakref.ref(chunks)
         return chunks
@@ -272,9 +272,9 @@ class AsyncDriver:
             await self._ask_saver_shielded(CallStorage(self.state.run.lease.release))  # type: ignore[union-attr]
 
     def spawns(self) -> bool:
-        """Return True.
+        """Return True: the calling OS thread may always wait for another OS thread.
 
-        Sync code runs outside the event loop's OS thread, so that thread may block.
+        Sync code never runs on the OS thread of the event loop.
         """
         return True
 
@@ -315,7 +315,7 @@ class AsyncDriver:
     async def _start(
         self, contexts: Sequence[TaskContext], has_running: bool = False
     ) -> Sequence[Task]:
-        """Start tasks and return the tasks that have ended during the start."""
+        """Start tasks, and return those that have already ended."""
         timeout = self.state.graph.step_timeout
         for context in contexts:
             context.perform = self.perform_here
@@ -335,7 +335,10 @@ class AsyncDriver:
         return ()
 
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a saver call on the event loop for a sync node, which runs on another OS thread."""
+        """Make a saver call on the event loop for a sync node, and return its result.
+
+        The sync node runs on another OS thread.
+        """
         assert self.home is not None
         if self.state.run.calls_home:
             return self.state.run.perform(function, *args)
@@ -347,10 +350,7 @@ class AsyncDriver:
         return function(*args)
 
     def emit(self, chunk: Chunk) -> None:
-        """Add a running node's stream chunk.
-
-        Any OS thread may call this method.
-        """
+        """Add a stream chunk of a running node. Any OS thread may call this method."""
         self.chunks.append(chunk)
         if self.tasks is not None and self.home is not None:
             self.home.call_soon_threadsafe(self.tasks.wake.set)

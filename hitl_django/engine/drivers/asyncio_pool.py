@@ -19,12 +19,12 @@ Performing = Coroutine[Any, Any, Task]
 
 
 class AsyncTasks:
-    """The lanes that run a step's tasks in parallel on one event loop.
+    """The asyncio tasks, called lanes, that run a step's tasks in parallel on one event loop.
 
-    A lane is an asyncio task. A lane runs queued tasks one after the other until a task has to
-    wait. From then on, the lane belongs to the waiting task, and new lanes run the remaining tasks.
-    A task that never waits therefore needs no separate asyncio task. A task that waits has a
-    separate asyncio task, so cancellations and timeouts affect only that task.
+    A lane runs queued tasks one after the other until a task has to wait. From then on, the lane
+    belongs to the waiting task, and new lanes run the remaining tasks. A task that never waits
+    therefore needs no separate asyncio task. A task that waits has its own asyncio task, so
+    cancellations and timeouts affect only this task.
     """
 
     def __init__(self, limit: int | None, perform: Callable[[TaskContext], Performing]) -> None:
@@ -49,7 +49,7 @@ class AsyncTasks:
         self.deadline: float | None = None
 
     def take_on(self, contexts: Sequence[TaskContext]) -> None:
-        """Add tasks, which start as soon as the caller awaits."""
+        """Add tasks. They start as soon as the caller awaits."""
         self._variables = contextvars.copy_context()
         self._open.update(contexts)
         self._waiting.extend(contexts)
@@ -79,8 +79,8 @@ class AsyncTasks:
     def take(self) -> Sequence[Task]:
         """Return the tasks that have ended since the last call.
 
-        An error such as SystemExit ends the run. The error is raised only after the ended tasks
-        were returned, so that the ended tasks are stored and don't run again.
+        If a task has raised an error that ends the run, such as SystemExit, the next call raises
+        it. The ended tasks are thus stored first, and don't run again.
         """
         if not self._ended and self._crash is not None:
             raise self._crash
@@ -92,7 +92,7 @@ class AsyncTasks:
         return ended
 
     async def drop(self) -> int:
-        """Cancel the unfinished tasks and return their number."""
+        """Cancel the unfinished tasks, and return the number of tasks."""
         dropped, lanes = len(self._open), self._lanes
         self._open, self._lanes, self._opening = set(), set(), 0
         self._waiting.clear()
@@ -105,8 +105,8 @@ class AsyncTasks:
     def _open_lanes(self) -> None:
         """Start lanes for queued tasks, up to the maximum number of lanes.
 
-        Each lane starts up to two other lanes. On a busy event loop, a hundred waiting tasks are
-        therefore all started within seven iterations.
+        Each lane starts up to two other lanes. A hundred waiting tasks are therefore started within
+        seven iterations of the event loop, even if the event loop is busy.
         """
         if self._is_opening:
             return
@@ -122,7 +122,7 @@ class AsyncTasks:
             self._is_opening = False
 
     def _needs_lane(self) -> bool:
-        """Return whether a queued task needs a new lane and another lane is allowed."""
+        """Return whether a queued task needs a new lane and the maximum number isn't reached."""
         waiting = len(self._waiting)
         if self._limit is not None and self._opening + len(self._open) - waiting >= self._limit:
             return False
@@ -164,7 +164,7 @@ class AsyncTasks:
 
 
 class _Rest:
-    """An awaitable for the rest of a coroutine that was started in another context."""
+    """An awaitable that finishes a coroutine, the first part of which ran in another context."""
 
     __slots__ = ("_awaited", "_running", "_variables")
 

@@ -12,7 +12,7 @@ from ..task.effects import Call
 
 
 def perform_effects(effects: Generator[Any, Any, Any], perform: Callable[[Any], Any]) -> Any:
-    """Perform a generator's effects in order and return the generator's result.
+    """Perform the effects of a generator with ``perform``, and return the generator's result.
 
     Errors of an effect are raised inside the generator.
     """
@@ -35,7 +35,7 @@ def run_query(query: Query, saver: BaseCheckpointSaver) -> Any:
 
 
 def perform_saver_call(effect: SaverCall | Call, saver: BaseCheckpointSaver) -> Any:
-    """Make the saver call of an effect, and return its result."""
+    """Make the saver call that an effect describes, and return its result."""
     if isinstance(effect, Load):
         return saver.get_tuple(effect.config)
     if isinstance(effect, List):

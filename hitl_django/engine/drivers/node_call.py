@@ -1,4 +1,4 @@
-"""Calls of node functions: injected arguments and conversion of exceptions."""
+"""Calls of node functions: injected arguments, and conversion of exceptions."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def get_injected(context: TaskContext, action: Action) -> dict[str, Any]:
 
 
 def convert_error(context: TaskContext, error: BaseException) -> BaseException:
-    """Return the error or signal that represents an exception raised by a call.
+    """Return the error or signal that represents an exception raised by a node.
 
     An exception group that contains only pauses becomes one pause. A CancelledError raised by a
-    node that was not cancelled becomes a failure of the node. Without this conversion, the
-    CancelledError would end the run like a requested cancellation.
+    node that was not cancelled becomes a NodeCancelledError. Otherwise, it would end the run as if
+    the run had been cancelled.
     """
     if isinstance(error, BaseExceptionGroup):
         error = resolve_group(error)

@@ -1,7 +1,7 @@
-"""Calls of @task functions: tasks that a running task starts and waits for.
+"""Calls of @task functions: a running task starts other tasks and waits for their results.
 
-The result of such a task is stored as its RETURN write before the caller receives it. The task
-therefore doesn't run again when the caller does, after a pause, a failure or a crash.
+The result of a called task is stored before the calling task receives it. If the calling task runs
+again after a pause, a failure or a crash, the called task therefore doesn't run again.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _Effect = RunTasks | Save | CacheRead | CacheWrite
 
 
 class CalledTask(Task):
-    """A call of a @task function.
+    """A task started by a call of a @task function.
 
-    Its path and namespace extend the path and namespace of the calling task.
+    Its path and namespace extend those of the calling task.
     """
 
     __slots__ = ("_caller_ns",)
@@ -78,7 +78,7 @@ _FIRST = Lock()
 
 
 class TaskCalls:
-    """The @task calls made by one running task, by task id."""
+    """The calls of @task functions made by one running task, by id of the called task."""
 
     __slots__ = ("_attempt", "_contexts", "_index", "_known", "context", "crash", "recalled")
 
@@ -96,7 +96,7 @@ class TaskCalls:
 
     @classmethod
     def open(cls, context: TaskContext) -> CalledTasks:
-        """Return the @task calls of a task, which are created on first use."""
+        """Return the @task calls of a task. The object is created on first use."""
         with _FIRST:
             if context.calls is None:
                 context.calls = cls(context)
@@ -105,9 +105,11 @@ class TaskCalls:
     def make(
         self, seen: TaskContext, node: Node, name: str, value: Any, is_async: bool
     ) -> AnyFuture:
-        """Start a call, or return the future of the same call made by an earlier attempt.
+        """Start a call of a @task function, and return its future.
 
-        ``seen`` is the context of the calling code, which may be a view of the task's context.
+        If an earlier attempt of the calling task has made the same call, return the future of that
+        call. ``seen`` is the context of the calling code. It may be a view of the calling task's
+        context.
         """
         seen.check_in_time()
         self.context = seen.full_context
@@ -146,7 +148,7 @@ class TaskCalls:
         return state
 
     def _may_await(self) -> bool:
-        """Return whether the driver lets sync code of the calling task wait for a coroutine."""
+        """Return whether sync code of the calling task may wait for a coroutine."""
         spawner = self.context.run.spawner
         return spawner is not None and spawner.home is not None
 
@@ -223,7 +225,7 @@ class TaskCalls:
             raise
 
     def _effects(self, context: TaskContext) -> Generator[_Effect, Any, None]:
-        """Yield effects that read a task's cached result, or run the task and store its result."""
+        """Yield the effects that execute a called task, unless its cached result can be read."""
         state, task = self._state, context.task
         policy = task.node.cache
         key: Any = None
@@ -256,7 +258,10 @@ class TaskCalls:
             return None
 
     def _store_result(self, context: TaskContext) -> Generator[_Effect, Any, None]:
-        """Store a task's result. If the result can't be stored, the task fails."""
+        """Yield the effect that stores the result of a called task.
+
+        If this fails, the called task fails.
+        """
         state, task = self._state, context.task
         # Interrupts are stored with the calling task, so that each interrupt appears once.
         writes = task.memory if task.pending_interrupts else list_stored_writes(task)
@@ -279,7 +284,10 @@ class TaskCalls:
             yield state.save(Commit(config, [TaskWrites(task.id, task.path_key, failure)]))
 
     def _get_result(self, context: TaskContext) -> Any:
-        """Emit the stream chunks of an ended task. Return the task's result or raise its error."""
+        """Emit the stream chunks of an ended task.
+
+        Return the result of the task or raise its error.
+        """
         task = context.task
         assert isinstance(task, CalledTask)
         self.context.progress()
@@ -299,7 +307,10 @@ class TaskCalls:
         return chunks.build_task_chunks(self._state, context.task)
 
     def _build_stored_chunks(self, context: TaskContext) -> list[Any]:
-        """Return the stream chunks of a task to store with its result, including start and end."""
+        """Return the stream chunks of a called task that are stored with its result.
+
+        They include the chunks for the start and the end of the task.
+        """
         state, task = self._state, context.task
         if state.saver is None or task.pending_interrupts:
             state.run.chunk_buffer.move_chunks(task.id, self.context.task.id)  # type: ignore[union-attr]
@@ -311,7 +322,7 @@ class TaskCalls:
             self.context.run.emit(chunk)
 
     def settle(self) -> None:
-        """Wait until the called tasks have ended, then add their interrupts to the calling task."""
+        """Wait until the called tasks have ended, and add their interrupts to the calling task."""
         for _, future in list(self._known.values()):
             if isinstance(future, Future) and not future.cancelled():
                 future.exception()
@@ -325,7 +336,6 @@ class TaskCalls:
             self._merge()
 
     async def wait(self) -> None:
-        """Wait for the called tasks on this event loop."""
         running = [f for _, f in self._known.values() if isinstance(f, asyncio.Future)]
         if running:
             await asyncio.wait(running)
@@ -340,9 +350,9 @@ class TaskCalls:
                 future.cancel()
 
     def _merge(self) -> None:
-        """Add the interrupts of called tasks to the caller, in the order of the calls.
+        """Add the interrupts of called tasks to the calling task, in the order of the calls.
 
-        The interrupts are added even if the caller returned without waiting for the results.
+        This is done even if the calling task has returned without waiting for the results.
         Otherwise, the run would continue without a decision.
         """
         if self.crash is not None:

@@ -49,7 +49,7 @@ def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
 
 
 def _run_on_loop(context: TaskContext, running: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine like asyncio.run, and cancel it if the run's control requests a stop."""
+    """Run a coroutine like asyncio.run, and cancel it if a stop of the run is requested."""
     control = context.run.control
     if control is None:
         return asyncio.run(running)
@@ -75,7 +75,7 @@ async def _stoppable(control: RunControl, running: Awaitable[Any]) -> Any:
 def _make_timed_call(
     limit: TimeoutPolicy, context: TaskContext
 ) -> Callable[[TaskContext, Call], Any]:
-    """Return a function that makes a task's calls with the timeout ``limit``."""
+    """Return a function that makes calls of a task with the time limits ``limit``."""
     watch = AttemptTimer(limit, context, _started)
 
     def make(context: TaskContext, call: Call) -> Any:
@@ -115,7 +115,7 @@ async def _awaited(context: TaskContext, running: Awaitable[Any]) -> Any:
 
 
 def _wait(context: TaskContext, wait: Wait) -> None:
-    """Wait for the delay before a task's next attempt.
+    """Wait for the delay before the next attempt of a task.
 
     Raises:
         DrainSignal: a stop of the run was requested.
@@ -130,10 +130,7 @@ def _wait(context: TaskContext, wait: Wait) -> None:
 
 
 def _call_plain(context: TaskContext, action: Action) -> None:
-    """Run a task that consists of a single function call.
-
-    Any OS thread may call this function.
-    """
+    """Run a task that consists of a single function call. Any OS thread may call this function."""
     task, around = context.task, context.run.around_call
     try:
         if around is None:

@@ -47,9 +47,9 @@ _RUNNING = (RunTasks, StartTasks, Await)
 class SyncDriver:
     """A driver that runs a loop on the calling OS thread, and parallel tasks on more OS threads.
 
-    The calling OS thread runs the parallel tasks itself, one after the other, if no stream mode is
-    requested and the saver can be used from any OS thread. If a task blocks the calling OS thread,
-    another OS thread becomes its ``deputy``. The deputy starts OS threads for the queued tasks and
+    If no stream mode is requested and the saver can be used from any OS thread, the calling OS
+    thread runs the parallel tasks itself, one after the other. If one of them blocks the calling OS
+    thread, another OS thread becomes its ``deputy``: it starts OS threads for the queued tasks and
     lets the loop process ended tasks.
     """
 
@@ -74,7 +74,7 @@ class SyncDriver:
         self.chunks: deque[Chunk] = deque()
 
     def __iter__(self) -> Iterator[Chunk]:
-        """Perform the loop's effects and yield the run's stream chunks."""
+        """Perform the effects that the loop yields, and yield the run's stream chunks."""
         chunks = self._perform_effects()
         self.state.run.stream = weakref.ref(chunks)
         return chunks
@@ -143,7 +143,7 @@ class SyncDriver:
         ]
 
     def _perform(self, effect: Effect) -> Any:
-        """Perform an effect that neither waits nor emits chunks, and return the reply."""
+        """Perform an effect that neither waits nor emits chunks, and return its result."""
         kind, run = type(effect), self.state.run
         if kind is Cancel:
             return self._drop()
@@ -163,7 +163,7 @@ class SyncDriver:
             return run.perform(perform_saver_call, effect, run.saver)
 
     def _start(self, contexts: Sequence[TaskContext], has_running: bool = False) -> Sequence[Task]:
-        """Start tasks and return the tasks that have ended during the start."""
+        """Start tasks, and return those that have already ended."""
         timeout = self.state.graph.step_timeout
         if (
             timeout is None
@@ -265,7 +265,7 @@ class SyncDriver:
                 perform_effects(take_in(self.state, ended), self._perform)
 
     def _end_deputy(self, deputy: Future[None]) -> None:
-        """End the deputy's work.
+        """End the work of the deputy.
 
         Afterwards, only the other OS threads run the tasks of the step.
         """
@@ -299,10 +299,7 @@ class SyncDriver:
         return 0 if self.threads is None else self.threads.drop()
 
     def emit(self, chunk: Chunk) -> None:
-        """Add a running node's stream chunk.
-
-        Any OS thread may call this method.
-        """
+        """Add a stream chunk of a running node. Any OS thread may call this method."""
         self.chunks.append(chunk)
         # An item in the inbox already wakes the waiting OS thread. Before the next step with
         # parallel tasks, no OS thread reads the inbox.
@@ -312,7 +309,7 @@ class SyncDriver:
     def spawns(self) -> bool:
         """Return whether the calling OS thread may wait for another OS thread.
 
-        The result is false on the driver's own OS thread, which must not block.
+        The driver's own OS thread must not wait.
         """
         return threading.get_ident() != self.thread
 
@@ -322,7 +319,7 @@ class SyncDriver:
         self.threads.spawn(work)
 
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a call on the driver's OS thread and return the result to the calling OS thread."""
+        """Make a call on the driver's OS thread, and return its result to the calling OS thread."""
         assert self.threads is not None
         return self.threads.ask(self.state.run.perform, function, *args)
 

@@ -1,7 +1,4 @@
-"""OS threads for the parallel tasks of a step.
-
-Their number grows while tasks are queued.
-"""
+"""OS threads for the parallel tasks of a step. Their number grows while tasks are queued."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ Perform = Callable[[TaskContext], Task]
 
 
 class TaskThreads:
-    """The OS threads of one run, the queued tasks, and the messages from the OS threads.
+    """The OS threads of one run, its queued tasks, and the messages from the OS threads.
 
     All methods except ``spawn``, ``ask`` and ``crashed`` are called by one OS thread at a time: the
     driver's OS thread or its deputy.
@@ -72,7 +69,6 @@ class TaskThreads:
         self._used, self._left = 0.0, 0
 
     def take_on(self, contexts: Sequence[TaskContext]) -> None:
-        """Add tasks to the queue."""
         self.variables = contextvars.copy_context()
         self.waiting.extend(contexts)
         self._started, self._clocks = 0, []
@@ -83,7 +79,7 @@ class TaskThreads:
         self._start_threads(1)
 
     def join(self) -> None:
-        """Add the calling OS thread to the pool as the first OS thread that runs queued tasks."""
+        """Let the calling OS thread run queued tasks as the first OS thread of the pool."""
         self._clocks = []
         self._note_clock()
         self._restart_waiting_time()
@@ -119,9 +115,9 @@ class TaskThreads:
         """Start up to ``count`` more OS threads for queued tasks.
 
         Tasks that compute run fastest one after the other, because they share the interpreter lock.
-        Tasks that wait for I/O should all wait at the same time. The pool distinguishes the two
-        kinds within a millisecond: it starts one OS thread and doubles the number while tasks are
-        queued, unless the OS threads take tasks and mostly compute.
+        Tasks that wait for I/O should all wait at the same time. To distinguish these kinds within
+        a millisecond, the pool starts one OS thread and doubles the number while tasks are queued,
+        unless the OS threads take tasks and mostly compute.
         """
         self._started += count
         for _ in range(count):
@@ -133,10 +129,10 @@ class TaskThreads:
         self._used, self._left = self._get_cpu_seconds(), len(self.waiting)
 
     def _are_busy(self) -> bool:
-        """Return whether the pool's OS threads have taken tasks and used the CPU recently.
+        """Return whether the pool's OS threads took tasks and used the CPU since the last check.
 
-        Both conditions apply to the time since the last check. Both are required: a single task
-        that computes for a long time, or waits for another task, must not block the queued tasks.
+        Both conditions are required, because queued tasks must not wait for a single task that
+        computes for a long time, or that waits for another task.
         """
         since = time.monotonic() - self._start_more_at + PATIENCE
         return len(self.waiting) < self._left and self._get_cpu_seconds() - self._used > since / 2
@@ -170,26 +166,24 @@ class TaskThreads:
                 self.inbox.put(None)
 
     def _is_polling(self) -> bool:
-        """Return whether the driver polls for ended tasks.
+        """Return whether the driver looks for ended tasks at intervals, and isn't woken by them.
 
-        The driver polls while it starts OS threads. Otherwise, each ended task would wake the
-        driver, which would slow down many short tasks. With polling, an ended task is processed up
-        to a millisecond later.
+        It does so while it starts OS threads, because waking the driver for each ended task would
+        slow down many short tasks. An ended task is then processed up to a millisecond later.
         """
         return bool(self.waiting) and self._started < self.limit
 
     def crashed(self, error: BaseException) -> None:
         """Register an error that ends the process, such as SystemExit.
 
-        The error is raised again on the driver's OS thread and is never stored as the node's
-        failure. Before that, the loop processes the ended tasks, so that they are stored and don't
-        run again.
+        The error is raised again on the driver's OS thread, and is never stored as a failure of the
+        node. The loop first processes the ended tasks, so that they are stored and don't run again.
         """
         if self.crash is None:
             self.crash = error
 
     def take(self) -> list[Task]:
-        """Wait for an ended task or a requested call, and return the ended tasks."""
+        """Wait until a task ends or another OS thread requests a call. Return the ended tasks."""
         item = self._get()
         while True:
             if item is not None:
@@ -207,7 +201,10 @@ class TaskThreads:
         return found
 
     def _get(self) -> Callable[[], Any] | None:
-        """Wait until a task has ended or another OS thread requests a call, and return the call."""
+        """Wait until a task ends or another OS thread requests a call.
+
+        Return the requested call, or None.
+        """
         while not self.finished:
             now = time.monotonic()
             if self.waiting and self._started < self.limit and self.are_blocked():
@@ -233,7 +230,7 @@ class TaskThreads:
             dropped += 1
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a call on the driver's OS thread for a task on another OS thread."""
+        """Make a call on the driver's OS thread, and return its result to the calling OS thread."""
         answer: Future[Any] = Future()
 
         def make() -> None:

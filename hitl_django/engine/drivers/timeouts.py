@@ -1,9 +1,8 @@
 """Timeouts of async nodes.
 
 Only code on an event loop can be stopped from outside, so only async nodes support a timeout. Each
-attempt with a timeout uses a separate context, and its results count only within the time limit.
-Stream chunks, interrupts and results after the time limit are discarded. Calls of once(), tasks and
-graphs after the time limit raise an error.
+attempt with a timeout has its own context. Stream chunks, interrupts and results after the time
+limit are discarded. Calls of once(), tasks and graphs after the time limit raise an error.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def check_stoppable(name: str, action: Action) -> None:
 
 
 class AttemptTimer:
-    """Calls the functions of a task within the limits of its timeout policy.
+    """The time limits of a task's attempts, and calls of the task's functions within these limits.
 
     Each attempt starts with new time limits.
     """
@@ -59,14 +58,17 @@ class AttemptTimer:
         self.over = False
 
     def touch(self) -> None:
-        """Report that the node makes progress, which restarts its idle timeout.
+        """Restart the idle timeout, because the node makes progress.
 
         Any OS thread may call this method.
         """
         self.progressed = time.monotonic()
 
     def due(self) -> tuple[float, str]:
-        """Return the attempt's deadline on the monotonic clock, and the kind of the limit."""
+        """Return the next deadline of the attempt on the monotonic clock, and its kind.
+
+        The kind is ``run`` or ``idle``.
+        """
         run, idle = self.policy.run_timeout, self.policy.idle_timeout
         moments = [] if run is None else [(self.began + run, "run")]  # type: ignore[operator]
         if idle is not None:
@@ -167,7 +169,7 @@ class TimedContext(TaskContext):
         return view
 
     def base_config(self) -> RunnableConfig:
-        """Return the run's config, with callbacks that report langchain events as progress."""
+        """Return the run's config, with callbacks that report LangChain events as progress."""
         config = super().base_config()
         if self.progress_callbacks is None:
             return config
@@ -178,13 +180,16 @@ class TimedContext(TaskContext):
         _copy(self, context)
 
     def progress(self) -> None:
-        """Report an event as progress, if the timeout policy counts events."""
+        """Report an event as progress of the attempt, if the timeout policy counts events."""
         if self.watch is not None and self.watch.policy.refresh_on == "auto":
             self.watch.touch()
         super().progress()
 
     def heartbeat(self) -> None:
-        """Report a ``heartbeat()`` call as progress of this attempt and of the calling nodes."""
+        """Report a ``heartbeat()`` call as progress of this attempt, and of all nodes above it.
+
+        If the task belongs to a subgraph, the nodes above it are those that called the subgraph.
+        """
         if self.watch is not None:
             self.watch.touch()
         self.run.runtime.heartbeat()
@@ -210,7 +215,7 @@ class TimedContext(TaskContext):
     # of the current attempt must not replace each other in memory or in storage.
     @property
     def once(self) -> dict[str, Any]:
-        """The task's current results of once()."""
+        """The results of the task's once() calls so far, by key."""
         return self.task_context.once
 
     @once.setter
@@ -220,14 +225,17 @@ class TimedContext(TaskContext):
 
     @property
     def once_guard(self) -> OnceGuard:
-        """The guard against concurrent once() calls with one key.
+        """The guard against concurrent once() calls with the same key.
 
         All attempts of the task share it.
         """
         return self.task_context.once_guard
 
     def remember(self, key: str, result: Any) -> None:
-        """Save a result of once() within the time limit, and report the result as progress."""
+        """Save a result of once(), and report it as progress.
+
+        The attempt must not have timed out.
+        """
         self.progress()
         super().remember(key, result)
 
@@ -236,7 +244,7 @@ class TimedContext(TaskContext):
         self.task_context.remember(key, result)
 
     def child_ns(self) -> str:
-        """Return the namespace for the next graph called by the node.
+        """Return the namespace for the next graph that the node calls.
 
         Raises:
             AttemptTimedOutError: the attempt has exceeded its time limit. The namespace is reserved
@@ -246,11 +254,14 @@ class TimedContext(TaskContext):
         return super().child_ns()
 
     def runtime(self) -> Runtime[Any]:
-        """Return the task's runtime with this attempt's heartbeat."""
+        """Return the task's runtime, with the ``heartbeat`` function of this attempt."""
         return super().runtime().override(heartbeat=self.heartbeat)
 
     def write(self, chunk: Any) -> None:
-        """Emit a custom stream chunk within the time limit, and report it as progress."""
+        """Emit a custom stream chunk, and report it as progress.
+
+        After the time limit, do nothing.
+        """
         if self.watch is not None:
             self.progress()
             super().write(chunk)
@@ -263,9 +274,9 @@ def _copy(source: TaskContext, target: TaskContext) -> None:
 
 
 def open_effects(state: LoopState) -> Effects:
-    """Return the generator of a run's effects, which are its calls of nodes and of the saver.
+    """Return the generator of a run's I/O operations, such as calls of nodes and of the saver.
 
-    If the run was started inside a node with an idle timeout, each effect counts as progress of
+    If the run was started inside a node with an idle timeout, each operation counts as progress of
     that node.
     """
     effects = run_loop(state)

@@ -1,8 +1,8 @@
-"""A watchdog that detects a driver's OS thread blocked by a task.
+"""A watchdog that detects drivers whose OS thread is blocked by a task.
 
-One OS thread per process checks all monitored OS threads. This OS thread runs only while there are
-monitored OS threads, because starting or waking it for each step would take longer than most steps.
-A forked process starts without the watchdog.
+One OS thread per process checks all monitored drivers. It runs only while there are monitored
+drivers, because starting or waking it for each step would take longer than most steps. A forked
+process starts without the watchdog.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _LOOKS, _REST = 50, 0.5
 
 
 class MonitoredThread(Protocol):
-    """The interface of a driver that the watchdog monitors."""
+    """A driver that the watchdog monitors."""
 
     def monitor(self) -> None:
-        """Check this driver for a blocking task.
+        """Check whether a task blocks this driver.
 
         The watchdog's OS thread calls the method regularly.
         """
@@ -41,13 +41,13 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def add(self, worker: MonitoredThread) -> None:
-        """Start to monitor a driver. No lock is taken while the watchdog is awake."""
+        """Start to monitor a driver. If the watchdog is awake, no lock is needed."""
         self._workers.add(worker)
         if self._asleep:
             self._wake()
 
     def remove(self, worker: MonitoredThread) -> None:
-        """Stop monitoring a driver, which the watchdog may check one more time afterwards."""
+        """Stop monitoring a driver. The watchdog may check it one more time afterwards."""
         self._workers.discard(worker)
 
     def _wake(self) -> None:
@@ -82,7 +82,7 @@ class Watchdog:
     def _wait_for_worker(self) -> bool:
         """Wait until a driver is added.
 
-        Return False if no driver is added within the maximum time.
+        Return False if the maximum time passes without a new driver.
         """
         with self._changed:
             self._asleep = True

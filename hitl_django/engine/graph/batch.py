@@ -19,7 +19,7 @@ Ended = tuple[int, Any]
 
 
 def run_jobs(run: Run, jobs: Jobs, *, keeps_errors: bool, on_threads: bool) -> Iterator[Ended]:
-    """Run each job and yield its index and result as soon as the job ends.
+    """Run each job, and yield its index and result as soon as it ends.
 
     The first exception is raised, and no further job starts. With ``keeps_errors``, exceptions are
     yielded as results. Without ``on_threads``, the jobs run one after the other.
@@ -44,9 +44,10 @@ def run_jobs(run: Run, jobs: Jobs, *, keeps_errors: bool, on_threads: bool) -> I
 
 
 async def arun_jobs(run: ARun, jobs: Jobs, *, keeps_errors: bool) -> AsyncIterator[Ended]:
-    """Run each job on the event loop. This is the async variant of run_jobs.
+    """Run jobs on the event loop, and yield the index and result of each job as soon as it ends.
 
-    After the first exception, the jobs that are still running are cancelled.
+    The first exception is raised, and running jobs are cancelled. With ``keeps_errors``, exceptions
+    are yielded as results.
     """
     limit = jobs[0][1].get("max_concurrency") if jobs else None
     gate = asyncio.Semaphore(limit or len(jobs) or 1)
@@ -70,7 +71,7 @@ async def arun_jobs(run: ARun, jobs: Jobs, *, keeps_errors: bool) -> AsyncIterat
 
 
 def sort_results(ended: Iterable[Ended]) -> list[Any]:
-    """Return the results in the order of the inputs."""
+    """Return the results of jobs in the order of their inputs."""
     return [result for _, result in sorted(ended, key=lambda one: one[0])]
 
 

@@ -1,9 +1,9 @@
 """The graph structure: the parts of a graph that stored threads depend on.
 
 A graph structure is plain JSON: nodes with their triggers and targets, channels with their rules
-and types, and the structures of subgraphs. The code of a node's function is not included. Two
-functions of the same name count as the same reducer, because code may move to another module.
-Lambdas can't be distinguished.
+and types, and the structures of subgraphs. It doesn't contain the code of nodes. Two functions of
+the same name count as the same reducer, because code may move to another module. Lambdas can't be
+distinguished.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def describe_shape(graph: CompiledGraph, _above: tuple[int, ...] = ()) -> GraphStructure:
-    """Return the structure of a compiled graph."""
+    """Return the graph structure of a compiled graph."""
     above = (*_above, id(graph))
     return {
         "nodes": {
@@ -58,7 +58,7 @@ def describe_shape(graph: CompiledGraph, _above: tuple[int, ...] = ()) -> GraphS
 
 
 def hash_shape(shape: GraphStructure) -> str:
-    """Return the hash that identifies a graph structure."""
+    """Return the hash of a graph structure, its fingerprint."""
     return ids.hash_json(shape)
 
 
@@ -102,13 +102,13 @@ def list_changes(
     new_input: bool = False,
     migrates: bool = False,
 ) -> list[str]:
-    """Return the changes to the graph that prevent its stored threads from resuming.
+    """Return descriptions of the changes that prevent stored threads from resuming with the graph.
 
     ``before`` is the graph structure under which the threads were stored. The list is empty if the
     threads can resume. Only parts that stored state depends on are compared. Nodes and edges
     without pending tasks, empty channels and the code of nodes may change. With ``new_input``,
-    pending tasks are ignored, because new input discards them. With ``migrates``, the values of
-    this graph's state channels are ignored.
+    pending tasks are ignored, because new input discards them. With ``migrates``, the values of the
+    graph's state channels are ignored, because a migration converts them.
     """
     saved = rename_checkpoint(graph.spec, load(ns))
     if saved is None:
@@ -175,7 +175,7 @@ def _rename_shape(shape: GraphStructure, renames: Renames) -> GraphStructure:
 def _list_next_tasks(
     before: GraphStructure, saved: CheckpointTuple, ns: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the node name and the namespace of each pending task under the old structure."""
+    """Yield the node and the namespace of each task that would run next under the old structure."""
     checkpoint, step = saved.checkpoint, saved.metadata.get("step", -1) + 1
     stored_values, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
     origin = ids.encode_checkpoint_id(checkpoint["id"])
@@ -206,7 +206,7 @@ def _list_next_tasks(
 
 
 def _is_triggering(channel: GraphStructure, stored_value: Any) -> bool:
-    """Return whether a channel with the value ``stored_value`` triggers its subscribed nodes."""
+    """Return whether a channel with the value ``stored_value`` triggers its nodes."""
     kind = channel.get("kind", "")
     if stored_value is MISSING:
         return False
@@ -308,7 +308,7 @@ def _barrier_change(
 
 
 def list_misfits(graph: CompiledGraph, values: Mapping[str, Any]) -> list[str]:
-    """Return the faults of ``values`` as a state of the graph.
+    """Return descriptions of the faults of ``values`` as a state of the graph.
 
     The list is empty for a valid state.
     """

@@ -67,7 +67,10 @@ class TaskFunction(Generic[P]):
         register_schema_types(_hints(function).get("return"))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> AnyFuture:
-        """Start a task, or return the result that an identical earlier call has stored."""
+        """Start a task and return its future.
+
+        If the caller made the same call in an earlier execution, the future has the stored result.
+        """
         context = get_context()
         calls = TaskCalls.open(context.full_context)
         return calls.make(context, self._node, self.name, (args, kwargs), self._is_async)
@@ -77,7 +80,6 @@ class TaskFunction(Generic[P]):
         cache.clear([build_cache_namespace(self.name, self._node)])
 
     async def aclear_cache(self, cache: BaseCache) -> None:
-        """Async variant of clear_cache."""
         await cache.aclear([build_cache_namespace(self.name, self._node)])
 
     def _call(self, value: tuple[tuple[Any, ...], dict[str, Any]], **given: Any) -> Any:
@@ -172,7 +174,7 @@ class entrypoint(Generic[ContextT]):
         self.policies = Policies.given(retry_policy, cache_policy, timeout)
 
     def __call__(self, function: Callable[..., Any]) -> Pregel:
-        """Return a graph with one node, named after the function."""
+        """Turn the function into a graph with one node, named after the function."""
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise NotImplementedError("Generators are not supported in the Functional API.")
         first = next(iter(inspect.signature(function).parameters), None)
@@ -235,7 +237,7 @@ def _find_returned(annotation: Any) -> Any:
 
 
 def _positions(function: Any, names: Sequence[str]) -> dict[str, int]:
-    """Return the position of each named parameter, or sys.maxsize for a keyword-only parameter."""
+    """Return the position of each named parameter, or sys.maxsize if it is keyword-only."""
     if not names:
         return {}
     return {

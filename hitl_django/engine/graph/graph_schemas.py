@@ -32,11 +32,11 @@ _CONFIG_TYPES: dict[str, Any] = {
 
 
 class GraphSchemas:
-    """Schemas of a graph's input, output, context and config.
+    """The schemas of a graph's input, output, context and config.
 
-    Methods whose names end in ``jsonschema`` return JSON schemas. Methods whose names end in
-    ``schema`` without ``json`` return pydantic models. The argument ``config`` is accepted for
-    compatibility with langchain and has no effect.
+    Methods with names in ``..._jsonschema`` return JSON schemas. Methods with names in
+    ``..._schema`` return pydantic models. The argument ``config`` is accepted for compatibility
+    with LangChain and has no effect.
     """
 
     input_type: Any
@@ -103,7 +103,7 @@ class GraphSchemas:
         return self.get_output_schema().model_json_schema()  # type: ignore[no-any-return]
 
     def get_context_jsonschema(self) -> dict[str, Any] | None:
-        """Return the JSON schema of a run's context, or None without a context schema."""
+        """Return the JSON schema of a run's context, or None if the graph has no context schema."""
         if self.context_schema is None:
             return None
         if get_hints(self.context_schema) is None:
@@ -117,13 +117,13 @@ class GraphSchemas:
         return self.get_name(suffix, name=self.schema_name)  # type: ignore[no-any-return]
 
     def encode_context(self, context: Any) -> Any:
-        """Return a run's context as a JSON value.
+        """Return the context of a run as a JSON value.
 
         Return None if the graph has no context schema and no context is given.
 
         Raises:
-            InvalidInputError: the context doesn't fit the context schema, or no context is
-                given although a field of the schema has no default.
+            InvalidInputError: the context doesn't fit the context schema. Or no context is given,
+                and a field of the schema has no default.
         """
         schema = self.context_schema
         if schema is None and context is None:
@@ -163,7 +163,7 @@ class GraphSchemas:
         return coerce_context(schema, stored)
 
     def config_schema(self, *, include: Sequence[str] | None = None) -> type[Any]:
-        """Return the pydantic model of a run's config: context, and the keys in ``include``."""
+        """Return the pydantic model of a run's config: the context and the keys in ``include``."""
         types = {key: _CONFIG_TYPES[key] for key in include or () if key in _CONFIG_TYPES}
         if self.context_schema is not None:
             types = {"configurable": self.context_schema, **types}

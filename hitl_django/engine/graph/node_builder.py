@@ -13,7 +13,7 @@ from ..types import CachePolicy, RetryPolicy, Timeout, TimeoutPolicy
 
 
 class NodeBuilder:
-    """A builder of one Pregel node: its channel subscriptions, functions and channel writes."""
+    """A builder of one node: the channels to which it subscribes, its functions and its writes."""
 
     def __init__(self) -> None:
         self._channels: str | list[str] = []
@@ -27,7 +27,10 @@ class NodeBuilder:
         self._metadata: dict[str, Any] = {}
 
     def subscribe_only(self, channel: str) -> NodeBuilder:
-        """Run the node when the channel is updated, with the channel's value as its input."""
+        """Run the node when the channel is updated.
+
+        The channel's value is the input of the node.
+        """
         if self._channels:
             raise ValueError(
                 "Cannot subscribe to single channels when other channels are already subscribed to"
@@ -39,7 +42,7 @@ class NodeBuilder:
     def subscribe_to(self, *channels: str, read: bool = True) -> NodeBuilder:
         """Run the node when any of the channels is updated.
 
-        With ``read``, the channels are also added to the node's input.
+        With ``read``, the values of the channels are also part of the node's input.
         """
         if isinstance(self._channels, str):
             raise ValueError("Cannot subscribe to channels when subscribed to a single channel")
@@ -49,22 +52,25 @@ class NodeBuilder:
         return self
 
     def read_from(self, *channels: str) -> NodeBuilder:
-        """Add channels to the node's input without subscribing to them."""
+        """Add the values of channels to the node's input, without subscribing to the channels."""
         if isinstance(self._channels, str):
             raise ValueError("Cannot read additional channels when subscribed to single channels")
         self._channels.extend(channels)
         return self
 
     def do(self, node: Any) -> NodeBuilder:
-        """Add a function to the node, which receives the result of the function added before."""
+        """Add a function to the node.
+
+        Its argument is the result of the previously added function.
+        """
         self._actions.append(build_action(node))
         return self
 
     def write_to(self, *channels: str, **values: Any) -> NodeBuilder:
         """Write the node's result to channels.
 
-        A keyword argument names a channel. Its value is written to the channel. If the value is a
-        function, the function receives the node's result and its return value is written.
+        For a keyword argument, its value is written to the channel of this name. If the value is a
+        function, it's called with the node's result, and its return value is written.
         """
         self._writes += [(channel, _itself) for channel in channels]
         self._writes += [
@@ -80,17 +86,17 @@ class NodeBuilder:
         return self
 
     def add_retry_policies(self, *policies: RetryPolicy) -> NodeBuilder:
-        """Add retry policies. The first policy that matches an error applies."""
+        """Add retry policies to the node. The first policy that matches an error applies."""
         self._retry.extend(policies)
         return self
 
     def add_cache_policy(self, policy: CachePolicy) -> NodeBuilder:
-        """Reuse the node's cached result if the node runs again with the same input."""
+        """Reuse the cached result of the node if it runs again with the same input."""
         self._cache = policy
         return self
 
     def set_timeout(self, timeout: Timeout | None) -> NodeBuilder:
-        """Limit the duration of each attempt at the node, which must be async."""
+        """Limit the duration of each attempt of the node. The node must be async."""
         self._timeout = TimeoutPolicy.coerce(timeout)
         return self
 
@@ -179,7 +185,11 @@ def check_graph(
     output_channels: Iterable[str],
     breakpoints: Iterable[str],
 ) -> None:
-    """Raise ValueError if a referenced channel or node doesn't exist, or a name is reserved."""
+    """Check the names of a graph's channels and nodes.
+
+    Raises:
+        ValueError: a referenced channel or node doesn't exist, or a name is reserved.
+    """
     shown = repr(sorted(channels))[:100]
     for name in channels:
         if name in RESERVED_KEYS and name not in (TASKS, START):

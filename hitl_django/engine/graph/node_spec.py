@@ -1,4 +1,4 @@
-"""Definitions of nodes and conditional edges, as passed to a graph builder."""
+"""Definitions of nodes and conditional edges that are passed to a graph builder."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from .policies import NodeDefaults, Policies
 
 @dataclass(slots=True)
 class NodeSpec:
-    """The definition of a node."""
-
     action: Action
     input_schema: Any
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -26,8 +24,6 @@ class NodeSpec:
 
 @dataclass(slots=True)
 class BranchSpec:
-    """The definition of a conditional edge."""
-
     path: Action
     ends: Mapping[Hashable, str] | None
     input_schema: Any = None

@@ -84,7 +84,10 @@ def apply_defaults(name: str, action: Action, own: Policies, defaults: NodeDefau
 
 
 def check_free(name: str, taken: bool) -> None:
-    """Raise GraphDefinitionError if the name of an error handler is already in use."""
+    """Raise GraphDefinitionError if the name of an error handler is already in use.
+
+    ``taken`` is true if a node has the name.
+    """
     if taken:
         raise GraphDefinitionError(
             f"The error handler needs the node name `{name}`, which is already in use."

@@ -59,8 +59,8 @@ class Pregel(
     """A graph of nodes that communicate over channels and run in super-steps.
 
     Build a graph with ``StateGraph(...).compile()``. ``input_channels``, ``output_channels`` and
-    ``stream_keys`` are each either one channel name or several names. With one name, the value is
-    the channel's value. With several names, the value is a dict by channel name.
+    ``stream_keys`` are each one channel name or several names. For one name, the value of the
+    input, output or state is the channel's value. For several names, it's a dict by channel name.
     """
 
     #: If the graph is called as a node, it finds the running task without an injected config.
@@ -132,7 +132,7 @@ class Pregel(
             self.validate()
 
     def validate(self) -> Self:
-        """Return the graph if its nodes, channels and breakpoints are consistent.
+        """Check that the graph's nodes, channels and breakpoints are consistent. Return the graph.
 
         Raises:
             ValueError: a node, a channel or a breakpoint refers to a name that doesn't exist.
@@ -329,8 +329,8 @@ class Pregel(
     ) -> str:
         """Store ``input`` as the thread's next checkpoint without running a node.
 
-        Return the id of the newest checkpoint. ``modes`` are the stream modes whose chunks are
-        stored, as in ``advance``. If an error is raised, nothing is stored.
+        Return the id of the newest checkpoint. Stream chunks of the ``modes`` are stored with it,
+        as by ``advance``. If an error is raised, nothing is stored.
 
         Raises:
             EmptyInputError: the input contains no value for the graph.
@@ -360,12 +360,12 @@ class Pregel(
         """Run the thread from its stored state, and return the outcome.
 
         The same call starts, resumes and recovers a run, because resume values are read from the
-        pending writes of the interrupted tasks. A node's failure is returned as an outcome.
+        pending writes of the interrupted tasks. A failure of a node is returned as an outcome.
         Exceptions of the saver and KeyboardInterrupt are raised.
 
-        Chunks of the stream ``modes`` are part of the commits passed to the saver. With
-        ``subgraphs``, the commits include the chunks of subgraphs. ``durability`` and the
-        breakpoints are as for ``invoke``. ``context`` is a result of ``encode_context``.
+        Stream chunks of the ``modes`` are part of the commits passed to the saver, with
+        ``subgraphs`` also the chunks of subgraphs. ``keep`` filters the chunks. ``durability`` and
+        the breakpoints are as for ``invoke``. ``context`` is a result of ``encode_context``.
         """
         options = Options(
             self.decode_context(context), interrupt_before, interrupt_after, durability, control,
@@ -389,9 +389,9 @@ class Pregel(
     ) -> Drawing:
         """Return a drawing of the graph: its nodes and edges.
 
-        ``config`` is accepted for compatibility with LangGraph. ``xray`` replaces nodes that call
-        subgraphs with the nodes of these subgraphs. True replaces nodes at all levels; a number
-        sets the maximum depth.
+        With ``xray``, nodes that call subgraphs are replaced by the nodes of these subgraphs: at
+        all levels if it's True, or up to a number of levels. ``config`` is accepted for
+        compatibility with LangGraph.
         """
         return build_drawing(self, xray)
 
@@ -404,7 +404,7 @@ class Pregel(
     def input_writes(self, value: Any) -> list[Write]:
         """Return the channel writes of an input.
 
-        A state object is treated as a dict of the fields it sets.
+        A state object counts as a dict of the fields it sets.
         """
         keys = self.input_channels
         if value is None:
@@ -457,7 +457,11 @@ class Pregel(
     def get_subgraphs(
         self, *, namespace: str | None = None, recurse: bool = False
     ) -> Iterator[tuple[str, Pregel]]:
-        """Yield the subgraphs called by nodes, each with its path of node names."""
+        """Yield the subgraphs called by nodes, each with its path of node names.
+
+        ``namespace`` selects the subgraph with this path. With ``recurse``, subgraphs of subgraphs
+        are included.
+        """
         found = iterate_subgraphs(self, namespace, recurse)
         yield from cast("Iterator[tuple[str, Pregel]]", found)
 
@@ -471,8 +475,8 @@ class Pregel(
     def subgraph_of(self, name: str) -> Pregel | None:
         """Return the subgraph called by a node, or None if no call can be detected.
 
-        The result is also None if a node's function refers to the graph that contains the node.
-        Such a function may only read the graph's state instead of calling the graph.
+        The result is also None if a node's function refers to the graph that contains the node,
+        because the function may only read the graph's state.
         """
         called = cast("Pregel | None", find_called_graph(self.nodes[name].action))
         if called is None or called.checkpointer is False or called.nodes is self.nodes:
@@ -480,7 +484,7 @@ class Pregel(
         return called
 
     def copy(self, update: Mapping[str, Any] | None = None) -> Self:
-        """Return a copy of the graph with changed attributes.
+        """Return a copy of the graph with changed attributes, given in ``update``.
 
         Raises:
             ValueError: the graph has no such attribute, or its nodes depend on the attribute.
@@ -589,8 +593,8 @@ def _several(names: Sequence[str] | str) -> tuple[str, ...]:
 def _choose_emit(state: LoopState, driver: SyncDriver | AsyncDriver) -> Callable[[Chunk], None]:
     """Return the function that receives the chunks of running nodes.
 
-    If the run is inside a node of LangGraph and the caller requests no chunks, the chunks are sent
-    directly to LangGraph's stream.
+    If the run is called by a node of a LangGraph graph and the caller requests no chunks, the
+    chunks are sent directly to LangGraph's stream.
     """
     if state.run.host is None or state.forward is None or state.wanted or state.printed:
         return driver.emit

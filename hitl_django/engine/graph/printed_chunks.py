@@ -12,7 +12,7 @@ _BOLD, _YELLOW, _PLAIN = "\033[1m", "\033[1;33m", "\033[0m"
 
 
 def print_chunk(chunk: Chunk, subgraphs: bool) -> None:
-    """Print a chunk's mode and data, and with ``subgraphs`` also its namespace."""
+    """Print the mode and data of a chunk. With ``subgraphs``, also print its namespace."""
     ns, mode, data = chunk
     parts = [f"{_BOLD}[{mode}]{_PLAIN}"]
     if subgraphs and ns:

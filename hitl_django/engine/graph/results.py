@@ -13,7 +13,7 @@ from ..types import Chunk, GraphOutput
 
 
 def build_result(state: LoopState, version: str) -> Any:
-    """Return the result of invoke for an ended loop, or raise the error of the loop."""
+    """Return the result of ``invoke`` for a run that has ended, or raise the error of the run."""
     raise_outcome(state)
     assert state.outcome is not None
     values = state.read_output() if state.has_values else None
@@ -30,7 +30,7 @@ def build_result(state: LoopState, version: str) -> Any:
 def raise_outcome(state: LoopState) -> None:
     """Raise the error of a run.
 
-    If a task called the run as a subgraph, the run's pause is also raised.
+    If the run is a subgraph called by a task, its pause is raised, too.
     """
     failure = find_failure(state)
     if failure is not None:
@@ -38,7 +38,7 @@ def raise_outcome(state: LoopState) -> None:
 
 
 def find_failure(state: LoopState) -> BaseException | None:
-    """Return the exception to raise for a run's outcome, or None for a success or a pause."""
+    """Return the exception to raise for a run's outcome, or None if the run succeeded or paused."""
     failure = _find_own_failure(state)
     if failure is None or state.run.host is None:
         return failure
@@ -69,10 +69,10 @@ def parse_modes(stream_mode: Any) -> frozenset[str]:
 def convert_chunk(
     graph: CompiledGraph, chunk: Chunk, modes: Any, subgraphs: bool, version: str
 ) -> Any:
-    """Return a chunk in the requested version.
+    """Return a stream chunk in the form that the caller has requested.
 
-    A chunk of version 1 includes the namespace only with ``subgraphs``, and the mode only with a
-    list of modes.
+    In version 1, the chunk includes the namespace only with ``subgraphs``, and the mode only if
+    ``modes`` is a list.
     """
     ns, mode, data = chunk
     if version == "v2":
@@ -98,9 +98,9 @@ def _build_part(graph: CompiledGraph, ns: Any, mode: str, data: Any) -> dict[str
 
 
 def _coerce_checkpoint(graph: CompiledGraph, checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """Return a checkpoint chunk with its state as an instance of the state schema.
+    """Return a copy of a checkpoint chunk in which the state is an instance of the state schema.
 
-    The state before the graph's first input doesn't fit the schema and is returned unchanged.
+    Before the first input, the state doesn't fit the schema, and the chunk is returned unchanged.
     """
     if START in checkpoint["next"]:
         return checkpoint

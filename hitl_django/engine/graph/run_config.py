@@ -13,7 +13,7 @@ COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
 
 
 def merge_configs(*configs: RunnableConfig | None) -> RunnableConfig:
-    """Return the merged configs; later configs take precedence over earlier configs.
+    """Return the merged configs. Values of later configs take precedence.
 
     Tags and callbacks are concatenated. Metadata and ``configurable`` are merged by key.
     """
@@ -46,10 +46,10 @@ def _add_callbacks(callbacks: Any, more: Any) -> Any:
 def list_configs(
     config: RunnableConfig | Sequence[RunnableConfig] | None, count: int
 ) -> list[RunnableConfig]:
-    """Return one config per input, from one shared config or from a list of configs.
+    """Return one config for each of ``count`` inputs, from a shared config or a list of configs.
 
-    A run id identifies one run. If the config is shared and contains ``run_id``, only the config of
-    the first input keeps this key.
+    If a shared config contains ``run_id``, only the config of the first input keeps it, because a
+    run id identifies one run.
     """
     if isinstance(config, Sequence):
         if len(config) != count:

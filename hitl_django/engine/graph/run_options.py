@@ -55,7 +55,7 @@ class Options:
 def open_run_state(
     graph: CompiledGraph, input: Any, config: RunnableConfig | None, options: Options
 ) -> LoopState:
-    """Return the state of the run started by a call, before the run's first step.
+    """Return the state of the run that a call starts, before the first step of the run.
 
     Raises:
         ValueError: the config is invalid.
@@ -131,10 +131,10 @@ def _merge_ambient_config(
     caller: TaskContext | None,
     parent: TaskContext | None,
 ) -> RunnableConfig:
-    """Return a call's config merged with the config of the surrounding langchain chain.
+    """Return a call's config merged with the config of the surrounding LangChain chain.
 
-    For a call inside a node of this engine, only langchain's callbacks are merged. If the call is
-    part of the node's run, all other values come from the node's run.
+    Inside a node of this engine, only LangChain's callbacks are merged. If the call is part of the
+    node's run, all other values come from the node's run.
     """
     if caller is None:
         configurable = config.get("configurable") or {}
@@ -151,7 +151,7 @@ def _merge_ambient_config(
 
 
 def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> None:
-    """Connect the run's streams and callbacks to the langchain calls made by its nodes."""
+    """Connect the streams and callbacks of a run to the LangChain calls of its nodes."""
     wanted = options.modes.union(options.printed)
     has_messages, has_tools = "messages" in wanted, "tools" in wanted
     # A run started by a node uses the callbacks of the surrounding run, including tracers.
@@ -181,7 +181,10 @@ def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> No
 
 
 def _make_emit(run: RunContext) -> Callable[[Chunk], None]:
-    """Return a function that calls the current ``run.emit``, because the run may replace it."""
+    """Return a function that calls ``run.emit``.
+
+    It is looked up for each call, as it may be replaced.
+    """
     return lambda chunk: run.emit(chunk)
 
 
@@ -193,10 +196,10 @@ def _add_handler(run: RunContext, langchain: Any, handler: Any) -> None:
 def _find_parent_task(
     caller: TaskContext | None, configurable: Mapping[str, Any]
 ) -> TaskContext | None:
-    """Return the task that makes the call, or None if the config makes the call a separate run.
+    """Return the task that makes the call, or None if the call starts a separate run.
 
-    A node may pass its own config to the call. The config then contains the coordinates of the
-    node's task, and the call is not a separate run.
+    A config with other coordinates than those of the calling task starts a separate run. A node may
+    pass its own config, which contains the coordinates of its task.
     """
     if caller is None or not configurable or not any(configurable.get(key) for key in COORDINATES):
         return caller
@@ -322,8 +325,8 @@ def _make_nested_run(
 def _nest_config(parent: TaskContext, config: RunnableConfig) -> RunnableConfig:
     """Return the config of the calling node, merged with the config of the call.
 
-    The config of the calling node is its run's config without run id and name, and the metadata of
-    the node.
+    The config of the calling node is the config of its run, without run id and name, and with the
+    metadata of the node.
     """
     above, metadata = parent.run.config, parent.task.node.metadata
     inherited = above
@@ -354,7 +357,7 @@ def _list_former_ns(graph: CompiledGraph, parent: TaskContext | None) -> tuple[s
 
 
 def list_former_ns(ns: str, node: str, renames: Renames) -> tuple[str, ...]:
-    """Return the former namespaces of a subgraph, from before its calling node was renamed."""
+    """Return the namespaces that a subgraph had before its calling node was renamed."""
     above = ns.rpartition(NS_SEP)[0]
     names = [*renames.list_former_names(node), node] if renames else []
     places = [f"{above}{NS_SEP}{name}" if above else name for name in names]
@@ -362,10 +365,7 @@ def list_former_ns(ns: str, node: str, renames: Renames) -> tuple[str, ...]:
 
 
 def strip_task_ids(ns: str) -> str:
-    """Return a namespace without task ids.
-
-    All tasks that call the same subgraph share the result.
-    """
+    """Return a namespace without task ids. It's the same for all tasks that call the subgraph."""
     return NS_SEP.join(part.partition(NS_END)[0] for part in ns.split(NS_SEP))
 
 
@@ -378,7 +378,7 @@ def _coerced(schema: Any, context: Any) -> Any:
 
 
 def drop_chunk(chunk: Chunk) -> None:
-    """Discard a chunk, for a run without a receiver of chunks."""
+    """Discard a chunk. Runs without a receiver of chunks use this function."""
 
 
 def _perform(function: Any, *args: Any) -> Any:

@@ -1,7 +1,7 @@
-"""The methods of a langchain Runnable on a compiled graph.
+"""The methods of a LangChain Runnable on a compiled graph.
 
-Names, configs and batches work without langchain. The other methods convert the graph to a real
-Runnable and raise ImportError if langchain-core isn't installed.
+Names, configs and batches work without LangChain. The other methods convert the graph to a real
+Runnable, and raise ImportError if langchain-core isn't installed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ _RUNNABLES = "langchain_core.runnables.base"
 class RunnableMethods:
     """Runnable methods for classes with ``invoke``, ``ainvoke``, ``stream`` and ``astream``.
 
-    The classes are registered as virtual subclasses of langchain's Runnable instead of being
-    derived from it. Objects are therefore accepted where a Runnable is expected, as in ``prompt |
-    graph``, without an import of langchain. The registration happens when an object is first
-    inspected while langchain is loaded.
+    The classes are registered as virtual subclasses of LangChain's Runnable. Objects are therefore
+    accepted where a Runnable is expected, as in ``prompt | graph``, without an import of LangChain.
+    The registration happens when an object is first inspected while LangChain is loaded.
     """
 
     name: str
@@ -45,10 +44,7 @@ class RunnableMethods:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type[Self]:
-        """The object's type.
-
-        ``isinstance`` reads this attribute if ``type()`` doesn't match.
-        """
+        """The object's type. ``isinstance`` reads this attribute if ``type()`` doesn't match."""
         if _RUNNABLES in sys.modules:
             find_langchain().declare_runnable(RunnableMethods)
         return type(self)

@@ -24,7 +24,7 @@ from .subgraphs import split_path
 
 
 def complete_config(config: RunnableConfig) -> RunnableConfig:
-    """Return a config completed with the thread id and namespace that savers require."""
+    """Return a copy of the config with the thread id and the namespace that savers require."""
     configurable = config.get("configurable") or {}
     if configurable.get("thread_id") is None:
         raise ValueError(
@@ -41,10 +41,9 @@ def complete_config(config: RunnableConfig) -> RunnableConfig:
 
 
 def load_state(graph: ReadableGraph | None, config: RunnableConfig, subgraphs: bool) -> Query:
-    """Return the state of the addressed checkpoint, or the current state if none is addressed.
+    """Return the state of the checkpoint that the config selects, by default the current state.
 
-    If ``graph`` is None, the state is read with the graph structure derived from the stored
-    checkpoint.
+    If ``graph`` is None, the graph structure is derived from the stored checkpoint.
     """
     live = "checkpoint_id" not in config["configurable"]
     saved = yield Load(config)
@@ -56,7 +55,7 @@ def load_state(graph: ReadableGraph | None, config: RunnableConfig, subgraphs: b
 
 
 def build_not_found(config: RunnableConfig) -> ValueError:
-    """Return the error for a namespace that belongs to no known subgraph."""
+    """Return the error for a config whose namespace belongs to no known subgraph."""
     return ValueError(
         f"Subgraph {NS_SEP.join(split_path(config['configurable']['checkpoint_ns']))} not found"
     )
@@ -88,7 +87,7 @@ def build_snapshot(
     live: bool,
     recurse: bool,
 ) -> Generator[Any, Any, StateSnapshot]:
-    """Return a snapshot built from a stored checkpoint and its pending writes.
+    """Return a snapshot of a stored checkpoint and its pending writes.
 
     With ``live``, the writes of finished tasks are applied. With ``recurse``, the tasks include the
     state of their subgraphs.
@@ -146,9 +145,9 @@ def build_snapshot(
 def _set_stored_writes(
     tasks: Sequence[Task], handlers: Sequence[HandlerTask], statuses: Mapping[str, TaskStatus]
 ) -> list[Task]:
-    """Set the stored writes of finished tasks, and return the finished tasks.
+    """Set the stored writes of finished tasks, and return these tasks.
 
-    A failed task also counts as finished if an error handler has handled the failure.
+    A failed task also counts as finished if an error handler has handled its failure.
     """
     done = [t for t in (*tasks, *handlers) if t.id in statuses and statuses[t.id].finished]
     for task in done:
@@ -160,7 +159,7 @@ def _set_stored_writes(
 
 
 def _add_checkpoint_map(config: RunnableConfig, saved: CheckpointTuple) -> RunnableConfig:
-    """Return the config of a subgraph's checkpoint with the checkpoints of the calling graphs."""
+    """Return the config of a subgraph's checkpoint, with the checkpoint ids of calling graphs."""
     parents = saved.metadata.get("parents")
     if not parents:
         return config
@@ -172,9 +171,9 @@ def _add_checkpoint_map(config: RunnableConfig, saved: CheckpointTuple) -> Runna
 def _read_subgraph(
     graph: ReadableGraph, saved: CheckpointTuple, task: Task, recurse: bool, has_run: bool
 ) -> Generator[Any, Any, Any]:
-    """Return the config of the subgraph called by a task, or None if no subgraph is found.
+    """Return the config of the subgraph that a task calls, or None if no subgraph is found.
 
-    With ``recurse``, return the subgraph's state instead of its config.
+    With ``recurse``, return the state of the subgraph instead.
     """
     called = graph.subgraph_of(task.name)
     thread_id = saved.config["configurable"]["thread_id"]
@@ -197,8 +196,8 @@ def _apply_finished(
 ) -> ChannelState | None:
     """Return the state with the writes of finished tasks, or None if the writes can't be applied.
 
-    Writes that can't be applied made the run fail. The snapshot must still show the state before
-    the writes.
+    Writes that can't be applied let the run fail. The snapshot then shows the state before the
+    writes.
     """
     after = current.copy()
     try:

@@ -35,10 +35,10 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     """Builder of a graph whose nodes read and update a shared state.
 
-    ``state_schema`` is a TypedDict, dataclass or pydantic model. Each field is a channel. A field
-    annotated ``Annotated[T, reducer]`` combines updates with ``reducer(old, new)``. Any other field
-    stores the last update. ``input_schema`` and ``output_schema`` restrict the fields of input and
-    output.
+    ``state_schema`` is a TypedDict, a dataclass or a pydantic model. Each of its fields is a
+    channel. A field annotated ``Annotated[T, reducer]`` combines updates with ``reducer(old,
+    new)``. Any other field has the value of the last update. ``input_schema`` and ``output_schema``
+    restrict the fields of input and output.
     """
 
     @takes_old_names(config_schema="context_schema", input="input_schema", output="output_schema")
@@ -90,7 +90,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         self._kept_schemas.append(schema)
 
     def keys_of(self, schema: Any) -> tuple[str, ...]:
-        """Return the keys of a schema, and register the schema with the graph."""
+        """Return the keys of a schema, and add the schema to the graph if it is new."""
         self._add_schema(schema)
         return self.schemas[id(schema)]
 
@@ -118,15 +118,15 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     ) -> StateGraph:
         """Add a node: ``add_node("name", function)`` or ``add_node(function)``.
 
-        The function receives the state and returns an update of the state, a Command, or None. The
-        function may be async, a generator, a compiled graph or a dict of functions, which returns a
-        dict of their results. Arguments named ``config``, ``runtime``,
-        ``writer``, ``store`` and ``previous`` are injected. With ``defer``, the node runs only when
-        no other node is left to run.
+        The function receives the state and returns an update of the state, a Command, or None.
+        Instead of a function, the node can be an async function, a generator, a compiled graph, or
+        a dict of functions (the result is then a dict of their results). Parameters named
+        ``config``, ``runtime``, ``writer``, ``store`` and ``previous`` are injected. With
+        ``defer``, the node runs only when no other node is left to run.
 
         ``error_handler`` is a function that runs in the same super-step after the node's last
-        failed attempt. The error handler receives the node's input and a NodeError as ``error``. It
-        may return the same values as a node. The edges of the failed node are not followed.
+        failed attempt. It receives the node's input, and a NodeError as ``error``. It may return
+        the same values as a node. The edges of the failed node are not followed.
 
         ``timeout`` limits each attempt of an async node. ``cache_policy`` enables the reuse of
         results.
@@ -171,10 +171,10 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         error_handler: Any = None,
         timeout: float | timedelta | TimeoutPolicy | None = None,
     ) -> StateGraph:
-        """Set default policies for all nodes of this graph, but not of its subgraphs.
+        """Set default policies for the nodes of this graph.
 
-        ``retry_policy`` and ``timeout`` also apply to error handlers. A policy that isn't given
-        keeps its value from an earlier call.
+        Nodes of its subgraphs are not affected. ``retry_policy`` and ``timeout`` also apply to
+        error handlers. A policy that isn't given keeps its value from an earlier call.
         """
         self.defaults.update(Policies.given(retry_policy, cache_policy, timeout), error_handler)
         return self
@@ -197,7 +197,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
                 )
 
     def add_edge(self, start_key: str | Sequence[str], end_key: str) -> StateGraph:
-        """Run ``end_key`` after ``start_key``.
+        """Run the node ``end_key`` after the node ``start_key``.
 
         If ``start_key`` is a list, ``end_key`` runs after all nodes of the list.
         """
@@ -226,8 +226,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     ) -> StateGraph:
         """Let the function ``path`` choose the nodes that run after ``source``.
 
-        ``path`` returns a node name, END, a Send, or a list of these. ``path`` receives the state
-        including the writes of ``source`` and runs in the same task as ``source``. ``path_map``
+        ``path`` returns a node name, END, a Send, or a list of these. It receives the state
+        including the writes of ``source``, and runs in the same task as ``source``. ``path_map``
         maps return values to node names.
         """
         function = path if inspect.isroutine(path) else getattr(path, "__call__", path)  # noqa: B004
@@ -272,7 +272,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         return self
 
     def set_entry_point(self, key: str) -> StateGraph:
-        """Set the first node."""
+        """Run the node ``key`` first."""
         return self.add_edge(START, key)
 
     def set_conditional_entry_point(
@@ -286,7 +286,13 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         return self.add_edge(key, END)
 
     def validate(self, interrupt: Sequence[str] = ()) -> StateGraph:
-        """Raise GraphDefinitionError with all faults if the graph definition has faults."""
+        """Check the graph definition, and return the builder.
+
+        ``interrupt`` are the names of nodes with breakpoints.
+
+        Raises:
+            GraphDefinitionError: the definition has faults, all of which are listed.
+        """
         found = list(find_faults(self, interrupt))
         if found:
             raise GraphDefinitionError("\n".join(dict.fromkeys(found)))
@@ -306,11 +312,11 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     ) -> CompiledStateGraph:
         """Return the compiled graph.
 
-        ``checkpointer`` stores threads. A graph that pauses for a person requires a checkpointer.
-        ``cache`` stores the results of nodes with a cache policy. ``interrupt_before`` and
-        ``interrupt_after`` name nodes (``"*"`` for all) where each run pauses. With ``debug``, runs
-        print their progress. ``renamed`` maps former names of nodes and state keys to current
-        names, so that threads stored under the former names can resume.
+        ``checkpointer`` stores threads. It's required if the graph has interrupts. ``cache`` stores
+        the results of nodes with a cache policy. ``interrupt_before`` and ``interrupt_after`` are
+        the names of the nodes (``"*"`` for all) before or after which each run pauses. With
+        ``debug``, runs print their progress. ``renamed`` maps former names of nodes and state keys
+        to current names, so that threads stored under the former names can resume.
 
         Raises:
             GraphDefinitionError: the graph definition has faults.
@@ -357,10 +363,7 @@ def _list_ends(destinations: Sequence[str] | Mapping[str, str]) -> Mapping[str, 
 
 
 class CompiledStateGraph(Pregel[StateT, ContextT, InputT, OutputT]):
-    """A compiled StateGraph.
-
-    ``builder`` is the StateGraph from which it was compiled.
-    """
+    """A compiled StateGraph. ``builder`` is the StateGraph from which it was compiled."""
 
     def __init__(self, *, builder: StateGraph, **parts: Any) -> None:
         super().__init__(**parts)

@@ -1,4 +1,7 @@
-"""A substitute for an unavailable graph, derived from a checkpoint in order to read its state."""
+"""A substitute for an unavailable graph.
+
+It is derived from a checkpoint in order to read the state.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +17,24 @@ from ..types import Send
 
 
 class ReadableGraph(Protocol):
-    """The parts of a graph that are needed to read a thread's state."""
+    """The part of a graph's interface that is needed to read the state of a thread."""
 
     spec: GraphSpec
 
     @property
     def stream_keys(self) -> Any:
-        """The channel names of the state, or the name of the only channel of the state."""
+        """The names of the channels that make up the state, or the name of the only one."""
 
     def subgraph_of(self, name: str) -> Any:
         """Return the subgraph called by a node, or None if no call can be detected."""
 
 
 class StoredGraph:
-    """The structure of a graph, reconstructed from the channels in one of the graph's checkpoints.
+    """A graph structure that is reconstructed from the channels in a checkpoint.
 
-    A node may call a subgraph in a way that can't be detected without running the node. The graph
-    object of the subgraph is then unknown. The subgraph's checkpoints contain the names of all
-    channels, and the names of triggering channels contain the node names.
+    It's used for a subgraph whose call can't be detected, so that its graph object is unknown. The
+    subgraph's checkpoints contain the names of all channels, and the names of triggering channels
+    contain the node names.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -50,7 +53,7 @@ class StoredGraph:
         self.stream_keys: Any = ROOT if ROOT in channels else tuple(_list_state_keys(channels))
 
     def subgraph_of(self, name: str) -> None:
-        """Return None, because subgraphs are unknown."""
+        """Return None, because the subgraphs of this graph are unknown."""
 
 
 def _build_channel(name: str) -> BaseChannel:

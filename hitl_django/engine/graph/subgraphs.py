@@ -1,4 +1,4 @@
-"""Detection of the subgraphs of a compiled graph without running it."""
+"""Detection of the subgraphs of a compiled graph, which isn't run for this."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _READS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 def find_called_graph(action: Action | None) -> CompiledGraph | None:
     """Return the graph that a node calls, or None if no call can be detected.
 
-    The graph is the node's action itself, or the first graph to which the node's function refers.
-    The detection covers the function's closure, its globals, and attributes read from these
-    variables. A graph called in another way also runs, but its state can't be updated through the
-    parent graph.
+    This is the node itself if it was added as a graph, or the first graph to which the node's
+    function refers. The detection covers the function's closure, its globals, and attributes read
+    from these variables. A graph called in another way also runs, but its state can't be updated
+    through the calling graph.
     """
     if action is None:
         return None
@@ -37,7 +37,7 @@ def find_called_graph(action: Action | None) -> CompiledGraph | None:
 
 
 def _iterate_read(source: Any) -> Iterator[Any]:
-    """Yield the functions and graphs of a node, and the values to which its functions refer."""
+    """Yield the function or graph of a node, and all values to which the function refers."""
     if is_own_graph(source):
         yield source
     elif is_of_langchain(source):
@@ -50,7 +50,7 @@ def _iterate_read(source: Any) -> Iterator[Any]:
 
 
 def _iterate_values(function: Any) -> Iterator[Any]:
-    """Yield the closure variables and globals that a function reads, and their attributes."""
+    """Yield the closure variables and globals that a function reads, and attributes it reads."""
     function = getattr(function, "__func__", function)
     if isinstance(function, FunctionType):
         function = inspect.unwrap(function)
@@ -84,7 +84,10 @@ def _follow(variables: Mapping[str, Any], chain: _Chain) -> Iterator[Any]:
 
 @lru_cache(maxsize=1024)
 def _list_chains(code: CodeType) -> tuple[tuple[_Chain, ...], tuple[_Chain, ...]]:
-    """Return the closure variables and globals that a function and its inner functions read."""
+    """Return the closure variables and globals that a function and its inner functions read.
+
+    Each is a tuple of names: the variable and the attributes read from it.
+    """
     of_closure: dict[_Chain, None] = {}
     of_globals: dict[_Chain, None] = {}
     codes = [code]
@@ -111,8 +114,8 @@ def iterate_subgraphs(
 ) -> Iterator[tuple[str, CompiledGraph]]:
     """Yield the subgraphs of ``graph``, each with its path of node names.
 
-    ``namespace`` selects one path; task ids in ``namespace`` are ignored. Each graph of a call
-    cycle is visited once.
+    ``namespace`` selects one path. Its task ids are ignored. With ``recurse``, subgraphs of
+    subgraphs are included. Each graph of a call cycle is yielded once.
     """
     above = (*_above, id(graph))
     wanted = None if namespace is None else split_path(namespace)

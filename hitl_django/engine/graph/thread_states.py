@@ -16,9 +16,9 @@ from .run_config import merge_configs
 
 
 class ThreadStates:
-    """Methods that read, list and update the state of a compiled graph's threads.
+    """Methods that read and update the stored state of a compiled graph's threads.
 
-    An update on behalf of a node runs the node's conditional edges, but not the node itself.
+    An update as a node runs the node's conditional edges, but not the node itself.
     """
 
     checkpointer: BaseCheckpointSaver | bool | None
@@ -26,7 +26,7 @@ class ThreadStates:
 
     @property
     def saver(self) -> BaseCheckpointSaver | None:
-        """The saver of a root run, or None if the graph has no saver.
+        """The saver of runs that no other graph calls, or None if the graph has no saver.
 
         Raises:
             RuntimeError: the graph has ``checkpointer=True``, which is valid for subgraphs only.
@@ -38,10 +38,10 @@ class ThreadStates:
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """Return the state of a thread.
 
-        Without the config key ``checkpoint_id``, the result is the current state: writes of
-        finished tasks are applied, ``next`` names the remaining nodes, and ``interrupts`` are the
-        pending interrupts. With the key (even if its value is None), the result is the state stored
-        after that super-step. With ``subgraphs``, each task includes the state of its subgraph.
+        Without the config key ``checkpoint_id``, this is the current state: writes of finished
+        tasks are applied, ``next`` names the remaining nodes, and ``interrupts`` are the pending
+        interrupts. With the key (even if its value is None), it's the state stored as that
+        checkpoint. With ``subgraphs``, each task includes the state of its subgraph.
         """
         graph, saver, config = self._addressed(config)
         return run_query(snapshots.load_state(graph, config, subgraphs), saver)  # type: ignore[no-any-return]
@@ -85,27 +85,30 @@ class ThreadStates:
         as_node: str | None = None,
         task_id: str | None = None,
     ) -> RunnableConfig:
-        """Update the state as if node ``as_node`` had returned ``values``.
+        """Update the state as if the node ``as_node`` had returned ``values``.
 
         The edges and branches of the node also apply. ``as_node`` defaults to the node that ran
-        last, if that node is unambiguous. Special values of ``as_node`` are:
+        last, if there is only one. Special values of ``as_node`` are:
 
-        - ``END`` with None as values: clear pending tasks.
+        - ``END`` with None as values: discard the pending tasks.
         - ``"__input__"``: apply the values as new input.
-        - ``"__copy__"``: copy the addressed checkpoint as a fork.
+        - ``"__copy__"``: copy the selected checkpoint as a fork.
 
         Return the config of the new checkpoint.
 
         Raises:
-            PendingInterruptsError: the newest checkpoint has pending interrupts, which the
-                update would discard.
+            PendingInterruptsError: the newest checkpoint has pending interrupts, which the update
+                would discard.
         """
         return self.bulk_update_state(config, [[StateUpdate(values, as_node, task_id)]])
 
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Apply the updates of several super-steps in order, like ``update_state``."""
+        """Apply the updates of several super-steps in order, as by ``update_state``.
+
+        Return the config of the last new checkpoint.
+        """
         graph, saver, config = self._addressed(config)
         if graph is None:
             raise snapshots.build_not_found(config)
@@ -135,7 +138,7 @@ class ThreadStates:
     def _addressed(
         self, config: RunnableConfig
     ) -> tuple[CompiledGraph | None, BaseCheckpointSaver, RunnableConfig]:
-        """Return the graph of a config's namespace, the saver, and the completed config.
+        """Return the graph that the config's namespace selects, the saver and the completed config.
 
         The graph is None if the namespace belongs to a subgraph whose call can't be detected.
         """
@@ -153,5 +156,5 @@ class ThreadStates:
         return None, self.saver, config
 
     def nested_ns(self, ns: str) -> str:
-        """Return the namespace of this graph if a task with the namespace ``ns`` calls it."""
+        """Return the namespace of this graph when a task with the namespace ``ns`` calls it."""
         return run_options.strip_task_ids(ns) if self.checkpointer is True else ns

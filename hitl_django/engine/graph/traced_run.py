@@ -1,4 +1,4 @@
-"""Tracing of runs with langchain's callbacks."""
+"""Tracing of runs with LangChain's callbacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .results import find_failure
 
 
 def trace_run(state: LoopState, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Yield a run's chunks, and report the start and end of the run to langchain's callbacks."""
+    """Yield the chunks of a run, and report its start and end to LangChain's callbacks."""
     trace = state.run.trace
     trace.begin(state.job.input, is_async=False)
     try:

@@ -30,7 +30,7 @@ from ..types import Command, RunnableConfig, StateUpdate
 
 
 class NodeWrites:
-    """A group of writes applied on behalf of a node, in a super-step where no node ran."""
+    """The writes of a node or of the input in a super-step of updates, in which no node runs."""
 
     __slots__ = ("name", "path", "task_id", "triggers", "writes")
 
@@ -41,7 +41,7 @@ class NodeWrites:
 
 
 class _Change:
-    """One super-step of updates to a thread's checkpoint, made by update_state."""
+    """One super-step of updates to a thread, made by ``update_state``."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class _Change:
         self.plan()
 
     def plan(self) -> None:
-        """Plan the checkpoint's next tasks, and set the stored writes of finished tasks."""
+        """Plan the next tasks of the checkpoint, and set the stored writes of finished tasks."""
         newest = self.commits.saved_id
         if newest is None:
             return
@@ -95,7 +95,7 @@ class _Change:
 
     @property
     def open_ids(self) -> list[str]:
-        """The ids of the pending interrupts of this checkpoint."""
+        """The ids of the pending interrupts of the checkpoint."""
         planned = {task.id for task in self.tasks}
         return [
             interrupt.id
@@ -105,7 +105,7 @@ class _Change:
         ]
 
     def commit(self, source: str, step: int, writes: Sequence[TaskWrites] = ()) -> Save:
-        """Return the pending save of the state as a child of the newest checkpoint."""
+        """Return the effect that stores the updated state as a child of the newest checkpoint."""
         parents = self.saved.metadata.get("parents", {}) if self.saved else {}
         about = {**self.user_metadata, "source": source, "step": step, "parents": parents}
         self.commits.unsaved = list(writes)
@@ -199,7 +199,7 @@ def _refuse_open(change: _Change, config: RunnableConfig) -> None:
 
 
 def _clear_pending(change: _Change) -> Save:
-    """Apply the writes of finished tasks, discard the other pending tasks, and store the state."""
+    """Apply the writes of finished tasks, discard all other tasks, and store the state."""
     if change.tasks:
         apply_writes(change.graph.spec, change.state, change.tasks, change.next_version)
     drop_orphaned_triggers(change.graph.spec, change.state)
@@ -215,7 +215,7 @@ def _apply_as_input(change: _Change, values: Any) -> Save:
 
 
 def _apply_command(change: _Change, command: Command[Any]) -> Save:
-    """Apply a Command's ``update`` and ``goto`` without discarding the pending tasks."""
+    """Apply the ``update`` and ``goto`` of a Command. The pending tasks remain."""
     writes = list_command_writes(change.graph, command)
     apply_writes(change.graph.spec, change.state, [InputWrites(INPUT, writes)], change.next_version)
     return change.commit("update", change.step + 1)
@@ -269,7 +269,7 @@ def _make_task_id(change: _Change, index: int) -> str:
 
 
 def _collect_writes(change: _Change, name: str, values: Any) -> Generator[Any, Any, list[Write]]:
-    """Return the writes that a node's writers and conditional edges derive from ``values``."""
+    """Return the writes that a node's writers and conditional edges make from ``values``."""
     node = change.graph.nodes[name]
     if not node.writers:
         raise InvalidUpdateError(f"Node {name} has no writers")

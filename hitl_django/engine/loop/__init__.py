@@ -1,3 +1,3 @@
-"""The Pregel loop without I/O, which plans super-steps, applies writes and yields effects."""
+"""The super-step loop without I/O: it plans super-steps, applies writes and yields effects."""
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ NextVersion = Callable[[Version | None, None], Version]
 
 
 class Writer(Protocol):
-    """The interface of a source of writes: a task, or the run's input, which has no triggers."""
+    """A source of writes: a task, or the run's input, which has no triggers."""
 
     @property
     def name(self) -> str: ...
@@ -47,7 +47,7 @@ class InputWrites:
 
 
 def count_version(current: Version | None, channel: None) -> int:
-    """Return the next channel version in a run without a saver."""
+    """Return the next channel version in a run without a saver. ``channel`` is ignored."""
     return 1 if current is None else current + 1
 
 
@@ -59,8 +59,8 @@ def apply_writes(
 ) -> None:
     """Apply the writes of one super-step to ``state``, which is changed in place.
 
-    ``state.updated`` becomes the set of updated channels that have a value. These channels may
-    trigger the next tasks.
+    ``state.updated`` becomes the set of the updated channels that have a value. They may trigger
+    the next tasks.
     """
     if len(writers) > 1 and not _are_sends_in_order(writers):
         writers = sorted(writers, key=lambda writer: ids.make_path_key(writer.path[:3]))
@@ -93,9 +93,9 @@ def apply_writes(
 
 
 def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
-    """Return whether all writers are tasks created by Sends and are already sorted.
+    """Return whether all writers are tasks of Sends and are already sorted.
 
-    Steps with many tasks usually consist of Sends, so this check avoids sorting many tasks.
+    Steps with many tasks usually consist of Sends, and sorting is then unnecessary.
     """
     for index, writer in enumerate(writers):
         path = writer.path
@@ -105,7 +105,7 @@ def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
 
 
 def _forget_passed(state: ChannelState) -> None:
-    """Delete the seen versions of the nodes in ``state.passed``."""
+    """Delete the seen channel versions of the nodes in ``state.passed``."""
     for name in state.passed:
         state.seen.pop(name, None)
 
@@ -182,7 +182,7 @@ def _set_value(
 def _consume(
     spec: GraphSpec, state: ChannelState, triggers: Sequence[str], version: Version
 ) -> None:
-    """Reset the consumable channels that triggered a node."""
+    """Reset the triggers that lose their value when they trigger a node."""
     for name in triggers:
         if name in spec.consumable:
             new_value = spec.channels[name].consume_value(state.values.get(name, MISSING))
@@ -191,7 +191,7 @@ def _consume(
 
 
 def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
-    """Expire the channels that received no write in this super-step, if their class requires it."""
+    """Expire the channels that lose their value in a super-step without a write."""
     values = state.values
     for name in state.live - updated:
         if name in spec.spent:
@@ -208,7 +208,7 @@ def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set
 
 
 def _finish(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
-    """Make the channels readable that wait until all other nodes have finished."""
+    """Make channels readable that are readable only after all other nodes have finished."""
     for name in spec.finishing:
         new_value = spec.channels[name].finish_value(state.values.get(name, MISSING))
         if new_value is not SAME and _set_value(spec, state, name, new_value, version):

@@ -51,7 +51,7 @@ def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, An
 
 
 def keep_results(keys: dict[str, FullKey], ended: Sequence[Task]) -> Effects:
-    """Cache the writes of ended tasks, except tasks that failed or paused."""
+    """Cache the writes of ended tasks. Tasks that failed or paused are left out."""
     for task in ended:
         policy = task.node.cache
         if policy is None or not task.writes or task.id not in keys:
@@ -64,7 +64,7 @@ def keep_results(keys: dict[str, FullKey], ended: Sequence[Task]) -> Effects:
 
 
 def depends_on_people(state: LoopState, task: Task) -> bool:
-    """Return whether a task has received or may receive a resume value.
+    """Return whether a task has received, or may still receive, a resume value.
 
     The result of such a task must not be cached, because a decision applies to one task only.
     """

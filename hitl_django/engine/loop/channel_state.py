@@ -18,7 +18,7 @@ from .checkpoint_upgrade import LAYOUT, upgrade_checkpoint
 class ChannelState:
     """The state of one graph between two super-steps, as plain values.
 
-    - ``values``: the stored value of each channel (see channels.channel)
+    - ``values``: the stored value of each channel (see ``channels.channel``)
     - ``versions``: the version of each channel's last change
     - ``seen``: for each node, the channel versions with which the node last ran
     - ``clock``: the newest version
@@ -66,9 +66,9 @@ class ChannelState:
         return twin
 
     def note_growth(self, name: str, old_value: Any, writes: Sequence[Any], grown: Any) -> None:
-        """Track the items that a reducer added to a channel's list or dict.
+        """Record the items that a reducer has added to a channel's list or dict.
 
-        Tracking stops until the next checkpoint if the value changes in any other way.
+        If the value changes in any other way, nothing more is recorded until the next checkpoint.
         """
         before = self.added.get(name)
         if before is None and (name in self.touched or name not in self.versions):
@@ -85,9 +85,9 @@ class ChannelState:
 
 
 def _find_added(old_value: Any, writes: Sequence[Any], grown: Any) -> Any:
-    """Return the items added to a list or dict, or None if other items changed.
+    """Return the items added to a list or dict, or None if the value changed in any other way.
 
-    Replacing a message, or the value of an existing key, counts as another change.
+    Replacing a message, or the value of an existing key, is such another change.
     """
     cls = type(old_value)
     if type(grown) is not cls or any(get_overwrite(write)[0] for write in writes):
@@ -116,7 +116,7 @@ def _find_added_keys(old_value: Any, writes: Sequence[Any], grown: Any) -> Any:
 
 
 def restore_channels(spec: GraphSpec, checkpoint: Checkpoint | None) -> ChannelState:
-    """Return the state of a checkpoint, or the state before any input."""
+    """Return the state in a checkpoint, or the state before the first input if there is none."""
     if checkpoint is None:
         state = ChannelState({}, {}, {})
     else:
@@ -145,7 +145,7 @@ def restore_channels(spec: GraphSpec, checkpoint: Checkpoint | None) -> ChannelS
 
 
 def list_durable_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
-    """Return the channel values to store in a checkpoint."""
+    """Return the values of the channels that are stored in checkpoints."""
     if not spec.defaults and not spec.undurable:
         return state.values.copy()
     kept = {
@@ -159,7 +159,10 @@ def list_durable_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
 
 
 def strip_send(sent: Any, undurable: frozenset[str]) -> Any:
-    """Return a Send whose input contains no values of channels that are never stored."""
+    """Return a Send whose input contains no values of the channels ``undurable``.
+
+    These channels are never stored. Other values are returned unchanged.
+    """
     if not isinstance(sent, Send) or type(sent.arg) is not dict or undurable.isdisjoint(sent.arg):
         return sent
     stripped = {key: value for key, value in sent.arg.items() if key not in undurable}

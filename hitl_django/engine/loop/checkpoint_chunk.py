@@ -1,4 +1,4 @@
-"""The data of the ``checkpoints`` stream mode, and the descriptions of planned tasks."""
+"""Data of the ``checkpoints`` stream mode, with descriptions of planned tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .stream_modes import describe_interrupt, group_writes
 
 
 def build_config(thread_id: str | None, ns: str) -> RunnableConfig:
-    """Return the config of a thread's namespace."""
+    """Return the config of a namespace of a thread."""
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns}}
 
 
@@ -25,7 +25,8 @@ def describe_task(
 ) -> PregelTask:
     """Return the description of a planned task, as in a snapshot.
 
-    With ``live``, resolved interrupts are excluded. ``below`` is the state of the task's subgraph.
+    With ``live``, interrupts that have a resume value are left out. ``keys`` are the channels of
+    the state. ``below`` is the state of the task's subgraph.
     """
     if status is None:
         return PregelTask(task.id, task.name, task.path, state=below)

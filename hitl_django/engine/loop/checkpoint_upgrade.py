@@ -23,7 +23,7 @@ LAYOUT = 4  # the current layout, and the only layout written
 def upgrade_checkpoint(
     checkpoint: Checkpoint, nodes: Mapping[str, Node], channels: Mapping[str, BaseChannel]
 ) -> Checkpoint:
-    """Return a checkpoint converted to the current layout; the given checkpoint is not changed.
+    """Return a checkpoint converted to the current layout. The given checkpoint is not changed.
 
     The pending nodes remain the same. A node is pending if the version of one of its triggers is
     newer than the version it has seen.
@@ -60,7 +60,7 @@ def upgrade_checkpoint(
 def _starters(
     versions: Mapping[str, Version], nodes: Mapping[str, Node], channels: Mapping[str, BaseChannel]
 ) -> dict[str, list[str]]:
-    """Return the nodes triggered by each channel of the old layout."""
+    """Return the nodes that each channel of the old layout triggers."""
     starters: dict[str, list[str]] = {}
     for old in versions:
         kind, _, rest = old.partition(":")
@@ -88,7 +88,7 @@ def _is_new(version: Version, last: Version | None) -> bool:
 
 
 def _pass_breakpoint(seen: dict[str, dict[str, Version]]) -> None:
-    """Convert the versions of the last passed breakpoint, which were stored per channel."""
+    """Convert the versions at the last passed breakpoint, stored per channel in older layouts."""
     passed = seen.pop(INTERRUPT, None)
     if passed:
         seen[INTERRUPT] = {INTERRUPT: max(passed.values())}

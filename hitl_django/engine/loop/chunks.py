@@ -19,7 +19,7 @@ from .state import LoopState
 
 
 def emit_writes(state: LoopState, task_id: str | None, chunks: Sequence[Chunk]) -> Effects:
-    """Emit the chunks about a task's or step's writes after the writes are stored."""
+    """Emit the stream chunks about the writes of a task or a step, after the writes are stored."""
     if state.withheld is None:
         yield Emit(chunks)
     else:
@@ -27,7 +27,7 @@ def emit_writes(state: LoopState, task_id: str | None, chunks: Sequence[Chunk]) 
 
 
 def emit_withheld(state: LoopState) -> Effects:
-    """Emit the chunks that were withheld until their writes were stored."""
+    """Emit the stream chunks that were withheld because their writes were not stored."""
     waiting, state.withheld = state.withheld, []
     for _, chunks in waiting or ():
         yield Emit(chunks)
@@ -36,10 +36,10 @@ def emit_withheld(state: LoopState) -> Effects:
 def emit_values(
     state: LoopState, tasks: Sequence[Task] | None, *, is_stored: bool = True
 ) -> Effects:
-    """Emit the graph's output if the writes of ``tasks`` changed it.
+    """Emit the graph's output if writes of ``tasks`` have changed it.
 
-    If ``tasks`` is None, always emit the output. Output that isn't stored yet is emitted after it
-    is stored.
+    If ``tasks`` is None, the output is always emitted. If ``is_stored`` is false, it is emitted
+    later, after it's stored.
     """
     if tasks is not None and not is_output_changed(state, tasks):
         return
@@ -50,7 +50,7 @@ def emit_values(
 
 
 def is_output_changed(state: LoopState, tasks: Sequence[Task]) -> bool:
-    """Return whether writes of ``tasks`` updated an output channel."""
+    """Return whether the writes of ``tasks`` have updated an output channel."""
     output = state.output_set
     if output.isdisjoint(state.channel_state.updated or ()):
         return False
@@ -62,15 +62,15 @@ def is_output_changed(state: LoopState, tasks: Sequence[Task]) -> bool:
 
 
 def emit_step(state: LoopState) -> Effects:
-    """Emit the chunks of the next super-step."""
+    """Emit the stream chunks at the start of the next super-step."""
     if state.run.modes and (chunks := build_step_chunks(state)):
         yield Emit(chunks)
 
 
 def build_step_chunks(state: LoopState) -> list[Chunk]:
-    """Return the chunks at the start of a super-step, or at the end of the run.
+    """Return the stream chunks at the start of a super-step, or at the end of the run.
 
-    The chunks describe the checkpoint of the step, its tasks, and the tasks that have finished.
+    They describe the checkpoint, the tasks of the super-step, and the tasks that have finished.
     """
     chunks: list[Chunk] = []
     if state.saver is not None:
@@ -92,14 +92,17 @@ def build_step_chunks(state: LoopState) -> list[Chunk]:
 
 
 def build_breakpoint_chunks(state: LoopState) -> list[Chunk]:
-    """Return the chunks for a pause at a breakpoint. Only the root graph emits these chunks."""
+    """Return the stream chunks for a pause at a breakpoint.
+
+    Only the root graph emits these chunks.
+    """
     if state.job.nested or "updates" not in state.run.modes:
         return []
     return [(state.ns, "updates", {INTERRUPT: ()})]
 
 
 def build_call_chunks(state: LoopState, task: Task) -> list[Chunk]:
-    """Return the chunks for the start of a task called by a running task."""
+    """Return the stream chunks for the start of a task that a running task has called."""
     chunks: list[Chunk] = []
     about = (state.user_metadata, state.run.config.get("tags") or ())
     _add(state, chunks, "tasks", stream_modes.describe_start, task, *about)
@@ -107,7 +110,7 @@ def build_call_chunks(state: LoopState, task: Task) -> list[Chunk]:
 
 
 def build_cached_chunks(state: LoopState, task: Task) -> list[Chunk]:
-    """Return the chunks of a task that isn't run because its result is cached."""
+    """Return the stream chunks of a task that doesn't run because its result is cached."""
     if "updates" not in state.run.modes:
         return []
     update = stream_modes.build_update(task, task.writes or (), state.output_keys, cached=True)
@@ -115,7 +118,7 @@ def build_cached_chunks(state: LoopState, task: Task) -> list[Chunk]:
 
 
 def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
-    """Return the chunks of an ended task: first the chunks emitted by the task, then its result."""
+    """Return the stream chunks of an ended task: first those that it emitted, then its result."""
     chunks = [] if state.run.chunk_buffer is None else state.run.chunk_buffer.take(task.id)
     if state.run.chunk_buffer is not None and isinstance(task.error, DrainSignal):
         return []  # The task runs again and then emits its chunks.
@@ -161,10 +164,10 @@ def _add(state: LoopState, chunks: list[Chunk], mode: str, make: Any, *args: Any
 
 
 def make_nested_sink(state: LoopState, parent: TaskContext) -> Callable[[Chunk], None]:
-    """Return the function that passes the chunks of a subgraph to the calling task.
+    """Return a function that receives the stream chunks of a subgraph called by ``parent``.
 
-    If the run's chunks are stored and the subgraph makes commits, the chunks become part of the
-    subgraph's commits instead.
+    The function passes the chunks to the task ``parent``. If the run's chunks are stored and the
+    subgraph makes commits, the chunks become part of the subgraph's commits instead.
     """
     buffer = parent.run.chunk_buffer
     if buffer is None:

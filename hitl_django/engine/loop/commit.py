@@ -35,7 +35,7 @@ def commit_step(state: LoopState) -> Iterable[Effect]:
 
 
 def _apply_tasks(state: LoopState) -> bool:
-    """Apply the writes of the step's tasks, or return False if the writes can't be applied."""
+    """Apply the writes of the step's tasks. Return False if they can't be applied."""
     tasks, before = state.tasks, state.channel_state
     if state.exits:
         # A partially applied step must not be stored when the run stops.
@@ -112,9 +112,9 @@ def store(
 ) -> Effects:
     """Store a commit.
 
-    If a task's value can't be stored, the writes of other tasks are stored. The run then fails with
-    an error that names the node. With ``raises``, the error is raised to the caller instead.
-    ``has_running`` is true while other tasks are running.
+    If a value of a task can't be stored, the writes of the other tasks are stored. The run then
+    fails with an error that names the node. With ``raises``, the error is raised to the caller
+    instead. ``has_running`` is true while other tasks are running.
     """
     # Input is stored before the first step, and the outcome before the run ends, so neither is
     # stored during a step.
@@ -133,10 +133,10 @@ def store(
 
 
 def _release_ended(state: LoopState, commit: Commit) -> None:
-    """Release the lease on the thread after the commit that ends the run.
+    """Release the lease on the thread if the commit ends the run.
 
-    The lease is released before the stream is closed, because the caller may start another run as
-    soon as the outcome is known.
+    This happens before the stream is closed, because the caller may start another run as soon as
+    the outcome is known.
     """
     if commit.outcome is not None and state.run.lease is not None and not state.job.nested:
         state.run.lease.release()
@@ -145,9 +145,9 @@ def _release_ended(state: LoopState, commit: Commit) -> None:
 def _store_rest(
     state: LoopState, commit: Commit, error: PayloadError, has_running: bool
 ) -> Effects:
-    """Store the writes of each task separately.
+    """Store the writes of each task separately, after ``error`` prevented a common commit.
 
-    If the writes of a task can't be stored, the task's failure is stored instead.
+    If the writes of a task can't be stored, the failure of the task is stored instead.
     """
     names = {task.id: task.name for task in state.ran}
     refused: set[str | None] = {None}
@@ -170,7 +170,7 @@ def _store_rest(
 
 
 def stop_run(state: LoopState) -> Effects:
-    """Store the unstored writes and the outcome when the run stops."""
+    """Store the unstored writes and the outcome of a run that stops."""
     if state.broken is not None:
         state.outcome = state.broken
     if state.saver is None:
@@ -192,7 +192,7 @@ def stop_run(state: LoopState) -> Effects:
 
 
 def _store_overdue(state: LoopState) -> Effects:
-    """Store the delayed steps and the outcome of a run with durability "exit"."""
+    """Store the steps and the outcome of a run with the durability "exit"."""
     commits = state.build_overdue(state.outcome)
     if len(commits) == 1:
         yield from store(state, commits[0])
@@ -211,7 +211,7 @@ def _store_overdue(state: LoopState) -> Effects:
 
 
 def _leaves_result_to_task(state: LoopState) -> bool:
-    """Return whether a finished subgraph run leaves storing its result to the calling task.
+    """Return whether a subgraph run doesn't store its result, because the calling task stores it.
 
     This applies to subgraphs that start from the beginning on each call.
     """
@@ -222,7 +222,10 @@ def _leaves_result_to_task(state: LoopState) -> bool:
 
 
 def _pass_chunks_on(state: LoopState) -> None:
-    """Pass the chunks of a subgraph run to the calling task, which stores them with its result."""
+    """Pass the stream chunks of a subgraph run to the calling task.
+
+    The calling task stores them with its result.
+    """
     if state.pass_on is not None:
         for chunk in state.commits.take_chunks():
             state.pass_on(chunk)

@@ -38,7 +38,7 @@ LONGEST_ERROR = 20_000
 
 
 class CommitBuilder:
-    """A builder of commits, which collects a run's unstored writes between two commits."""
+    """A builder of commits, which collects the writes of a run until they are stored."""
 
     __slots__ = ("chunks", "grown", "ns", "parent_id", "saved_id", "spec", "thread_id", "unsaved")
 
@@ -60,7 +60,7 @@ class CommitBuilder:
             self.parent_id = saved.parent_config["configurable"].get("checkpoint_id")
 
     def config_for(self, checkpoint_id: str | None) -> RunnableConfig:
-        """Return the config that addresses a checkpoint of this run."""
+        """Return the config of a checkpoint in the namespace of this run."""
         configurable = {"thread_id": self.thread_id, "checkpoint_ns": self.ns}
         if checkpoint_id is not None:
             configurable["checkpoint_id"] = checkpoint_id
@@ -80,23 +80,20 @@ class CommitBuilder:
             self.unsaved.append(TaskWrites(task.id, task.path_key, writes))
 
     def build(self, outcome: Outcome | None) -> Commit:
-        """Return a commit of the unstored writes, based on the newest checkpoint."""
+        """Return a commit of the unstored writes as pending writes of the newest checkpoint."""
         commit = Commit(self.config_for(self.saved_id), self.take_writes(), outcome=outcome)
         if self.chunks:
             commit.chunks = self.take_chunks()
         return commit
 
     def take_writes(self) -> list[TaskWrites]:
-        """Remove and return the unstored writes.
-
-        Other OS threads may add writes at the same time.
-        """
+        """Remove and return the unstored writes, while other OS threads may add more."""
         writes = self.unsaved.copy()
         del self.unsaved[: len(writes)]
         return writes
 
     def take_chunks(self) -> list[Chunk]:
-        """Remove and return the unstored chunks. Nodes may emit chunks at the same time."""
+        """Remove and return the unstored stream chunks, while nodes may emit more."""
         chunks = self.chunks.copy()
         del self.chunks[: len(chunks)]
         return chunks
@@ -119,9 +116,9 @@ class CommitBuilder:
         return commit
 
     def list_grown(self, state: ChannelState) -> dict[str, AppendedValue]:
-        """Return the lists and dicts of which only additions have been stored.
+        """Return the lists and dicts for which only the added items were stored.
 
-        The last commit of a run compares them with the stored values.
+        With the last commit of a run, the saver compares them with the stored values.
         """
         return {
             name: AppendedValue(state.versions[name], state.values[name])
@@ -130,7 +127,7 @@ class CommitBuilder:
         }
 
     def mark_stored(self, commit: Commit, state: ChannelState) -> None:
-        """Update the builder and the state after a commit was stored."""
+        """Update the builder and ``state`` after a commit was stored."""
         if commit.checkpoint is not None:
             self.grown.update(commit.added or ())
             state.touched, state.added = set(), {}
@@ -138,7 +135,6 @@ class CommitBuilder:
 
 
 def build_checkpoint(spec: GraphSpec, state: ChannelState, checkpoint_id: str) -> Checkpoint:
-    """Return the checkpoint of a state."""
     # copy() clones a dict with deleted keys, as here, faster than dict(), which inserts all keys.
     checkpoint: Checkpoint = {
         "v": 4,
@@ -176,9 +172,9 @@ def list_stored_writes(task: Task) -> Sequence[Write]:
 
 
 def describe_error(error: BaseException | None) -> str:
-    """Return an error's repr for storage, shortened to the maximum length.
+    """Return the repr of an error, shortened to the maximum length that is stored.
 
-    If the repr of a custom error class fails, a substitute text is returned.
+    If the error's ``__repr__`` raises an error, a substitute text is returned.
     """
     try:
         text = repr(error)
@@ -201,7 +197,10 @@ def _storable(text: str) -> str:
 
 
 def blame_node(error: PayloadError, name: str, writes: Sequence[Write]) -> PayloadError:
-    """Return an error that names the node and the key of the writes that can't be stored."""
+    """Return an error that names the node and the state key that can't be stored.
+
+    ``error`` is the original error, ``name`` the node.
+    """
     if isinstance(error, PayloadLimitError):
         return PayloadLimitError(
             f"Node '{name}' returned a value that can't be stored: {error}",

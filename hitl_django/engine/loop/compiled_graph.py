@@ -40,7 +40,7 @@ class CompiledGraph(Protocol):
 
     @property
     def saver(self) -> BaseCheckpointSaver | None:
-        """The saver of a root run, or None if the graph has no saver."""
+        """The saver of runs that no other graph calls, or None if the graph has no saver."""
 
     def input_writes(self, value: Any) -> list[Write]:
         """Return the channel writes of an input."""
@@ -52,4 +52,4 @@ class CompiledGraph(Protocol):
         """Return the subgraph called by a node, or None if no call can be detected."""
 
     def nested_ns(self, ns: str) -> str:
-        """Return the namespace of this graph if a task with the namespace ``ns`` calls it."""
+        """Return the namespace of this graph when a task with the namespace ``ns`` calls it."""

@@ -1,4 +1,4 @@
-"""Effects: requests of the loop to its driver."""
+"""Effects: I/O operations that the loop requests from its driver."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from ..types import Chunk, RunnableConfig
 
 
 class Load:
-    """A request for a checkpoint.
-
-    The reply is a CheckpointTuple or None.
-    """
+    """A request for a checkpoint. The reply is a CheckpointTuple or None."""
 
     __slots__ = ("config",)
 
@@ -25,10 +22,7 @@ class Load:
 
 
 class List:
-    """A request for stored checkpoints, newest first.
-
-    The reply is a list of CheckpointTuples.
-    """
+    """A request for stored checkpoints. The reply is a list of CheckpointTuples, newest first."""
 
     __slots__ = ("before", "config", "filter", "limit")
 
@@ -82,10 +76,7 @@ class SaveAll:
 
 
 class RunTasks:
-    """A request to start tasks.
-
-    The reply is a list of the tasks that have already ended.
-    """
+    """A request to start tasks. The reply is a list of the tasks that have already ended."""
 
     __slots__ = ("contexts",)
 
@@ -94,7 +85,7 @@ class RunTasks:
 
 
 class StartTasks(RunTasks):
-    """A request to start additional tasks without waiting for the tasks to end."""
+    """A request to start additional tasks while other tasks run."""
 
     __slots__ = ()
 
@@ -106,19 +97,13 @@ class Await:
 
 
 class Cancel:
-    """A request to cancel the running tasks.
-
-    The reply is the number of cancelled tasks.
-    """
+    """A request to cancel the running tasks. The reply is the number of cancelled tasks."""
 
     __slots__ = ()
 
 
 class CacheRead:
-    """A request for cached results.
-
-    The reply is a dict of the available results by key.
-    """
+    """A request for cached results. The reply is a dict of the available results by key."""
 
     __slots__ = ("keys",)
 
@@ -127,7 +112,7 @@ class CacheRead:
 
 
 class CacheWrite:
-    """A request to cache results by key, each with its lifetime in seconds."""
+    """A request to cache results, each with its key and its lifetime in seconds."""
 
     __slots__ = ("pairs",)
 
@@ -136,7 +121,7 @@ class CacheWrite:
 
 
 class Notify:
-    """A request to call the caller's callback handlers when a run pauses or resumes."""
+    """A request to call the callback handlers in the run's config when a run pauses or resumes."""
 
     __slots__ = ("event",)
 

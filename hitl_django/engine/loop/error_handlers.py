@@ -1,8 +1,8 @@
 """Error handlers, which handle a node's failure in the same super-step.
 
 A handler runs as a separate task with the input of the failed task. The failure is stored before
-the handler starts. If the process crashes or the handler fails, a later run runs the handler again
-instead of the node.
+the handler starts. If the process crashes or the handler fails, a later run repeats the handler,
+not the node.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _STEP = "node_error_handler"
 
 
 def get_handler_name(node: str) -> str:
-    """Return the name of the node that handles the failures of ``node`` only."""
+    """Return the name of the node that runs as the error handler of ``node`` only."""
     return f"__error_handler__{node}"
 
 
 class StoredFailure(Exception):
-    """A node's error read from a checkpoint, with the original message but another class.
+    """A node's error as read from a checkpoint: the original message, but another class.
 
-    The text and repr equal those of the original error, so that a repeated handler creates the same
-    interrupt.
+    Its text and repr equal those of the original error, so that a repeated error handler creates
+    the same interrupt.
     """
 
     def __init__(self, message: str, described: str) -> None:
@@ -65,15 +65,15 @@ class HandlerTask(Task):
 
 
 def get_handled_failure(task: Task) -> NodeError | None:
-    """Return the failure that a task handles, or None if the task isn't an error handler."""
+    """Return the failure that a task handles, or None if the task doesn't run an error handler."""
     return task.failure if isinstance(task, HandlerTask) else None
 
 
 def has_handler(task: Task) -> bool:
-    """Return whether an error handler handles the task's failure.
+    """Return whether the task has failed and an error handler handles its failures.
 
-    Pauses and drains are not failures. An invalid response isn't a failure of the node either,
-    because the reviewer can correct it.
+    Pauses and drains are not failures. An invalid response isn't a failure either, because the
+    reviewer can correct it.
     """
     return (
         task.node.handler is not None
@@ -83,7 +83,10 @@ def has_handler(task: Task) -> bool:
 
 
 def start_handler(spec: GraphSpec, failed: Task) -> HandlerTask:
-    """Return the task that handles a failure, and mark the failed task as ended without writes."""
+    """Return the task of the error handler for ``failed``.
+
+    Mark ``failed`` as ended without writes.
+    """
     assert failed.node.handler is not None
     assert failed.error is not None
     name, error = failed.node.handler, failed.error
@@ -94,7 +97,10 @@ def start_handler(spec: GraphSpec, failed: Task) -> HandlerTask:
 def restore_handlers(
     spec: GraphSpec, tasks: Sequence[Task], statuses: Mapping[str, TaskStatus]
 ) -> list[HandlerTask]:
-    """Return the tasks of error handlers for stored failures that are not completely handled."""
+    """Return the tasks of error handlers whose execution was interrupted.
+
+    They handle the stored failures of ``tasks`` that have not been handled completely.
+    """
     found = []
     for task in tasks:
         status = statuses.get(task.id)

@@ -20,7 +20,7 @@ REDUCING = (BinaryOperatorAggregate, DeltaChannel)
 def read_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
     """Return a copy of the stored state, including keys that the graph no longer has.
 
-    If the run's input is stored but not applied to the state yet, return the input.
+    If the input of the run isn't applied to the state yet, return the input instead.
     """
     values = {}
     for name in _iterate_keys(state):
@@ -36,9 +36,10 @@ def read_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
 def replace_values(
     spec: GraphSpec, state: ChannelState, values: Mapping[str, Any], next_version: NextVersion
 ) -> None:
-    """Replace the stored state with ``values``. Keys that are missing in ``values`` become empty.
+    """Replace the stored state with ``values``. Keys that aren't in ``values`` become empty.
 
-    Pending tasks remain pending. A breakpoint that the run has passed doesn't stop the run again.
+    Pending tasks remain pending. A breakpoint that the run has already passed doesn't stop it
+    again.
     """
     before = read_values(spec, state)
     keys = list(_iterate_keys(state))
@@ -83,7 +84,7 @@ def _differ(before: Any, after: Any) -> bool:
 
 
 def _replace_seen_version(state: ChannelState, channel: str, was: Any, version: Any) -> None:
-    """Replace a channel's version ``was`` by ``version`` in the versions that nodes have seen."""
+    """Replace the version ``was`` of a channel by ``version`` wherever nodes have seen it."""
     for node, seen in state.seen.items():
         if channel in seen and seen[channel] == was:
             state.seen[node] = {**seen, channel: version}

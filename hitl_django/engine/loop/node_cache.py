@@ -37,7 +37,7 @@ class BaseCache(Generic[ValueT]):
         raise NotImplementedError
 
     def set(self, pairs: Mapping[FullKey, tuple[Any, int | None]]) -> None:
-        """Store values, each with its lifetime in seconds or None for no limit."""
+        """Store values, each with its lifetime in seconds or None without a limit."""
         raise NotImplementedError
 
     def clear(self, namespaces: Sequence[Namespace] | None = None) -> None:
@@ -61,9 +61,9 @@ class BaseCache(Generic[ValueT]):
 
 
 class InMemoryCache(BaseCache[ValueT]):
-    """A cache in this process's memory.
+    """A cache in the memory of this process.
 
-    Values are stored encoded, so each read returns a new copy.
+    Values are stored encoded, so each read returns a copy.
     """
 
     def __init__(self, *, serde: Codec | None = None) -> None:
@@ -123,7 +123,7 @@ def list_cache_namespaces(
 
 
 def make_cache_key(task: Task) -> FullKey:
-    """Return the cache key of a task's result.
+    """Return the key under which a task's result is cached.
 
     Equal inputs have equal keys in all processes, because the key is a hash of the encoded input
     with sorted sets. Errors of the policy's ``key_func`` are raised.

@@ -1,4 +1,4 @@
-"""Orphaned triggers: channel values that would trigger nodes which the graph no longer has."""
+"""Orphaned triggers: channel values that would trigger nodes or edges that no longer exist."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def find_orphaned_triggers(spec: GraphSpec, state: ChannelState) -> dict[str, st
 
 
 def drop_orphaned_triggers(spec: GraphSpec, state: ChannelState) -> None:
-    """Remove orphaned triggers from the channel values."""
+    """Remove the orphaned triggers from the state's channel values."""
     for name in find_orphaned_triggers(spec, state):
         del state.values[name]
         state.versions.pop(name, None)

@@ -17,7 +17,7 @@ from .channel_state import ChannelState
 
 
 def plan_tasks(spec: GraphSpec, state: ChannelState, origin: StepOrigin) -> list[Task]:
-    """Return the tasks of the next super-step: first the Sends, then the triggered nodes."""
+    """Return the tasks of the next super-step: first those of Sends, then of triggered nodes."""
     origin.former_names = state.former_names
     tasks: list[Task] = []
     sends = state.values.get(TASKS)
@@ -90,7 +90,7 @@ def _is_triggered(spec: GraphSpec, state: ChannelState, name: str, node: Node) -
 
 
 def read_input(spec: GraphSpec, state: ChannelState, node: Node, origin: StepOrigin) -> Any:
-    """Return a node's input, or MISSING if the node reads only one channel, which is empty."""
+    """Return the input of a node, or MISSING if the node reads a single channel that is empty."""
     if isinstance(node.keys, str):
         stored_value = state.values.get(node.keys, MISSING)
         value = (
@@ -116,7 +116,7 @@ def read_input(spec: GraphSpec, state: ChannelState, node: Node, origin: StepOri
 
 
 def read_state(spec: GraphSpec, values: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    """Return the values of the channels ``keys`` as read by nodes, without empty channels."""
+    """Return the values that nodes read from the channels ``keys``. Empty channels are left out."""
     if spec.mixed.isdisjoint(keys):
         return {key: values[key] for key in keys if key in values}
     state = {}
@@ -132,9 +132,9 @@ def read_state(spec: GraphSpec, values: Mapping[str, Any], keys: Sequence[str]) 
 def find_breakpoints(
     state: ChannelState, names: All | Sequence[str], tasks: Iterable[Task]
 ) -> list[Task]:
-    """Return the tasks at which a breakpoint stops the run.
+    """Return those of ``tasks`` at whose nodes (``names``) a breakpoint stops the run.
 
-    The list is empty if no channel changed since the run last passed a breakpoint.
+    The list is empty if no channel has changed since the run last passed a breakpoint.
     """
     if not names:
         return []

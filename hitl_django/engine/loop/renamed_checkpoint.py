@@ -1,4 +1,4 @@
-"""Translation of checkpoints stored before nodes or channels were renamed."""
+"""Translation of checkpoints that were stored before nodes or channels were renamed."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def rename_checkpoint(spec: GraphSpec, saved: CheckpointTuple | None) -> Checkpo
 
 
 def _rename_keys(stored: Mapping[str, Any], rename: Any) -> dict[str, Any]:
-    """Return a mapping with renamed keys.
+    """Return a copy of a mapping in which ``rename`` has renamed the keys.
 
-    If the new key also exists, its value takes precedence.
+    If the mapping also has the new key, the value of the new key is kept.
     """
     found = {rename(name): value for name, value in stored.items()}
     for name in found.keys() & stored.keys():
@@ -91,10 +91,10 @@ def _rename_write(spec: GraphSpec, write: PendingWrite) -> PendingWrite:
 
 
 def _find_former_names(renames: Renames, checkpoint: Checkpoint) -> FormerNames | None:
-    """Return the node and channel names used in a checkpoint's task ids.
+    """Return the names of nodes and channels that a checkpoint's task ids are based on.
 
-    Return None if the names equal the current names. A checkpoint lists the renames known when it
-    was stored. For a checkpoint without this list, the names are derived from the names that it
+    Return None if these are the current names. A checkpoint lists the renames known when it was
+    stored. For a checkpoint without this list, the names are derived from the names that it
     contains.
     """
     noted = set(checkpoint.get("renamed") or ())
@@ -106,7 +106,10 @@ def _find_former_names(renames: Renames, checkpoint: Checkpoint) -> FormerNames 
 
 
 def _choose_former(renamed: Mapping[str, str], mentioned: set[str]) -> dict[str, str]:
-    """Return the former names that apply to a checkpoint, as a dict by current name."""
+    """Return the former names used by a checkpoint, as a dict by current name.
+
+    ``mentioned`` are the names that the checkpoint contains.
+    """
     found: dict[str, str] = {}
     is_newer = not mentioned.isdisjoint(renamed.values()) and mentioned.isdisjoint(renamed)
     for old, new in renamed.items():

@@ -1,4 +1,4 @@
-"""Handling of a Command given as input: resume values, an update, a goto."""
+"""Commands given as input: resume values, an update, and a goto."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .state import LoopState
 
 
 def refuse_command(state: LoopState, command: Command[Any], saved: CheckpointTuple | None) -> None:
-    """Raise an error if the Command can't be applied, before any data is stored."""
+    """Raise an error, before anything is stored, if the Command can't be applied."""
     if command.graph == Command.PARENT:
         raise InvalidUpdateError("There is no parent graph")
     if command.resume is None:
@@ -51,8 +51,10 @@ def take_command(
 ) -> list[Write]:
     """Store the resume values in the run, and return the writes to apply before the first step.
 
-    These are the stored writes of the null task, followed by the writes of the Command. With
-    ``below``, the resume values can only resolve the interrupts with these ids.
+    These are the stored writes of the null task, followed by the writes of the Command. If
+    ``superseded`` is true, the run starts from a checkpoint that isn't the newest, and all
+    interrupts of its tasks are pending again. With ``below``, the resume values can only resolve
+    the interrupts with these ids.
     """
     if command.resume is not None:
         _take_answers(state, command.resume, superseded, below)
@@ -84,10 +86,10 @@ def _take_answers(
 
 
 def list_command_writes(graph: CompiledGraph, command: Command[Any]) -> list[Write]:
-    """Return the writes of a Command's goto and update.
+    """Return the writes of a Command's ``goto`` and ``update``.
 
     Raises:
-        InvalidUpdateError: the graph has no node or key of a given name.
+        InvalidUpdateError: the graph has no node or state key of a given name.
     """
     spec = graph.spec
     targets = command.goto if isinstance(command.goto, (list, tuple)) else [command.goto]
@@ -110,10 +112,9 @@ def list_command_writes(graph: CompiledGraph, command: Command[Any]) -> list[Wri
 
 
 def list_open_ids(state: LoopState) -> list[str]:
-    """Return the ids of the pending interrupts."""
     return [interrupt.id for status in state.statuses.values() for interrupt in status.open]
 
 
 def list_interrupt_ids(statuses: Mapping[str, TaskStatus]) -> list[str]:
-    """Return the ids of all interrupts of tasks."""
+    """Return the ids of all interrupts in the stored writes of tasks."""
     return [interrupt.id for status in statuses.values() for interrupt in status.interrupts]

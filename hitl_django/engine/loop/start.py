@@ -37,7 +37,7 @@ from .stop import find_outcome
 
 
 def open_run(state: LoopState) -> Iterable[Effect]:
-    """Prepare the run: read the stored checkpoint, apply the input, and plan the first tasks."""
+    """Prepare a run: read the stored checkpoint, apply the input, and plan the first tasks."""
     return _begin(state) if state.saver is None else _start_from_saver(state)
 
 
@@ -51,7 +51,7 @@ def _begin(state: LoopState) -> Iterable[Effect]:
 
 
 def _start_from_saver(state: LoopState) -> Effects:
-    """Start a run of a graph with a saver, from a stored checkpoint or from new input."""
+    """Start the run of a graph with a saver, from a stored checkpoint or with new input."""
     if not state.job.nested:
         yield from _lease_thread(state)
     saved, superseded = yield from _load(state)
@@ -125,14 +125,14 @@ def _lease_thread(state: LoopState) -> Effects:
 
 
 def _is_answered_by(state: LoopState, command: Command[Any] | None) -> bool:
-    """Return whether the caller gave resume values for this graph or another graph of the run."""
+    """Return whether the caller gave resume values to this graph or to another graph of the run."""
     if state.job.nested:
         return bool(state.run.answers or state.run.wildcard)
     return command is not None and command.resume is not None
 
 
 def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None, bool]]:
-    """Return the checkpoint to start from, and whether the thread has a newer checkpoint."""
+    """Return the checkpoint from which the run starts, and whether the thread has a newer one."""
     config, replay = state.commits.config_for(state.job.checkpoint_id), state.run.replay
     if replay is not None and not state.job.addressed:
         # In a replay, a subgraph starts with its input again.
@@ -161,7 +161,10 @@ def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None,
 
 
 def _list_ids_below(state: LoopState) -> Generator[Any, Any, Sequence[str] | None]:
-    """Return the interrupt ids of the addressed subgraph, or None if no subgraph is addressed."""
+    """Return the ids of the interrupts in the subgraph that the caller has selected.
+
+    Return None if the caller has selected no subgraph.
+    """
     ns = state.job.answers_ns
     checkpoint_id = state.run.checkpoint_map.get(ns)
     if not ns or checkpoint_id is None:
@@ -181,8 +184,8 @@ def _list_ids_below(state: LoopState) -> Generator[Any, Any, Sequence[str] | Non
 def _replay_bound(saved: CheckpointTuple) -> str:
     """Return the newest checkpoint id for which a replay reads the stored states of subgraphs.
 
-    If the checkpoint is an update or a fork, it was created after the subgraphs ran. The id of its
-    parent checkpoint is then returned.
+    ``saved`` is the replayed checkpoint. If it's an update or a fork, it was created after the
+    subgraphs had run. The id of its parent checkpoint is then returned.
     """
     if saved.metadata.get("source") in ("update", "fork") and saved.parent_config is not None:
         bound: str = saved.parent_config["configurable"]["checkpoint_id"]
@@ -191,7 +194,7 @@ def _replay_bound(saved: CheckpointTuple) -> str:
 
 
 def _refuse_advance(state: LoopState) -> None:
-    """Raise ThreadNotFound if the run must resume from a checkpoint and the thread has none."""
+    """Raise ThreadNotFound if the run needs a stored checkpoint and the thread has none."""
     if state.job.kind == "advance":
         raise ThreadNotFound(
             f"Thread {state.run.thread_id!r} has no checkpoint to resume from.",
@@ -200,7 +203,7 @@ def _refuse_advance(state: LoopState) -> None:
 
 
 def _continues(state: LoopState, command: Command[Any] | None, saved: CheckpointTuple) -> bool:
-    """Return whether the run continues from stored data instead of starting with new input."""
+    """Return whether the run continues from stored data. Otherwise, it starts with new input."""
     job = state.job
     if not saved.checkpoint["channel_versions"]:
         _refuse_advance(state)
@@ -285,7 +288,7 @@ def _commit_input(
 
 
 def _apply_input(state: LoopState) -> Effects:
-    """Apply the input without a super-step if a super-step would only write the input to channels.
+    """Apply the input without a super-step, if this would only write the input to channels.
 
     If a conditional entry point must run first, the input is not applied. If applying the input
     fails, the first super-step runs and raises the same error.
@@ -309,7 +312,7 @@ def _apply_input(state: LoopState) -> Effects:
 
 
 def _make_finished_start_task(state: LoopState, writes: Sequence[Write]) -> Task | None:
-    """Return the hidden start task as finished, or None if the start task has to run."""
+    """Return the finished hidden task for the input, or None if this task has to run."""
     node = state.graph.nodes.get(START)
     if node is None or len(writes) != 1 or writes[0][0] != START:
         return None
@@ -334,9 +337,10 @@ def _apply_null(state: LoopState, writes: Sequence[Write]) -> None:
 
 
 def _restore_finished_writes(state: LoopState) -> None:
-    """Set the stored writes of finished tasks, so that the tasks don't run again.
+    """Set the stored writes of finished tasks, so that these tasks don't run again.
 
-    A task with a handled failure has also ended. Its handler runs or has already run.
+    A failed task whose failure has an error handler has also ended: the handler runs or has already
+    run.
     """
     handlers = restore_handlers(state.spec, state.tasks, state.statuses)
     for handler in handlers:
@@ -349,11 +353,11 @@ def _restore_finished_writes(state: LoopState) -> None:
 
 
 def _keep_answered(state: LoopState) -> None:
-    """Set the stored results of resolved interrupts when a superseded checkpoint runs again.
+    """Set the stored results of resolved interrupts when an older checkpoint runs again.
 
-    A task keeps its result unless the caller gives a new resume value for the task. If the task's
-    interrupt became pending again, the run would pause at a checkpoint that isn't the thread's
-    newest one, and the pause would not be visible.
+    A task keeps its stored result, unless the caller gives it a new resume value. If its interrupt
+    became pending again, the run would pause at a checkpoint that isn't the thread's newest one,
+    and the pause would not be visible.
     """
     for task in state.tasks:
         status = state.statuses.get(task.id)
@@ -364,7 +368,7 @@ def _keep_answered(state: LoopState) -> None:
 
 
 def _keep_pending(state: LoopState) -> None:
-    """Set the stored interrupts of tasks without a new resume value, which don't run again."""
+    """Set the stored interrupts of the tasks that get no new resume value. They don't run again."""
     for task in state.tasks:
         status = state.statuses.get(task.id)
         if status is None or status.finished or not status.interrupts:
@@ -433,7 +437,7 @@ def _count_input_steps(saved: CheckpointTuple) -> int:
 
 
 def _decide_opening(state: LoopState) -> Effects:
-    """Determine the outcome before the first step, for a run that has no task to run."""
+    """Determine the outcome of a run that has no task to run."""
     state.outcome = find_outcome(state, ())
     if state.outcome is not None and state.saver is not None:
         yield from stop_run(state)

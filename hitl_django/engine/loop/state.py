@@ -26,8 +26,8 @@ class RunRequest:
     """The request for a run of a graph.
 
     ``kind`` is ``call`` (invoke, stream), ``advance`` (run from the stored state) or ``submit``
-    (store the input without running). ``addressed`` is true if the caller named the checkpoint.
-    ``answers_ns`` is the namespace of the subgraph whose interrupts the resume values resolve.
+    (store the input without running). ``addressed`` is true if the caller named a checkpoint.
+    ``answers_ns`` is the namespace of the subgraph whose interrupts get the resume values.
     """
 
     kind: str
@@ -47,11 +47,11 @@ class RunRequest:
 
 
 class LoopState:
-    """One run of one graph. The loop keeps all of its state in this object.
+    """The state of one run of one graph.
 
     These attributes don't change during the run: ``graph`` and its ``spec``, the ``job``, the
-    context ``run`` shared by the run's tasks, and the caller's stream modes ``wanted`` and
-    ``printed``. The loop changes these attributes:
+    context ``run`` shared by the run's tasks, and the stream modes ``wanted`` and ``printed`` of
+    the caller. The loop changes these attributes:
 
     - ``channel_state``, ``origin`` and ``tasks`` are the newest checkpoint and its next tasks.
       ``ran`` are the tasks of the current step.
@@ -167,18 +167,18 @@ class LoopState:
 
     @property
     def leaves_unstored(self) -> bool:
-        """Whether a run with durability "exit" was abandoned before its steps were stored."""
+        """Whether a run with the durability "exit" was abandoned before its steps were stored."""
         if not self.exits or self.outcome is not None or not self.tasks:
             return False
         return self.run.lease is None or not self.run.lease.is_lost
 
     def save(self, commit: Commit) -> Save:
-        """Return the effect that stores a commit of this run, bound to the run's lease."""
+        """Return the effect that stores a commit under the run's lease on the thread."""
         self._bind(commit)
         return Save(commit)
 
     def save_beside(self, commit: Commit) -> SaveAsync:
-        """Return the effect that stores a commit in parallel with the next step."""
+        """Return the effect that stores a commit while the next step runs."""
         self._bind(commit)
         return SaveAsync(commit)
 
@@ -195,11 +195,11 @@ class LoopState:
 
     @property
     def has_unsaved_commits(self) -> bool:
-        """Whether durability "exit" has delayed storing the current checkpoint."""
+        """Whether the current checkpoint isn't stored yet, because of the durability "exit"."""
         return self.exits and self.origin.checkpoint_id not in (None, self.commits.saved_id)
 
     def build_state_commit(self, outcome: Outcome | None) -> Commit:
-        """Return a commit that stores the unstored writes and the state as the next checkpoint."""
+        """Return a commit of the unstored writes, and of the state as the next checkpoint."""
         full_metadata = {**self.user_metadata, **self.metadata}
         channels = self.channel_state
         commit = self.commits.build_with_state(
@@ -212,7 +212,7 @@ class LoopState:
         return commit
 
     def build_overdue(self, outcome: Outcome | None) -> list[Commit]:
-        """Return the commits that durability "exit" has delayed: a checkpoint, then its writes."""
+        """Return the commits delayed by the durability "exit": a checkpoint, then its writes."""
         writes = self.commits.take_writes()
         if not writes:
             return [self.build_state_commit(outcome)]
@@ -221,14 +221,17 @@ class LoopState:
         return [checkpoint_commit, Commit(write_config, writes, outcome=outcome)]
 
     def store_overdue(self) -> None:
-        """Store all finished steps that durability "exit" has delayed, from this OS thread."""
+        """Store the steps that the durability "exit" has delayed.
+
+        The saver is called on this OS thread.
+        """
         if self.has_unsaved_commits:
             commits = self.save_all(self.build_overdue(None)).commits
             self.run.saver.commit_all(commits)  # type: ignore[union-attr]
             self.mark_stored(commits)
 
     def mark_stored(self, commits: Sequence[Commit]) -> None:
-        """Update the state after commits were stored."""
+        """Update the attributes after commits were stored."""
         for commit in commits:
             self.commits.mark_stored(commit, self.channel_state)
 
@@ -238,7 +241,7 @@ class LoopState:
         return lease is not None and not lease.is_over and not self.job.nested
 
     def list_unfinished_nodes(self) -> tuple[str, ...]:
-        """Return the node names of the step's unfinished tasks."""
+        """Return the names of the nodes whose tasks in this step have not finished."""
         return tuple(t.name for t in self.tasks if not t.writes and get_handled_failure(t) is None)
 
     def read_output(self) -> Any:

@@ -28,7 +28,7 @@ _NOTHING: list[Write] = [(NO_WRITES, None)]
 
 
 def run_step(state: LoopState) -> Effects:
-    """Run the planned tasks that have not ended, and end the step."""
+    """Run the planned tasks that have not ended yet, and end the step."""
     state.ran = state.tasks
     todo = [t for t in state.tasks if t.writes is None and not t.pending_interrupts]
     if todo and not _list_failed(todo):
@@ -40,7 +40,7 @@ def run_step(state: LoopState) -> Effects:
 
 
 def end_step(state: LoopState) -> Iterable[Effect]:
-    """Return the effects that end a step after all of its tasks have ended."""
+    """Return the effects that end a step. All of its tasks must have ended."""
     if state.broken is not None:
         return stop_run(state)
     if failed := _list_failed(state.ran):
@@ -59,10 +59,10 @@ def _run_tasks(state: LoopState, tasks: Sequence[Task]) -> Effects:
 
 
 def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
-    """Process ended tasks while other tasks may be running.
+    """Process ended tasks, while other tasks may be running.
 
-    The function may be called again before its effects are complete, because some effects wait for
-    tasks.
+    The function may be called again before all of its effects are performed, because some effects
+    wait for tasks.
     """
     while ended:
         state.running -= len(ended)
@@ -89,9 +89,9 @@ def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
 
 
 def _start_handlers(state: LoopState, ended: Sequence[Task]) -> Sequence[Task]:
-    """Return the error handlers to start for failed tasks.
+    """Return the tasks of error handlers to start for failed tasks.
 
-    If an unhandled failure has failed the run, the error handlers are planned but start in the next
+    If a failure without an error handler has failed the run, the error handlers start in the next
     run.
     """
     handlers = [start_handler(state.spec, task) for task in ended if has_handler(task)]
@@ -111,7 +111,7 @@ def build_context(state: LoopState, task: Task) -> TaskContext:
 
 
 def settle_task(state: LoopState, task: Task) -> Sequence[Chunk]:
-    """Add an ended task to the next commit, and return the chunks about the task."""
+    """Add an ended task to the next commit, and return the stream chunks about it."""
     if state.saver is not None:
         state.commits.add_task(task)
     if task.writes is not None and not task.writes:
@@ -120,9 +120,9 @@ def settle_task(state: LoopState, task: Task) -> Sequence[Chunk]:
 
 
 def leave_run(state: LoopState, ended: Sequence[Task]) -> Effects:
-    """Store the results of finished tasks when the caller abandons the run before its end.
+    """Store the results of finished tasks when the caller abandons the run.
 
-    ``ended`` are finished tasks that the loop has not processed.
+    ``ended`` are the finished tasks that the loop has not processed.
     """
     for task in ended:
         state.commits.add_task(task)

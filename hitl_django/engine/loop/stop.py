@@ -17,7 +17,7 @@ from .state import LoopState
 
 
 def find_outcome(state: LoopState, ran: Sequence[Task]) -> Outcome | None:
-    """Return the run's outcome if the run stops before its next tasks, or None if it continues.
+    """Return the outcome of a run that stops before its next tasks, or None if it continues.
 
     ``ran`` are the tasks of the previous step.
     """
@@ -48,7 +48,7 @@ def _out_of_steps(state: LoopState) -> Outcome:
 
 
 def _is_draining(state: LoopState, control: RunControl) -> bool:
-    """Return whether a requested drain stops the run before the next step.
+    """Return whether a drain (a requested stop) ends the run before the next step.
 
     If the call has given resume values, the next step runs first, because the resume values are
     stored together with it.
@@ -74,7 +74,7 @@ def _breakpoint(state: LoopState, hits: Sequence[Task]) -> Outcome:
 
 
 def build_pause_event(state: LoopState, outcome: Outcome) -> GraphInterruptEvent:
-    """Return the event that the caller's handlers receive when a run pauses."""
+    """Return the event for the callback handlers of the caller when a run pauses."""
     interrupts = tuple(q.interrupt for q in outcome.pending_interrupts if q.kind == "interrupt")
     stopped: GraphLifecycleStatus = "interrupt_after" if state.stopped_after else "interrupt_before"
     return GraphInterruptEvent(

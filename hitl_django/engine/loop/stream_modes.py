@@ -1,6 +1,6 @@
-"""The data of stream chunks by mode.
+"""Data of the stream chunks, by stream mode.
 
-A chunk is ``(namespace, mode, data)``, with the namespace as a tuple of levels.
+A chunk is ``(namespace, mode, data)``. The namespace is a tuple of levels.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def describe_interrupt(interrupt: Interrupt) -> dict[str, Any]:
 
 
 def wrap_for_debug(mode: str, step: int, data: dict[str, Any]) -> dict[str, Any]:
-    """Return a chunk of the mode ``tasks`` or ``checkpoints`` in the form of the mode ``debug``."""
+    """Return the data of a ``tasks`` or ``checkpoints`` chunk in the form of the mode ``debug``."""
     kind = "checkpoint" if mode == "checkpoints" else "task_result" if "result" in data else "task"
     return {
         "step": step - 1 if mode == "checkpoints" else step,

@@ -1,4 +1,4 @@
-"""The interface of checkpoint savers, and the data that they store for a thread."""
+"""The interface of checkpoint savers, and the data that savers store for a thread."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ class CheckpointMetadata(TypedDict, total=False):
 class Checkpoint(TypedDict):
     """The state of one graph between two super-steps.
 
-    ``clock`` is the newest version, even if the channel with that version was removed. ``renamed``
-    lists the former names known to the graph when the checkpoint was stored. ``former_names`` and
-    ``new_channels`` are not stored. Both are computed when a checkpoint with former names is read.
+    ``clock`` is the newest channel version, even if the channel with this version was removed.
+    ``renamed`` are the former names that the graph knew when the checkpoint was stored.
+    ``former_names`` and ``new_channels`` are not stored: they are computed when a checkpoint with
+    former names is read.
     """
 
     v: int
@@ -59,9 +60,9 @@ class Checkpoint(TypedDict):
 
 
 class CheckpointTuple(NamedTuple):
-    """A stored checkpoint with its config and the writes based on the checkpoint.
+    """A stored checkpoint with its config and its pending writes.
 
-    ``pending_writes`` are ordered by task path, task id and slot.
+    ``pending_writes`` are ordered by task path, task id and slot (the number of the write).
     """
 
     config: RunnableConfig
@@ -88,7 +89,7 @@ COORDINATES = frozenset(
 
 
 def select_metadata(config: RunnableConfig) -> dict[str, Any]:
-    """Return the part of a config to store with a checkpoint: metadata and plain keys."""
+    """Return the part of a config that is stored with a checkpoint: metadata and plain keys."""
     own = config.get("configurable") or {}
     kept = {name: without_nul(value) for name, value in (config.get("metadata") or {}).items()}
     for name, value in own.items():
@@ -100,7 +101,7 @@ def select_metadata(config: RunnableConfig) -> dict[str, Any]:
 
 
 def without_nul(value: Any) -> Any:
-    """Return a metadata value without NUL characters, which databases can't store in text."""
+    """Return a metadata value without NUL characters, which some databases can't store."""
     return value.replace("\0", "") if isinstance(value, str) else value
 
 
@@ -108,9 +109,9 @@ def without_nul(value: Any) -> Any:
 class TaskWrites:
     """The channel writes and control writes of one task.
 
-    Resume values in ``writes`` are the values with which the task started. ``answered_by_run`` is
-    true if all resume values of the task were given in the call that started the run. The saver
-    then adds no other stored resume values.
+    Resume values in ``writes`` are those with which the task started. ``answered_by_run`` is true
+    if all of them were given in the call that started the run. The saver then adds no other stored
+    resume values.
     """
 
     task_id: str
@@ -124,11 +125,11 @@ class PendingInterrupt:
     """A pending interrupt, and the task that created it.
 
     A resume value belongs to the task ``task_id`` at the checkpoint (``checkpoint_ns``,
-    ``checkpoint_id``). Within the task, it belongs to position ``index`` of the task's resume
-    values, or to ``key`` if the interrupt has a key. ``kind`` is ``breakpoint`` for a static
-    breakpoint, which needs a decision but no resume value. ``refusal`` is the reason why the
-    previous resume value was rejected. ``expires`` is the time limit and its effect. ``terms``
-    configures how reviewers handle the interrupt.
+    ``checkpoint_id``). Within the task, it belongs to the position ``index`` of the resume values,
+    or to ``key`` if the interrupt has a key. ``kind`` is ``breakpoint`` for a static breakpoint,
+    which needs a decision but no resume value. ``refusal`` is the reason why the previous resume
+    value was rejected. ``expires`` is the time limit and its effect. ``terms`` are the review
+    options.
     """
 
     interrupt: Interrupt
@@ -147,10 +148,10 @@ class PendingInterrupt:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a run at its end or pause.
+    """The result of a run that ended or paused.
 
     ``pending_interrupts`` are sorted by task path (status ``interrupted``). ``error`` is the
-    exception (status ``failed`` or ``out_of_steps``). ``next`` names the nodes that would run next.
+    exception (status ``failed`` or ``out_of_steps``). ``next`` are the nodes that would run next.
     """
 
     status: Literal["finished", "interrupted", "failed", "out_of_steps", "drained"]
@@ -162,7 +163,7 @@ class Outcome:
 class AddedEntries(NamedTuple):
     """The entries added to a list or dict since an earlier channel version.
 
-    This is used only if no earlier entry changed.
+    All earlier entries must be unchanged.
     """
 
     version: Version
@@ -170,7 +171,7 @@ class AddedEntries(NamedTuple):
 
 
 class AppendedValue(NamedTuple):
-    """The newest version and value of a channel whose stored value consists of additions only."""
+    """The newest version and value of a channel for which only added entries were stored."""
 
     version: Version
     value: list[Any] | dict[Any, Any]
@@ -180,18 +181,18 @@ class AppendedValue(NamedTuple):
 class Commit:
     """The durable result of one super-step, which is stored atomically.
 
-    ``config`` addresses the checkpoint from which the tasks started. ``writes`` belong to that
+    ``config`` selects the checkpoint from which the tasks started. ``writes`` belong to that
     checkpoint, and ``checkpoint`` becomes its child. ``checkpoint`` is None while tasks are running
     or if a task has paused. ``new_versions`` contains the channels changed by this step, including
     emptied channels. ``outcome`` is None while the run continues. Only commits of the root graph
-    (empty ``checkpoint_ns``) contain the run's outcome. ``chunks`` are the stream chunks to store.
-    ``lease`` is the run's lease on its thread, if the run needs a lease.
+    (empty ``checkpoint_ns``) contain the outcome of the run. ``chunks`` are the stream chunks to
+    store. ``lease`` is the run's lease on its thread, if the run needs a lease.
 
     ``added`` describes new values of lists and dicts that have only grown, so that only the added
-    entries need to be stored. ``added`` is None if the commit is not a step of a run. If a node
-    changes existing entries in place, the changes are not stored at that time. The commit with the
-    ``outcome`` therefore compares the complete values with the stored values. It compares the
-    values in ``added``, and in ``grown`` the values that are not among the new values.
+    entries need to be stored. It's None if the commit is not a step of a run. If a node changes
+    existing entries in place, the changes are not stored at that time. The commit with the
+    ``outcome`` therefore compares the whole values with the stored values: those in ``added``, and
+    those in ``grown``, which have no new version.
     """
 
     config: RunnableConfig
@@ -212,7 +213,7 @@ _BRANCH_BITS = 32
 
 
 def make_version(count: int, branch: int) -> Version:
-    """Return the channel version after ``count`` super-steps, made distinct by ``branch``."""
+    """Return the channel version after ``count`` super-steps. ``branch`` makes it unique."""
     return count << _BRANCH_BITS | branch
 
 
@@ -221,8 +222,8 @@ class BaseCheckpointSaver(Generic[VersionT]):
 
     Subclasses implement get_tuple, list, put, put_writes and delete_thread. The engine calls
     ``commit``, which by default stores the writes and then the checkpoint. A saver that can store
-    both atomically overrides ``commit``. ``copy_thread``, ``delete_for_runs`` and ``prune`` are
-    maintenance methods, which the engine never calls.
+    both atomically overrides ``commit``. The engine never calls the maintenance methods
+    ``copy_thread``, ``delete_for_runs`` and ``prune``.
     """
 
     #: Encodes values in savers with a configurable serializer.
@@ -241,21 +242,21 @@ class BaseCheckpointSaver(Generic[VersionT]):
 
     @property
     def config_specs(self) -> Sequence[Any]:
-        """Config fields that the saver accepts in addition to the coordinates of a checkpoint."""
+        """Config fields that the saver accepts besides thread id, namespace and checkpoint id."""
         return []
 
     def is_storage_error(self, error: BaseException) -> bool:
-        """Return whether a node's error means that this saver's storage is unavailable.
+        """Return whether an error raised by a node means that this saver's storage is unavailable.
 
-        Such an error is not a failure of the node. The run stops at its last stored state, as it
-        does if the saver itself can't reach the storage.
+        Such an error is not a failure of the node. The run stops at its last stored state, as if
+        the saver itself couldn't reach the storage.
         """
         return False
 
     def lease_thread(self, thread_id: str, stream: Stream) -> LocalThreadLease | None:
-        """Lease a thread for a run executed by ``stream``, or return None if no lease is needed.
+        """Lease a thread for the run whose generator is ``stream``.
 
-        This method doesn't access the storage.
+        Return None if no lease is needed. This method doesn't access the storage.
 
         Raises:
             LeaseTakenError: another run has the lease.
@@ -269,12 +270,12 @@ class BaseCheckpointSaver(Generic[VersionT]):
     def serves_threads(self) -> bool:
         """Return whether other OS threads can read the data that this OS thread has stored.
 
-        The result is false if this OS thread has an open transaction.
+        They can't if this OS thread has an open transaction.
         """
         return True
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the addressed checkpoint, or the namespace's newest one if none is addressed.
+        """Return the checkpoint that ``config`` selects, by default the newest of the namespace.
 
         Return None if the checkpoint doesn't exist.
         """
@@ -290,7 +291,9 @@ class BaseCheckpointSaver(Generic[VersionT]):
     ) -> Iterator[CheckpointTuple]:
         """Yield the checkpoints of a thread, newest first.
 
-        ``config=None`` selects all threads.
+        If ``config`` is None, yield those of all threads. ``filter`` are metadata that the
+        checkpoints must have. ``before`` is the config of a checkpoint: only older ones are
+        yielded.
         """
         raise NotImplementedError
 
@@ -301,7 +304,10 @@ class BaseCheckpointSaver(Generic[VersionT]):
         metadata: CheckpointMetadata,
         new_versions: dict[str, Version],
     ) -> RunnableConfig:
-        """Store a checkpoint as the child of the checkpoint addressed by ``config``."""
+        """Store a checkpoint as a child of the checkpoint that ``config`` selects.
+
+        Return the config of the new checkpoint.
+        """
         raise NotImplementedError
 
     def put_writes(
@@ -311,7 +317,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store a task's writes based on the addressed checkpoint.
+        """Store the writes of a task as pending writes of the checkpoint that ``config`` selects.
 
         A control write replaces the earlier control write of the same kind. The channel writes of a
         task are never replaced.
@@ -332,11 +338,11 @@ class BaseCheckpointSaver(Generic[VersionT]):
         raise NotImplementedError
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints whose metadata contains one of the ids as ``run_id``."""
+        """Delete the checkpoints of runs, whose ids are in the metadata as ``run_id``."""
         raise NotImplementedError
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Delete history of the threads.
+        """Delete the history of threads.
 
         ``keep_latest`` keeps the newest checkpoint of each namespace with its writes and values,
         and deletes the namespaces of finished subgraph calls. Afterwards, runs can still resume and
@@ -346,7 +352,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         raise NotImplementedError
 
     def commit(self, commit: Commit) -> None:
-        """Store the result of a super-step."""
+        """Store a commit, i.e. the result of a super-step."""
         for task in commit.writes:
             path = (task.task_path,) if _takes_path(type(self).put_writes) else ()
             self.put_writes(commit.config, task.writes, task.task_id, *path)
@@ -361,21 +367,21 @@ class BaseCheckpointSaver(Generic[VersionT]):
             self.commit(commit)
 
     def begin_commit(self, commit: Commit) -> Future[None] | None:
-        """Start to store a commit on another OS thread, for durability "async".
+        """Start to store a commit on another OS thread, for the durability "async".
 
-        Values are copied immediately. Values that can't be stored raise an error immediately. The
-        future completes when the commit is stored. None means that storing has not started and the
-        caller must call ``commit``.
+        Values are copied immediately, and errors of values that can't be stored are raised
+        immediately. The future completes when the commit is stored. The result None means that
+        storing has not started and the caller must call ``commit``.
         """
         return None
 
     def get(self, config: RunnableConfig) -> Checkpoint | None:
-        """Return the addressed checkpoint without its writes, or None if it doesn't exist."""
+        """Return the checkpoint that ``config`` selects without its writes, or None."""
         found = self.get_tuple(config)
         return found.checkpoint if found else None
 
     def get_next_version(self, current: Version | None, channel: None) -> Version:
-        """Return a version greater than ``current``."""
+        """Return a channel version greater than ``current``. ``channel`` is always None."""
         return make_version(((current or 0) >> _BRANCH_BITS) + 1, getrandbits(_BRANCH_BITS))
 
     # By default, async methods call the sync methods directly. A saver that blocks overrides acall.
@@ -383,11 +389,11 @@ class BaseCheckpointSaver(Generic[VersionT]):
 
     @property
     def answers_at_once(self) -> bool:
-        """Whether the saver's async methods only call sync methods, so that they never wait."""
+        """Whether the saver's async methods only call its sync methods, so that they never wait."""
         return _has_sync_forms_only(type(self))  # type: ignore[arg-type]
 
     async def acall(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function of this saver from an async method or an async run.
+        """Call a function of this saver for an async method or an async run.
 
         If the saver's connections belong to an OS thread, the function is called on that OS thread.
         """
@@ -439,7 +445,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         await self.acall(self.put_writes, config, writes, task_id, task_path)
 
     async def acommit(self, commit: Commit) -> None:
-        """Async variant of commit, which stores the result with aput_writes and aput."""
+        """Store a commit, with aput_writes and aput by default."""
         own = type(self)
         forms = (own.aput, own.aput_writes)
         if forms == (BaseCheckpointSaver.aput, BaseCheckpointSaver.aput_writes):
@@ -477,7 +483,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
 
 @cache
 def _has_sync_forms_only(kind: type[BaseCheckpointSaver[Any]]) -> bool:
-    """Return whether a saver class overrides none of the async methods that runs use."""
+    """Return whether a saver class overrides none of the async methods that runs call."""
     forms = ("acall", "aget_tuple", "alist", "acommit", "acommit_all", "aput", "aput_writes")
     return all(getattr(kind, form) is getattr(BaseCheckpointSaver, form) for form in forms)
 

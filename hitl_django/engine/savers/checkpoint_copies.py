@@ -38,10 +38,7 @@ def empty_checkpoint() -> Checkpoint:
 
 
 def copy_checkpoint(checkpoint: Checkpoint) -> Checkpoint:
-    """Return a copy of a checkpoint.
-
-    The dicts are new, but the values are shared.
-    """
+    """Return a copy of a checkpoint. The dicts are copied, their values are not."""
     copy: Any = {
         **checkpoint,
         "channel_values": dict(checkpoint["channel_values"]),
@@ -60,8 +57,8 @@ def create_checkpoint(
 ) -> Checkpoint:
     """Return the next checkpoint, with the current values of ``channels``.
 
-    Without ``channels``, the values of ``checkpoint`` are used. ``step`` is accepted for
-    compatibility and not used, because ids sort by creation.
+    If ``channels`` is None, the values of ``checkpoint`` are used. ``step`` is accepted for
+    compatibility and has no effect, because ids sort by creation.
     """
     values = checkpoint["channel_values"]
     if channels is not None:
@@ -83,7 +80,7 @@ def create_checkpoint(
 
 
 def get_checkpoint_id(config: RunnableConfig) -> str | None:
-    """Return the checkpoint id in a config, or None if the config contains no checkpoint id."""
+    """Return the checkpoint id in a config, or None."""
     found: str | None = config["configurable"].get("checkpoint_id")
     return found
 
@@ -91,10 +88,10 @@ def get_checkpoint_id(config: RunnableConfig) -> str | None:
 def get_checkpoint_metadata(
     config: RunnableConfig, metadata: CheckpointMetadata
 ) -> CheckpointMetadata:
-    """Return a checkpoint's metadata merged with the caller's plain values, without NUL.
+    """Return a checkpoint's metadata merged with those of the config, without NUL characters.
 
-    The caller's values are the metadata and the ``configurable`` keys of the config, except for
-    keys that control a run.
+    Those of the config are its metadata and plain values of ``configurable``, except for keys that
+    control a run.
     """
     found: Any = {name: without_nul(value) for name, value in metadata.items()}
     for own in (config.get("metadata"), config.get("configurable")):
@@ -109,12 +106,12 @@ def get_checkpoint_metadata(
 def get_serializable_checkpoint_metadata(
     config: RunnableConfig, metadata: CheckpointMetadata
 ) -> CheckpointMetadata:
-    """Return the metadata of get_checkpoint_metadata without the obsolete key ``writes``."""
+    """Return the result of get_checkpoint_metadata without the obsolete key ``writes``."""
     found: Any = get_checkpoint_metadata(config, metadata)
     found.pop("writes", None)
     return found  # type: ignore[no-any-return]
 
 
 def writes_sort_key(task_path: str, task_id: str = "", idx: int = 0) -> tuple[str, str, int]:
-    """Return the sort key of pending writes, which is the order in which a step applies them."""
+    """Return the key by which pending writes are sorted: the order in which a step applies them."""
     return task_path, task_id, idx

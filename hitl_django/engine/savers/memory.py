@@ -52,7 +52,10 @@ MIN_BYTES = 2048
 
 
 class _GrownValue:
-    """The encoded value of a growing list or dict. Its versions share the encoded pieces."""
+    """The encoded value of a growing list or dict.
+
+    Its versions share the bytes of their entries.
+    """
 
     __slots__ = ("count", "extent", "pieces")
 
@@ -60,7 +63,10 @@ class _GrownValue:
         self.pieces, self.count, self.extent = pieces, count, extent
 
     def add(self, entries: bytes, extent: Extent) -> _GrownValue:
-        """Return the grown value that results from adding encoded entries."""
+        """Return the value with more entries, given as encoded bytes.
+
+        ``extent`` is its new size.
+        """
         pieces = self.pieces
         if len(pieces) > self.count:
             pieces = pieces[: self.count]  # Another branch continued from this version.
@@ -68,7 +74,7 @@ class _GrownValue:
         return _GrownValue(pieces, len(pieces), extent)
 
     def matches(self, entries: Iterable[memoryview]) -> bool:
-        """Return whether ``entries`` are equal to all stored entries, compared as bytes."""
+        """Return whether ``entries`` are the encoded bytes of all entries of this value."""
         return digest_parts(self.pieces[: self.count]) == digest_parts(entries)
 
     def join(self) -> bytes:
@@ -89,7 +95,7 @@ _records = Codec()
 
 
 class _Stored:
-    """A stored checkpoint as bytes. The garbage collector doesn't traverse bytes.
+    """A stored checkpoint as bytes, which the garbage collector doesn't traverse.
 
     ``record`` is the encoded checkpoint without the channel values.
     """
@@ -107,7 +113,7 @@ class _Stored:
 
 
 class _Namespace:
-    """The checkpoints of one graph of a thread, in order of storage, and the channel values."""
+    """The checkpoints of one graph of a thread in order of storage, and its channel values."""
 
     __slots__ = ("blobs", "checkpoints")
 
@@ -149,8 +155,8 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     """A saver that stores encoded checkpoints in the memory of this process.
 
     ``serde`` replaces the default codec. ``factory`` creates the dict that contains the threads. If
-    ``factory`` is PersistentDict, the saver loads the threads from a file. When the saver exits as
-    a context manager, it writes the threads to the file.
+    it's PersistentDict, the saver loads the threads from a file, and writes them to the file when
+    it exits as a context manager.
     """
 
     thread_bound = False
@@ -227,7 +233,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     def _select_checkpoints(
         self, config: RunnableConfig | None, before: RunnableConfig | None
     ) -> Sequence[tuple[str, str, dict[_BlobKey, _Blob], _Stored]]:
-        """Return the addressed checkpoints, newest first, with their channel values."""
+        """Return the selected checkpoints, newest first, with their channel values."""
         ref = (config or {}).get("configurable", {})
         bound = (before or {}).get("configurable", {}).get("checkpoint_id")
         with self._lock:
@@ -349,10 +355,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     def _encode_channel(
         self, name: str, value: Any, encode: Callable[[Any], bytes] | None = None
     ) -> bytes:
-        """Return the encoded value of a channel.
-
-        If the encoding fails, the error names the channel.
-        """
+        """Encode a channel's value. If this fails, the error names the channel."""
         try:
             return (encode or self._codec.encode)(value)
         except PayloadError:
@@ -384,7 +387,6 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         return None if is_last and not self._equals_stored(value, grown) else grown
 
     def _equals_stored(self, value: Any, stored: _GrownValue) -> bool:
-        """Return whether the current value equals the value stored in pieces."""
         assert isinstance(self._codec, Codec)
         try:
             return stored.matches(self._codec.encode_entries(value, stored.extent.size))
@@ -392,7 +394,7 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             return False
 
     def _add_rows(self, rows: _Rows, task: TaskWrites, shared: SharedValues) -> None:
-        """Encode a task's writes: channel writes together, and control writes separately."""
+        """Encode the writes of a task: channel writes together, each control write separately."""
         regular = []
         for name, value in task.writes:
             # Lists are encoded natively, while each tuple would be an extension.

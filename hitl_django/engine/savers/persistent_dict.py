@@ -10,10 +10,11 @@ from ..serde import Codec
 
 
 class PersistentDict(defaultdict[Any, Any]):
-    """A dict in memory, written to ``filename`` by ``sync`` and ``close`` and read by ``load``.
+    """A dict in memory, with a copy in the file ``filename``.
 
-    The arguments before ``filename`` are the arguments of defaultdict. The state codec encodes the
-    dict, so keys and values must be serializable like state. The file is replaced atomically.
+    ``load`` reads the file, ``sync`` and ``close`` write it. The arguments before ``filename`` are
+    those of defaultdict. The state codec encodes the dict, so keys and values must be serializable
+    like state. The file is replaced atomically.
     """
 
     def __init__(self, *args: Any, filename: str | os.PathLike[str], **kwargs: Any) -> None:
@@ -22,7 +23,7 @@ class PersistentDict(defaultdict[Any, Any]):
         self._codec = Codec()
 
     def load(self) -> None:
-        """Load the content of the file, if the file exists."""
+        """Load the content of the file, if it exists."""
         try:
             with open(self._path, "rb") as file:
                 data = file.read()

@@ -15,11 +15,11 @@ DELTA_COUNTERS = "counters_since_delta_snapshot"
 
 
 def check_prune(thread_ids: Sequence[str], strategy: str) -> list[str]:
-    """Return the distinct thread ids of a call to ``prune``.
+    """Return the thread ids given to ``prune``, without duplicates.
 
     Raises:
         TypeError: ``thread_ids`` is a str.
-        ValueError: the strategy is unknown.
+        ValueError: the strategy doesn't exist.
     """
     if isinstance(thread_ids, str):
         raise TypeError("thread_ids must be a sequence of thread ids, not a str.")
@@ -29,7 +29,10 @@ def check_prune(thread_ids: Sequence[str], strategy: str) -> list[str]:
 
 
 def find_latest(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the newest checkpoint id of each namespace, given (namespace, checkpoint id) pairs."""
+    """Return the newest checkpoint id of each namespace.
+
+    A pair is a namespace and a checkpoint id.
+    """
     latest: dict[str, str] = {}
     for ns, checkpoint_id in pairs:
         if checkpoint_id > latest.get(ns, ""):
@@ -40,13 +43,13 @@ def find_latest(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 def keep_latest(
     heads: Mapping[str, tuple[str, CheckpointMetadata]], roots: Collection[str]
 ) -> set[tuple[str, str]]:
-    """Return the (namespace, checkpoint id) pairs of the checkpoints that pruning must not delete.
+    """Return the namespaces and ids of the checkpoints that pruning must not delete.
 
-    ``heads`` maps each namespace to its newest checkpoint and the checkpoint's metadata. ``roots``
-    are the stored checkpoints of the root graph. The namespace of a subgraph that starts from the
-    beginning on each call contains a task id. The subgraph's checkpoints are deleted with the root
-    checkpoint from which the subgraph was called, because no task reads them again. A subgraph with
-    one history per thread keeps its newest checkpoint.
+    ``heads`` maps each namespace to its newest checkpoint id and metadata. ``roots`` are the stored
+    checkpoints of the root graph. If a subgraph starts from the beginning on each call, its
+    namespace contains a task id. Its checkpoints are deleted with the root checkpoint from which it
+    was called, because no task reads them again. A subgraph with one history per thread keeps its
+    newest checkpoint.
     """
     newest_root = heads[""][0] if "" in heads else None
     kept = set()
@@ -62,7 +65,7 @@ def add_ancestors(
     parents: Mapping[CheckpointKey, str | None],
     missing: Mapping[CheckpointKey, Collection[str]],
 ) -> set[CheckpointKey]:
-    """Return ``kept`` and the ancestors on which the values of these checkpoints depend.
+    """Return the checkpoints ``kept``, and the ancestors on which their values depend.
 
     The value of a LangGraph DeltaChannel is the value in the newest ancestor that has one, plus all
     later writes. ``missing`` lists the channels without a value by checkpoint. ``parents`` maps

@@ -1,4 +1,4 @@
-"""Shared encoding of values that a commit stores twice: as a task's write and in a channel."""
+"""Shared encoding of values that a commit stores twice: in a task's write and in a channel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAIR = _SHORT[2]
 
 
 class SharedValues:
-    """The encoded bytes of values that occur twice in a commit and are encoded once."""
+    """The encoded bytes of the values in a commit. A value that occurs twice is encoded once."""
 
     __slots__ = ("_codec", "_parts")
 
@@ -70,10 +70,10 @@ class SharedValues:
         return self._codec.encode(value)
 
     def encode_writes(self, writes: Sequence[Sequence[Any]]) -> Sequence[bytes]:
-        """Encode channel writes, each a list of channel and value, and return the bytes in parts.
+        """Encode channel writes, and return the bytes in parts.
 
-        If a channel stores the same value, the value is a separate part. The part and the channel
-        then share one bytes object.
+        A write is a list of channel and value. A value that a channel also stores is a separate
+        part. The write and the channel then share one bytes object.
         """
         if not self._parts:
             return (self._codec.encode(writes),)
@@ -92,7 +92,7 @@ class SharedValues:
         return self._check_limits(parts)
 
     def _encode_around(self, value: Any) -> bytes:
-        """Encode a value with the two enclosing lists that it has in a task's writes."""
+        """Encode a value inside the two lists that enclose it in a task's writes."""
         return self._codec.encode([[value]])
 
     def _encode_send(self, sent: Any) -> bytes:
@@ -103,7 +103,11 @@ class SharedValues:
         return split_entries(self._codec.encode(values))[1]
 
     def _check_limits(self, parts: Sequence[bytes]) -> Sequence[bytes]:
-        """Return the parts of an encoded value, or raise an error if they exceed a size limit."""
+        """Return the parts of an encoded value.
+
+        Raises:
+            PayloadLimitError: together, the parts exceed a size limit.
+        """
         assert isinstance(self._codec, Codec)
         self._codec.check_together(parts)
         return parts
@@ -111,10 +115,11 @@ class SharedValues:
     def encode_added(
         self, extent: Extent, added: AddedEntries, length: int
     ) -> tuple[bytes, Extent] | None:
-        """Encode entries added to a list or dict, and return the bytes and extent of the new value.
+        """Encode entries added to a list or dict.
 
-        Return None if the whole value must be encoded: the value doesn't have the expected
-        ``length``, exceeds a limit, or contains a part that can't be stored.
+        Return their bytes and the extent of the new value. Return None if the whole value must be
+        encoded: if it doesn't have the expected ``length``, exceeds a limit, or contains a part
+        that can't be stored.
         """
         if extent.length + len(added.entries) != length or not isinstance(self._codec, Codec):
             return None

@@ -1,7 +1,7 @@
 """Leases on threads in this process, which prevent concurrent runs of a thread.
 
-Two concurrent runs of a thread would both run the same nodes and use the same resume value. Reading
-a thread and calling ``update_state`` need no lease.
+Two concurrent runs of a thread would run the same nodes and use the same resume value. Reading a
+thread and calling ``update_state`` need no lease.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LocalThreadLease:
     - ``enforce`` before the run's first tasks, unless the lease is already ``in_force``
     - ``release`` at the end of the run
 
-    The run's commits contain the lease.
+    Each commit of the run contains this object, so that the saver can check the lease.
     """
 
     __slots__ = ("_caller", "_leases", "_process", "_stream", "is_lost", "is_over", "thread_id")
@@ -47,7 +47,7 @@ class LocalThreadLease:
         self.is_lost = self.is_over = False
 
     def check(self) -> None:
-        """Check that no other run has a lease on the stored thread.
+        """Check that no other run has a lease on the thread in the storage.
 
         Raises:
             LeaseTakenError: another run has the lease.
@@ -61,14 +61,14 @@ class LocalThreadLease:
         """
 
     def take_over(self, left: Any) -> None:
-        """Take over the thread from an abandoned run, which loses its lease."""
+        """Take over the thread from ``left``, the lease of an abandoned run, which is lost."""
         left.is_lost = True
 
     def release(self) -> None:
-        """Release the lease unless it was already released or lost.
+        """Release the lease, unless it was already released or lost.
 
-        The commit with the run's outcome releases the lease in the storage. After this commit, the
-        method doesn't access the storage.
+        The commit with the outcome of the run releases the lease in the storage. After this commit,
+        this method doesn't access the storage.
         """
         self.is_over = True
         self._leases.drop(self)
@@ -106,7 +106,9 @@ class LocalThreadLeases(Generic[LeaseT]):
         self._taken: dict[str, LeaseT] = {}
 
     def take(self, thread_id: str, stream: Stream) -> LeaseT:
-        """Lease a thread of the storage for a run executed by ``stream``.
+        """Lease a thread for the run whose generator is ``stream``.
+
+        If the run with the current lease is abandoned, its lease is taken over.
 
         Raises:
             LeaseTakenError: another run has the lease.
@@ -126,14 +128,14 @@ class LocalThreadLeases(Generic[LeaseT]):
         return lease
 
     def drop(self, lease: LocalThreadLease) -> None:
-        """Remove a lease from the list, unless another run has taken over the thread."""
+        """Remove a lease, unless another run has already taken over the thread."""
         with self._lock:
             if self._taken.get(lease.thread_id) is lease:
                 del self._taken[lease.thread_id]
 
 
 def _get_caller() -> Any:
-    """Return the current asyncio task, or the current OS thread outside of asyncio."""
+    """Return the current asyncio task, or the current OS thread if there is none."""
     try:
         return asyncio.current_task() or threading.current_thread()
     except RuntimeError:

@@ -1,9 +1,9 @@
 """The state codec: lossless encoding of values.
 
 A value that can't be encoded raises an error with the path of the unsupported part. The format is
-msgpack. Types unknown to msgpack are extensions with codes from a closed table
+msgpack. Types that msgpack doesn't have are extensions, with codes from a fixed table
 (extension_codes.py). Extensions are separate from the data, so a dict or text written by a person
-or a model can't imitate an extension. Application classes are stored under a registered short name
+or a model can't imitate one. Application classes are stored under a registered short name
 (registered_types.py). Classes that a graph's code defines or names are stored under their dotted
 name (graph_classes.py). Decoding never imports or calls anything named in stored bytes.
 """
@@ -86,7 +86,7 @@ def digest(data: bytes) -> str:
 
 
 def digest_parts(parts: Iterable[bytes | memoryview]) -> bytes:
-    """Return the digest of the joined parts as raw bytes."""
+    """Return the digest of the joined parts as 16 raw bytes."""
     whole = xxhash.xxh3_128()
     for part in parts:
         whole.update(part)

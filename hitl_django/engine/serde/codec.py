@@ -1,4 +1,4 @@
-"""The codec with its fast path, its support for extensions, and its limits."""
+"""The codec: its fast path, its extensions and its limits."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ class Codec:
     """A lossless encoder and decoder of values.
 
     ``types`` are supported in addition to the types of ``register_type``. ``max_bytes`` and
-    ``max_containers`` (lists, dicts and tagged values) limit encoding and decoding. If
-    ``max_depth`` is less than MAX_DEPTH, it is an exact limit. Otherwise, the limit is MAX_DEPTH
-    nested containers without a tagged value between them.
+    ``max_containers`` (lists, dicts and tagged values) limit encoding and decoding. A ``max_depth``
+    below MAX_DEPTH is an exact limit of nesting. Otherwise, MAX_DEPTH nested containers are
+    possible between two tagged values.
     """
 
     def __init__(
@@ -135,9 +135,8 @@ class Codec:
     def encode_record(self, value: Any) -> bytes:
         """Encode an internal record that contains no bytearray or memoryview.
 
-        The texts of a record are ids, versions and channel names. Unlike ``encode``, this method
-        doesn't check for the two types. Random numbers in records usually contain a byte that would
-        make ``encode`` run the slow check.
+        Unlike ``encode``, this method doesn't look for these two types. Random numbers in records,
+        such as ids, usually contain a byte for which ``encode`` would need the slow search.
         """
         try:
             data = packb(value, self._pack_hook, _OPTIONS)
@@ -150,9 +149,8 @@ class Codec:
     def encode_entries(self, value: Any, size: int) -> Iterator[memoryview]:
         """Yield the encoded entries of a list or dict of about ``size`` bytes in total.
 
-        The value must not contain a bytearray or memoryview, as for encode_record. Entries are
-        encoded in batches, because reusing a small buffer is faster than allocating memory for all
-        entries.
+        The value must not contain a bytearray or memoryview. Entries are encoded in batches,
+        because reusing a small buffer is faster than allocating memory for all entries.
         """
         kind = type(value)
         entries = iter(value.items() if kind is dict else value)
@@ -162,9 +160,9 @@ class Codec:
             yield memoryview(data)[head_length(data) :]
 
     def is_within_limits(self, extent: Extent) -> bool:
-        """Return whether a list or dict with this extent is certainly within the limits.
+        """Return whether a list or dict with this extent is certainly within the codec's limits.
 
-        All entries must have been encoded earlier as parts of another value.
+        All entries must have been encoded before, as parts of another value.
         """
         return (
             extent.size + LONGEST_HEAD <= self.max_bytes
@@ -175,7 +173,7 @@ class Codec:
     def decode(self, data: bytes | bytearray | memoryview) -> Any:
         """Return the value encoded in ``data``.
 
-        Damage that results in valid msgpack can only be detected by a digest.
+        If damaged bytes are still valid msgpack, only a digest can detect the damage.
 
         Raises:
             UnknownTagError: a type is no longer registered.
@@ -197,7 +195,7 @@ class Codec:
             self._refuse(fault or error)
 
     def check_together(self, parts: Sequence[bytes]) -> None:
-        """Raise PayloadLimitError if the joined parts exceed the limits of a value."""
+        """Raise PayloadLimitError if the joined parts exceed the limits of the codec."""
         if sum(map(len, parts)) > self._free_bytes:
             self._check_limits(b"".join(parts))
 
@@ -263,7 +261,7 @@ class Codec:
         return hook
 
     def _tag(self, value: Any) -> Any:
-        """Return a value wrapped in its tag, or the plain value if it is stored without a tag."""
+        """Return a value with its tag, or the plain value to store if it needs no tag."""
         if type(value) is Tagged:
             return value
         dumped = self._dump_object(value)

@@ -1,4 +1,4 @@
-"""Measurement of encoded values without decoding them."""
+"""Measurement of encoded values, which aren't decoded for this."""
 
 from __future__ import annotations
 
@@ -30,16 +30,19 @@ _NOT_OPENING = bytes(
 
 
 class EncodedSize(NamedTuple):
-    """The nesting depth of a value, and the number of its lists, dicts and extensions."""
+    """The nesting depth of a value and the number of its containers.
+
+    Containers are lists, dicts and extensions.
+    """
 
     depth: int
     containers: int
 
 
 def count_possible_containers(data: bytes) -> int:
-    """Return an upper limit for the number of containers in encoded bytes.
+    """Return an upper limit for the number of lists, dicts and extensions in encoded bytes.
 
-    The limit may be too high, because other data may contain the header bytes of containers.
+    The actual number may be smaller, because other data may contain the header bytes of containers.
     """
     return len(data.translate(None, _NOT_OPENING))
 
@@ -59,7 +62,7 @@ class Extent(NamedTuple):
 
     @property
     def head(self) -> bytes:
-        """The header before the entries, in the shortest form, as ormsgpack writes it."""
+        """The header before the entries in its shortest form, as written by ormsgpack."""
         if self.length < 16:
             return bytes([(0x80 if self.is_dict else 0x90) | self.length])
         if self.length < 1 << 16:
@@ -67,7 +70,7 @@ class Extent(NamedTuple):
         return struct.pack(">BI", 0xDF if self.is_dict else 0xDD, self.length)
 
     def add(self, other: Extent) -> Extent:
-        """Return the extent that includes the entries of another value of the same kind."""
+        """Return the extent of this value with the entries of another value of the same kind."""
         return Extent(
             self.is_dict,
             self.length + other.length,
@@ -96,7 +99,7 @@ def head_length(data: bytes) -> int:
 
 
 def split_entries(data: bytes, start: int = 0) -> tuple[bytes, bytes]:
-    """Return the header and the entries of the encoded list or dict at ``start``."""
+    """Return the header and the entries of the encoded list or dict at position ``start``."""
     begin = start + _HEADS.get(data[start], 1)
     return data[start:begin], data[begin:]
 
@@ -114,7 +117,7 @@ def find_extent(data: bytes, entries: bytes = b"") -> Extent:
 
 
 def measure(data: bytes, most: int | None = None) -> EncodedSize:
-    """Return the nesting depth and the number of containers of an encoded value.
+    """Return the nesting depth of an encoded value, and the number of its containers.
 
     An extension that contains a value counts as a level. Measuring stops after ``most`` containers.
 
@@ -156,7 +159,7 @@ def measure(data: bytes, most: int | None = None) -> EncodedSize:
 
 
 def _step(data: bytes, at: int, head: int) -> tuple[int, int | None]:
-    """Return the position after a multi-byte header, and the number of contained values.
+    """Return the position after the multi-byte header at ``at``, and the number of values inside.
 
     The number is None if the header is followed by bytes that contain no further values, such as a
     text.

@@ -17,9 +17,9 @@ _NONCE_SIZE = _TAG_SIZE = 16
 class EncryptedSerializer(SerializerProtocol):
     """A serializer that encrypts the bytes of ``serde`` with ``cipher``.
 
-    The kind returned with the bytes contains the cipher's name and is not encrypted. When bytes are
-    read whose kind contains no cipher's name, they are returned unchanged, because they were stored
-    before encryption was enabled.
+    The kind, which is returned with the bytes, contains the name of the cipher and isn't encrypted.
+    Bytes with a kind without this name were stored before encryption was enabled. They are not
+    decrypted.
     """
 
     def __init__(self, cipher: CipherProtocol, serde: SerializerProtocol | None = None) -> None:
@@ -27,13 +27,13 @@ class EncryptedSerializer(SerializerProtocol):
         self.serde = JsonPlusSerializer() if serde is None else serde
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the value's kind with the cipher's name, and the encrypted bytes."""
+        """Return the value's kind with the name of the cipher, and the encrypted bytes."""
         kind, data = self.serde.dumps_typed(obj)
         name, encrypted = self.cipher.encrypt(data)
         return f"{kind}+{name}", encrypted
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value from which dumps_typed created the kind and the encrypted bytes."""
+        """Return the value encoded as the pair ``data``: its kind, and the bytes."""
         kind, stored = data
         kind, plus, name = kind.partition("+")
         if plus:
@@ -44,9 +44,9 @@ class EncryptedSerializer(SerializerProtocol):
     def from_pycryptodome_aes(
         cls, serde: SerializerProtocol | None = None, *, key: bytes | None = None, **options: Any
     ) -> EncryptedSerializer:
-        """Return a serializer that encrypts with AES, using the library pycryptodome.
+        """Return a serializer that encrypts with AES from the library pycryptodome.
 
-        ``key`` has 16, 24 or 32 bytes. By default, the key is read from the environment variable
+        ``key`` has 16, 24 or 32 bytes. By default, it's the environment variable
         ``LANGGRAPH_AES_KEY``. ``options`` are passed to ``Crypto.Cipher.AES.new``. The mode must be
         authenticated. The default mode is EAX.
 
@@ -63,10 +63,7 @@ class EncryptedSerializer(SerializerProtocol):
 
 
 class PycryptodomeCipher(CipherProtocol):
-    """AES encryption with pycryptodome.
-
-    The result contains nonce, tag and encrypted bytes.
-    """
+    """AES encryption with pycryptodome. The result consists of nonce, tag and encrypted bytes."""
 
     def __init__(self, key: bytes, options: dict[str, Any]) -> None:
         try:
@@ -77,7 +74,7 @@ class PycryptodomeCipher(CipherProtocol):
         self._options = {**options, "mode": options.get("mode") or self._aes.MODE_EAX}
 
     def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
-        """Return "aes" and the bytes encrypted with a new nonce."""
+        """Return the cipher's name "aes", and the encrypted bytes with a new nonce."""
         cipher = self._aes.new(self._key, **self._options)
         encrypted, tag = cipher.encrypt_and_digest(plaintext)
         return "aes", cipher.nonce + tag + encrypted

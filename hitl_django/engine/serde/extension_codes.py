@@ -1,4 +1,4 @@
-"""The complete table of extension codes. Stored bytes use the codes, so they must never change."""
+"""The fixed table of extension codes. Stored bytes contain the codes, so they must never change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ M = TypeVar("M", datetime, time)
 
 
 class Tagged:
-    """A value to encode as a msgpack extension, with the extension's code and content."""
+    """A value that is encoded as a msgpack extension: the extension's code, and its content."""
 
     __slots__ = ("body", "code")
 
@@ -42,7 +42,7 @@ class Tagged:
 
 
 class RefusedPart(TypeError):
-    """An error for a value that can't be stored although values of its type usually can."""
+    """An error for a value that can't be stored, although other values of its type can."""
 
 
 @cache
@@ -53,7 +53,7 @@ def _zone_keys() -> frozenset[str]:
 
 
 def _is_plain(moment: datetime | time) -> bool:
-    """Return whether a datetime or time can be stored as ISO text without loss."""
+    """Return whether a datetime or time can be stored as ISO text without losing information."""
     zone = moment.tzinfo
     if zone is None:
         return not moment.fold
@@ -72,7 +72,7 @@ def _has_stored_form(zone: Any) -> bool:
 
 
 def dump_zone(zone: Any) -> Any:
-    """Return the stored form of a time zone: its name in the database, or its offset and name."""
+    """Return the stored form of a time zone: its name, or its UTC offset and name."""
     if zone is None:
         return None
     if not _has_stored_form(zone):
@@ -84,7 +84,7 @@ def dump_zone(zone: Any) -> Any:
 
 
 def load_zone(stored: Any) -> Any:
-    """Return the time zone for a stored form made by dump_zone.
+    """Return the time zone for a stored form returned by ``dump_zone``.
 
     Raises:
         ValueError: the time zone is not in the local database.
@@ -100,7 +100,7 @@ def load_zone(stored: Any) -> Any:
 
 
 def _with_offset(moment: datetime | time) -> datetime | time:
-    """Return a time with a fixed UTC offset in place of another library's time zone object."""
+    """Return a datetime or time with a fixed UTC offset in place of another library's time zone."""
     offset = moment.utcoffset()
     if offset is None:
         zone = type(moment.tzinfo).__qualname__

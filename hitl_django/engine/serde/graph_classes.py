@@ -1,4 +1,4 @@
-"""Unregistered classes that are storable because a graph's code defines or mentions them.
+"""Unregistered classes that can be stored because a graph's code defines or names them.
 
 All processes that build the graph run the same code and therefore find the same classes. Names in
 stored bytes are looked up among loaded modules and never imported.
@@ -23,11 +23,11 @@ _FOREIGN = frozenset(
 
 
 def add_code_of(source: Any) -> None:
-    """Make classes storable that the code of a graph's function or class defines or mentions.
+    """Allow stored values to contain classes that the code of a graph defines or names.
 
-    These are the dataclasses, pydantic models, enums and named tuples at module level in the
-    package of ``source``. Classes of other packages are storable if the module of ``source``
-    mentions them at module level.
+    ``source`` is a function or class of the graph. The allowed classes are the dataclasses,
+    pydantic models, enums and named tuples at module level in the package of ``source``, and those
+    that the module of ``source`` names at module level.
     """
     while isinstance(source, partial):
         source = source.func
@@ -41,14 +41,14 @@ def add_code_of(source: Any) -> None:
 
 
 def is_graph_class(cls: type) -> bool:
-    """Return whether a class can be found by name because a graph's code mentions it."""
+    """Return whether a class can be found by name because a graph's code defines or names it."""
     return find_graph_class(name_class(cls)) is cls
 
 
 def find_graph_class(tag: str) -> type | None:
     """Return the class with the dotted name ``tag``, or None.
 
-    Only classes that the code of a graph defines or mentions are found.
+    Only classes that the code of a graph defines or names are found.
     """
     if tag.partition(".")[0] in PACKAGES:
         return _look_up(tag)
@@ -56,10 +56,9 @@ def find_graph_class(tag: str) -> type | None:
 
 
 def find_application_class(module: str, name: str) -> type | None:
-    """Return a registered class, or a class that a graph's code defines or mentions.
+    """Return a registered class, or a class that a graph's code defines or names, or None.
 
-    Return None if no such class exists. Nothing is imported. A class that was moved is found by its
-    registered old name.
+    Nothing is imported. A class that was moved is found under its registered old name.
     """
     path = f"{module}.{name}"
     if (entry := REGISTERED.by_tag.get(path)) is not None:

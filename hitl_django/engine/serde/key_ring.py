@@ -44,18 +44,19 @@ class KeyRing(CipherProtocol):
         self._first = next(iter(self._keys))
 
     def encrypt_bytes(self, data: bytes, beside: bytes = b"") -> bytes:
-        """Return the encrypted bytes. ``beside`` is authenticated with them but not included."""
+        """Return the encrypted bytes.
+
+        ``beside`` are authenticated together with ``data``, but not stored in the result.
+        """
         nonce = os.urandom(_NONCE_SIZE)
         encrypted: bytes = self._keys[self._first].encrypt(nonce, data, beside)
         return self._first + nonce + encrypted
 
     def decrypt_bytes(self, encrypted: bytes, beside: bytes = b"") -> bytes:
-        """Return the decrypted bytes.
-
-        ``beside`` must be the same bytes as in the call of encrypt_bytes.
+        """Return the decrypted bytes. ``beside`` must be the same bytes as for ``encrypt_bytes``.
 
         Raises:
-            CorruptPayloadError: the key is unknown, or the bytes were changed after encryption.
+            CorruptPayloadError: the key is missing, ``beside`` differs, or the bytes were changed.
         """
         name, rest = encrypted[:_ID_SIZE], encrypted[_ID_SIZE:]
         key: Any = self._keys.get(name)
@@ -70,7 +71,7 @@ class KeyRing(CipherProtocol):
         return data
 
     def is_first_key(self, encrypted: bytes) -> bool:
-        """Return whether the bytes were encrypted with the first key.
+        """Return whether bytes were encrypted with the first key.
 
         A prefix of the bytes is sufficient.
         """
@@ -82,10 +83,10 @@ class KeyRing(CipherProtocol):
         return NAME, self.encrypt_bytes(plaintext)
 
     def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
-        """Return the decrypted bytes.
+        """Return the decrypted bytes. ``ciphername`` is ignored.
 
         Raises:
-            CorruptPayloadError: the key is unknown, or the bytes were changed after encryption.
+            CorruptPayloadError: the key is missing, or the bytes were changed after encryption.
         """
         if ciphername != NAME:
             raise CorruptPayloadError(

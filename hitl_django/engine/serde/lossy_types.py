@@ -1,8 +1,7 @@
-"""Detection of values that ormsgpack encodes as another type.
+"""Detection of bytearrays and memoryviews, which ormsgpack encodes as bytes.
 
-ormsgpack encodes bytearray and memoryview as bytes. To find these types, a value is passed to
-orjson. orjson is as fast as ormsgpack for JSON types and calls a hook for all other types. A value
-that orjson doesn't support is traversed in Python.
+A value is passed to orjson, which is as fast as ormsgpack for JSON types and calls a hook for all
+other types. A value that orjson doesn't support is traversed in Python.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ def holds_buffer(value: Any, dump: Dump) -> bool:
 
 
 def are_numbers(value: Any) -> bool:
-    """Return whether a value that orjson encodes without a hook consists of numbers only.
+    """Return whether a value consists of numbers only.
 
-    The check uses sum(), which only numbers support. It is faster than encoding the numbers.
-    Enclosing lists of one item, as in a task's writes, are ignored.
+    ``value`` must be a value that orjson encodes without a hook. The check uses sum(), which only
+    numbers support and which is faster than encoding them. Enclosing lists of one item are ignored.
     """
     while type(value) is list and len(value) == 1:
         value = value[0]
@@ -52,9 +51,9 @@ def are_numbers(value: Any) -> bool:
 
 
 def _open(item: Any, dump: Dump) -> Any:
-    """Return the values nested in an object that orjson doesn't support, as orjson's hook.
+    """Return the values nested in an object that orjson doesn't support, or None if there are none.
 
-    Return None for an object without nested values.
+    This is the hook of orjson.
 
     Raises:
         TypeError: the object is a bytearray or memoryview.

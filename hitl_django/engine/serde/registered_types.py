@@ -23,7 +23,7 @@ class TypeCodec:
     """The stored form of instances of exactly ``cls``: ``load(dump(value))`` equals ``value``.
 
     ``dump`` returns any value that the codec supports. ``tag`` is the short name in stored bytes.
-    The tag must remain the same if the class is renamed or moved.
+    It must remain the same if the class is renamed or moved.
     """
 
     tag: str
@@ -33,7 +33,7 @@ class TypeCodec:
 
 
 class TypeTable:
-    """Type codecs by class and by tag. The table has one codec per class and one per tag."""
+    """Type codecs, found by class or by tag. There is one codec per class, and one per tag."""
 
     def __init__(self) -> None:
         self.by_class: dict[type, TypeCodec] = {}
@@ -63,7 +63,10 @@ class TypeTable:
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
 
     def adopt(self, entry: TypeCodec) -> None:
-        """Add a type codec with a generated tag. A class with the same tag is replaced."""
+        """Add a type codec with a generated tag.
+
+        It replaces the codec of a class with the same tag.
+        """
         replaced = self.by_tag.get(entry.tag)
         # The entry must exist at all times, because another thread may look up the class.
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
@@ -77,7 +80,10 @@ REGISTERED = TypeTable()
 def register_type(
     tag: str, cls: type[T], dump: Callable[[T], Any], load: Callable[[Any], T]
 ) -> None:
-    """Make all codecs store instances of exactly ``cls`` under ``tag``."""
+    """Let all codecs store instances of exactly ``cls`` under ``tag``.
+
+    ``dump`` converts an instance to a storable value, and ``load`` converts it back.
+    """
     REGISTERED.add(TypeCodec(tag, cls, dump, load))
 
 
@@ -93,10 +99,10 @@ def register_model(cls: C, tag: str | None = None) -> C:
 
 
 def adopt_model(cls: type) -> None:
-    """Register a class of a graph's schema under its dotted name, unless it is registered.
+    """Register a class of a graph's schema under its dotted name, unless it's already registered.
 
-    If stored threads contain the class, renaming or moving the class requires a registration under
-    the old name: ``register_model(cls, "old.dotted.name")``.
+    If stored threads contain the class, renaming or moving it requires a registration under the old
+    name: ``register_model(cls, "old.dotted.name")``.
     """
     if cls in REGISTERED.by_class:
         return
@@ -104,13 +110,16 @@ def adopt_model(cls: type) -> None:
 
 
 def make_type_codec(cls: type, tag: str) -> TypeCodec:
-    """Return a type codec that stores a dataclass, model, enum or named tuple under ``tag``."""
+    """Return a type codec that stores instances of ``cls`` under ``tag``.
+
+    ``cls`` is a dataclass, a pydantic model, an enum or a named tuple.
+    """
     dump, load = _recipe(cls)
     return TypeCodec(tag, cls, dump, load)
 
 
 def name_class(cls: type) -> str:
-    """Return the dotted name under which a class without a short name is stored."""
+    """Return the dotted name of a class, under which it is stored if it has no short name."""
     return _NOT_IN_TAG.sub("-", f"{cls.__module__}.{cls.__qualname__}")
 
 

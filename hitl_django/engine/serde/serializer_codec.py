@@ -1,4 +1,4 @@
-"""An adapter from a custom serializer to a codec."""
+"""An adapter that makes a codec of a custom serializer."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from .typed_serializer import JsonPlusSerializer
 
 
 class SerializerCodec:
-    """A codec that uses a serializer and stores the serializer's kind in the bytes."""
+    """A codec that calls a serializer.
+
+    The encoded bytes contain the kind returned by the serializer.
+    """
 
     def __init__(self, serde: SerializerProtocol) -> None:
         self.serde = serde
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of ``value``, including the serializer's kind.
+        """Return the bytes of ``value``, including the kind returned by the serializer.
 
         Raises:
             UnserializableError: the serializer raised an error.
@@ -42,9 +45,7 @@ class SerializerCodec:
 
 
 def find_codec(serde: Any) -> Codec | SerializerCodec:
-    """Return the serializer itself if it is a codec, otherwise an adapter to the codec
-    interface.
-    """
+    """Return ``serde`` if it is a codec. Otherwise, return an adapter that makes it a codec."""
     cls = type(serde)
     if isinstance(serde, Codec) and (
         not isinstance(serde, JsonPlusSerializer)

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 
 class UntypedSerializerProtocol(Protocol):
-    """A serializer whose bytes identify the type of the value, such as pickle and json."""
+    """A serializer whose bytes identify the type of the value, such as ``pickle`` or ``json``."""
 
     def dumps(self, obj: Any) -> bytes:
         """Return the bytes of a value."""
@@ -17,17 +17,17 @@ class UntypedSerializerProtocol(Protocol):
 
 @runtime_checkable
 class SerializerProtocol(Protocol):
-    """A serializer that returns bytes together with a kind, which names the encoding."""
+    """A serializer that returns bytes together with a kind, which is the name of the encoding."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """Return the name of the encoding and the encoded bytes of a value."""
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value encoded in the bytes of the given kind."""
+        """Return the value encoded as the pair ``data``: the name of the encoding, and bytes."""
 
 
 class CipherProtocol(Protocol):
-    """The interface of a cipher, which returns its name together with the encrypted bytes."""
+    """The interface of a cipher. ``encrypt`` returns the cipher's name with the encrypted bytes."""
 
     def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
         """Return the cipher's name and the encrypted bytes."""
@@ -37,10 +37,7 @@ class CipherProtocol(Protocol):
 
 
 class SerializerCompat(SerializerProtocol):
-    """An adapter that makes an untyped serializer typed.
-
-    The kind is the name of the value's class.
-    """
+    """A typed serializer that calls an untyped one. The kind is the name of the value's class."""
 
     def __init__(self, serde: UntypedSerializerProtocol) -> None:
         self.serde = serde
@@ -50,12 +47,15 @@ class SerializerCompat(SerializerProtocol):
         return type(obj).__name__, self.serde.dumps(obj)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value from which dumps_typed created the bytes."""
+        """Return the value encoded as the pair ``data``: the name of its class, and the bytes."""
         return self.serde.loads(data[1])
 
 
 def maybe_add_typed_methods(
     serde: SerializerProtocol | UntypedSerializerProtocol,
 ) -> SerializerProtocol:
-    """Return ``serde`` if it is a typed serializer, otherwise an adapter that makes it typed."""
+    """Return ``serde`` if it is a typed serializer.
+
+    Otherwise, return an adapter that makes it typed.
+    """
     return serde if isinstance(serde, SerializerProtocol) else SerializerCompat(serde)

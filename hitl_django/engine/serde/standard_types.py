@@ -1,6 +1,6 @@
 """Storable types of the standard library, pydantic and numpy.
 
-The tags of these types start with an @, unlike registered names. Explicit registrations take
+The tags of these types start with an @, unlike registered names. Registrations by a project take
 precedence, so data stored under a registered name remains readable.
 """
 
@@ -141,7 +141,7 @@ def _dump_array(value: Any) -> list[Any]:
 
 
 def load_array(stored: list[Any]) -> Any:
-    """Return the numpy array with the stored dtype, order, shape and bytes."""
+    """Return the numpy array with the stored dtype, order, shape and bytes, given as a list."""
     dtype, order, shape, data = stored
     numpy = import_module("numpy")
     return numpy.frombuffer(data, numpy.dtype(dtype)).reshape(shape, order=order).copy(order)

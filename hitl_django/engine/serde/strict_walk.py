@@ -1,6 +1,6 @@
 """Encoding of a value by a traversal in Python.
 
-The traversal is used if the fast path failed or could lose the type of a value.
+The traversal is used if the codec's fast path failed or could lose the type of a value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _NAME = re.compile(r"[A-Za-z_]\w{0,59}\Z")
 
 
 class _Frame:
-    """A container on the path to a value, used for error paths and the detection of cycles."""
+    """A container on the path to a value.
+
+    The path is used for errors and the detection of cycles.
+    """
 
     __slots__ = ("depth", "owner", "parent", "step")
 
@@ -31,7 +34,7 @@ class _Frame:
         self.depth: int = parent.depth + 1 if parent else 1
 
     def trail(self) -> Iterator[_Frame]:
-        """Yield this container and its ancestors."""
+        """Yield this container and the containers around it, innermost first."""
         frame: _Frame | None = self
         while frame:
             yield frame
@@ -39,7 +42,7 @@ class _Frame:
 
 
 class _Key:
-    """A step of an error path that refers to a dict's key instead of the key's value."""
+    """A step of an error path that refers to the key of a dict's entry instead of its value."""
 
     def __init__(self, key: Any) -> None:
         self.key = key
@@ -84,9 +87,9 @@ def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
 def _open(
     item: Any, here: _Frame, dump: Dump
 ) -> tuple[Any, list[tuple[Any, Any, Any, Any]] | None]:
-    """Return an empty container for an item, and the list of entries to fill in.
+    """Return an empty container for ``item``, and a list of the entries to add to it.
 
-    If the list is None, the first result is a plain value, which is traversed instead of the item.
+    If the list is None, the first result is a plain value to traverse instead of ``item``.
     """
     cls = type(item)
     if cls is list:
@@ -195,7 +198,7 @@ def _advice(item: Any) -> str:
 
 
 def format_path(frame: _Frame | None, step: Any = None) -> str:
-    """Return the path of a value, such as ``$.state.user[3]``."""
+    """Return the path of a value for error messages, such as ``$.state.user[3]``."""
     steps = [step, *(above.step for above in frame.trail())] if frame else []
     return "$" + "".join(_spell(each) for each in reversed(steps) if each is not None)
 

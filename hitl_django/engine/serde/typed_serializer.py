@@ -20,9 +20,9 @@ class JsonPlusSerializer(Codec):
     """A Codec with the methods dumps_typed and loads_typed of LangGraph's serializers.
 
     Values are stored as the codec's msgpack. ``allowed_msgpack_modules`` and
-    ``allowed_json_modules`` list classes, or pairs of module and name, that may be stored in
+    ``allowed_json_modules`` are classes, or pairs of module and name, that may be stored in
     addition to the registered classes. True adds no class, because names in stored bytes are never
-    trusted. Pickle is not supported. ``pickle_fallback`` only logs a warning, and values of
+    trusted. Pickle is not supported: ``pickle_fallback`` only logs a warning, and values of
     unsupported types raise an error.
     """
 
@@ -61,7 +61,7 @@ class JsonPlusSerializer(Codec):
         return "msgpack", self.encode(obj)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value from which dumps_typed created the kind and the bytes."""
+        """Return the value encoded as the pair ``data``: its kind, and the bytes."""
         kind, stored = data
         if kind == "null":
             return None

@@ -5,8 +5,8 @@ itself, as in a condition made of conditions, each level multiplies the work. A 
 hundred characters can then block a process for hours. A discriminator (a tagged union) avoids the
 problem, because only the named type is validated.
 
-The estimate follows the JSON schema in one pass. Each part of the value is counted once per part of
-the schema, even if pydantic would validate it several times.
+The estimate traverses the value once with the JSON schema. Each part of the value is counted once
+per part of the schema, even if pydantic would validate it several times.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOO_COMPLEX = (
 
 
 def is_too_complex(schema: dict[str, Any], value: Any) -> bool:
-    """Return whether validation would need more than ``MOST_CALLS`` calls of the validator."""
+    """Return whether the validation of a value would need more than MOST_CALLS validator calls."""
     try:
         return _Count(schema).calls(schema, value) > MOST_CALLS
     except RecursionError:
@@ -66,7 +66,7 @@ class _Count:
         self._known: dict[tuple[int, int], int] = {}
 
     def calls(self, schema: Any, value: Any) -> int:
-        """Return the number of validator calls for ``value``, including its nested parts."""
+        """Return the number of validator calls for ``value`` and its nested parts."""
         # Ids identify the objects reliably, because the containers keep both objects alive.
         key = id(schema), id(value)
         if key not in self._known:

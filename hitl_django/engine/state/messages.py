@@ -1,4 +1,4 @@
-"""Lists of messages, which are merged by message id.
+"""Lists of messages that are merged by message id.
 
 A message is an object with an ``id`` attribute, such as LangChain's messages, or a dict with
 ``role`` and ``content``. If LangChain is installed, dicts, pairs and strings are converted to
@@ -28,7 +28,7 @@ _WRITTEN = frozenset({dict, str, tuple, list})
 
 @dataclass(slots=True)
 class RemoveMessage:
-    """A message that removes the message with its id from a list of messages.
+    """A message that removes the message with the same id from a list of messages.
 
     The id REMOVE_ALL_MESSAGES removes all previous messages.
     """
@@ -40,7 +40,7 @@ class RemoveMessage:
 def add_messages(
     left: Any = None, right: Any = None, *, format: Literal["langchain-openai"] | None = None
 ) -> Any:
-    """Merge new messages into a list; a message whose id is in the list replaces the old one.
+    """Merge new messages into a list. A message replaces the message in the list with the same id.
 
     A RemoveMessage removes a message. ``right`` is a message or a list of messages. A message is an
     object of LangChain, a dict of ``role`` and ``content``, a pair of role and content, or a str as
@@ -68,7 +68,7 @@ def is_message_reducer(reducer: Any) -> bool:
 
 
 def find_message_fault(value: Any) -> str | None:
-    """Return why a value is neither a message nor a list of messages, or None if it is valid."""
+    """Return the reason why a value isn't a message or a list of messages, or None if it is."""
     try:
         _list_messages(value)
     except Exception as error:
@@ -79,10 +79,10 @@ def find_message_fault(value: Any) -> str | None:
 def add_message_ids(
     writes: Sequence[tuple[str, Any]], keys: frozenset[str]
 ) -> list[tuple[str, Any]]:
-    """Return writes in which every message for a channel of ``keys`` has an id.
+    """Return writes in which every message for one of the channels ``keys`` has an id.
 
-    Ids must be assigned before a write is stored. A write is applied once for a branch and once at
-    the end of the step. If ids were assigned later, one message would become two.
+    Ids must be assigned before a write is stored. A write is applied once for a conditional edge
+    and once at the end of the step. If ids were assigned later, one message would become two.
     """
     return [
         (name, _assign_ids(value))
@@ -93,7 +93,7 @@ def add_message_ids(
 
 
 def _assign_ids(value: Any) -> Any:
-    """Return a message or a list of messages in which every message has an id."""
+    """Return a message or a list of messages with an id for every message."""
     if _is_single_message(value):
         return _ensure_id(value)
     return value if None not in map(_id_of, value) else [_ensure_id(message) for message in value]
@@ -137,7 +137,7 @@ def _is_removal(message: Any) -> bool:
 
 
 def _list_messages(value: Any) -> tuple[list[Any], list[str | None]]:
-    """Return a list of messages with ids, and the list of their ids.
+    """Return a list of messages, all with ids, and the list of these ids.
 
     If LangChain is installed, the messages are converted to LangChain's messages.
     """
@@ -159,9 +159,9 @@ def _list_messages(value: Any) -> tuple[list[Any], list[str | None]]:
 
 
 def _list_ids(found: list[Any]) -> list[str | None] | None:
-    """Return the messages' ids, or None if a message must first be converted or needs an id.
+    """Return the ids of messages, or None if a message must be converted or has no id.
 
-    This function is a fast path, because adding a message checks all messages of a conversation.
+    This is a fast path, because adding a message checks all messages of a conversation.
     """
     if not all(map(_is_object, set(map(type, found)))):
         return None
@@ -201,9 +201,9 @@ def _merge_lists(left: Any, right: Any) -> list[Any]:
 
 
 def _have_other_ids(messages: list[Any], names: Iterable[str | None]) -> bool:
-    """Return whether all messages are already converted and none of their ids is in ``names``.
+    """Return whether no message needs a conversion and no message has an id in ``names``.
 
-    The function runs for every added message. It avoids a Python-level loop over the existing
+    The function runs for every added message. It therefore avoids a Python loop over the existing
     messages.
     """
     kinds = set(map(type, messages))
@@ -218,7 +218,7 @@ def _have_other_ids(messages: list[Any], names: Iterable[str | None]) -> bool:
 
 @lru_cache
 def _is_object(kind: type) -> bool:
-    """Return whether ``kind`` is a message class that needs no conversion."""
+    """Return whether ``kind`` is a message class whose instances need no conversion."""
     return kind not in _WRITTEN and not kind.__name__.endswith("Chunk")
 
 

@@ -16,7 +16,7 @@ _LOOKAHEADS = ("(?=", "(?!")
 
 
 class Pattern:
-    """A pattern, as expressions that must match a text and expressions that must not match."""
+    """A compiled regular expression: parts that must match a text, and parts that must not."""
 
     def __init__(self, wanted: list[SchemaValidator], unwanted: list[SchemaValidator]) -> None:
         self._wanted, self._unwanted = wanted, unwanted
@@ -57,7 +57,7 @@ def _compile(expression: str) -> SchemaValidator:
 
 
 def _find_end(group: str) -> int:
-    """Return the index of the parenthesis that closes the group at the start of the text."""
+    """Return the index of the parenthesis that closes the group at the start of ``group``."""
     depth = 0
     for index, char in _list_syntax(group):
         depth += (char == "(") - (char == ")")
@@ -76,7 +76,10 @@ def _has_alternatives(expression: str) -> bool:
 
 
 def _list_syntax(expression: str) -> list[tuple[int, str]]:
-    """Return the unescaped characters outside of character classes, each with its index."""
+    """Return the syntax characters of an expression, each with its index.
+
+    Escaped characters and characters in character classes are left out.
+    """
     found: list[tuple[int, str]] = []
     escaped = in_class = False
     for index, char in enumerate(expression):

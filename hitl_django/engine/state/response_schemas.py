@@ -55,7 +55,7 @@ _REPLACED = {"$recursiveAnchor": "$dynamicAnchor", "$recursiveRef": "$dynamicRef
 def make_response_schema(schema: Any) -> dict[str, Any]:
     """Return the JSON schema of a response type.
 
-    If ``schema`` is a class, unsupported patterns are omitted from the JSON schema, because the
+    If ``schema`` is a class, unsupported patterns are left out of the JSON schema, because the
     class itself validates them.
 
     Raises:
@@ -83,10 +83,7 @@ _describe_class = lru_cache(maxsize=256)(_describe)
 
 
 def make_resolver(schema: dict[str, Any]) -> Resolver[Any]:
-    """Return a resolver for references within a schema.
-
-    External references can't be resolved.
-    """
+    """Return a resolver of references within a schema. It resolves no external references."""
     registry: Registry[Any] = Registry()
     return registry.resolver_with_root(SPECIFICATION.create_resource(schema))
 
@@ -158,7 +155,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class _Check:
-    """A traversal of a schema and all referenced schemas, in search of unsupported parts."""
+    """A traversal of a schema and all referenced schemas that looks for unsupported parts."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self.root = root

@@ -41,10 +41,7 @@ MAX_FAULTS = 50
 
 
 class ManagedValue:
-    """A value that the loop computes from the current step number and the last allowed step.
-
-    Nodes read it like state.
-    """
+    """A value that nodes read like state, and that the loop computes from the step number."""
 
     def __init__(self, compute: Callable[[int, int], Any], name: str) -> None:
         self.compute, self.name = compute, name
@@ -58,10 +55,7 @@ RemainingSteps = Annotated[int, ManagedValue(lambda step, stop: stop - step, "Re
 
 
 def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Cache a function's results by annotation.
-
-    Results for unhashable annotations aren't cached.
-    """
+    """Cache the results of a function by annotation, except for unhashable annotations."""
     known = lru_cache(maxsize=256)(make)
 
     def find(annotation: Any) -> T:
@@ -85,7 +79,6 @@ def get_hints(schema: Any) -> dict[str, Any] | None:
 
 
 def is_model(schema: Any) -> bool:
-    """Return whether a class is a pydantic model."""
     return isinstance(schema, type) and hasattr(schema, "model_validate")
 
 
@@ -112,13 +105,13 @@ def _unwrapped(annotation: Any) -> Any:
 
 
 def get_managed_value(annotation: Any) -> ManagedValue | None:
-    """Return the managed value in an annotation, or None if the annotation has none."""
+    """Return the managed value in an annotation, or None if there is none."""
     metadata = getattr(_unwrapped(annotation), "__metadata__", ())
     return metadata[-1] if metadata and isinstance(metadata[-1], ManagedValue) else None
 
 
 def build_channel(name: str, annotation: Any) -> BaseChannel:
-    """Return the channel for one field.
+    """Return the channel for one field of a state class.
 
     The channel is the last metadata item of the annotation. The default is a LastValue.
     """
@@ -151,10 +144,10 @@ def _check_reducer(reducer: Callable[..., Any]) -> None:
 
 
 def get_coercion(schema: Any) -> Callable[[dict[str, Any]], Any] | None:
-    """Return a function that converts a state dict to a state object.
+    """Return a function that converts a state dict to an instance of ``schema``.
 
-    Return None if the schema is a dict type. The function sets a missing field of a dataclass to
-    None if the field's type allows None.
+    Return None if the schema is a dict type. For a dataclass, the function sets missing fields to
+    None if their type allows None.
     """
     if not (is_model(schema) or dataclasses.is_dataclass(schema)):
         return None
@@ -165,10 +158,10 @@ def get_coercion(schema: Any) -> Callable[[dict[str, Any]], Any] | None:
 
 
 def _add_made_defaults(schema: Any, properties: dict[str, Any]) -> dict[str, Any]:
-    """Return the properties of a dataclass with the defaults that factories make.
+    """Return the JSON schema properties of a dataclass, including defaults made by factories.
 
-    pydantic omits these defaults, and a form would start empty. A default that is not JSON is
-    omitted.
+    pydantic leaves these defaults out, so a form would start empty. A default without a JSON form
+    is left out.
     """
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -207,10 +200,10 @@ def list_updates(output: Any, keys: frozenset[str]) -> list[tuple[str, Any]]:
 
 
 def _list_updated_fields(value: Any) -> Sequence[str] | None:
-    """Return the fields of a state object that count as updates.
+    """Return the names of the fields that a state object sets.
 
-    For a pydantic model, a field counts if it was set, or if its value or its default isn't None.
-    For any other class, all fields count.
+    For a pydantic model, these are the fields that were set, or whose value or default isn't None.
+    For any other class, these are all fields.
     """
     if is_model(type(value)):
         given = value.model_fields_set
@@ -231,7 +224,7 @@ def _adapter_for(annotation: Any) -> Any:
 
 
 def _make_portable(annotation: Any) -> Any:
-    """Return an annotation in which each TypedDict has a form supported by pydantic.
+    """Return an annotation in which each TypedDict has a form that pydantic supports.
 
     Before Python 3.12, pydantic rejects a TypedDict of the standard library.
     """
@@ -258,8 +251,7 @@ def _make_portable(annotation: Any) -> Any:
 def build_json_schema(schema: Any) -> dict[str, Any]:
     """Return the JSON schema of a response type or a state class.
 
-    If pydantic doesn't support the type of a state class's field, the schema accepts any value for
-    the field.
+    Fields of a state class with a type that pydantic doesn't support accept any value.
     """
     from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
@@ -284,7 +276,7 @@ def build_json_schema(schema: Any) -> dict[str, Any]:
 def describe_state(schema: Any, name: str) -> dict[str, Any]:
     """Return the JSON schema of a graph's input or output.
 
-    The title of dataclasses and of types without a name is ``name``.
+    ``name`` is the title of dataclasses and of types without a name.
     """
     described = {"title": name, **build_json_schema(schema)}
     if dataclasses.is_dataclass(schema):
@@ -316,8 +308,8 @@ def coerce(schema: Any, value: Any) -> Any:
     """Return ``value`` as an instance of ``schema``.
 
     Raises:
-        ValidationError: the value is invalid, or validating a recursive union would take too
-            long. The class is pydantic's.
+        ValidationError: the value is invalid, or validating a recursive union would take too long.
+            The class is pydantic's.
     """
     described = _recursive_schema(schema)
     if described is not None and is_too_complex(described, value):
@@ -329,7 +321,7 @@ def coerce(schema: Any, value: Any) -> Any:
 
 
 def list_faults(error: ValidationError) -> list[tuple[tuple[int | str, ...], str]]:
-    """Return the first faults of a ValidationError as (location, message) pairs."""
+    """Return the first faults of a ValidationError, each with its location and its message."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return [(fault["loc"], fault["msg"]) for fault in found[:MAX_FAULTS]]
 

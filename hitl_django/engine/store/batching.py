@@ -13,8 +13,8 @@ from .store import BaseStore
 class AsyncBatchedBaseStore(BaseStore):
     """Base class of stores that combine the calls of one event loop iteration into a batch.
 
-    Subclasses implement ``abatch``. The store is created on its event loop. The store's methods may
-    be called on OS threads and on other event loops. On the store's event loop, sync methods raise
+    Subclasses implement ``abatch``. A store is created on its event loop. Its methods may be called
+    on OS threads and on other event loops. On the store's event loop, sync methods raise
     ``asyncio.InvalidStateError``, because they would block the event loop. Batches run one after
     the other.
     """
@@ -71,10 +71,9 @@ class AsyncBatchedBaseStore(BaseStore):
 
 
 def merge_ops(ops: Sequence[Op]) -> tuple[list[Op], list[int]]:
-    """Return the distinct operations, and the index of the result for each given operation.
+    """Return the operations to perform, and for each given operation the index of its result.
 
-    Several equal reads become one operation. Of several puts with the same key, only the last is
-    performed.
+    Equal reads become one operation. Of several puts with the same key, only the last is performed.
     """
     merged: list[Op] = []
     places: list[int] = []

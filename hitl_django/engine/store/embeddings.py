@@ -1,4 +1,4 @@
-"""Embeddings, which convert texts to vectors: the interface and adapters."""
+"""Embeddings, which convert texts to vectors: their interface, and adapters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Embeddings(ABC):
 
 
 class EmbeddingsLambda(Embeddings):
-    """Embeddings computed by a sync or async function that returns a vector for each text.
+    """Embeddings that are computed by a sync or async function from a list of texts.
 
     The sync methods raise ValueError if the function is async.
     """
@@ -79,9 +79,9 @@ class EmbeddingsLambda(Embeddings):
 def ensure_embeddings(
     embed: Embeddings | EmbeddingsFunc | AEmbeddingsFunc | str | Any | None,
 ) -> Embeddings:
-    """Return an Embeddings object for an embeddings object, a function, or a model name.
+    """Return an Embeddings object for an embeddings object, a function or a model name.
 
-    A model name (``"openai:text-embedding-3-small"``) requires LangChain.
+    A model name, such as ``"openai:text-embedding-3-small"``, requires LangChain.
 
     Raises:
         ValueError: the argument is of another kind, or LangChain is not installed.

@@ -16,10 +16,10 @@ _ORDERINGS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def fits_filter(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
-    """Return whether a value's fields match a filter.
+    """Return whether a value's fields match the filter ``wanted``.
 
     Raises:
-        ValueError: the filter contains an unknown operator.
+        ValueError: the filter contains an operator that doesn't exist.
     """
     return not wanted or all(_fits(value.get(key), each) for key, each in wanted.items())
 

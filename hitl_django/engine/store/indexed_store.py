@@ -1,4 +1,4 @@
-"""The base of this package's stores, with semantic search and expiring items."""
+"""The base class of this package's stores, with semantic search and expiring items."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .ttl import TTLConfig
 
 
 class IndexedStore(BaseStore):
-    """A base class of stores that embeds the texts of a batch before the batch is performed.
+    """A base class of stores that computes the vectors of all texts before a batch is performed.
 
     Subclasses implement ``perform`` and ``aperform``.
     """

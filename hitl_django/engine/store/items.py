@@ -1,4 +1,4 @@
-"""Items, the objects that the methods of a store return."""
+"""Items: the objects that the methods of a store return."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Item:
         self.created_at, self.updated_at = _moment(created_at), _moment(updated_at)
 
     def dict(self) -> dict[str, Any]:
-        """Return the item as plain JSON."""
+        """Return the item as JSON values."""
         return {
             "namespace": [*self.namespace],
             "key": self.key,

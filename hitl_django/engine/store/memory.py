@@ -47,10 +47,7 @@ class _StoredItem:
 
 
 class InMemoryStore(IndexedStore):
-    """A store in memory.
-
-    Items are copied when they are read and written.
-    """
+    """A store in memory. Items are copied when they are read and written."""
 
     def __init__(
         self,
@@ -65,7 +62,7 @@ class InMemoryStore(IndexedStore):
         self._lock = RLock()
 
     def sweep_ttl(self) -> int:
-        """Delete the expired items and return their number."""
+        """Delete the expired items, and return their number."""
         with self._lock:
             now = self._clock()
             before = sum(map(len, self._spaces.values()))

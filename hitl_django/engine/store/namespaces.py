@@ -21,8 +21,8 @@ def check_labels(namespace: Any) -> Namespace:
     """Return a sequence of labels as a tuple.
 
     Raises:
-        InvalidNamespaceError: the argument is not a sequence, or a label isn't a str, is empty,
-            or contains a period or NUL.
+        InvalidNamespaceError: the argument is not a sequence, or a label isn't a str, is empty, or
+            contains a period or NUL.
     """
     if isinstance(namespace, str) or not isinstance(namespace, Sequence):
         raise InvalidNamespaceError(f"namespace must be a tuple of labels, not {namespace!r}.")
@@ -42,10 +42,10 @@ def check_labels(namespace: Any) -> Namespace:
 
 
 def check_namespace(namespace: Any) -> Namespace:
-    """Return the namespace of an item to store as a tuple of labels.
+    """Return the namespace of an item to store, as a tuple of labels.
 
     Raises:
-        InvalidNamespaceError: the labels are invalid, the namespace is empty, or its root is
+        InvalidNamespaceError: the labels are invalid, the namespace is empty, or its first label is
             "langgraph".
     """
     checked = check_labels(namespace)
@@ -68,7 +68,7 @@ def validate_op_namespace(op: Op) -> None:
 
 
 def list_matching(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list[Namespace]:
-    """Return the namespaces that match the conditions of a list operation, as one page."""
+    """Return one page of the namespaces that match the conditions of a list operation."""
     conditions = op.match_conditions or ()
     names = {
         namespace[: op.max_depth]
@@ -79,7 +79,7 @@ def list_matching(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list
 
 
 def matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
-    """Return whether a namespace matches a prefix condition or suffix condition."""
+    """Return whether a namespace begins or ends with the labels of a condition."""
     path = condition.path
     if len(path) > len(namespace):
         return False

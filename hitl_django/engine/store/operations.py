@@ -23,10 +23,7 @@ class GetOp(NamedTuple):
 
 
 class SearchOp(NamedTuple):
-    """A search of a namespace and its sub-namespaces.
-
-    The result is a list of items.
-    """
+    """A search of a namespace and the namespaces below it. The result is a list of items."""
 
     namespace_prefix: Namespace
     filter: dict[str, Any] | None = None
@@ -39,7 +36,7 @@ class SearchOp(NamedTuple):
 class PutOp(NamedTuple):
     """A write of one item, or a deletion if ``value`` is None.
 
-    ``ttl`` is the time to live in minutes. ``index`` names the fields to embed. None selects the
+    ``ttl`` is the time to live in minutes. ``index`` are the fields to embed. None selects the
     fields configured for the store, and False selects no fields.
     """
 
@@ -51,10 +48,7 @@ class PutOp(NamedTuple):
 
 
 class MatchCondition(NamedTuple):
-    """A prefix or suffix of a namespace.
-
-    The label ``*`` matches any label.
-    """
+    """A prefix or suffix of a namespace. The label ``*`` matches any label."""
 
     match_type: NamespaceMatchType
     path: NamespacePath
@@ -79,10 +73,7 @@ ItemKey = tuple[Namespace, str]
 
 
 def select_puts(ops: Iterable[Op]) -> dict[ItemKey, PutOp]:
-    """Return the last put of each key in a batch.
-
-    The keys are in order of their first occurrence.
-    """
+    """Return the last put of each key in a batch, in order of the first put of each key."""
     return {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
 
 
@@ -90,8 +81,8 @@ def check_operations(ops: Iterable[Any]) -> list[Op]:
     """Return the operations of a batch as a list.
 
     Raises:
-        ValueError: an item of the batch is not an operation.
-        TypeError: a value is not a dict.
+        ValueError: an element of ``ops`` is not an operation.
+        TypeError: the value of a put is not a dict.
     """
     checked = list(ops)
     for op in checked:
@@ -103,6 +94,6 @@ def check_operations(ops: Iterable[Any]) -> list[Op]:
 
 
 def check_value(value: Any) -> None:
-    """Raise TypeError unless the value is a dict, or None to delete an item."""
+    """Raise TypeError unless the value of a put is a dict, or None to delete the item."""
     if value is not None and not isinstance(value, Mapping):
         raise TypeError(f"Store values must be dicts, not {type(value).__name__}.")

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def make_vector(numbers: Iterable[Any]) -> Vector:
-    """Return a vector scaled to length 1. A vector of zeros is returned unchanged.
+    """Return a vector, scaled to length 1. A vector of zeros is returned unchanged.
 
     Raises:
         ValueError: the sequence is empty, or a number isn't finite.
@@ -37,7 +37,7 @@ def make_vector(numbers: Iterable[Any]) -> Vector:
 def rank_candidates(
     query: Vector, candidates: Iterable[tuple[T, Sequence[Vector]]]
 ) -> list[tuple[T, float | None]]:
-    """Return the candidates with their scores, most similar first.
+    """Return candidates with their scores, most similar first.
 
     The score of a candidate with several vectors is the score of its most similar vector.
     Candidates without vectors come last in their original order, with the score None.

@@ -1,4 +1,4 @@
-"""The search index of a store: the configuration of the embedded fields, and the embeddings."""
+"""The search index of a store: its configuration, and the embedding of texts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .text_paths import get_text_at_path, tokenize_path
 
 
 class IndexConfig(TypedDict, total=False):
-    """The configuration of a store's embeddings.
+    """The configuration of a store's search index.
 
     ``embed`` is an object with embed_documents and embed_query (such as LangChain's embeddings), a
     sync or async function of a list of texts, or the name of a model for LangChain. ``fields`` are
     paths to the texts to embed (``["$"]`` for the whole item). ``dims`` is the length of the
-    vectors; the stores of this package don't use it.
+    vectors, which the stores of this package don't use.
     """
 
     dims: int
@@ -29,13 +29,13 @@ class IndexConfig(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedTexts:
-    """The vectors of the texts in a batch: texts of stored items and search queries."""
+    """The vectors of the texts in a batch: texts of items to store, and search queries."""
 
     documents: Mapping[str, Vector] = field(default_factory=dict)
     queries: Mapping[str, Vector] = field(default_factory=dict)
 
     def find_query(self, op: SearchOp) -> Vector | None:
-        """Return the vector of a search's query, or None if the search doesn't compare vectors."""
+        """Return the vector of a search's query, or None if the search has no query to compare."""
         return self.queries.get(op.query) if op.query else None
 
 
@@ -43,14 +43,14 @@ NOTHING_EMBEDDED = EmbeddedTexts()
 
 
 class SearchIndex:
-    """A search index, which finds and embeds the texts in a batch of operations."""
+    """A search index: it finds the texts in a batch of operations, and embeds them."""
 
     def __init__(self, config: IndexConfig) -> None:
         self.embeddings = ensure_embeddings(config.get("embed"))
         self._fields = [_tokenize(path) for path in config.get("fields") or ["$"]]
 
     def list_texts(self, op: PutOp) -> list[str]:
-        """Return the distinct texts to embed for an item."""
+        """Return the texts of an item that are embedded, without duplicates."""
         if op.value is None or op.index is False:
             return []
         fields = self._fields if op.index is None else map(_tokenize, op.index)
@@ -58,7 +58,7 @@ class SearchIndex:
         return list(dict.fromkeys(texts))
 
     def embed(self, ops: Sequence[Op]) -> EmbeddedTexts:
-        """Return the vectors of the distinct texts of a batch."""
+        """Return the vectors of the texts in a batch."""
         texts, queries = self._list_all_texts(ops), _list_queries(ops)
         documents = self.embeddings.embed_documents(texts) if texts else []
         wanted = [self.embeddings.embed_query(query) for query in queries]

@@ -27,7 +27,7 @@ Path = Sequence[str]
 
 
 class BaseStore(ABC):
-    """Base class of stores, whose subclasses implement ``batch``.
+    """Base class of stores. Subclasses implement ``batch``.
 
     By default, ``abatch`` runs ``batch`` on an OS thread. A store with async I/O overrides
     ``abatch``.
@@ -40,7 +40,7 @@ class BaseStore(ABC):
 
     @abstractmethod
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Perform operations and return their results in order.
+        """Perform operations, and return their results in order.
 
         Reads return the state before the batch. If a batch contains several values for one key, the
         last value is stored.
@@ -61,7 +61,7 @@ class BaseStore(ABC):
     ) -> Item | None:
         """Return an item, or None if it doesn't exist or has expired.
 
-        ``refresh_ttl`` sets whether reading restarts the item's time to live.
+        ``refresh_ttl`` determines whether reading the item restarts its time to live.
         """
         item: Item | None = self._perform_one(_get(self, namespace, key, refresh_ttl))
         return item
@@ -77,11 +77,11 @@ class BaseStore(ABC):
         offset: int = 0,
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
-        """Return items of a namespace and its sub-namespaces.
+        """Return items of a namespace and the namespaces below it.
 
         ``filter`` compares fields with a value, with a dict of fields, or with operators (``{"age":
-        {"$gte": 18}}``; also ``$eq $ne $gt $lt $lte``). In a store with an index, ``query`` ranks
-        items by meaning. A store without an index ignores ``query``.
+        {"$gte": 18}}``; also ``$eq $ne $gt $lt $lte``). In a store with a search index, ``query``
+        ranks items by meaning. A store without one ignores ``query``.
         """
         op = _search(self, namespace_prefix, query, filter, limit, offset, refresh_ttl)
         found: list[SearchItem] = self._perform_one(op)
@@ -96,7 +96,10 @@ class BaseStore(ABC):
         *,
         ttl: float | NotProvided | None = NOT_PROVIDED,
     ) -> None:
-        """Store a dict in place of the existing item, or delete the item if the value is None."""
+        """Store a dict under a key. An existing item is replaced, or deleted if ``value`` is None.
+
+        ``index`` are the fields to embed. ``ttl`` is the time to live in minutes.
+        """
         self._perform_one(_put(self, namespace, key, value, index, ttl))
 
     def delete(self, namespace: Namespace, key: str) -> None:
@@ -114,7 +117,7 @@ class BaseStore(ABC):
     ) -> list[Namespace]:
         """Return the namespaces that contain items, sorted.
 
-        ``max_depth`` is the maximum number of labels; longer namespaces are shortened.
+        ``max_depth`` is the maximum number of labels. Longer namespaces are shortened.
         """
         op = _list(prefix, suffix, max_depth, limit, offset)
         names: list[Namespace] = self._perform_one(op)

@@ -1,7 +1,7 @@
 """Paths to the texts of an item that are embedded.
 
 A path consists of names separated by periods (``a.b``), list indexes (``a[0]``, ``a[-1]``,
-``a[*]``), ``*`` for all members, and ``{a,b.c}`` for alternatives. ``$`` and an empty path select
+``a[*]``), ``*`` for all members, and ``{a,b.c}`` for several fields. ``$`` and an empty path select
 the whole item.
 """
 
@@ -16,7 +16,7 @@ _BREAKS = ".[{"
 
 
 def tokenize_path(path: str) -> list[str]:
-    """Return the parts of a path: names, indexes in brackets, and alternatives in braces."""
+    """Return the parts of a path: names, indexes in brackets, and lists of fields in braces."""
     tokens, at = [], 0
     while at < len(path):
         if path[at] == ".":
@@ -43,7 +43,7 @@ def _find_name_end(path: str, start: int) -> int:
 
 
 def get_text_at_path(obj: Any, path: str | Sequence[str]) -> list[str]:
-    """Return the texts at a path, which is given as a str or as its parts.
+    """Return the texts at a path, which is a str or a sequence of its parts.
 
     Lists and dicts are converted to JSON with sorted keys. A missing value and None have no text.
     """

@@ -16,8 +16,8 @@ class TTLConfig(TypedDict, total=False):
     - ``refresh_on_read``: whether reading an item restarts its time to live (default True).
     - ``default_ttl``: the time to live in minutes of items stored without a ``ttl``; None for no
       limit.
-    - ``omit_expired`` and ``sweep_interval_minutes``: used by other stores. The stores of this
-      package never return expired items.
+    - ``omit_expired`` and ``sweep_interval_minutes``: accepted for compatibility. The stores of
+      this package never return expired items.
     """
 
     refresh_on_read: bool
@@ -27,7 +27,7 @@ class TTLConfig(TypedDict, total=False):
 
 
 class NotProvided:
-    """The type of ``NOT_PROVIDED``, a marker for an argument that uses the store's default."""
+    """The type of ``NOT_PROVIDED``, which marks an argument that gets the store's default."""
 
     def __bool__(self) -> Literal[False]:
         return False
@@ -40,21 +40,21 @@ NOT_PROVIDED = NotProvided()
 
 
 def choose_ttl(config: TTLConfig | None, ttl: float | NotProvided | None) -> float | None:
-    """Return the time to live of an item in minutes, or None for no limit."""
+    """Return the time to live of an item in minutes, or None for no limit. ``ttl`` has priority."""
     if isinstance(ttl, NotProvided):
         return (config or {}).get("default_ttl")
     return ttl
 
 
 def choose_refresh(config: TTLConfig | None, refresh: bool | None) -> bool:
-    """Return whether reading an item restarts its time to live."""
+    """Return whether reading an item restarts its time to live. ``refresh`` has priority."""
     if refresh is not None:
         return refresh
     return (config or {}).get("refresh_on_read", True)
 
 
 def read_ttl(minutes: float | None) -> timedelta | None:
-    """Return a time to live as a timedelta.
+    """Return a time to live as a timedelta, or None for no limit.
 
     Raises:
         ValueError: the argument is not a valid number of minutes.

@@ -1,3 +1,3 @@
-"""Node calls: the function, its context, the API for node code, and the execution."""
+"""Calls of nodes: the function, its context, the API for node code, and the execution."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The config of the running node call, for langchain calls made without a config."""
+"""The config of the running node call, for LangChain calls made without a config."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _EMPTY: Mapping[str, Any] = {}
 class AmbientConfig(Mapping[str, Any]):
     """A mapping that builds the config of the running node call when it is read.
 
-    Langchain reads a context variable if it is called without a config. The variable contains this
-    mapping, which is the same object for all node calls. Building a config for each call would slow
-    down nodes that don't use langchain.
+    LangChain reads a context variable if it is called without a config. The variable contains this
+    mapping, the same object for all node calls. Building a config for each call would slow down
+    nodes that don't use LangChain.
     """
 
     __slots__ = ()
@@ -30,10 +30,7 @@ class AmbientConfig(Mapping[str, Any]):
         return len(self._read())
 
     def items(self) -> Any:
-        """Return the items of the config.
-
-        All items are read from one config, so they are consistent.
-        """
+        """Return the items of the config, all of which are read from the same config."""
         return self._read().items()
 
     def _read(self) -> Mapping[str, Any]:

@@ -32,7 +32,7 @@ class GraphInterruptEvent:
 
 @dataclass(frozen=True, slots=True)
 class GraphResumeEvent:
-    """The event of a graph that resumes from a stored checkpoint, with the checkpoint's id."""
+    """The event of a run that resumes from a stored checkpoint, with the checkpoint's id."""
 
     run_id: Any
     status: GraphLifecycleStatus
@@ -44,10 +44,10 @@ GraphLifecycleEvent = GraphInterruptEvent | GraphResumeEvent
 
 
 class GraphCallbackHandler:
-    """Base class for handlers of events, which are passed in ``config["callbacks"]``.
+    """Base class of handlers in ``config["callbacks"]`` for pauses and resumptions of runs.
 
     Subclasses override the methods of the events to handle. An exception in a handler is logged. If
-    ``raise_error`` is set, the exception is also raised.
+    ``raise_error`` is set, it is also raised.
     """
 
     raise_error = False
@@ -58,14 +58,14 @@ class GraphCallbackHandler:
     ignore_chat_model = ignore_custom_event = True
 
     def on_interrupt(self, event: GraphInterruptEvent) -> Any:
-        """Handle a paused run."""
+        """Handle the pause of a run."""
 
     def on_resume(self, event: GraphResumeEvent) -> Any:
-        """Handle a graph that resumes from a stored checkpoint."""
+        """Handle the resumption of a run from a stored checkpoint."""
 
 
 def list_handlers(callbacks: Any) -> list[GraphCallbackHandler]:
-    """Return the graph handlers in a config's callbacks, which are a list or a callback manager."""
+    """Return the GraphCallbackHandlers in a config's callbacks: a list or a callback manager."""
     found: Iterable[Any] = getattr(callbacks, "handlers", callbacks) or ()
     return [handler for handler in found if isinstance(handler, GraphCallbackHandler)]
 
@@ -92,7 +92,6 @@ def call_handlers(handlers: Iterable[GraphCallbackHandler], event: GraphLifecycl
 async def acall_handlers(
     handlers: Iterable[GraphCallbackHandler], event: GraphLifecycleEvent
 ) -> None:
-    """Call each handler with the event, and await async handlers."""
     for handler, call in _calls(handlers, event):
         try:
             answer = call(event)

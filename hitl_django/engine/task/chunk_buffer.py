@@ -1,4 +1,4 @@
-"""A buffer for stream chunks that are stored in the commit of their task."""
+"""A buffer of stream chunks that are stored in the commit of their task."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..types import Chunk
 
 
 class ChunkBuffer:
-    """The chunks of running tasks, by task id.
+    """The stream chunks of running tasks, by task id.
 
     A buffer belongs to one attempt to execute the run. If the attempt fails before the chunks are
-    stored, the chunks are lost. Nodes may write from several OS threads. Written data is copied
-    with ``keep``, because the node may change the data later.
+    stored, the chunks are lost. Nodes may write from several OS threads. ``keep`` copies written
+    data, because the node may change the data later.
     """
 
     __slots__ = ("_chunks", "_keep")
@@ -23,7 +23,7 @@ class ChunkBuffer:
         self._chunks: dict[str, list[Chunk]] = {}
 
     def write(self, task_id: str, ns: tuple[str, ...], data: Any) -> None:
-        """Add data that a node wrote to the stream."""
+        """Add the data that a node has written to the stream."""
         self.add(task_id, (ns, "custom", data if self._keep is None else self._keep(data)))
 
     def add(self, task_id: str, chunk: Chunk) -> None:
@@ -42,6 +42,6 @@ class ChunkBuffer:
         return self._chunks.pop(task_id, [])
 
     def move_chunks(self, task_id: str, to: str) -> None:
-        """Move the chunks of a task to the calling task, which stores the chunks."""
+        """Move the chunks of a task to the task ``to`` that called it and stores them."""
         for chunk in self.take(task_id):
             self.add(to, chunk)

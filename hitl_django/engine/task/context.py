@@ -1,7 +1,7 @@
-"""The context of the running node call: its task, stored memory and interrupts.
+"""The context of the running node call: its task, its stored results and its interrupts.
 
-One context variable contains the context. The driver sets the variable around each node call, and
-all code called by a node reads the context from the variable.
+A context variable contains the context. The driver sets it around each node call, so that all code
+called by a node can read the context.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ ContextT = TypeVar("ContextT")
 
 
 class CalledTasks(Protocol):
-    """The @task calls made by one running task.
-
-    Drivers implement this protocol.
-    """
+    """The calls of @task functions made by one running task. Drivers implement this protocol."""
 
     def make(
         self, seen: TaskContext, node: Node, name: str, value: Any, is_async: bool
     ) -> AnyFuture:
-        """Start a call, or return the future of the same call made by an earlier attempt."""
+        """Start a call of a @task function, and return its future.
+
+        If an earlier attempt of the calling task has made the same call, return the future of that
+        call.
+        """
 
     def settle(self) -> None:
-        """Wait until the called tasks have ended, then add their interrupts to the calling task."""
+        """Wait until the called tasks have ended, and add their interrupts to the calling task."""
 
     async def asettle(self) -> None:
         """Async variant of settle."""
 
-    async def wait(self) -> None:
-        """Wait for the called tasks on this event loop."""
+    async def wait(self) -> None: ...
 
     def drop(self) -> None:
         """Cancel the called tasks that are still running on the event loop."""
@@ -74,8 +74,8 @@ class TaskContext:
     """The context of one node call: its task, its stored results, and its interrupts.
 
     ``perform`` makes a saver call for a subgraph. ``is_async`` is true if the task runs on the
-    event loop of the saver's async calls. ``changed`` contains the ids of interrupts that differ
-    from the interrupts already decided.
+    event loop on which the saver is called. ``changed`` are the ids of interrupts that were changed
+    after their decision.
     """
 
     __slots__ = (
@@ -116,7 +116,7 @@ class TaskContext:
         self.begin_attempt()
 
     def begin_attempt(self) -> None:
-        """Remove the previous attempt's interrupts from the task. Resume values remain."""
+        """Remove the interrupts of the previous attempt from the task. Resume values remain."""
         self.attempt += 1
         self.consumed = 0
         self.keyed: dict[str, Any] | None = None
@@ -133,19 +133,19 @@ class TaskContext:
         return self.attempt > 1
 
     def get_first_attempt_time(self) -> float:
-        """Return the time of the first attempt, in seconds since the epoch.
+        """Return the time of the task's first attempt, in seconds since the epoch.
 
-        The time is set by the first call of this method. If retries are possible, that call is made
-        before the first attempt.
+        The first call of this method sets the time. If retries are possible, it is called before
+        the first attempt.
         """
         if not hasattr(self, "_first_attempt_time"):
             self._first_attempt_time = time.time()
         return self._first_attempt_time
 
     def take_up_attempts(self) -> float:
-        """Restore the number of attempts of an earlier process.
+        """Restore the number of attempts made by an earlier process.
 
-        Return the seconds before the next attempt.
+        Return the number of seconds to wait before the next attempt.
         """
         self.get_first_attempt_time()
         if self._memory.attempts is None:
@@ -157,7 +157,7 @@ class TaskContext:
     def count_attempt(self, seconds: float) -> Commit | None:
         """Count a failed attempt before a retry, and return the commit that stores the count.
 
-        ``seconds`` is the delay before the next attempt.
+        Return None if the run has no saver. ``seconds`` is the delay before the next attempt.
         """
         counted = [self.attempt, self.get_first_attempt_time(), time.time() + seconds]
         self.task.memory = [*self.list_memory_writes(), (ATTEMPTS, counted)]
@@ -172,6 +172,8 @@ class TaskContext:
         terms: Any = None,
     ) -> Any:
         """Return the resume value of the task's next interrupt, or pause the task.
+
+        ``schema`` is the response schema, and ``terms`` are the review options.
 
         Raises:
             GraphInterrupt: no resume value is available.
@@ -206,7 +208,10 @@ class TaskContext:
         raise GraphInterrupt(self.open)
 
     def push(self, name: str, value: Any) -> None:
-        """Add a write that is applied before the writes derived from the node's result."""
+        """Add a write to the channel ``name``.
+
+        It is applied before the writes of the node's result.
+        """
         with changing:
             self.pushed = [*self.pushed, (name, value)]
 
@@ -220,7 +225,7 @@ class TaskContext:
             self.open = [*self.open, payload]
 
     def withdraw_interrupts(self, raised: BaseException) -> None:
-        """Remove from the task all interrupts contained in an exception or exception group."""
+        """Remove the interrupts of an exception or exception group from the task."""
         pauses = [one for one in iterate_leaves(raised) if isinstance(one, GraphInterrupt)]
         interrupt_ids = [
             getattr(one, "interrupt", one).id for pause in pauses for one in pause.interrupts
@@ -231,7 +236,7 @@ class TaskContext:
             ]
 
     def _discard_answer(self, index: int, key: str | None, name: str) -> None:
-        """Discard an invalid resume value and all later resume values, which depended on it."""
+        """Discard an invalid resume value and all later ones, because they depended on it."""
         self.changed = [changed for changed in self.changed if changed != name]
         if key is None:
             self.answers, self.consumed = self.answers[:index], index
@@ -257,7 +262,10 @@ class TaskContext:
         return True, self.answers[index]
 
     def _check_fingerprint(self, slot: str, print_: str, name: str) -> None:
-        """Log a warning or raise an error if a resume value belongs to a different interrupt."""
+        """Compare an interrupt's hash with the hash of the interrupt that was decided.
+
+        If they differ, log a warning or raise InterruptChangedError, depending on the config.
+        """
         before = self.fingerprints.get(slot)
         if before is None:
             before = self._memory.get_fingerprint(name) or print_
@@ -275,7 +283,10 @@ class TaskContext:
     def collect_interrupts(
         self, raised: Sequence[PendingInterrupt | Interrupt]
     ) -> tuple[PendingInterrupt, ...]:
-        """Return the pending interrupts of the task and of its subgraphs."""
+        """Return the pending interrupts of the task and its subgraphs.
+
+        ``raised`` are those in exceptions.
+        """
         raised_here = [
             self.task.build_interrupt(self._assign_id(q), len(self.open))
             if isinstance(q, Interrupt)
@@ -285,20 +296,20 @@ class TaskContext:
         return tuple({q.interrupt.id: q for q in (*self.open, *raised_here)}.values())
 
     def _assign_id(self, interrupt: Interrupt) -> Interrupt:
-        """Return an interrupt with an id. If the interrupt has no id, the id is computed."""
+        """Return the interrupt with an id, which is computed if the interrupt has none."""
         if interrupt.id != "placeholder-id":
             return interrupt
         return Interrupt(interrupt.value, ids.make_interrupt_id(self.task.ns, self._next_index()))
 
     def copy_memory(self) -> TaskMemory:
-        """Return the task's results and resume values, for another call of the same task."""
+        """Return a copy of the task's results and resume values, for another call of the task."""
         keyed = {**self._memory.keyed, **(self.keyed or {})}
         memory = TaskMemory(self.answers, keyed, self.fingerprints, self.once)
         memory.voided = self._memory.voided
         return memory
 
     def list_exit_writes(self) -> list[tuple[str, Any]]:
-        """Return the task's results to store when the task stops.
+        """Return the control writes that store the task's results when the task stops.
 
         The number of attempts is reset.
         """
@@ -309,7 +320,7 @@ class TaskContext:
         )
 
     def list_memory_writes(self) -> list[tuple[str, Any]]:
-        """Return the task's results and resume values to store, so that the task can resume."""
+        """Return the control writes that store the results and resume values of a paused task."""
         kept: list[tuple[str, Any]] = []
         if self.consumed or RESUME in self._memory.voided:
             kept.append((RESUME, list(self.answers[: self.consumed])))
@@ -325,22 +336,22 @@ class TaskContext:
         return kept
 
     def _is_one_open_interrupt(self) -> bool:
-        """Return whether the task has a single interrupt, which is pending and has no key."""
+        """Return whether the task has only one interrupt, which is pending and has no key."""
         if self._has_prints or len(self.fingerprints) != 1 or len(self.open) != 1:
             return False
         return self.open[0].key is None
 
     def progress(self) -> None:
-        """Report progress to the calling node, if it has an idle timeout."""
+        """Report progress to the node that called this graph, if that node has an idle timeout."""
         if self.run.progress is not None:
             self.run.progress()
 
     def check_in_time(self) -> None:
-        """Raise an error if the attempt has timed out, which is impossible without a timeout."""
+        """Raise an error if the attempt has timed out. Without a timeout, do nothing."""
 
     @property
     def once_guard(self) -> OnceGuard:
-        """The guard against concurrent once() calls with one key in this task."""
+        """The guard against concurrent once() calls with the same key in this task."""
         with changing:
             if not hasattr(self, "_once_guard"):
                 self._once_guard = OnceGuard()
@@ -355,22 +366,22 @@ class TaskContext:
             self.once = {**self.once, key: result}
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Keep a result of once() that is in the database, even if the node has timed out."""
+        """Save a result of once() that is already stored, even if the attempt has timed out."""
         self.remember(key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:
-        """Return the commit that stores all results of once(), including a new result.
+        """Return a commit that stores all results of once(), including a new one.
 
         Return None if the run has no saver.
         """
         return self._build_commit([(ONCE, {**self.once, key: result})])
 
     def build_results(self) -> Commit | None:
-        """Return the commit that stores all results of once(), or None without a saver."""
+        """Return a commit that stores all results of once(), or None if the run has no saver."""
         return self._build_commit([(ONCE, self.once)])
 
     def _build_commit(self, writes: list[tuple[str, Any]]) -> Commit | None:
-        """Return a commit that stores control writes of this task, or None without a saver."""
+        """Return a commit with control writes of this task, or None if the run has no saver."""
         origin = self.task.origin
         if self.run.saver is None or (
             self.run.deferred and self.run.loop_state.has_unsaved_commits
@@ -386,11 +397,14 @@ class TaskContext:
 
     @property
     def full_context(self) -> TaskContext:
-        """The context of the whole task, if this object is the context of a single attempt."""
+        """The context of the whole task.
+
+        This object may be the context of a single attempt only.
+        """
         return self
 
     def next_call_index(self, numbers: Iterator[int]) -> int:
-        """Return the index of the next @task call made by this task."""
+        """Return the index of the task's next call of a @task function."""
         return next(numbers)
 
     def child_ns(self) -> str:
@@ -400,7 +414,7 @@ class TaskContext:
         return f"{self.task.ns}|{count}" if count else self.task.ns
 
     def base_config(self) -> RunnableConfig:
-        """Return the run's config with the callbacks of this node call."""
+        """Return the config of the run, with the callbacks of this node call."""
         trace = self.run.trace
         return self.run.config if trace is None else trace.get_config(self.task)
 
@@ -452,7 +466,7 @@ class TaskContext:
 
     @property
     def previous(self) -> Any:
-        """The value saved by the thread's previous run of an entrypoint."""
+        """The value that the thread's previous run of the entrypoint has saved."""
         return self.task.origin.values.get(PREVIOUS)
 
     def write(self, chunk: Any) -> None:
@@ -499,9 +513,9 @@ _PASSED_ON = (
 
 
 class _SaverCalls:
-    """Context manager that converts a saver's error to SaverFailed.
+    """A context manager that converts errors of a saver to SaverFailed.
 
-    ``saver_calls`` always returns the same instance, because the context manager has no state.
+    It has no state, so ``saver_calls`` always returns the same instance.
     """
 
     __slots__ = ()
@@ -520,16 +534,16 @@ _SAVER_CALLS = _SaverCalls()
 def saver_calls() -> AbstractContextManager[None]:
     """Return a context manager that converts an error of a saver call to SaverFailed.
 
-    Inside a node, SaverFailed doesn't count as a failure of the node. The error for a value that
-    can't be stored is not converted, because it is a failure of the node.
+    Inside a node, SaverFailed doesn't count as a failure of the node. An error for a value that
+    can't be stored isn't converted, because it is a failure of the node.
     """
     return _SAVER_CALLS
 
 
 def refuse_foreign_error(run: RunContext, error: BaseException) -> None:
-    """Raise SaverFailed if an error was caused by unavailable storage or a requested stop.
+    """Raise SaverFailed if unavailable storage or a requested stop has caused an error.
 
-    The error was raised in the user's code, but it is not a failure of the node. The node's retry
+    The error was raised in the user's code, but it isn't a failure of the node. The node's retry
     policies and error handlers therefore don't apply. The code runs again later, including all work
     that was not stored.
     """
@@ -538,7 +552,7 @@ def refuse_foreign_error(run: RunContext, error: BaseException) -> None:
 
 
 def store_commit(context: TaskContext, commit: Commit, run: RunContext | None = None) -> None:
-    """Store a commit of a running task through ``run``, or through the task's own run."""
+    """Store a commit of a running task with the saver of ``run``, by default the task's own run."""
     with saver_calls():
         context.perform((run or context.run).commit, commit)
 
@@ -553,7 +567,7 @@ async def astore_commit(context: TaskContext, commit: Commit) -> None:
 
 
 def store_steps(context: TaskContext) -> None:
-    """Store the delayed commits of earlier steps, before the task stores its own results."""
+    """Store the delayed commits of earlier steps before a task stores its own results."""
     if context.run.deferred is not None:
         with saver_calls():
             context.perform(context.run.store_steps)
@@ -573,7 +587,7 @@ async def astore_steps(context: TaskContext) -> None:
 
 
 def store_results(context: TaskContext) -> None:
-    """Store the results of once() immediately if the run has a saver."""
+    """Store the results of once() immediately. Without a saver, do nothing."""
     if context.build_results() is not None:
         with saver_calls():
             context.perform(_store_results, context)

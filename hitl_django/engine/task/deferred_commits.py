@@ -19,19 +19,19 @@ logger = logging.getLogger("hitl_django")
 
 
 class UnsavedRun(Protocol):
-    """The interface of a run that may have unstored steps."""
+    """A run that may have unstored steps."""
 
     def store_overdue(self) -> None:
-        """Store the finished steps that are not stored yet."""
+        """Store the finished steps that have not been stored yet."""
 
 
 class DeferredCommits:
     """The unstored commits of a run, shared with its subgraphs.
 
-    In the durability mode "async", this is a single commit, which is stored while the next step
-    runs. In the mode "exit", these are all commits since the last stored checkpoint, which are
-    stored when the run stops. In both modes, the commits are stored before a node stores results of
-    once() or transact().
+    With the durability "async", there is at most one commit, which is stored while the next step
+    runs. With "exit", there are all commits since the last stored checkpoint, which are stored when
+    the run stops. In both cases, the commits are stored before a node stores results of once() or
+    transact().
     """
 
     __slots__ = ("_is_raised", "_storing", "_under_way")
@@ -65,8 +65,8 @@ class DeferredCommits:
     def wait(self) -> None:
         """Wait for the commit in progress.
 
-        If the commit failed, every later call raises the same error, because no later commit may be
-        stored after a missing commit.
+        If the commit failed, every later call raises its error, because no later commit may be
+        stored.
         """
         if self._under_way is None:
             return
@@ -88,7 +88,7 @@ class DeferredCommits:
             ended.exception()  # This retrieves the exception, which is raised elsewhere.
 
     def store_steps(self, runs: Iterable[UnsavedRun]) -> None:
-        """Store the unstored steps of several runs in the given order, calling runs first."""
+        """Store the unstored steps of several runs in the given order. The root run comes first."""
         self.wait()
         # A second caller must wait until the steps are stored, not only until they are removed from
         # the buffer.
@@ -99,7 +99,7 @@ class DeferredCommits:
     def close(self) -> None:
         """Wait for the commit in progress when the root run ends.
 
-        An error that was never raised is logged.
+        If the error of a commit was never raised, it is logged.
         """
         under_way, self._under_way = self._under_way, None
         if under_way is None:

@@ -1,4 +1,4 @@
-"""Requests of a task to its driver: calls of functions, waits and reports."""
+"""Requests of a task to its driver: calls of functions, waits and reports to callbacks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .nodes import Action
 
 
 class Call:
-    """A request to call a function of the user's code."""
+    """A request to call a function in the user's code."""
 
     __slots__ = ("action", "value")
 
@@ -21,8 +21,7 @@ class Call:
 class Wait:
     """A request to wait before the next attempt of a task.
 
-    ``commit`` stores the number of attempts and is stored before the wait. It is None if the run
-    has no saver.
+    ``commit`` stores the number of attempts before the wait. It is None if the run has no saver.
     """
 
     __slots__ = ("commit", "seconds")
@@ -34,8 +33,8 @@ class Wait:
 class Report:
     """A request to report an event of the task to callbacks.
 
-    The driver calls the function with the additional argument ``is_async``. If ``is_async`` is
-    true, the function returns an awaitable.
+    The driver calls the function with the additional argument ``is_async``. If this is true, the
+    function returns an awaitable.
     """
 
     __slots__ = ("arguments", "tell")

@@ -11,10 +11,10 @@ AnyFuture = Future[Any] | asyncio.Future[Any]
 
 
 class CallFuture(Future[Any]):
-    """The result of a @task call on another OS thread, for sync code that waits for it.
+    """The result of a @task call on another OS thread, for sync code.
 
-    If no OS thread has started the task, a waiting caller runs the task itself. Nested tasks can
-    therefore not exhaust the OS threads for which they wait.
+    If no OS thread has started the task when the caller asks for the result, the caller runs the
+    task itself. Nested tasks can therefore not block each other by using up the OS threads.
     """
 
     def __init__(self, work: Callable[[], Any] | None = None) -> None:
@@ -22,7 +22,7 @@ class CallFuture(Future[Any]):
         self._work = [] if work is None else [work]
 
     def run(self) -> None:
-        """Run the task, unless another OS thread has started it."""
+        """Run the task, unless another OS thread has already started it."""
         try:
             work = self._work.pop()
         except IndexError:
@@ -37,13 +37,13 @@ class CallFuture(Future[Any]):
             self.set_result(result)
 
     def result(self, timeout: float | None = None) -> Any:
-        """Wait for the task, and return the task's result or raise its error."""
+        """Wait for the task, and return its result or raise its error."""
         if timeout is None:
             self.run()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait for the task, and return the task's error or None."""
+        """Wait for the task, and return its error or None."""
         if timeout is None:
             self.run()
         return super().exception(timeout)
@@ -58,7 +58,7 @@ def get_running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def resolve_future(result: Any, on_loop: asyncio.AbstractEventLoop | None) -> AnyFuture:
-    """Return a completed future of the event loop. Without an event loop, return a CallFuture."""
+    """Return a completed future: of the event loop ``on_loop``, or a CallFuture if this is None."""
     future: AnyFuture = CallFuture() if on_loop is None else on_loop.create_future()
     future.set_result(result)
     return future

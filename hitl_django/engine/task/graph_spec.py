@@ -1,4 +1,4 @@
-"""The parts of a compiled graph that are used to plan, run and apply tasks."""
+"""The parts of a compiled graph with which tasks are planned and run and writes are applied."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .renames import NO_RENAMES, Renames
 
 
 class GraphSpec:
-    """The parts of a compiled graph for planning and applying tasks, with derived values."""
+    """The parts of a compiled graph with which tasks are planned and writes are applied."""
 
     __slots__ = (
         "channels",

@@ -40,7 +40,9 @@ def get_context() -> TaskContext:
 
 
 def _get_task_context(name: str, message: str) -> TaskContext:
-    """Return the context of the running node of a hitl_django graph or a LangGraph graph.
+    """Return the context of the running node of an engine graph or a LangGraph graph.
+
+    ``name`` is the called function, such as ``once``.
 
     Raises:
         RuntimeError: no node is running, or the node's run can't store results of ``name``.
@@ -93,9 +95,9 @@ def interrupt(
     key: str | None = None,
     expires: Expiry | None = None,
 ) -> Any:
-    """Pause the node for a response from a person, and return the resume value.
+    """Pause the node until a person decides, and return the resume value.
 
-    When a response is available, the node runs again from its first line. The n-th call in the node
+    When a decision exists, the node runs again from its first line. The n-th call in the node
     returns the n-th resume value. Parallel calls within one node, for example in several tools,
     each need a different ``key``. Interrupts with keys can be resolved in any order.
 
@@ -112,9 +114,9 @@ def interrupt(
         UnserializableError: ``value`` isn't JSON. The message contains the path of the invalid
             part.
         InvalidAnswerError: the response doesn't fit the schema. In a run executed by a worker, the
-            interrupt becomes pending again instead and includes the reason.
-        InterruptChangedError: the interrupt differs from the interrupt already decided, and the
-            config key ``on_interrupt_change`` is ``"error"``.
+            interrupt instead becomes pending again and includes the reason.
+        InterruptChangedError: the interrupt differs from the one already decided, and the config
+            key ``on_interrupt_change`` is ``"error"``.
         NoSaverError: the graph has no checkpointer, so the run couldn't resume.
         RuntimeError: no graph is running.
     """
@@ -128,10 +130,9 @@ def ask(
     expires: Expiry | None = None,
     terms: Any = None,
 ) -> Any:
-    """Pause the task like ``interrupt()``, with terms for the review.
+    """Pause the task like ``interrupt()``, with review options.
 
-    ``terms`` configures how reviewers handle the interrupt. The checkpoint saver stores it with the
-    interrupt.
+    ``terms`` are the review options, which the checkpoint saver stores with the interrupt.
     """
     context = _get_task_context("interrupt", _NO_CONTEXT)
     if context.run.saver is None and not context.run.config.get("configurable", {}).get(
@@ -179,11 +180,10 @@ def transact(
 ) -> ResultT:
     """Call ``function`` like ``once``, and store its result together with its database writes.
 
-    With a DjangoSaver, the function runs in a transaction on the database of the runs, and the
-    transaction also stores the result. Either both are committed or neither is, even if the worker
-    is killed or has lost its lease. The database writes therefore happen exactly once. The function
-    should be short, because the transaction is open while it runs. The function must not call
-    ``interrupt`` or ``once``.
+    With a DjangoSaver, the function runs in a transaction on the database of the runs, which also
+    stores the result. Either both are committed or neither is, even if the worker is killed or has
+    lost its lease. The database writes therefore happen exactly once. The function should be short,
+    because the transaction is open while it runs. It must not call ``interrupt`` or ``once``.
 
     Raises:
         RuntimeError: no node is running.
@@ -227,7 +227,7 @@ def get_config() -> RunnableConfig:
 
 
 def get_runtime(context_schema: type[ContextT] | None = None) -> Runtime[ContextT]:
-    """Return the runtime of the running node."""
+    """Return the runtime of the running node. ``context_schema`` is only for type checkers."""
     return get_context().runtime()
 
 

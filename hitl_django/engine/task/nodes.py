@@ -1,4 +1,4 @@
-"""Nodes, conditional edges and the functions they call."""
+"""Nodes, conditional edges, and the functions that they call."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ INJECTED = ("config", "writer", "store", "previous", "runtime", "error")
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A callable with the information that a driver needs to call it.
+    """A function or graph that a node calls, and the way in which a driver must call it.
 
-    ``injected`` names the arguments to inject. ``is_async`` is true if the call returns an
-    awaitable. ``sync`` is a sync version of the action, for a driver without an event loop.
-    ``apart`` is true if the call may wait for tasks that it starts. Such a call must not be made on
-    the driver's own OS thread.
+    ``injected`` are the names of the arguments to inject. ``is_async`` is true if the call returns
+    an awaitable. ``sync`` is a sync version for a driver without an event loop. ``apart`` is true
+    if the call may wait for tasks that it starts. Such a call must not be made on the driver's own
+    OS thread.
     """
 
     call: Callable[..., Any]
@@ -48,10 +48,10 @@ class Action:
 
 
 def build_action(source: Any) -> Action:
-    """Return an Action for a function, a callable object, a graph or a langchain Runnable.
+    """Return an Action for a function, a callable object, a graph or a LangChain Runnable.
 
-    A generator's result is the sum of its chunks, or the last chunk if chunks can't be added. A
-    dict of any of these results in a dict of their results.
+    The result of a generator is the sum of its chunks, or the last chunk if chunks can't be added.
+    For a dict of these objects, the result is a dict of their results.
     """
     if isinstance(source, Action):
         return source
@@ -78,9 +78,10 @@ def build_action(source: Any) -> Action:
 
 
 def _combine_actions(source: Mapping[str, Any]) -> Action:
-    """Return an Action that runs several actions with the same input, one after the other.
+    """Return an Action that calls several actions with the same input, one after the other.
 
-    The order in which the actions call ``interrupt()`` must not depend on their duration.
+    They don't run in parallel, because the order of their ``interrupt()`` calls must not depend on
+    their duration.
     """
     actions = {key: build_action(value) for key, value in source.items()}
     # A NodeError is injected only into the error handler's own function.
@@ -114,9 +115,10 @@ def _call_with(action: Action, value: Any, given: Mapping[str, Any]) -> Any:
 
 
 def _collect_chunks(source: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
-    """Return a function that returns the result of ``source``, and whether it is async.
+    """Return a function that calls ``source`` and returns its result, and whether it is async.
 
-    For all callables except generators, the function is ``source`` itself.
+    If ``source`` is a generator function, the result is the combination of its chunks. Otherwise,
+    the function is ``source`` itself.
     """
     method = source if type(source) is FunctionType else getattr(source, "__call__", None)  # noqa: B004
     if any(map(inspect.isgeneratorfunction, (source, method))):
@@ -153,7 +155,7 @@ def _add_chunk(output: Any, chunk: Any) -> Any:
 
 
 def _get_name(source: Any, attribute: str) -> str:
-    """Return the name of a node's callable, or the name of the callable's class."""
+    """Return the name of a node's callable. If it has none, return the name of its class."""
     name = getattr(source, attribute, None)
     return name if isinstance(name, str) else type(source).__name__
 
@@ -176,9 +178,9 @@ def _is_of_langgraph(source: Any) -> bool:
 
 
 def _is_runnable(source: Any) -> bool:
-    """Return whether an object is called with ``invoke``, like graphs and langchain's Runnables.
+    """Return whether an object is called with ``invoke``, like graphs and LangChain's Runnables.
 
-    The object's type is checked, because a mock object may have any attribute.
+    The type of the object is checked, because a mock object has any attribute.
     """
     kind = type(source)
     if is_own_graph(source):
@@ -254,10 +256,10 @@ def is_coroutine_function(function: Any) -> bool:
 
 @dataclass(slots=True)
 class Branch:
-    """A conditional edge, whose function ``path`` chooses the next nodes.
+    """A conditional edge: its function ``path`` chooses the next nodes.
 
-    ``path`` receives the state including the node's writes. ``ends`` maps the return values of
-    ``path`` to node names. ``keys`` are the channels that ``path`` reads.
+    ``path`` receives the state including the node's writes. ``ends`` maps return values to node
+    names. ``keys`` are the channels that ``path`` reads.
     """
 
     path: Action
@@ -267,7 +269,7 @@ class Branch:
     passes_output: bool = True
 
     def view(self, output: Any, read: Reader) -> Any:
-        """Return the argument for calling ``path``: the state including the node's writes."""
+        """Return the argument for ``path``: the state including the node's writes."""
         value = read(self.keys)
         if self.coercion is not None:
             return self.coercion(value)
@@ -289,10 +291,7 @@ class Branch:
 
 
 def build_goto_writes(targets: Sequence[Any], value: Any = None) -> list[Write]:
-    """Return the writes that trigger each target, which is a node name or a Send.
-
-    END is ignored.
-    """
+    """Return the writes that trigger ``targets``: node names or Sends. END is left out."""
     writes: list[Write] = []
     for target in targets:
         if isinstance(target, Send):
@@ -312,7 +311,7 @@ class Node:
     - ``keys`` are the channels that the node reads: several names for a dict, or one name for the
       channel's value.
     - ``writers`` convert the node's result to writes.
-    - ``branches`` are the conditional edges, which then choose the next nodes in the same task.
+    - ``branches`` are the conditional edges. They run in the same task after the node.
     - ``handler`` is the name of the error handler node for failures of this node.
     """
 
@@ -345,7 +344,7 @@ class Node:
         self.plain = None if only is None or only.is_async or only.apart else only
 
     def collect(self, output: Any) -> list[Write]:
-        """Return the writes of a node's result."""
+        """Return the writes for the result ``output`` of the node."""
         if len(self.writers) == 1:
             return self.writers[0](output)
         return [write for writer in self.writers for write in writer(output)]
@@ -354,7 +353,7 @@ class Node:
 def make_reader(
     channels: Mapping[str, BaseChannel], values: Mapping[str, Any], own: Sequence[Write]
 ) -> Reader:
-    """Return a function that reads the state, including the unapplied writes ``own`` of a node."""
+    """Return a function that reads the state, including writes ``own`` that are not applied yet."""
     written: dict[str, list[Any]] = {}
     for name, value in own:
         written.setdefault(name, []).append(value)

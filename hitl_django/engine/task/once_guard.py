@@ -14,7 +14,7 @@ class OnceGuard:
 
     ``storing`` is locked while results are stored. All results of a task are stored in one write,
     which replaces the previous write. Without the lock, an OS thread with outdated results could
-    overwrite the results of other OS threads.
+    overwrite the results of others.
     """
 
     __slots__ = ("_changing", "_transacting", "_under_way", "storing")
@@ -55,7 +55,7 @@ class OnceGuard:
 
     @contextmanager
     def transacting(self) -> Iterator[None]:
-        """Prevent other calls of once() and transact() on this OS thread inside the block."""
+        """Refuse other calls of once() and transact() on this OS thread inside the block."""
         thread = threading.get_ident()
         self._transacting.add(thread)
         try:

@@ -1,4 +1,4 @@
-"""View of the running task's context for a part of the task, such as a tool call."""
+"""A view of the running task's context for a part of the task, such as a tool call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .context import TaskContext
 
 
 class PartContext(ABC):
-    """View of the running task's context for one part of the task.
+    """A view of the running task's context for one part of the task, such as a tool call.
 
     Interrupts and once() results are identified by the part, so that they don't depend on the order
     in which the parts run. ``perform`` makes saver calls.
@@ -27,9 +27,9 @@ class PartContext(ABC):
 
     @abstractmethod
     def get_part(self) -> str:
-        """Return the name of the part that calls, or an empty name for the rest of the task.
+        """Return the name of the part that is running, or an empty string outside of parts.
 
-        The name is unique within the task and the same whenever the task runs.
+        The name is unique within the task, and the same whenever the task runs.
         """
 
     @property
@@ -48,9 +48,9 @@ class PartContext(ABC):
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> Any:
-        """Create an interrupt with the name of the part as key.
+        """Create an interrupt whose key is the name of the part.
 
-        Keys of later interrupts in the same part also have a number.
+        The keys of further interrupts in the part also contain a number.
         """
         return self._context.ask(value, schema, self._make_key(key), expires, terms)
 
@@ -62,7 +62,7 @@ class PartContext(ABC):
         return f"{part}#{count}" if count or not part else part
 
     def _count_interrupt(self, part: str) -> int:
-        """Return the number of earlier interrupts without a key in this part and attempt."""
+        """Return the number of earlier interrupts without explicit key in this part and attempt."""
         return next(self._interrupts[part])
 
     @property
@@ -79,7 +79,7 @@ class PartContext(ABC):
         self._context.remember(self._get_prefix() + key, result)
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Set a result of once() that another call has already stored."""
+        """Save a result of once() that another call has already stored."""
         self._context.remember_stored(self._get_prefix() + key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:

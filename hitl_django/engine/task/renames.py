@@ -1,7 +1,7 @@
-"""Renames of nodes and channels, and the former names used in stored checkpoints.
+"""Renames of nodes and channels, and their former names in stored checkpoints.
 
-A stored checkpoint contains the names from the time when it was stored. The names are translated
-when the checkpoint is read. Ids of tasks and interrupts are still computed from the original names.
+A checkpoint contains the names from the time when it was stored. They are translated when it is
+read. Ids of tasks and interrupts are still computed from the original names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HANDLER_OF = "__error_handler__"
 
 
 class Renames:
-    """The current names of nodes and channels by former name. Chains of renames are resolved."""
+    """The current names of nodes and channels, by former name. Chains of renames are resolved."""
 
     __slots__ = ("channels", "nodes")
 
@@ -32,7 +32,7 @@ class Renames:
         return sorted({*self.nodes, *self.channels})
 
     def rename_node(self, name: str) -> str:
-        """Return a node's current name."""
+        """Return the current name of a node."""
         return self.nodes.get(name, name)
 
     def rename_nodes(self, names: str | Sequence[str] | None) -> str | Sequence[str] | None:
@@ -42,16 +42,16 @@ class Renames:
         return [self.rename_node(name) for name in names]
 
     def rename_channel(self, name: str) -> str:
-        """Return a channel's current name.
+        """Return the current name of a channel.
 
         A channel named after a node is renamed with the node.
         """
         return _substitute(name, self.nodes, self.channels)
 
     def rename_keys(self, value: object) -> object:
-        """Return a state dict in which renamed keys have their current names.
+        """Return a state dict with the current names of its keys.
 
-        A value that isn't a dict is returned unchanged.
+        Other values are returned unchanged.
         """
         if type(value) is not dict or self.channels.keys().isdisjoint(value):
             return value
@@ -66,7 +66,7 @@ NO_RENAMES = Renames({}, {})
 
 
 class FormerNames:
-    """The names that nodes and channels had in a checkpoint, by current name."""
+    """The names of nodes and channels in a checkpoint, by current name."""
 
     __slots__ = ("channels", "nodes")
 
@@ -74,7 +74,7 @@ class FormerNames:
         self.nodes, self.channels = nodes, channels
 
     def get_triggers(self, triggers: Sequence[str]) -> Sequence[str]:
-        """Return the names that channels had in the checkpoint, sorted as in the checkpoint."""
+        """Return the names that a node's triggers have in the checkpoint, sorted."""
         return sorted(_substitute(name, self.nodes, self.channels) for name in triggers)
 
 

@@ -24,7 +24,8 @@ _HOPELESS = (
 def default_retry_on(exc: Exception) -> bool:
     """Return whether an error may be temporary, such as a lost connection or an HTTP 5xx status.
 
-    Error classes that aren't known to be permanent count as temporary.
+    Other HTTP statuses and some error classes, such as ValueError, are permanent. All other errors
+    count as temporary.
     """
     if isinstance(exc, ConnectionError):
         return True
@@ -35,7 +36,10 @@ def default_retry_on(exc: Exception) -> bool:
 
 
 def should_retry(policy: RetryPolicy, error: Exception) -> bool:
-    """Return whether ``policy`` allows a retry after ``error``."""
+    """Return whether ``policy`` retries a task after ``error``.
+
+    The number of attempts isn't checked.
+    """
     wanted = policy.retry_on
     if wanted is None:
         return default_retry_on(error)

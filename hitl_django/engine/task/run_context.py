@@ -18,10 +18,7 @@ from .tool_stream import ToolStream
 
 
 class Spawner(Protocol):
-    """The interface of a driver that can run work on another OS thread.
-
-    ``home`` is its event loop.
-    """
+    """A driver that can run work on another OS thread. ``home`` is its event loop or None."""
 
     home: asyncio.AbstractEventLoop | None
 
@@ -43,11 +40,11 @@ class UnaddressedResumes(Protocol):
 
 
 class Replay:
-    """The replay of a run from an older checkpoint, for the run's subgraphs.
+    """The replay of a run from an older checkpoint, as seen by the subgraphs of the run.
 
-    ``bound`` is the id of the checkpoint where the replay began. The first call of a subgraph with
-    one history per thread starts from the subgraph's state before ``bound``. Later calls continue
-    from the state stored during the replay.
+    ``bound`` is the id of the checkpoint from which the replay starts. In the first call, a
+    subgraph with one history per thread starts from its state before ``bound``. Later calls
+    continue from the state stored during the replay.
     """
 
     __slots__ = ("_visited", "bound")
@@ -57,7 +54,7 @@ class Replay:
         self._visited: set[str] = set()
 
     def visits_first(self, ns: str) -> bool:
-        """Return whether this is the replay's first call with the namespace. Register the call."""
+        """Return whether this is the namespace's first call in the replay, and note the call."""
         stable = ns.rpartition(":")[0] or ns
         if stable in self._visited:
             return False
@@ -69,8 +66,8 @@ class RunContext:
     """The context shared by all tasks of one run of one graph.
 
     ``perform`` makes a saver call on the OS thread of the root run's driver. ``answers`` are resume
-    values by interrupt id, including resume values for subgraphs. ``modes`` are the stream modes
-    whose chunks the loop emits. Chunks of the modes in ``forwards`` are passed to the calling run.
+    values by interrupt id, including those for subgraphs. ``modes`` are the stream modes of the
+    chunks that the loop emits. Chunks of the modes ``forwards`` are passed to the calling run.
     """
 
     __slots__ = (
@@ -193,7 +190,7 @@ class RunContext:
         self.spawner: Spawner | None = None
 
     def commit(self, commit: Commit) -> None:
-        """Store a commit after the commit that is being stored in parallel."""
+        """Store a commit. If another commit is being stored, wait for it first."""
         if self.deferred is not None:
             self.deferred.wait()
         self.saver.commit(commit)  # type: ignore[union-attr]
@@ -205,7 +202,7 @@ class RunContext:
         await self.saver.acommit(commit)  # type: ignore[union-attr]
 
     def store_steps(self) -> None:
-        """Store the finished steps of this run and of the calling runs that are not stored yet."""
+        """Store the finished steps of this run and its calling runs that are not stored yet."""
         states: list[UnsavedRun] = []
         run: RunContext | None = self
         while run is not None:
@@ -215,7 +212,7 @@ class RunContext:
             self.deferred.store_steps(states)
 
     def is_foreign_error(self, error: BaseException) -> bool:
-        """Return whether an error comes from unavailable storage or from a requested stop."""
+        """Return whether the cause of an error is unavailable storage or a requested stop."""
         control = self.control
         if control is not None and control.is_stop(error):
             return True

@@ -1,4 +1,4 @@
-"""The runtime passed to nodes, and the object with which a run can be stopped."""
+"""The runtime passed to nodes, and the control object with which a run can be stopped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RunControl:
     """An object with which any OS thread can stop a run.
 
     The run stops between two super-steps, after its checkpoint is stored. ``around_task`` returns a
-    context manager for a task's context. The task runs inside it with all of its attempts.
+    context manager for the context of a task. All attempts of the task run inside it.
     """
 
     __slots__ = (
@@ -55,11 +55,14 @@ class RunControl:
         return self.drain_reason is not None
 
     def is_stop(self, error: BaseException) -> bool:
-        """Return whether an error, or a member of an exception group, requests a stop."""
+        """Return whether an error, or a member of an exception group, was raised to stop a run."""
         return any(isinstance(leaf, self.stop_errors) for leaf in iterate_leaves(error))
 
     def note_stop(self, error: BaseException, nodes: Sequence[str]) -> None:
-        """On the first stop request from outside, call ``on_stop`` and cancel running nodes."""
+        """Call ``on_stop`` and cancel running nodes if an error from outside stops the run.
+
+        Only the first such error has an effect. ``nodes`` are the names of the running nodes.
+        """
         stopped = error.error if isinstance(error, SaverFailed) else error
         if self.stopped is not None or not self.is_stop(stopped):
             return
@@ -124,11 +127,10 @@ class ExecutionInfo:
 
 
 class BaseUser(Protocol):
-    """The authenticated user of a server, as part of ``ServerInfo``."""
+    """The authenticated user of a server, as in ``ServerInfo``."""
 
     @property
-    def is_authenticated(self) -> bool:
-        """Whether the user is authenticated."""
+    def is_authenticated(self) -> bool: ...
 
     @property
     def display_name(self) -> str:
@@ -145,7 +147,7 @@ class BaseUser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """Information from the server that runs the graph."""
+    """Information from the server that runs the graph, such as the user."""
 
     assistant_id: str
     graph_id: str
@@ -153,11 +155,11 @@ class ServerInfo:
 
 
 def no_writer(chunk: Any) -> None:
-    """Discard a chunk that has no receiver."""
+    """Discard a custom stream chunk. Runs without a receiver of chunks use this function."""
 
 
 def no_heartbeat() -> None:
-    """Do nothing, because the node has no idle timeout."""
+    """Do nothing. Nodes without an idle timeout use this function."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +168,7 @@ class Runtime(Generic[ContextT]):
 
     ``context`` is the context given by the caller. ``previous`` is the value that the thread's
     previous run of an entrypoint returned or saved. ``stream_writer`` emits custom stream chunks.
-    ``heartbeat`` reports progress of a node with an idle timeout; any OS thread may call it.
+    ``heartbeat`` reports progress of a node with an idle timeout. Any OS thread may call it.
     """
 
     context: ContextT = None  # type: ignore[assignment]
@@ -189,7 +191,7 @@ class Runtime(Generic[ContextT]):
         return None if self.control is None else self.control.drain_reason
 
     def merge(self, other: Runtime[ContextT]) -> Runtime[ContextT]:
-        """Return a copy of this runtime, updated with the values that are set in ``other``."""
+        """Return a copy of this runtime. Values that are set in ``other`` take precedence."""
         return replace(
             self,
             context=other.context if other.context is not None else self.context,

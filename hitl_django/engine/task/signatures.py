@@ -14,7 +14,7 @@ from ..types import Command
 def read_annotations(function: Any, seen: dict[Any, dict[str, Any]]) -> dict[str, Any]:
     """Return the annotations of a function's first parameter and return value.
 
-    ``seen`` caches evaluated string annotations by module.
+    ``seen`` caches the evaluated annotations of modules.
     """
     if type(function) is not FunctionType or hasattr(function, "__wrapped__"):
         try:
@@ -54,7 +54,7 @@ def get_first_parameter(function: Any) -> str | None:
 
 
 def check_config_hint(function: Any) -> None:
-    """Warn if the parameter ``config`` has an annotation that doesn't allow dicts."""
+    """Warn if the annotation of the parameter ``config`` excludes dicts. Nodes receive a dict."""
     described = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
     try:
         hint = get_type_hints(described).get("config", Any)
@@ -80,7 +80,7 @@ def _takes_dict(hint: Any) -> bool:
 
 
 def list_command_targets(annotation: Any) -> tuple[str, ...]:
-    """Return the node names in a return annotation of the form ``Command[Literal[...]]``."""
+    """Return the node names in a return annotation ``Command[Literal[...]]``."""
     if get_origin(annotation) is not Command:
         return ()
     names = get_args(annotation)[0]

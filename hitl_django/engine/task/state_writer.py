@@ -1,4 +1,4 @@
-"""Conversion of a node's result to the writes of its task."""
+"""Conversion of a node's result to writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLAIN = (str, bytes, int, float, bool)
 
 
 class StateWriter:
-    """A converter of a node's result to writes: state updates, gotos, and triggers of nodes."""
+    """A function object that converts a node's result to state updates and triggers of nodes."""
 
     __slots__ = ("_dropped", "_drops", "_takes_dicts", "keys", "name", "static")
 
@@ -81,7 +81,10 @@ class StateWriter:
         )
 
     def _note_unknown(self, names: Iterable[Any]) -> None:
-        """Log each unknown key of a result once. If the config requires it, raise an error."""
+        """Log each unknown key of a node's result once.
+
+        If the config requires it, raise an error.
+        """
         context = current.get()
         is_below = context is not None and (context.run.within or context.task.name != START)
         if self.name == START and is_below:

@@ -1,4 +1,4 @@
-"""A task (one node call of one super-step), and the origin shared by a step's tasks."""
+"""A task (one node call of one super-step), and the common origin of a super-step's tasks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ class StepOrigin:
 
     @property
     def checkpoint_id(self) -> str:
-        """The checkpoint's id, created on first use because runs without a saver rarely need it."""
+        """The id of the checkpoint.
+
+        It's created on first use, because runs without a saver rarely need it.
+        """
         if self._checkpoint_id is None:
             self._checkpoint_id = ids.new_uuid6()
         return self._checkpoint_id
@@ -62,13 +65,13 @@ class StepOrigin:
 
     @property
     def id_bytes(self) -> bytes:
-        """The checkpoint's id as bytes, for computing the ids of tasks."""
+        """The id of the checkpoint as bytes, from which the ids of tasks are computed."""
         if not self._id_bytes:
             self._id_bytes = ids.encode_checkpoint_id(self.checkpoint_id)
         return self._id_bytes
 
     def sent_bytes(self, name: str) -> bytes:
-        """Return the common part of the bytes from which the ids of sent tasks are computed."""
+        """Return the bytes that the ids of all Sends to the node ``name`` are computed from."""
         known = self._sent.get(name)
         if known is None:
             parts = self.node_ns(name), str(self.step), self.get_former_name(name), PUSH
@@ -76,7 +79,7 @@ class StepOrigin:
         return known
 
     def node_ns(self, name: str) -> str:
-        """Return the namespace of a node's tasks without the task ids."""
+        """Return the namespace of a node's tasks, without the task ids at its end."""
         name = self.get_former_name(name)
         return f"{self.ns}{NS_SEP}{name}" if self.ns else name
 
@@ -90,7 +93,7 @@ class StepOrigin:
 
 
 class Task:
-    """One node call of one super-step."""
+    """One call of a node in one super-step."""
 
     __slots__ = (
         "_id", "_path_key", "error", "input", "memory", "name", "node", "origin", "path",
@@ -120,7 +123,7 @@ class Task:
 
     @property
     def id(self) -> str:
-        """The task's id. Planning from the same checkpoint again results in the same id."""
+        """The id of the task. Planning again from the same checkpoint results in the same id."""
         if self._id is None:
             origin, name = self.origin, self.origin.get_former_name(self.name)
             if self.path[0] == PULL:
@@ -136,12 +139,12 @@ class Task:
 
     @property
     def ns(self) -> str:
-        """The namespace for a subgraph called by this task."""
+        """The namespace of a subgraph called by this task."""
         return f"{self._node_ns()}{NS_END}{self.id}"
 
     @property
     def path_key(self) -> str:
-        """The task's path as a text key. The keys sort in the same order as the paths."""
+        """The path of the task as a text key. The keys sort in the same order as the paths."""
         if self._path_key is None:
             path = self.path
             if path[0] == PULL:
@@ -154,7 +157,7 @@ class Task:
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
-        """The pending interrupts of the task, without the breakpoints of its subgraphs."""
+        """The pending interrupts of the task, except breakpoints of its subgraphs."""
         return tuple(q.interrupt for q in self.pending_interrupts if q.kind == "interrupt")
 
     def build_interrupt(
@@ -166,7 +169,11 @@ class Task:
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> PendingInterrupt:
-        """Return an interrupt together with the position and checkpoint of this task."""
+        """Return a PendingInterrupt: an interrupt with this task, its checkpoint and a position.
+
+        ``index`` is the position among the task's interrupts. ``refusal`` is the reason why the
+        previous response was rejected. ``terms`` are the review options.
+        """
         return PendingInterrupt(
             interrupt=interrupt,
             node=self.name,

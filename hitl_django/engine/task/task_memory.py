@@ -15,10 +15,9 @@ UNANSWERED = MissingResume()
 class TaskMemory:
     """The data that a task keeps between attempts: resume values, interrupts, results of once().
 
-    - ``fingerprints`` are the hashes of interrupts, by position or key. They are omitted if the
+    - ``fingerprints`` are the hashes of interrupts, by position or key. They are left out if the
       task's only interrupt is pending, because ``waiting`` contains this interrupt.
-    - ``voided`` contains the kinds of resume values, RESUME or KEYED, of which a value was
-      discarded.
+    - ``voided`` are the kinds of resume values (RESUME or KEYED) of which a value was discarded.
     - ``attempts`` contains the number of attempts, the start of the first attempt, and the earliest
       start of the next attempt. Both times are in seconds since the epoch.
     """
@@ -40,14 +39,14 @@ class TaskMemory:
 
     @classmethod
     def from_status(cls, status: TaskStatus) -> TaskMemory:
-        """Return the memory of a task, read from the task's stored writes."""
+        """Return the memory of a task, read from its stored writes."""
         memory = cls(status.answers, status.keyed, dict(status.fingerprints), dict(status.once))
         memory.waiting = status.interrupts
         memory.attempts = status.attempts and tuple(status.attempts)
         return memory
 
     def get_fingerprint(self, name: str) -> str | None:
-        """Return the fingerprint of the pending interrupt with the id ``name``, or None."""
+        """Return the hash of the pending interrupt with the id ``name``, or None."""
         for interrupt in self.waiting:
             if interrupt.id == name:
                 try:

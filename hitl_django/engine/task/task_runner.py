@@ -1,6 +1,6 @@
 """The execution of one task: its calls, its conditional edges, its retries and its writes.
 
-The execution does no I/O. A generator yields calls and waits, which the two drivers perform.
+There is no I/O: a generator yields calls and waits, which the drivers perform.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PASSING = (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, SaverFaile
 
 
 def run_task(context: TaskContext) -> Steps:
-    """Run a task to its end, and set the outcome on the task.
+    """Run a task to its end, and set its outcome.
 
     ``writes`` is set if the task finished, ``pending_interrupts`` if it paused, and ``error`` if it
     failed. KeyboardInterrupt and similar exceptions are raised, because they end the run.
@@ -97,7 +97,7 @@ def _attempt(context: TaskContext) -> Generator[Step, Any, Attempted]:
 def _trace(
     context: TaskContext, attempt: Generator[Step, Any, Attempted]
 ) -> Generator[Step, Any, Attempted]:
-    """Execute an attempt, and report its start and end to langchain's callbacks."""
+    """Execute an attempt, and report its start and end to LangChain's callbacks."""
     trace = context.run.trace
     yield Report(trace.begin_task, context)
     try:
@@ -114,7 +114,7 @@ def _trace(
 
 
 def take_result(context: TaskContext, output: Any) -> None:
-    """Set the outcome of a task whose single call returned."""
+    """Set the outcome of a task that consists of a single call, which has returned ``output``."""
     try:
         _finish(context, _collect_writes(context, output))
     except BaseException as error:
@@ -122,9 +122,9 @@ def take_result(context: TaskContext, output: Any) -> None:
 
 
 def take_error(context: TaskContext, error: BaseException) -> None:
-    """Set the outcome of a task whose single call raised an error.
+    """Set the outcome of a task that consists of a single call, which has raised ``error``.
 
-    Errors that don't count as the node's failure are raised again.
+    Errors that don't count as a failure of the node are raised again.
     """
     if isinstance(error, ParentCommand):
         take_result(context, _address_to_this_graph(error))
@@ -133,9 +133,9 @@ def take_error(context: TaskContext, error: BaseException) -> None:
 
 
 def pass_input_on(task: Task) -> bool:
-    """Finish a task that only passes on its input, as the hidden start task of most graphs does.
+    """Finish a task that only passes on its input, such as the hidden start task of most graphs.
 
-    Return False if the task has a call to make or an error to raise. The task then runs normally.
+    Return False if the task must run, because it has a call to make or an error to raise.
     """
     node = task.node
     if node.action is not None or node.branches:
@@ -150,7 +150,7 @@ def pass_input_on(task: Task) -> bool:
 
 
 def _address_to_this_graph(signal: ParentCommand) -> Command[Any]:
-    """Return the Command that a subgraph sent to its parent, readdressed to the current graph."""
+    """Return the Command that a subgraph has addressed to its parent as a Command of this graph."""
     return replace(signal.command, graph=None)
 
 
@@ -161,7 +161,10 @@ def _finish(context: TaskContext, writes: list[Write]) -> None:
 
 
 def _stop(context: TaskContext, error: BaseException) -> RetryPolicy | None:
-    """Return the policy for a retry of a stopped task. Without a retry, set the task's outcome."""
+    """Return the retry policy that applies to the error of a task.
+
+    If the task isn't retried, set its outcome and return None.
+    """
     task = context.task
     if isinstance(error, GraphInterrupt):
         task.pending_interrupts = context.collect_interrupts(error.interrupts)
@@ -226,7 +229,7 @@ def _make_writes(task: Task, output: Any) -> list[Write]:
 def _route_branches(
     context: TaskContext, output: Any, writes: list[Write]
 ) -> Generator[Step, Any, list[Write]]:
-    """Return the writes of a node's result and of the node's conditional edges."""
+    """Return the writes of a node's result, together with those of its conditional edges."""
     origin, trace = context.task.origin, context.run.trace
     for index, branch in enumerate(context.task.node.branches):
         read = make_reader(origin.spec.channels, origin.values, writes)
@@ -242,7 +245,7 @@ def _route_branches(
 def _trace_branch(
     context: TaskContext, index: int, path: Action, seen: Any
 ) -> Generator[Step, Any, Any]:
-    """Call a conditional edge's function, and report its start and end to langchain's callbacks."""
+    """Call a conditional edge's function, and report its start and end to LangChain's callbacks."""
     trace = context.run.trace
     yield Report(trace.begin_branch, context, index, path, seen)
     try:
@@ -255,7 +258,7 @@ def _trace_branch(
 
 
 def _check_targets(task: Task, writes: list[Write]) -> None:
-    """Raise an error for a goto or a Send to an unknown node."""
+    """Raise an error if a goto or a Send names a node that doesn't exist."""
     spec = task.origin.spec
     for name, value in writes:
         if name == TASKS:

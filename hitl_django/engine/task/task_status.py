@@ -32,7 +32,7 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 
 class TaskStatus:
-    """The status of one task, read from the task's stored writes."""
+    """The status of one task, read from its stored writes."""
 
     __slots__ = (
         "answers", "attempts", "error", "fingerprints", "finished", "handled", "interrupts",
@@ -65,13 +65,13 @@ class TaskStatus:
     def open(self) -> tuple[Interrupt, ...]:
         """The pending interrupts of the task.
 
-        A handled failure ends a task, so the task's interrupts are no longer pending.
+        If an error handler has handled the failure of the task, none of its interrupts is pending.
         """
         return () if self.finished or self.handled is not None else self.interrupts
 
 
 def read_task_statuses(writes: Iterable[PendingWrite]) -> dict[str, TaskStatus]:
-    """Return the status of each task with stored writes, by task id.
+    """Return the status of each task that has stored writes, by task id.
 
     A task has finished if it has a stored write other than control writes.
     """
@@ -118,7 +118,7 @@ def record_answer(answers: Sequence[Any], index: int, value: Any) -> list[Any]:
 
 
 def remove_answer(answers: Sequence[Any], index: int) -> list[Any]:
-    """Return a task's resume values without the value at ``index``, which is not used.
+    """Return a task's resume values without the one at ``index``. A placeholder takes its position.
 
     Later values remain, because they belong to interrupts that were pending at the same time.
     """
@@ -131,9 +131,9 @@ def remove_answer(answers: Sequence[Any], index: int) -> list[Any]:
 
 
 def is_resume_map(resume: Any) -> bool:
-    """Return whether a resume value is a dict from interrupt ids to values.
+    """Return whether ``resume`` is a dict whose keys are all interrupt ids.
 
-    All keys of the dict must be interrupt ids. The empty dict also counts.
+    An empty dict counts.
     """
     return isinstance(resume, dict) and all(
         isinstance(key, str) and _ID.fullmatch(key) for key in resume
@@ -144,10 +144,11 @@ def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
     """Return the resume values by interrupt id.
 
     ``resume`` is the value for the only pending interrupt, or a dict from interrupt ids to values.
+    ``open_ids`` are the ids of the pending interrupts.
 
     Raises:
-        UnknownInterruptError: an id isn't pending, or a value without an id is given for
-            several pending interrupts. Nothing is stored.
+        UnknownInterruptError: an id isn't pending. Or a value without an id is given, and several
+            interrupts are pending.
     """
     if not is_resume_map(resume):
         if len(open_ids) > 1:
@@ -179,10 +180,10 @@ def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
 
 
 def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any]) -> Sequence[Any]:
-    """Return a task's stored and new resume values in order of position.
+    """Return a task's stored and new resume values, in order of position.
 
-    A new value resolves a pending interrupt, or replaces an earlier value of a task that has not
-    finished.
+    A new value resolves a pending interrupt. If the task has not finished, it can also replace an
+    earlier value.
     """
     stored: Sequence[Any] = status.answers if status else ()
     open_count = len(status.interrupts) if status else 0
@@ -196,8 +197,8 @@ def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any])
 def list_own_interrupts(ns: str, status: TaskStatus) -> list[tuple[Interrupt, int | str | None]]:
     """Return a task's interrupts, each with its position or key.
 
-    The position is None for an interrupt of a subgraph, because the task can't resolve the
-    interrupt without the subgraph.
+    For an interrupt of a subgraph, None is returned instead, because only the subgraph can resolve
+    it.
     """
     count = len(status.answers) + len(status.interrupts)
     slots: dict[str, int | str] = {

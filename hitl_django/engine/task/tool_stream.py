@@ -1,4 +1,4 @@
-"""The stream mode ``tools``: the start, end and output of tool calls."""
+"""The stream mode ``tools``: the start, the output and the end of tool calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Namespace = tuple[str, ...]
 
 
 class ToolStream:
-    """An emitter of stream chunks about a run's tool calls.
+    """An emitter of stream chunks about the tool calls of a run.
 
     ``emit`` receives the chunks. Without ``subgraphs``, only tool calls in the run's namespace
     ``ns`` are emitted. ``above`` is the tool stream of the calling run, which receives the same
@@ -31,7 +31,10 @@ class ToolStream:
         self._open: set[tuple[Namespace, str]] = set()
 
     def drop_narrow(self) -> ToolStream | None:
-        """Return this stream and its callers' streams, except streams that exclude subgraphs."""
+        """Return this tool stream with those above it, but only those that include subgraphs.
+
+        Return None if there are none.
+        """
         above = None if self._above is None else self._above.drop_narrow()
         if not self.subgraphs:
             return above
@@ -42,7 +45,7 @@ class ToolStream:
     def begin(
         self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]
     ) -> ToolCallChunks:
-        """Emit the start of a tool call to this stream and its callers' streams.
+        """Emit the start of a tool call to this tool stream and those above it.
 
         Return an emitter for the end of the call.
         """
@@ -52,7 +55,7 @@ class ToolStream:
         return ToolCallChunks(including, ns, call_id)
 
     def open(self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]) -> bool:
-        """Emit the start of a tool call. Return whether this stream includes the call."""
+        """Emit the start of a tool call. Return whether this tool stream includes the call."""
         if TAG_NOSTREAM in tags or (ns != self._ns and not self.subgraphs):
             return False
         self._open.add((ns, call_id))

@@ -1,4 +1,4 @@
-"""The function transact(), which stores database writes and a result atomically."""
+"""The function transact(), which stores database writes and a result in one transaction."""
 
 from __future__ import annotations
 

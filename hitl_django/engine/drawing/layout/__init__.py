@@ -1,3 +1,3 @@
-"""Layered graph layout in four phases, which computes positions of boxes and routes of edges."""
+"""Layered graph layout: positions of boxes and routes of edges, computed in four phases."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Assignment of items to layers.
 
-Edges that would lead upwards are reversed first. Each item is then placed one layer below its
+First, edges that would lead upwards are reversed. Then each item is placed one layer below its
 lowest predecessor.
 """
 
@@ -50,7 +50,7 @@ def turn_back_links(count: int, links: Sequence[LayerLink]) -> None:
 
 
 def rank_items(count: int, links: Sequence[LayerLink], top: int) -> list[int]:
-    """Return the layer of each item, with the item ``top`` in the first layer.
+    """Return the number of the layer of each item. The item ``top`` is in the first layer.
 
     The links must not form a cycle.
     """

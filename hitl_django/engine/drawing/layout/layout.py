@@ -1,9 +1,9 @@
 """The layout of boxes and edges on a plane, in layers from top to bottom.
 
-The module implements Sugiyama's method: reverse upward edges, assign layers, split long edges at
-the layers in between, order the layers to reduce crossings, then position each box near its
-neighbors. The layout is deterministic. An edge with a label passes through an additional layer for
-the label.
+The module implements Sugiyama's method: reverse upward edges, assign boxes to layers, split long
+edges at the layers in between, order the layers to reduce crossings, then position each box near
+its neighbors. The result is deterministic. An edge with a label passes through an additional layer
+for the label.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ Point = tuple[float, float]
 
 @dataclass(slots=True)
 class Wire:
-    """An edge between two box numbers, with its points and the position of its label."""
+    """An edge between two boxes, with its points and the position of its label.
+
+    The boxes are given by their numbers.
+    """
 
     source: int
     target: int
@@ -42,7 +45,7 @@ class Wire:
 
 @dataclass(slots=True)
 class _Route:
-    """The path of a wire: in each layer, the number of the box or bend through which it passes."""
+    """The path of a wire: for each layer, the number of the box or bend on the path."""
 
     wire: Wire
     link: LayerLink
@@ -52,7 +55,7 @@ class _Route:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """A plane with its total size and the center of each box."""
+    """The size of the drawing area, and the center of each box."""
 
     width: float
     height: float
@@ -60,10 +63,7 @@ class Plane:
 
 
 def lay_out(sizes: Sequence[Point], wires: Sequence[Wire]) -> Plane:
-    """Return the position of each box and the points of each wire.
-
-    The first box is at the top.
-    """
+    """Return the position of each box and the points of each wire. The first box is at the top."""
     layout = _Layout(sizes, wires)
     layout.reserve_loop_space()
     layout.route()
@@ -93,7 +93,7 @@ class _Layout:
             self.widths[wire.source] += 2 * (LOOP + wire.label_width)
 
     def route(self) -> None:
-        """Assign boxes to layers, and add a bend to long edges in each layer that they cross."""
+        """Assign boxes to layers, and add bends where long edges cross a layer."""
         routes, met = [], set()
         for wire in self.wires:
             if wire.source == wire.target:
@@ -144,7 +144,6 @@ class _Layout:
                 self.above[lower].append(upper)
 
     def place(self) -> None:
-        """Compute the position of each box and bend."""
         self.layers = order_layers(self.layers, self.above, self.below)
         is_bend = [item >= self.count for item in range(len(self.widths))]
         self.x = place_items(self.layers, self.above, self.below, self.widths, is_bend, GAP)
@@ -165,7 +164,6 @@ class _Layout:
         self.rank = {item: rank for rank, layer in enumerate(self.layers) for item in layer}
 
     def draw(self) -> None:
-        """Compute the points of each wire."""
         leave, enter = self._ports(down=True), self._ports(down=False)
         for number, route in enumerate(self.routes):
             upper, lower = route.passes[0], route.passes[-1]
@@ -183,7 +181,10 @@ class _Layout:
         self._draw_outside()
 
     def _ports(self, *, down: bool) -> list[float]:
-        """Return for each route the horizontal distance of its end from the box center."""
+        """Return the horizontal distance between the end of each route and the center of its box.
+
+        ``down`` selects the end that leaves a box downwards.
+        """
         ends: dict[int, list[tuple[float, int]]] = {}
         for number, route in enumerate(self.routes):
             box, towards = route.passes[0 if down else -1], route.passes[1 if down else -2]

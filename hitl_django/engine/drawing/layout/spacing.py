@@ -49,7 +49,7 @@ def _settle(
     gap: float,
     found: list[float],
 ) -> None:
-    """Compute non-overlapping positions of a layer's items close to ``wanted``.
+    """Compute the positions of a layer's items, close to ``wanted`` and without overlap.
 
     The positions minimize the squared distances to the wanted positions. Overlapping neighbors form
     a pool, which is placed at the mean of their wanted positions. Pools are merged until no two

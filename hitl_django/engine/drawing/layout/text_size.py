@@ -14,14 +14,14 @@ Say = Callable[[str], str]
 
 
 def measure_text(text: str) -> float:
-    """Return an upper limit for the width of a text, in units of a font size of 13."""
+    """Return an upper limit for the width of a text. The unit is 1/13 of the font size."""
     if text.isascii():
         return len(text) * LETTER
     return sum(WIDE if unicodedata.east_asian_width(one) in "WF" else LETTER for one in text)
 
 
 def break_lines(text: str) -> tuple[str, ...]:
-    """Split a name into lines, and truncate the lines after the maximum number of lines.
+    """Split a name into lines, up to the maximum number of lines. A longer name is truncated.
 
     A line breaks after the last space, underscore, hyphen or dot in its second half. A line without
     these characters breaks at the maximum length.
