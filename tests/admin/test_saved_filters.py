@@ -56,7 +56,7 @@ def test_queue_offers_saving_a_filter_only_with_active_filters(reviewer: Client)
      "\r\nSet-Cookie: a=b&show=mine", "show=mine#//evil.example"],
 )  # fmt: skip
 @pytest.mark.parametrize("page", [SAVE, REMOVE])
-def test_saved_filter_with_foreign_url_redirects_to_the_queue(
+def test_saving_a_filter_with_url_of_another_host_redirects_to_the_queue(
     query: str, page: str, reviewer: Client
 ) -> None:
     done = reviewer.post(page, {"query": query, "name": "x"})

@@ -233,7 +233,9 @@ def test_schema_keyword_reports_faults_with_json_pointers(
         ("👍 ünï", "👍 ünï"),
     ],
 )
-def test_make_title_returns_one_visible_line_of_the_payload(payload: Any, title: str) -> None:
+def test_make_title_returns_payload_text_as_one_line_with_visible_characters(
+    payload: Any, title: str
+) -> None:
     assert make_title(payload, "review") == title
 
 

@@ -118,7 +118,7 @@ def test_decision_over_claim_returns_409_on_request_or_names_the_claimant(
     assert (made.status_code, made.json()["claimed_by"]) == (202, str(rita.user))
 
 
-def test_take_over_and_release_of_foreign_claim_without_permission_return_403(
+def test_take_over_and_release_of_claim_of_another_user_without_permission_return_403(
     people: Any, as_role: Any, make_interrupt: Any
 ) -> None:
     interrupt = make_interrupt()

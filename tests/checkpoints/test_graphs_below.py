@@ -94,7 +94,7 @@ def test_resume_in_namespace_of_one_subgraph_leaves_interrupt_of_second_subgraph
     assert invoke(graph, Command(resume="to a"), place_of(graph, "a"))["log"] == ["to a", "to b"]
 
 
-def test_resume_in_namespace_of_subgraph_with_foreign_id_raises_unknown_interrupt_error(
+def test_resume_in_subgraph_namespace_with_id_of_another_namespace_raises_unknown_interrupt_error(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     graph = graph_of(saver, a=graph_of(ask=asking("a?")), b=graph_of(ask=asking("b?")))

@@ -322,7 +322,7 @@ def test_pending_writes_are_read_from_child_checkpoint_with_the_lowest_id() -> N
     assert found.pending_writes == [(TASK, "note", 5)]
 
 
-def test_finished_subgraph_nodes_include_rare_node_beside_frequent_node(
+def test_finished_subgraph_nodes_include_node_that_ran_once_after_many_steps_of_another_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(thread_position, "MAX_SUBGRAPH_NODES", 2)

@@ -845,7 +845,7 @@ def test_functions_of_dict_node_run_in_order_of_the_dict_unlike_langgraph() -> N
 
 
 @shows("ids of raised interrupts are like any others")
-def test_raised_node_interrupts_of_two_nodes_have_different_ids_unlike_langgraph() -> None:
+def test_two_nodes_raising_node_interrupt_have_different_interrupt_ids_unlike_langgraph() -> None:
     found = []
     for engine in (OURS, LANGGRAPH):
 

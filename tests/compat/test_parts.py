@@ -58,7 +58,7 @@ def called(engine: Engine, way: str, mode: Any) -> Any:
         pytest.param(STORED, id="django", marks=pytest.mark.django_db),
     ],
 )
-def test_version_2_output_with_memory_foreign_and_django_saver_matches_langgraph(
+def test_version_2_output_with_memory_third_party_and_django_saver_matches_langgraph(
     engine: Engine, way: str, mode: Any
 ) -> None:
     assert called(engine, way, mode) == called(LANGGRAPH, way, mode)

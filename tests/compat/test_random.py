@@ -85,7 +85,7 @@ def test_random_graph_invoke_transcript_matches_langgraph(spec: GraphSpec, style
 
 @settings(PROFILE)
 @given(spec=graphs(), style=STYLES)
-def test_random_graph_transcript_with_foreign_saver_matches_langgraph(
+def test_random_graph_transcript_with_third_party_saver_matches_langgraph(
     spec: GraphSpec, style: str
 ) -> None:
     ours = played(ELSEWHERE, spec, "invoke", style, {})

@@ -279,7 +279,9 @@ def try_theirs(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=str)
-def test_serialized_datetime_in_foreign_time_zone_class_keeps_its_offset(moment: datetime) -> None:
+def test_serialized_datetime_in_third_party_time_zone_class_keeps_its_offset(
+    moment: datetime,
+) -> None:
     offset = moment.replace(tzinfo=timezone(moment.utcoffset() or timedelta()), fold=0)
     assert is_same(revive(Theirs(), moment), offset)
     assert is_same(revive(JsonPlusSerializer(), moment), offset)
@@ -290,7 +292,7 @@ def test_serialized_datetime_in_foreign_time_zone_class_keeps_its_offset(moment:
     [read_time("10:00+02:00"), time(10, tzinfo=tz.tzutc()), time(10, tzinfo=FixedZone())],
     ids=str,
 )
-def test_serialized_time_in_foreign_time_zone_class_keeps_its_offset_unlike_langgraph(
+def test_serialized_time_in_third_party_time_zone_class_keeps_its_offset_unlike_langgraph(
     at: time,
 ) -> None:
     offset = at.replace(tzinfo=timezone(at.utcoffset() or timedelta()))

@@ -110,7 +110,7 @@ def test_review_with_changed_payload_after_decision_parks_the_run(hitl: GraphEnv
 
 
 @pytest.mark.parametrize("is_node", [True, False])
-def test_effects_in_subgraph_and_in_graph_called_by_node_belong_to_inner_task(
+def test_once_and_transact_results_of_subgraph_or_called_graph_are_stored_with_the_inner_task(
     hitl: GraphEnvironment, is_node: bool
 ) -> None:
     def ask(state: State) -> State:
@@ -129,7 +129,9 @@ def test_effects_in_subgraph_and_in_graph_called_by_node_belong_to_inner_task(
     assert hitl.assert_finished(run)["said"][-4:] == [0, True, 2, False]
 
 
-def test_effects_in_functional_task_are_stored_with_the_task(hitl: GraphEnvironment) -> None:
+def test_once_and_transact_results_of_functional_task_are_stored_with_the_task(
+    hitl: GraphEnvironment,
+) -> None:
     @task
     def pay(name: str) -> list[Any]:
         return [once("work", work, name), review({"title": f"Pay {name}?"})]

@@ -304,7 +304,9 @@ def test_interrupt_raised_by_error_handler_is_pending_until_answered() -> None:
     assert open_interrupts(graph) == {}
 
 
-def test_answered_interrupt_of_failed_node_is_not_pending_beside_handler_interrupt() -> None:
+def test_answered_interrupt_of_failed_node_is_not_pending_while_handler_interrupt_is_pending() -> (
+    None
+):
     def node(state: State) -> None:
         raise ValueError(interrupt("why?"))
 

@@ -215,7 +215,7 @@ def test_tool_interrupting_in_task_group_does_not_rerun_finished_sibling_tool(ru
 
 
 @WAYS
-def test_tool_failing_beside_its_interrupt_in_task_group_returns_error_message(run: Run) -> None:
+def test_tool_with_interrupt_and_error_in_task_group_returns_error_message(run: Run) -> None:
     async def buy(item: str) -> str:
         async with asyncio.TaskGroup() as group:
             group.create_task(ask("a"))

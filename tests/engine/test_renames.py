@@ -259,7 +259,7 @@ def test_once_result_stored_before_node_rename_is_reused_after_rename() -> None:
     assert done == ["paid"]
 
 
-def test_result_of_finished_node_beside_crashed_node_is_reused_after_both_are_renamed() -> None:
+def test_result_of_finished_sibling_of_crashed_node_is_reused_after_both_are_renamed() -> None:
     ran = []
 
     def build(name: Callable[[str], str], crashes: bool) -> StateGraph:

@@ -291,7 +291,7 @@ def test_heartbeat_in_subgraph_with_own_context_restarts_idle_timeout_of_parent(
     assert noted == ["a"]
 
 
-def test_node_without_timeout_calling_heartbeat_finishes_without_noted_progress(
+def test_node_without_timeout_calling_heartbeat_reports_no_progress(
     noted: list[str],
 ) -> None:
     assert ainvoked(saved(line(a=doing(beat))), {"x": 1})["log"] == ["done"]

@@ -111,7 +111,9 @@ def test_verify_audit_command_with_json_prints_line_thread_and_entry_of_each_fau
     assert json.loads(out.getvalue()) == {"line": 2, "thread": thread, "entry": seq}
 
 
-def test_verify_audit_command_rejects_unreadable_and_foreign_files(tmp_path: Path) -> None:
+def test_verify_audit_command_rejects_unreadable_files_and_files_in_another_format(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "a").write_text("{}\n")
     assert verify("--file", tmp_path / "a")[1] == "Line 1 is not an audit log entry."
     assert verify("--file", tmp_path / "b")[1].startswith(f"Can't read {tmp_path / 'b'}: ")

@@ -408,7 +408,7 @@ def test_approval_by_same_user_on_two_interrupts_counts_once_on_each(
         assert services.decide(interrupt.pk, "approve", by=people[0]).approvals == 1
 
 
-def test_approval_without_user_counts_beside_approval_of_deleted_user(
+def test_approval_without_user_counts_in_addition_to_approval_of_deleted_user(
     advance: Advance, people: list[User]
 ) -> None:
     """Both approvals have no user id in the database."""

@@ -211,7 +211,7 @@ class TestCheckedView:
         entry = AuditEntry.objects.get(verb="decide")
         assert (entry.actor, entry.via) == (customer, "code")
 
-    def test_decide_with_skip_permission_checks_still_refuses_self_approval_and_foreign_claims(
+    def test_decide_with_skip_permission_checks_rejects_self_approval_and_claim_of_another_user(
         self, user: Make, advance: Advance
     ) -> None:
         customer, reviewer = user("carla"), user("rosa")

@@ -75,7 +75,7 @@ def post(client: Client, url: str, item: Interrupt, **values: str) -> Any:
     return client.post(url, submit(item, **values).data.dict())
 
 
-def test_own_page_stores_the_decision_of_a_customer_without_permissions(
+def test_response_page_with_own_queryset_stores_decision_of_customer_without_permissions(
     carla: User, ask: Ask
 ) -> None:
     item, client = ask(), sign_in(carla)
@@ -94,7 +94,7 @@ def test_own_page_stores_the_decision_of_a_customer_without_permissions(
     assert Run.objects.get().state == Run.State.QUEUED
 
 
-def test_response_page_asks_for_login_and_hides_requests_of_others(ask: Ask) -> None:
+def test_response_page_requires_login_and_hides_requests_of_other_users(ask: Ask) -> None:
     item = ask()
     for url in (f"/own/{item.pk}/", f"/policy/{item.pk}/"):
         assert Client().get(url)["Location"].startswith("/accounts/login/?next=")
@@ -121,7 +121,9 @@ def test_response_page_claims_a_request_that_requires_a_claim(ask: Ask) -> None:
     assert post(sign_in(boss), f"/policy/{item.pk}/", item, decision="approve").status_code == 302
 
 
-def test_response_page_shows_faults_and_keeps_the_input(carla: User, ask: Ask) -> None:
+def test_response_page_with_invalid_values_shows_errors_and_keeps_the_input(
+    carla: User, ask: Ask
+) -> None:
     item = ask(**SCHEMA_TERMS)
     shown = post(sign_in(carla), f"/own/{item.pk}/", item, **{"answer/seats": "many"})
     assert shown.status_code == 200
@@ -178,7 +180,9 @@ def test_response_page_of_erased_request_shows_that_it_is_closed(carla: User, as
         assert b"Ship the order" not in shown.content
 
 
-def test_template_tags_show_payload_facts_and_status(carla: User, ask: Ask) -> None:
+def test_template_tags_show_payload_key_facts_and_status_of_an_interrupt(
+    carla: User, ask: Ask
+) -> None:
     item = ask()
     tags = "{% load hitl %}{% hitl_payload i %}|{% hitl_facts i %}|{% hitl_status i %}"
     request = RequestFactory().get("/")

@@ -97,7 +97,7 @@ def test_extension_rows_are_visible_only_with_view_permission(rated: Thread) -> 
     assert select_visible(Rating.objects.all(), User.objects.get(username="rita")).exists()
 
 
-def test_extension_url_is_served_to_anonymous_users_beside_the_api(
+def test_extension_url_outside_of_the_api_is_served_to_anonymous_users(
     rated: Thread, client: Client
 ) -> None:
     assert client.get("/hitl/ratings/").content == b"1 ratings"
