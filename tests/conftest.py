@@ -51,6 +51,7 @@ BY_THE_CLOCK = [HealthCheck.too_slow]
 settings.register_profile(
     "suite", deadline=None, derandomize=True, database=None, suppress_health_check=BY_THE_CLOCK
 )
+settings.register_profile("sample", settings.get_profile("suite"), max_examples=40)
 settings.register_profile(
     "soak", deadline=None, derandomize=False, print_blob=True, suppress_health_check=BY_THE_CLOCK
 )
@@ -62,20 +63,23 @@ IN_TURN = ("race", "browser")
 #: Markers of long tests, which start first so that none of them runs alone at the end.
 LONG = (*IN_TURN, "crash", "cluster", "long", "process")
 #: Markers of tests that kill processes, race, start a cluster, or run the package in another
-#: project.
+#: project. They are not part of the sample.
 SYSTEM = ("crash", "race", "cluster", "process")
 #: Folders whose tests take minutes.
 SLOW = frozenset({"cluster", "permissions", "races", "tools"})
+#: Folders without tests that use the database.
+WITHOUT_DATABASE = frozenset({"architecture", "compat", "docs", "engine", "packaging", "tools"})
 #: Folders with tests that don't belong to one package.
 ACROSS = frozenset({"architecture", "attacks", "chaos", "compat", "docs", "packaging", "project"})
 #: Folders without tests in the quick part.
 NOT_QUICK = SLOW | ACROSS | {"browser"}
-#: The marker of tests with generated cases.
-GENERATED = "hypothesis"
+#: The marker of tests with generated cases, and the fixture of tests with a web server.
+GENERATED, SERVER = "hypothesis", "live_server"
 #: The module with browser tests of a complete review, which is part of the sample.
 BROWSED = "test_reviewing.py"
-#: Folders with hundreds of tests of pages, and the number of tests per module in the quick part.
-PAGES, FIRST = frozenset({"admin", "api"}), 5
+#: Folders with hundreds of tests of pages and optional apps, and the number of tests per module in
+#: the quick part.
+PAGES, FIRST = frozenset({"admin", "api", "contrib"}), 5
 #: Folders with tests about stored rows, all of whose cases run on each database. Later cases of
 #: other tests run on the first database, and on all databases with ``--all``.
 STORED = frozenset(
@@ -99,6 +103,9 @@ STORED = frozenset(
 #: The folder of comparisons with LangGraph, most of which are one test for hundreds of graphs, and
 #: the maximum number of cases per test without ``--all``.
 COMPARED, MOST = "compat", 20
+#: Parts that contain only the first cases of a test, and the maximum number of values of a
+#: parameter.
+FIRST_CASES, MOST_CASES = frozenset({"sample", "quick"}), 2
 #: Key under which the figures of a test are stored until the end of the run.
 FIGURES = "figures"
 DATABASE_FIXTURES = frozenset(
@@ -127,6 +134,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--soak"):
         settings.load_profile("soak")
+    elif config.getoption("--part") in FIRST_CASES:
+        settings.load_profile("sample")
     if connection is not None:
         from tests import django_fixtures
 
@@ -134,8 +143,32 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    is_left_out = collection_path.parent == TESTS and collection_path.name in NOT_QUICK
-    return True if is_left_out and config.getoption("--part") == "quick" else None
+    if collection_path.parent != TESTS:
+        return None
+    left_out: set[str] = set()
+    if config.getoption("--part") == "quick":
+        left_out |= NOT_QUICK
+    if config.getoption("--part") == "sample":
+        left_out |= SLOW
+    if config.getoption("--database-only"):
+        left_out |= WITHOUT_DATABASE
+    return True if collection_path.name in left_out else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Create only the cases that these parts can select, because the other 15,000 take time."""
+    if metafunc.config.getoption("--part") not in FIRST_CASES:
+        return
+    parametrize = metafunc.parametrize
+
+    def parametrize_first(names: Any, values: Iterable[Any], *args: Any, **options: Any) -> None:
+        ids = options.get("ids")
+        if ids is not None and not callable(ids):
+            options["ids"] = list(ids)[:MOST_CASES]
+        parametrize(names, list(values)[:MOST_CASES], *args, **options)
+
+    metafunc.parametrize = parametrize_first  # type: ignore[method-assign]
 
 
 def pytest_collection_finish() -> None:
@@ -220,19 +253,15 @@ def is_about(vendor: str, item: pytest.Item) -> bool:
 def in_sample(item: pytest.Item) -> bool:
     """Return whether a test belongs to the sample, which covers the whole package in a few minutes.
 
-    The sample contains the first cases of a test, and the second value of each parameter. If the
-    test drives a browser or kills processes, it contains only the first case.
+    The sample contains the first cases of a test, and the second value of each parameter. Of a
+    review in a browser it contains only the first case.
     """
     if SLOW.intersection(folders(item)):
         return False
-    if any(
-        item.get_closest_marker(name) for name in ("race", "cluster", "long", "matrix", "process")
-    ):
+    if any(item.get_closest_marker(name) for name in (*SYSTEM, "long", "matrix")):
         return False
     if item.get_closest_marker("browser"):
         return distance(item) == 0 and vendor() == "sqlite" and item.path.name == BROWSED
-    if item.get_closest_marker("crash"):
-        return distance(item) == 0
     return distance(item) <= (1 if is_about_rows(item) else 0)
 
 
@@ -288,7 +317,9 @@ def is_about_rows(item: pytest.Item) -> bool:
 def is_quick(item: pytest.Item) -> bool:
     if NOT_QUICK.intersection(folders(item)):
         return False
-    if distance(item) or any(item.get_closest_marker(name) for name in (*LONG, GENERATED)):
+    if distance(item) or any(map(item.get_closest_marker, (*LONG, GENERATED, "slow"))):
+        return False
+    if SERVER in getattr(item, "fixturenames", ()):
         return False
     return not PAGES.intersection(folders(item)) or item.originalname in first_tests(item.path)
 

@@ -172,6 +172,7 @@ def test_admin_pages_contain_no_inline_scripts_or_styles(
 
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+@pytest.mark.slow
 def test_admin_pages_escape_markup_in_action_requests_comments_and_typed_changes(
     text: str, browse: Callable[[str], Client], person: Callable[[str], Any]
 ) -> None:

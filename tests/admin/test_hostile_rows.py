@@ -48,6 +48,7 @@ def value_of(item: Interrupt) -> str:
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
+@pytest.mark.slow
 def test_closed_request_list_and_bulk_pages_escape_markup(text: str, admin_client: Client) -> None:
     shown = escape_invisible(text)[:255]
     items = {
@@ -80,6 +81,7 @@ def test_closed_request_list_and_bulk_pages_escape_markup(text: str, admin_clien
         assert_inert(text_of(response))
 
 
+@pytest.mark.slow
 def test_request_page_escapes_hostile_text_and_searches_for_hostile_text_return_200(
     admin_client: Client,
 ) -> None:

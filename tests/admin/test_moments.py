@@ -45,6 +45,7 @@ def _without_zones(db: None) -> Iterator[None]:
     clock.forget()
 
 
+@pytest.mark.slow
 def test_every_admin_page_without_time_zone_support_causes_no_server_error(
     admin_user: Any, rows: dict[str, Any]
 ) -> None:
@@ -83,6 +84,7 @@ def test_audit_export_without_time_zone_support_ends_with_the_current_day(
     assert "approve" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_request_page_without_time_zone_support_shows_due_snooze_and_decision_times(
     asked: Callable[..., Interrupt], reviewer: Client, person: Callable[[str], Any]
 ) -> None:

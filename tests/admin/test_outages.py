@@ -66,6 +66,7 @@ def assert_away(response: Any) -> str:
 
 
 @pytest.mark.any_database
+@pytest.mark.slow
 def test_every_admin_page_during_database_outage_shows_outage_page_with_typed_reason(
     root: Client, rows: dict[str, Any]
 ) -> None:
@@ -80,6 +81,7 @@ def test_every_admin_page_during_database_outage_shows_outage_page_with_typed_re
 
 
 @pytest.mark.parametrize("page", ["queue", "question", "run"])
+@pytest.mark.slow
 def test_admin_page_with_a_failing_database_statement_shows_outage_page_or_returns_200(
     page: str, root: Client, rows: dict[str, Any]
 ) -> None:
@@ -102,6 +104,7 @@ def test_admin_page_with_a_failing_database_statement_shows_outage_page_or_retur
 
 @pytest.mark.promise("P3")
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.slow
 def test_decision_failing_at_any_statement_can_be_resubmitted_from_the_outage_page(
     root: Client, asked: Callable[..., Interrupt]
 ) -> None:

@@ -26,6 +26,7 @@ def saved(client: Client, query: str = "") -> Any:
     return client.get(f"{list_of()}?{query}").context["saved"]
 
 
+@pytest.mark.slow
 def test_queue_filter_can_be_saved_reopened_and_removed(reviewer: Client) -> None:
     make_interrupt({}, title="Refund Dana?", graph="typed")
     query = "show=free&graph=typed&q=dana+%26+co"

@@ -253,6 +253,7 @@ def root(admin_user: Any) -> Client:
 
 
 @pytest.mark.promise("P22")
+@pytest.mark.slow
 def test_admin_and_link_pages_contain_no_secret_response(
     planted: dict[str, Any], root: Client
 ) -> None:

@@ -101,6 +101,7 @@ def about(advance: Callable[[], int]) -> Group:
     return group
 
 
+@pytest.mark.slow
 def test_every_page_on_a_custom_admin_site_links_only_to_the_custom_site(
     root: Client, rows: dict[str, Any]
 ) -> None:

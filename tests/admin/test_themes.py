@@ -65,6 +65,7 @@ def landmarks(html: str) -> list[str]:
     return missing + [f"no {tag}" for tag in everywhere if tag not in html]
 
 
+@pytest.mark.slow
 def test_every_admin_page_in_the_active_theme_returns_200_with_all_landmarks(
     root: Client, rows: dict[str, Any]
 ) -> None:

@@ -31,6 +31,7 @@ OPERATIONS = [
 ]
 
 
+@pytest.mark.slow
 def test_openapi_document_is_valid_openapi_3_1() -> None:
     assert document()["openapi"] == "3.1.0"
     validate_schema(document())

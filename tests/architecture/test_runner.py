@@ -72,11 +72,11 @@ def test_suite_runner_with_debugging_options_uses_one_process(argument: str) -> 
     assert spread(["tests/engine", argument]) == []
 
 
-def test_suite_runner_distributes_tests_by_load_group_on_two_workers(
+def test_suite_runner_distributes_tests_by_load_group_on_three_workers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
-    assert spread(["-k", "name"]) == ["-n", "2", "--dist", "loadgroup"]
+    assert spread(["-k", "name"]) == ["-n", "3", "--dist", "loadgroup"]
 
 
 @pytest.mark.process

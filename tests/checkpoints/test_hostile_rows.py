@@ -121,6 +121,7 @@ CASES = {
 @pytest.mark.promise("P21")
 @only_where_bounded
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
 def test_hostile_row_is_read_or_rejected_within_memory_and_time_limits(name: str) -> None:
     case, expected = CASES[name]
     assert run_bounded(PREAMBLE, case) == expected

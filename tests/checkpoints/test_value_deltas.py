@@ -159,6 +159,7 @@ def test_missing_or_unknown_delta_row_raises_corrupt_payload_error() -> None:
             value_deltas.restore_value("log", 6, {**rows, ("log", 6): (damaged, stored)})
 
 
+@pytest.mark.slow
 def test_delta_rows_of_growing_list_store_each_item_at_most_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

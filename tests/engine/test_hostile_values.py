@@ -64,6 +64,7 @@ CASES = {
 @pytest.mark.promise("P21")
 @only_where_bounded
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
 def test_hostile_value_is_decoded_or_rejected_within_memory_and_time_limits(name: str) -> None:
     case, expected = CASES[name]
     assert run_bounded(PREAMBLE, case) == expected

@@ -108,6 +108,7 @@ print([(m.type, m.content) for m in compiled.get_state(config).values["messages"
 """
 
 
+@pytest.mark.slow
 def test_messages_graph_restores_stored_messages_without_importing_langchain_first() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True

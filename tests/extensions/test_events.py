@@ -71,6 +71,7 @@ def test_event_registered_by_two_extensions_raises_improperly_configured() -> No
         register(Extension(name="second", events={"rating.given": "stars"}))
 
 
+@pytest.mark.slow
 def test_event_labels_include_events_of_extensions() -> None:
     register(Extension(name="first", events={"rating.given": "a rating was given"}))
     labels = events.list_labels()

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
+import pytest
+
 from docs.extension import names
 from hitl_django.extensions import Extension
 
@@ -40,6 +42,7 @@ def is_own(module: str) -> bool:
     return module.partition(".")[0] == "hitl_django"
 
 
+@pytest.mark.slow
 def test_example_app_uses_names_of_the_reference_only() -> None:
     assert {
         path: [*found] for path, tree in TREES.items() if (found := [*find_other_names(tree)])

@@ -184,6 +184,7 @@ def test_union_with_discriminator_mapping_without_constants_selects_the_mapped_b
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("levels", [12, 16, 31])
+@pytest.mark.slow
 def test_deeply_nested_ambiguous_union_is_reported_as_too_complex_within_the_time_limit(
     levels: int,
 ) -> None:
@@ -400,6 +401,7 @@ def test_find_faults_accepts_the_same_values_as_jsonschema(schema: Any, value: A
 
 
 @pytest.mark.promise("P21")
+@pytest.mark.slow
 def test_api_decision_on_interrupt_with_any_generated_schema_is_answered_within_the_time_limit(
     interrupt: Interrupt, reviewer: User
 ) -> None:

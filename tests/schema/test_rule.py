@@ -87,6 +87,7 @@ def test_migration_trial_of_safe_sample_migration_reports_no_fault(
 
 
 @pytest.mark.parametrize("name", samples.BAD)
+@pytest.mark.slow
 def test_migration_trial_of_unsafe_sample_migration_reports_its_fault(
     trial_of: Callable[[Migration], Trial], name: str
 ) -> None:

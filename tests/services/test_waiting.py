@@ -402,6 +402,7 @@ def test_restored_archived_thread_contains_input_of_cancelled_waiting_run(advanc
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.slow
 def test_maximum_number_of_waiting_runs_execute_one_after_another_in_one_process(
     settings: Any,
 ) -> None:

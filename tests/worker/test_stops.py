@@ -159,6 +159,7 @@ def test_system_exit_in_node_fails_run_and_does_not_stop_the_worker(made: Made) 
 
 
 @pytest.mark.any_database
+@pytest.mark.slow
 def test_error_of_run_failed_by_exception_group_names_every_member(made: Made) -> None:
     async def fail(state: Any) -> None:
         async with asyncio.TaskGroup() as group:

@@ -343,6 +343,7 @@ def test_supervisor_queues_run_after_undo_period_between_sweeps(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.slow
 def test_sigterm_received_in_finalizer_stops_the_supervisor(
     transactional_db: None, due: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,6 +81,7 @@ def links(page: Any) -> list[tuple[str, str]]:
 
 
 class TestPage:
+    @pytest.mark.slow
     def test_insights_page_numbers_link_to_lists_with_as_many_rows(
         self, admin_client: Client
     ) -> None:
@@ -163,6 +164,7 @@ class TestPage:
                 rows = admin_client.get(one.url)
                 assert rows.context["cl"].result_count == int(one.text.split()[2]), one
 
+    @pytest.mark.slow
     def test_insights_page_filtered_by_graph_links_to_rows_of_the_graph(
         self, admin_client: Client, asked: Callable[..., Interrupt]
     ) -> None:

@@ -99,6 +99,7 @@ def test_thread_search_query_count_is_constant_for_two_and_eight_threads(call: C
     assert queries == same
 
 
+@pytest.mark.slow
 def test_thread_search_reads_states_of_all_threads_in_constant_queries(call: Call) -> None:
     """Long lists are stored in parts, and wide states separately from their versions."""
     long = start("chat", 3)

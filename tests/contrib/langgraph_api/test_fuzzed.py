@@ -194,6 +194,7 @@ def judge(client: Client, method: str, path: str, told: Any) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("world")
+@pytest.mark.slow
 def test_langgraph_compatible_api_returns_no_server_error_for_fuzzed_requests(
     admin: Any, make_user: Callable[..., Any], amount: Callable[[int, int], int], seed: int
 ) -> None:

@@ -41,7 +41,7 @@ class SlackServer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/api/"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def know(self, slack_user: str, email: str, **values: Any) -> None:
         user = {"id": slack_user, "team_id": "T1", "is_email_confirmed": True, **values}

@@ -87,6 +87,7 @@ def test_request_event_without_group_and_assignee_creates_no_email_delivery(
     assert not Delivery.objects.exists()
 
 
+@pytest.mark.slow
 def test_request_event_for_group_of_30_members_is_one_delivery_until_its_first_attempt(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
