@@ -210,7 +210,7 @@ def test_bulk_approval_of_request_with_quorum_of_two_adds_one_approval(
     assert "Saved: 1 of 2 approvals." in words(done)
     row = Interrupt.objects.get(pk=three[0].pk)
     page = reviewer.post(BULK, select([row], confirmed="1", key="another"))
-    assert "You have already approved it." in words(page)
+    assert "You already approved this request." in words(page)
 
 
 def test_bulk_decision_page_excludes_unclaimed_request_that_requires_a_claim(

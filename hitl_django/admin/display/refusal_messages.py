@@ -47,7 +47,7 @@ CHANGED = _(
 
 CLOSED = {
     Interrupt.Status.EXPIRED: Notice(
-        _("This request has expired"), (_("No one decided it in time."),)
+        _("This request has expired"), (_("Nobody decided the request in time."),)
     ),
     Interrupt.Status.SUPERSEDED: Notice(
         _("This request was superseded"),

@@ -419,7 +419,7 @@ def describe_problem(error: HitlError) -> Any:
 
 
 PROBLEMS: dict[type[HitlError], Any] = {
-    AlreadyApprovedError: _("You have already approved it. It needs more approvals."),
+    AlreadyApprovedError: _("You already approved this request. It needs more approvals."),
     ClaimRequiredError: _("This request has to be claimed first. Open it and claim it."),
     StaleInterruptError: STALE,
     InterruptNotFound: GONE,

@@ -343,7 +343,7 @@ class TestPage:
             "Approval rate": ("33 points lower", "arrow-down", ""),
             "Median time to decide": ("1 h more", "arrow-up", "is-worse"),
             "90th percentile": ("12 min more", "arrow-up", "is-worse"),
-            "Spot checks agree": ("50 points higher", "arrow-up", "is-better"),
+            "Spot-check agreement": ("50 points higher", "arrow-up", "is-better"),
             "Open now": None,
         }
         html = text_of(page)
@@ -361,7 +361,7 @@ class TestPage:
             SpotCheck.objects.filter(pk=check.pk).update(created_at=made.created_at)
         page = admin_client.get(f"{PAGE}?days=7")
         changes = {str(one.label): one.change for one in page.context["tiles"]}
-        median, agreed = changes["Median time to decide"], changes["Spot checks agree"]
+        median, agreed = changes["Median time to decide"], changes["Spot-check agreement"]
         assert (median.text, median.icon, median.css) == ("2 h less", "arrow-down", "is-better")
         assert (agreed.text, agreed.css) == ("100 points lower", "is-worse")
         unchanged = changes["Decided"]

@@ -540,7 +540,7 @@ def _list_tiles(figures: ReviewReport, rows: _Rows) -> Iterator[Figure]:
         words = ngettext("%(n)d spot check", "%(n)d spot checks", figures.checked)
         detail = words % {"n": figures.checked}
         change = changes.share("agreed", "checked", more="is-better", less="is-worse")
-        yield Figure(_("Spot checks agree"), agreed, rows.spot_checks(), detail, change=change)
+        yield Figure(_("Spot-check agreement"), agreed, rows.spot_checks(), detail, change=change)
     if not rows.reviewer:
         waiting, overdue = _make_open_figures(figures, rows)
         detail = ""
@@ -707,7 +707,7 @@ def _lay_out_shares(
         share = round(100 * shares.agreed / shares.checked)
         texts = {"n": shares.agreed, "of": shares.checked, "share": share}
         text = _("%(n)d of %(of)d (%(share)d %%)") % texts
-        agreement = Figure(_("Spot checks agree"), text, rows.spot_checks(**narrowed))
+        agreement = Figure(_("Spot-check agreement"), text, rows.spot_checks(**narrowed))
     approved = rows.decisions(**narrowed, type__in=APPROVALS) if shares.approved else ""
     return ShareRow(
         Figure("", label, rows.decisions(**narrowed)),
