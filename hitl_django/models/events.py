@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+
+from hitl_django.engine.types import StreamMode
 
 from .fields import EncryptedJSONField
 from .functions import Now
@@ -16,7 +18,7 @@ from .threads import Run
 #: Queueing, interruption and end of a run. The kind of each of these events is the run's state.
 STATES = "states"
 #: Stream modes whose chunks can be stored.
-MODES = ("values", "updates", "messages", "custom", "tasks", "checkpoints")
+MODES = tuple(mode for mode in get_args(StreamMode) if mode not in ("tools", "debug"))
 #: Chunks of subgraphs. Writes of nodes in subgraphs are stored in any case.
 SUBGRAPHS = "subgraphs"
 KINDS = (STATES, *MODES, SUBGRAPHS)
