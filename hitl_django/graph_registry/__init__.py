@@ -1,3 +1,3 @@
-"""Registry of graphs with their review policies, structures and pictures."""
+"""Registry of graphs, with their review policies, structures and pictures."""
 
 from __future__ import annotations

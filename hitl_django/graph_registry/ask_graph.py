@@ -1,4 +1,4 @@
-"""The built-in graph of ``ask()``. Its only node requests a response from a person."""
+"""The built-in graph of ``ask()``. Its only node creates an interrupt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ASK_GRAPH = f"{BUILT_IN}ask"
 
 
 class AskInput(TypedDict):
-    """The payload, the response schema, and the other arguments of ``review()``."""
+    """The input of the graph: payload, response schema, and the other arguments of ``review()``."""
 
     payload: Any
     response_schema: dict[str, Any] | None
@@ -23,13 +23,13 @@ class AskInput(TypedDict):
 
 
 class AskOutput(TypedDict, total=False):
-    """The resume value of the decision."""
+    """The output of the graph: the resume value of the decision."""
 
     response: Any
 
 
 class AskState(AskInput, AskOutput):
-    """The state of the graph."""
+    """The state of the graph of ``ask()``."""
 
 
 def ask(state: AskState) -> AskOutput:

@@ -1,8 +1,8 @@
 """Compatibility of stored threads with the current structure of their graphs.
 
-A graph's structure consists of its nodes, edges and channels. A run refers to a graph structure by
-its fingerprint. Each structure is stored once, so that another version of the code can describe the
-differences. ``created_at`` is the last time at which a process stored the structure.
+A graph's structure consists of its nodes, edges and channels. A run refers to a structure by its
+fingerprint (a hash). Each structure is stored once, so that another version of the code can
+describe the differences. ``created_at`` is the last time at which a process stored the structure.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _looked: dict[str, float] = {}
 
 
 def store_shape(registered: RegisteredGraph) -> None:
-    """Store the structure of a graph, unless this process has stored the structure recently."""
+    """Store the structure of a graph, unless this process has stored it recently."""
     using = router.db_for_write(GraphShape)
     known = (using, registered.fingerprint)
     until = monotonic() + AGAIN
@@ -67,10 +67,10 @@ def store_shape(registered: RegisteredGraph) -> None:
 
 
 def remove_unused_shapes() -> int:
-    """Delete a batch of structures to which no run refers, and return their number.
+    """Delete a batch of graph structures to which no run refers, and return their number.
 
-    Structures are deleted at most once in AGAIN seconds. Otherwise, the function does nothing and
-    returns 0.
+    Structures are deleted at most once in AGAIN seconds. Otherwise, nothing is deleted and 0 is
+    returned.
     """
     using = router.db_for_write(GraphShape)
     if monotonic() < _looked.get(using, 0.0):
@@ -103,10 +103,11 @@ def refuse_if_changed(
     new_input: bool = False,
     checkpoint_id: str | None = None,
 ) -> None:
-    """Raise GraphChangedError if a thread stored with the structure ``stored`` can't continue.
+    """Raise GraphChangedError if a thread can't continue with the current graph.
 
-    With ``new_input``, only the values of the thread's channels are checked. The thread continues
-    from its newest checkpoint, or from ``checkpoint_id``.
+    ``stored`` is the fingerprint of the structure with which the thread was stored. With
+    ``new_input``, only the values of the thread's channels are checked. The thread continues from
+    its newest checkpoint, or from ``checkpoint_id``.
     """
     if stored in ("", registered.fingerprint):
         return
@@ -144,10 +145,10 @@ def refuse_if_changed(
 
 @retry_on_conflict
 def adopt_shape(run_id: UUID, thread: ThreadKey, stored: str, registered: RegisteredGraph) -> None:
-    """Record that a run continues with the graph's current structure.
+    """Store the fact that a run continues with the current structure of its graph.
 
-    This is stored before any node runs. If the worker is killed later, the next worker compares
-    with the new structure.
+    ``stored`` is the fingerprint of its previous structure. This is stored before any node runs: if
+    the worker is killed later, the next worker compares the graph with the new structure.
 
     Raises:
         GraphChangedError: the thread can't continue with the current structure.

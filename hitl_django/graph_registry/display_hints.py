@@ -1,7 +1,7 @@
-"""Display hints: formats for values on an interrupt's page, such as ``"money EUR"``.
+"""Display hints: formats of values on an interrupt's page, such as ``"money EUR"``.
 
-Display hints come only from code: a graph's review policy or a response schema. Without a display
-hint, values of a payload are displayed as plain text.
+Display hints come only from code: from a graph's review policy or a response schema. Values of a
+payload without a display hint are displayed as plain text.
 """
 
 from __future__ import annotations
@@ -43,15 +43,12 @@ class Hint:
 
     @property
     def is_laid_out(self) -> bool:
-        """Whether the format preserves the layout of a text, as Markdown does."""
+        """Whether the format keeps the line breaks and spaces of a text, as Markdown does."""
         return self.format == "markdown"
 
     @property
     def currency_names(self) -> Names:
-        """The path to the currency of an amount.
-
-        The path is empty if the hint itself has the currency.
-        """
+        """The path to the currency of an amount, or () if the hint itself contains the currency."""
         is_pointer = self.format == "money" and self.argument.startswith("/")
         return tuple(parse_pointer(self.argument)) if is_pointer else ()
 
@@ -60,7 +57,7 @@ class Hint:
         """Parse a display hint such as ``"money EUR"``.
 
         Raises:
-            ValueError: the format or its argument is unknown.
+            ValueError: the format or its argument is not valid.
         """
         name, _, argument = text.partition(" ") if isinstance(text, str) else ("", "", "")
         if name not in FORMATS or (argument and not FORMATS[name]):
@@ -72,22 +69,26 @@ class Hint:
 
 
 def parse_hints(display: Mapping[str, Any]) -> dict[Names, Hint]:
-    """Parse display hints by member name, or by JSON pointer without positions in lists."""
+    """Parse display hints. A key is a member name, or a JSON pointer without positions in lists."""
     return {parse_names(path): Hint.parse(text) for path, text in display.items()}
 
 
 def parse_names(path: str) -> Names:
-    """Return the names in a JSON pointer. Any other text is a single member name."""
+    """Return the names in a JSON pointer. Any other text is a single name."""
     return tuple(parse_pointer(path)) if path.startswith("/") else (path,)
 
 
 def get_names(path: Iterable[str | int]) -> Names:
-    """Return the member names on the path to a value, without positions in lists."""
+    """Return the member names in a path. Positions in lists are left out."""
     return tuple(part for part in path if isinstance(part, str))
 
 
 def find_currency(hint: Hint, path: Path, roots: Iterable[Any]) -> str:
-    """Return the currency to which a hint refers, from the first root that contains it."""
+    """Return the currency of the amount at ``path``, or an empty string.
+
+    If ``hint`` contains the path to a currency, the currency is read from the first of ``roots``
+    that contains one.
+    """
     if not hint.currency_names:
         return ""
     place = locate(hint.currency_names, path)
@@ -95,12 +96,12 @@ def find_currency(hint: Hint, path: Path, roots: Iterable[Any]) -> str:
 
 
 def to_currency(value: Any) -> str:
-    """Return the value if it is a currency code, otherwise an empty string."""
+    """Return the value if it is a currency code. Otherwise, return an empty string."""
     return value if isinstance(value, str) and _CURRENCY.fullmatch(value) else ""
 
 
 def locate(names: Names, near: Path) -> Path:
-    """Return a path for ``names``, with the positions in lists taken from the path ``near``."""
+    """Return a path for member names. Positions in lists are taken from the path ``near``."""
     found: list[str | int] = []
     rest = list(near)
     for name in names:
@@ -112,7 +113,7 @@ def locate(names: Names, near: Path) -> Path:
 
 
 def follow(value: Any, path: Iterable[str | int]) -> Any:
-    """Return the value at a path, or None if the path leads to no value."""
+    """Return the value at a path, or None if there is no value."""
     try:
         return resolve(value, path)[0]
     except LookupError:
@@ -120,10 +121,10 @@ def follow(value: Any, path: Iterable[str | int]) -> Any:
 
 
 def resolve(value: Any, path: Iterable[str | int]) -> tuple[Any, Path]:
-    """Return the value at a path, and the path with list positions converted to numbers.
+    """Return the value at a path, and the path with positions in lists as numbers.
 
     Raises:
-        LookupError: the path leads to no value.
+        LookupError: there is no value at the path.
     """
     found: list[str | int] = []
     for part in path:

@@ -1,7 +1,7 @@
 """Registry of graphs by name.
 
-The module ``graphs`` of each app is imported at startup. Graphs are registered only by code. A
-database row with an import path would allow running any code.
+The module ``graphs`` of each app is imported at startup. Graphs are registered only by code,
+because a database row with an import path would allow running any code.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MigrateState = Callable[[dict[str, Any], str], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class RegisteredGraph:
-    """A registered graph: compiled, named and versioned."""
+    """A registered graph: the compiled graph, its name, its version and its options."""
 
     name: str
     version: str
@@ -60,11 +60,11 @@ class RegisteredGraph:
     secrets: dict[str, Any] | None = None
 
     def mask(self, values: Any) -> Any:
-        """Return an input, output or state as JSON, with its secrets replaced."""
+        """Return an input, output or state as JSON values, with its secrets replaced."""
         return values if self.secrets is None else mask_secrets(self.secrets, values)
 
     def mask_context(self, context: Any) -> Any:
-        """Return a run's context as JSON, with its secrets replaced."""
+        """Return a run's context as JSON values, with its secrets replaced."""
         return mask_secrets(describe_context(self.graph) or {}, context)
 
     def with_graph(self, graph: Pregel) -> RegisteredGraph:
@@ -141,37 +141,37 @@ def register(
 ) -> Callable[[Factory], Factory]:
     """Register the decorated function as the factory of the graph ``name``.
 
-    The factory returns a StateGraph, compiled or not. The factory is called once, on first use. If
-    it fails, it is called again on the next use after ten seconds. The result of ``@entrypoint`` is
-    already a graph, and is registered unchanged. If a name is registered twice, neither graph can
-    be built, and a system check reports both factories. Otherwise, the order of imports would
-    determine the graph of stored threads.
+    The factory returns a StateGraph, compiled or not. It is called once, on first use. If it fails,
+    it is called again on the next use after ten seconds. Instead of a factory, the result of
+    ``@entrypoint`` can be registered. If a name is registered twice, neither graph can be built,
+    and a system check reports both factories. Otherwise, the order of imports would determine the
+    graph of stored threads.
 
     Args:
-        version: the version of the graph. Numbers in versions are compared as numbers, so "10"
-            is newer than "9".
+        version: the version of the graph. Numbers in versions are compared as numbers, so "10" is
+            newer than "9".
         title: the name shown to people, by default ``name``. It may be a lazy translation.
-        events: the kinds of events that runs store: stream modes in addition to the states.
-            With ``()``, no events are stored.
+        events: the kinds of events that runs store: stream modes in addition to the states. With
+            ``()``, no events are stored.
         redact: keys whose values are hidden in events.
         durability: when runs store checkpoints. "sync": after each super-step, before the next
             super-step. "async": during the next super-step. "exit": when the run pauses, fails,
-            ends or is requeued. After a crash, super-steps since the last checkpoint run again.
-            If a node calls ``once`` or ``transact``, earlier super-steps are stored first.
+            ends or is requeued. After a crash, super-steps since the last checkpoint run again. If
+            a node calls ``once`` or ``transact``, earlier super-steps are stored first.
         review: how the graph's interrupts are reviewed.
-        api: whether runs can be started over the API and with the admin's form, and whether the
-            API may fork with other values. If False, only your project's code can start runs.
+        api: whether runs can be started over the API and with the admin's form, and whether the API
+            may fork with other values. If False, only your project's code can start runs.
             Interrupts can still be reviewed everywhere.
-        startable_by: the names of groups whose members may start runs, in addition to
-            superusers. If empty, users need the permission to start runs.
-        renamed: the new names of nodes and state keys by their old names. Threads stored with
-            the old names continue with the new names.
+        startable_by: the names of groups whose members may start runs, in addition to superusers.
+            If empty, users need the permission to start runs.
+        renamed: the new names of nodes and state keys by their old names. Threads stored with the
+            old names continue with the new names.
         migrate_state: a function of a state and its version that returns the state for this
-            version. It is called once when a thread stored by another version continues. Its
-            result is stored with the next checkpoint.
-        pin: whether runs that start with this version continue with this version. Other
-            versions can then also be registered. Pinned runs continue with their own version,
-            and new runs use the newest version. All versions except the newest must be pinned.
+            version. It is called once when a thread stored by another version continues. Its result
+            is stored with the next checkpoint.
+        pin: whether runs that start with this version also continue with it. Other versions can
+            then be registered, too. Pinned runs continue with their own version, and new runs use
+            the newest version. All versions except the newest must be pinned.
 
     Raises:
         ValueError: a name, an event kind or the durability is not valid.
@@ -236,13 +236,16 @@ def _forget(name: str) -> None:
 
 
 def _get_age(entry: _Entry) -> list[tuple[int, int, str]]:
-    """Return the sort key of a version. Numbers in a version are compared as numbers."""
+    """Return the key by which versions are sorted. Numbers in a version are compared as numbers."""
     parts = re.findall(r"\d+|\D+", entry.version)
     return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
 
 
 def _find_conflicts(entries: list[_Entry], newest: _Entry) -> list[str]:
-    """Return conflicting factories: registered for the same version, or older and not pinned."""
+    """Return the factories that conflict with the newest version.
+
+    These are several factories of the same version, and older versions that are not pinned.
+    """
     versions = [entry.version for entry in entries]
     found = [
         entry
@@ -256,7 +259,10 @@ def _find_conflicts(entries: list[_Entry], newest: _Entry) -> list[str]:
 
 @contextmanager
 def hide_graphs() -> Iterator[None]:
-    """Hide the project's graphs during the block, and remove graphs registered in it, for tests."""
+    """Hide the project's graphs inside the block, and remove graphs registered in it.
+
+    Used in tests.
+    """
     tables: tuple[dict[Any, Any], ...] = (_entries, _versions, _duplicates, _built, _failed)
     kept = [dict(table) for table in tables]
     for table in tables:
@@ -278,20 +284,23 @@ def list_names() -> list[str]:
 def get_title(name: str) -> Any:
     """Return the title of a graph, or ``name`` if the graph isn't registered.
 
-    The graph isn't built.
+    The graph isn't built for this.
     """
     entry = _entries.get(name)
     return name if entry is None else entry.title
 
 
 def get_review_policy(name: str) -> ReviewPolicy:
-    """Return the review policy of a graph, without building the graph."""
+    """Return the review policy of a graph. The graph isn't built for this."""
     entry = _entries.get(name)
     return _ORDINARY if entry is None else entry.review
 
 
 def get_present_name(name: str, node: str) -> str:
-    """Return the current name of a node, even if its graph can't be built here."""
+    """Return the current name of a node that may have been renamed.
+
+    This works even if the graph can't be built here.
+    """
     entry, passed = _entries.get(name), set[str]()
     while entry is not None and node in entry.renamed and node not in passed:
         passed.add(node)
@@ -300,7 +309,7 @@ def get_present_name(name: str, node: str) -> str:
 
 
 def list_display_hints() -> dict[str, Mapping[str, str]]:
-    """Return the display hints of review policies, by graph name."""
+    """Return the display hints in the review policies of graphs, by graph name."""
     return {
         name: entry.review.display
         for name, entry in sorted(_entries.items())
@@ -309,7 +318,10 @@ def list_display_hints() -> dict[str, Mapping[str, str]]:
 
 
 def list_reviewer_groups() -> dict[str, frozenset[str]]:
-    """Return the names of reviewer groups by graph name, for graphs reserved for groups."""
+    """Return the names of the groups that may review a graph's interrupts, by graph name.
+
+    Graphs without such a restriction are left out.
+    """
     return {
         name: frozenset(entry.review.groups)
         for name, entry in sorted(_entries.items())
@@ -324,27 +336,31 @@ def is_startable_over_api(name: str) -> bool:
 
 
 def get_starter_groups(name: str) -> frozenset[str]:
-    """Return the names of the groups that may start a graph, or none without a restriction."""
+    """Return the names of the groups that may start a graph, or an empty set if unrestricted."""
     entry = _entries.get(name)
     return frozenset() if entry is None else entry.startable_by
 
 
 def list_starter_groups() -> dict[str, frozenset[str]]:
-    """Return the names of starter groups by graph name, for graphs reserved for groups."""
+    """Return the names of the groups that may start a graph, by graph name.
+
+    Graphs without such a restriction are left out.
+    """
     return {
         name: entry.startable_by for name, entry in sorted(_entries.items()) if entry.startable_by
     }
 
 
 def list_duplicates() -> dict[str, list[str]]:
-    """Return the names with conflicting registrations, each with its factories."""
+    """Return the names of graphs with conflicting registrations, each with its factories."""
     return {name: list(factories) for name, factories in _duplicates.items()}
 
 
 def get_redacted_keys(name: str) -> tuple[str, ...]:
-    """Return the keys whose values are hidden, including keys declared in the graph's schemas.
+    """Return the keys whose values are hidden in a graph's events.
 
-    If the graph can't be built here, only the keys of its registration are returned.
+    These are the keys in the graph's registration and the secrets declared in its schemas. If the
+    graph can't be built here, only the former are returned.
     """
     try:
         return get_graph(name).redact
@@ -357,7 +373,8 @@ def get_redacted_keys(name: str) -> tuple[str, ...]:
 def mask_values(name: str, values: Any) -> Any:
     """Return an input of a graph with its secrets replaced.
 
-    If the graph can't be built here, its secrets aren't known, and HIDDEN is returned.
+    If the graph can't be built here, its secrets aren't known, and the whole input is replaced by
+    HIDDEN.
     """
     try:
         return get_graph(name).mask(values)
@@ -366,7 +383,7 @@ def mask_values(name: str, values: Any) -> Any:
 
 
 def describe_context(graph: Pregel) -> dict[str, Any] | None:
-    """Return the JSON schema of a run's context, or None if the graph declares no context schema.
+    """Return the JSON schema of a run's context, or None if the graph has no context schema.
 
     The graph's own ``get_context_jsonschema`` raises an error for a schema without fields, such as
     dict.
@@ -384,7 +401,8 @@ def _build_schema(schema: Any) -> dict[str, Any]:
 def mask_context(name: str, context: Any) -> Any:
     """Return a context of a graph with its secrets replaced.
 
-    If the graph can't be built here, its secrets aren't known, and HIDDEN is returned.
+    If the graph can't be built here, its secrets aren't known, and the whole context is replaced by
+    HIDDEN.
     """
     try:
         return get_graph(name).mask_context(context)
@@ -407,7 +425,7 @@ def find_graph(name: str) -> RegisteredGraph | BrokenGraph:
 
 
 def get_graph(name: str) -> RegisteredGraph:
-    """Return the graph with this name, which is built on first use.
+    """Return the graph with this name. It is built on first use.
 
     Raises:
         UnknownGraphError: the graph isn't registered.
@@ -420,9 +438,9 @@ def get_graph(name: str) -> RegisteredGraph:
 
 
 def get_graph_of_run(name: str, version: str, *, is_pinned: bool = False) -> RegisteredGraph:
-    """Return the graph with which a run continues that started with ``version``.
+    """Return the graph for a run that started with the graph version ``version``.
 
-    A pinned run continues with the same version, any other run with the newest version.
+    A pinned run continues with this version, any other run with the newest version.
 
     Raises:
         UnknownVersionError: the run is pinned to a version that isn't registered.
@@ -438,10 +456,7 @@ def get_graph_of_run(name: str, version: str, *, is_pinned: bool = False) -> Reg
 
 
 def note_pin(registered: RegisteredGraph, options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the options of a new run, which record whether the graph is pinned.
-
-    A run of a pinned graph keeps the version with which the run started.
-    """
+    """Return the options of a new run, including whether it is pinned to its graph version."""
     rest = {name: value for name, value in (options or {}).items() if name != PINNED}
     return ({**rest, PINNED: True} if registered.pin else rest) or None
 
@@ -506,7 +521,7 @@ def _build(entry: _Entry) -> RegisteredGraph:
 
 
 def _read_secrets(graph: Pregel) -> dict[str, Any] | None:
-    """Return the graph's schemas that declare secrets as one schema, or None without secrets."""
+    """Return one schema with all secrets that a graph's schemas declare, or None."""
     state = getattr(graph, "state_schema", None)
     schemas = [
         graph.get_input_jsonschema(),

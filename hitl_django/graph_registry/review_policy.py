@@ -21,16 +21,16 @@ class ReviewPolicy:
     """The rules for the review of a graph's interrupts.
 
     Attributes:
-        groups: names of the groups whose members, in addition to superusers, can see and decide
-            the interrupts. If empty, the model permissions apply.
-        quorum: the default number of approvals needed.
+        groups: names of the groups whose members, in addition to superusers, can see and decide the
+            interrupts. If empty, the model permissions apply.
+        quorum: the default number of required approvals.
         no_self_approval: by default, whether the user who started the run is excluded from
             approving.
         claim_required: by default, whether only a user with a claim may decide.
         dialect: the default payload format.
         answers: resume values by decision type, for interrupts without a response schema:
             ``{"approve": "yes", "edit": {"text": VALUE}}``. VALUE is replaced by the person's
-            value or, for "approve", by the payload.
+            response or, for "approve", by the payload.
         resume_on: whether the run resumes after "each" decision, or when "all" of its pending
             interrupts are decided.
         display: formats of values by member name or JSON pointer: ``{"letter": "markdown",
@@ -44,8 +44,8 @@ class ReviewPolicy:
             with the names of arguments (``"Issue refund: {order}"``), or a function that takes the
             arguments as a dict and returns a str.
         conversation: whether a request shows the messages of its thread to people who can view the
-            thread's state. A function takes the newest messages, as dicts, and the interrupt, and
-            returns the messages to show.
+            thread's state. Instead of a bool, it can be a function of the newest messages, as
+            dicts, and the interrupt that returns the messages to show.
     """
 
     groups: Sequence[str] = ()

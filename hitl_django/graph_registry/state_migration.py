@@ -22,10 +22,10 @@ VERSION = "graph_version"
 
 
 def build_metadata(registered: RegisteredGraph, run_id: UUID, began_with: str) -> dict[str, Any]:
-    """Return the metadata of a run's checkpoints.
+    """Return the metadata of a run's checkpoints: the run's id and, if it changed, the version.
 
-    The metadata contains the run's id, and the graph's version if it differs from the version with
-    which the run began.
+    ``began_with`` is the graph version with which the run started. The current version is included
+    if it's another one.
     """
     metadata = {"run_id": str(run_id)}
     if began_with != registered.version:
@@ -34,7 +34,7 @@ def build_metadata(registered: RegisteredGraph, run_id: UUID, began_with: str) -
 
 
 def find_version(saved: CheckpointTuple) -> str | None:
-    """Return the version that stored a checkpoint, or None if no run stored the checkpoint."""
+    """Return the graph version that stored a checkpoint, or None if no run stored it."""
     metadata: Mapping[str, Any] = saved.metadata
     if VERSION in metadata:
         return str(metadata[VERSION])
@@ -47,20 +47,22 @@ def find_version(saved: CheckpointTuple) -> str | None:
 
 
 def needs_migration(registered: RegisteredGraph, saved: CheckpointTuple | None) -> bool:
-    """Return whether a checkpoint's state was stored by another version and can be migrated."""
+    """Return whether another graph version stored a checkpoint, so that its state must be migrated.
+
+    This requires a migration function. Otherwise, the result is False.
+    """
     if registered.migrate_state is None or saved is None:
         return False
     return find_version(saved) not in (None, registered.version)
 
 
 def migrate_state(registered: RegisteredGraph, saved: CheckpointTuple | None) -> RegisteredGraph:
-    """Return the graph for a thread that continues from a checkpoint, with migrated state.
+    """Return the graph for a thread that continues from a checkpoint, with the migrated state.
 
-    The function stores nothing.
+    Nothing is stored.
 
     Raises:
-        GraphChangedError: the migration function fails, or its result is not a state of the
-            graph.
+        GraphChangedError: the migration function fails, or its result is not a state of the graph.
     """
     if saved is None or not needs_migration(registered, saved):
         return registered

@@ -1,6 +1,6 @@
 """SVG pictures of graphs with the position of a thread.
 
-The state of a node is shown by a mark and a CSS class, and described in text for screen readers.
+The state of a node is shown by a mark and a CSS class. A text describes it for screen readers.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def draw_svg(
 ) -> SafeString:
     """Return a picture as SVG, with marks for the states of nodes.
 
-    ``visited``, ``paused``, ``next`` and ``failed`` contain ids of nodes. ``ident`` is the prefix
-    of the ids in the drawing and must be unique on a page.
+    ``visited``, ``paused``, ``next`` and ``failed`` are ids of nodes. ``ident`` is the prefix of
+    the ids in the SVG, and must be unique on a page.
     """
     # If a node has several states, the last state in this dict is shown.
     nodes = {VISITED: visited, NEXT: next, FAILED: failed, PAUSED: paused}

@@ -1,4 +1,4 @@
-"""Titles of tool calls that a graph's review policy defines."""
+"""Titles of tool calls, as defined in a graph's review policy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def check_title(tool: Any, title: Any) -> None:
-    """Raise an error unless the title of a tool is a function or a valid format string.
+    """Check that the title of a tool is a function or a valid format string.
 
     Raises:
         TypeError: the title is neither a function nor a str, or the tool is not a str.

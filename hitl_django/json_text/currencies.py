@@ -13,5 +13,5 @@ DIGITS = {
 
 
 def convert_minor_units(value: int, currency: str) -> Decimal:
-    """Return an amount in the currency's major unit, with all decimal places of the currency."""
+    """Convert an amount in minor units to the major unit, with all decimals of the currency."""
     return Decimal(value).scaleb(-DIGITS.get(currency, 2))

@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902): computed from two documents, and applied to one.
+"""JSON Patch (RFC 6902): computed from two documents, and applied to a document.
 
 The library ``jsonpatch`` has no limit for the time of a comparison: for 20 lists of 500 values it
 can take 26 s (docs/explanation/decisions.md, section 7).
@@ -20,10 +20,10 @@ MAX_STEPS = 500_000
 
 
 def make_patch(old: Any, new: Any) -> Patch:
-    """Return the patch that converts ``old`` to ``new``, or an empty patch for equal JSON.
+    """Return the patch that converts ``old`` to ``new``. It is empty if both are equal as JSON.
 
     The patch contains only add, remove and replace operations, each on the deepest possible path.
-    As in JSON, true differs from 1, and 1 differs from 1.0.
+    As in JSON, true differs from 1. Also, 1 differs from 1.0.
     """
     patch: Patch = []
     _compare(old, new, "", patch, StepBudget(MAX_STEPS))

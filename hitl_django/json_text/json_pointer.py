@@ -14,7 +14,7 @@ def escape_part(part: str | int) -> str:
 
 
 def format_pointer(parts: Iterable[str | int]) -> str:
-    """Return the path as a JSON pointer. An empty path refers to the whole document."""
+    """Return a path as a JSON pointer. The empty path refers to the whole document."""
     return "".join(f"/{escape_part(part)}" for part in parts)
 
 

@@ -1,7 +1,7 @@
 """Validation of responses by JSON Schema, Draft 2020-12.
 
 Patterns are matched in linear time (``engine.state.patterns``). A schema with an unsupported
-pattern is invalid. References outside of the schema are invalid, and nothing is fetched. Lists in
+pattern is invalid. References to other documents are invalid, and nothing is fetched. Lists in
 ``items``, and ``dependencies``, are applied as in draft-07. The work of a validation is limited
 (``schema_keywords``).
 """
@@ -33,7 +33,7 @@ def find_properties(schema: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def find_faults(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
-    """Return the validation errors as (JSON pointer, reason) pairs, in document order."""
+    """Return the validation errors in document order, each as a JSON pointer and a reason."""
     # The library is large, and most processes validate nothing.
     from hitl_django.engine.state.response_schemas import make_resolver
 
@@ -66,7 +66,7 @@ def _reason(error: ValidationError) -> str:
 def _remove_dialect(schema: Any) -> Any:
     """Return the schema without ``$schema`` at any level.
 
-    Because of a ``$schema``, jsonschema would validate with its own keywords.
+    If the schema contained a ``$schema``, jsonschema would use its own keywords instead of ours.
     """
     if isinstance(schema, list):
         return [_remove_dialect(below) for below in schema]

@@ -1,6 +1,6 @@
 """Validation messages and descriptions of limits, as translatable text.
 
-A message is English text, as sent by the API. It can be translated for display.
+A message is an English text for the API, and can be translated for display.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NUMBER_LIMITS = frozenset({"least", "most", "step"})
 
 
 class ValidationMessage(str):
-    """A validation message in English, with its translation for the current language."""
+    """A validation message in English that can be translated to the current language."""
 
     words: Any
     params: dict[str, Any]
@@ -37,7 +37,7 @@ class ValidationMessage(str):
         return made
 
     def sentence(self, show_number: Callable[[Any], str] | None = None) -> str:
-        """Return the translated message as a sentence.
+        """Return the message as a sentence in the current language.
 
         ``show_number`` formats the limits of a number, for example as amounts of money.
         """
@@ -49,18 +49,21 @@ class ValidationMessage(str):
 
 
 def say(reason: str) -> str:
-    """Return the translation of ``reason``, or the text itself if it has no translation."""
+    """Return the translation of a reason, or the reason itself if there is no translation."""
     return reason.sentence() if isinstance(reason, ValidationMessage) else reason
 
 
 def explain(keyword: str, rule: Any, value: Any, schema: Any) -> ValidationMessage | None:
-    """Return the message for a violated keyword of a schema, or None if there is no message."""
+    """Return the message for a keyword of a schema that a value violates, or None if there is none.
+
+    ``rule`` is the value of the keyword in the schema.
+    """
     explain_keyword = _FAULTS.get(keyword)
     return None if explain_keyword is None else explain_keyword(rule, value, schema)
 
 
 def describe_limits(schema: dict[str, Any]) -> list[ValidationMessage]:
-    """Return the limits set by a schema, as help for entering a value."""
+    """Return the limits in a schema as messages, to help people enter a value."""
     found = [
         _within(schema, _BETWEEN, "minimum", "maximum"),
         _more_than(schema),
@@ -271,7 +274,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _drop_zero_decimals(value: Any) -> Any:
-    """Return an integral float as an integer, because pydantic writes 0 as 0.0 in some schemas."""
+    """Return a float without a fraction as an integer. Other values are returned unchanged.
+
+    In some schemas, pydantic writes a limit of 0 as 0.0.
+    """
     is_short = isinstance(value, float) and abs(value) < 10**15 and value.is_integer()
     return int(value) if is_short else value
 

@@ -17,7 +17,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def escape_invisible(text: str) -> str:
-    """Return the text on one line, with invisible characters replaced by their code points."""
+    """Return a text on one line, with invisible characters replaced by their code points."""
     line = " ".join(text.split())
     if line.isascii() and line.isprintable():
         return line
@@ -30,7 +30,7 @@ def escape_invisible(text: str) -> str:
 
 
 def is_joiner(text: str, at: int) -> bool:
-    """Return whether a character joins letters or symbols, as in Persian text and emoji."""
+    """Return whether the character at ``at`` joins letters or symbols, as in Persian or emoji."""
     if text[at] not in _JOINERS or not 0 < at < len(text) - 1:
         return False
     return not text[at - 1].isascii() and not text[at + 1].isascii()
@@ -42,12 +42,12 @@ def format_count(number: int, one: str, several: str) -> str:
 
 
 def escape_unstorable(text: str) -> str:
-    """Return the text with characters that a database can't store replaced by code points."""
+    """Return a text in which code points replace the characters that a database can't store."""
     return _UNSTORABLE.sub(lambda found: _code_point(found[0]), text)
 
 
 def make_title(payload: Any, node: str) -> str:
-    """Return an interrupt's title on one line, from its payload or else from its node."""
+    """Return an interrupt's title on one line, taken from its payload or else from its node."""
     text = payload
     if isinstance(payload, dict):
         text = next((payload[key] for key in TITLE_KEYS if _has_words(payload.get(key))), None)
@@ -57,7 +57,7 @@ def make_title(payload: Any, node: str) -> str:
 
 
 def list_heading_keys(payload: Any, title: str) -> list[str]:
-    """Return the payload keys whose whole values a page's header shows: title and reason."""
+    """Return the payload keys of title and reason, if a page's header shows their whole values."""
     if not isinstance(payload, dict):
         return []
     keys = [key for key in TITLE_KEYS if payload.get(key) == title][:1]

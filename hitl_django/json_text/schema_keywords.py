@@ -1,13 +1,13 @@
 """JSON Schema keywords for the validation of responses, with limited work.
 
-The work of some schemas grows exponentially. A recursive union is tried in every combination on
-each level, and ``uniqueItems`` compares all pairs. Therefore all work is counted: one unit for each
+The work of some schemas grows exponentially: a recursive union is tried in every combination on
+each level. ``uniqueItems`` compares all pairs. Therefore all work is counted: one unit for each
 keyword applied to a part of the value, and more for keywords that process long parts. When the
 limit is reached, validation stops.
 
 Common cases are also optimized. Unique items are found in one pass. Each branch of a union stops at
 its first error, and ``const`` and ``enum`` are checked first. If no branch matches, the reported
-errors are those of the branch that has the value's type.
+errors are those of the branch for the value's type.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ LONGEST_MESSAGE, LONGEST_FORMATTED = 300, 8_000
 
 
 class BudgetSpentError(Exception):
-    """Raised if the validation of a value takes more work than allowed."""
+    """The validation of a value takes more work than allowed."""
 
 
 class InapplicableSchemaError(Exception):
-    """Raised if a keyword of the schema can't be applied."""
+    """A keyword of the schema can't be applied."""
 
 
 class Budget:
-    """The remaining work of a validation, and cached facts about parts of the schema."""
+    """The remaining work of a validation, and a cache of facts about parts of the schema."""
 
     __slots__ = ("known", "left")
 
@@ -54,10 +54,10 @@ class Budget:
         self.known: dict[int, tuple[list[Any], frozenset[str]]] = {}
 
     def spend(self, units: int) -> None:
-        """Subtract units from the remaining work.
+        """Subtract units of work from the remaining work.
 
         Raises:
-            BudgetSpentError: no units are left.
+            BudgetSpentError: not enough work remains.
         """
         self.left -= units
         if self.left < 0:
@@ -69,7 +69,10 @@ _budget: ContextVar[Budget | None] = ContextVar("hitl_schema_budget", default=No
 
 @contextmanager
 def limit_work() -> Iterator[Budget]:
-    """Limit the work inside the block. A nested block uses the limit of the enclosing block."""
+    """Limit the work of validations inside the block.
+
+    A nested block uses the limit of the outer block.
+    """
     known = _budget.get()
     if known is not None:
         yield known
@@ -123,12 +126,15 @@ def _multiple_of(validator: Any, step: Any, instance: Any, schema: Any) -> Error
 
 
 def _as_fraction(number: Any) -> Fraction:
-    """Return the exact decimal value of a number, because binary floats are imprecise."""
+    """Return the exact value of a number in decimal notation, because floats are imprecise."""
     return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 
 def _properties(validator: Any, properties: Any, instance: Any, schema: Any) -> Errors:
-    """Validate the properties, beginning with those that distinguish the branches of a union."""
+    """Validate the properties of an object.
+
+    Those that distinguish the branches of a union come first.
+    """
     if not isinstance(instance, dict):
         return
     found = [(name, below) for name, below in properties.items() if name in instance]
@@ -167,7 +173,7 @@ def _one_of(validator: Any, branches: Any, instance: Any, schema: Any) -> Errors
 class _Attempts:
     """Validation of a value by each branch of a union.
 
-    If exactly one branch matches the value's type, only this branch is validated completely.
+    If only one branch allows the value's type, the value is validated completely by this branch.
     """
 
     def __init__(self) -> None:
@@ -175,7 +181,7 @@ class _Attempts:
         self.kept: Errors = ()
 
     def fits(self, errors: Iterator[ValidationError]) -> bool:
-        """Return whether a branch has no errors."""
+        """Return whether a branch has no errors for the value."""
         first = next(errors, None)
         if first is None:
             return True
@@ -189,21 +195,21 @@ class _Attempts:
     def faults(self) -> Errors:
         """Return the errors of a value that matches no branch of a union.
 
-        If exactly one branch allows the value's type, these are the errors of this branch.
-        Otherwise, the result is a single error for the whole union.
+        If only one branch allows the value's type, these are the errors of this branch. Otherwise,
+        it's a single error for the whole union.
         """
         return self.kept or [ValidationError("matches none of the given schemas")]
 
 
 def _is_of_another_kind(fault: ValidationError) -> bool:
-    """Return whether the error means that a branch requires another type or constant."""
+    """Return whether an error means that the branch requires another type or constant."""
     if fault.validator == "type":
         return not fault.path
     return fault.validator == "const" and len(fault.path) <= 1
 
 
 def _select_by_discriminator(branches: Any, instance: Any, schema: Any) -> list[Any]:
-    """Return a list with the branch selected by an OpenAPI discriminator, or an empty list."""
+    """Return a list with the branch that an OpenAPI discriminator selects, or an empty list."""
     discriminator = schema.get("discriminator")
     if not isinstance(discriminator, dict) or not isinstance(instance, dict):
         return []
@@ -236,7 +242,10 @@ def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Er
 
 
 def _get_canonical_texts(values: list[Any]) -> frozenset[str]:
-    """Return the values of an enum as canonical texts. The result is cached for the validation."""
+    """Return the values of an enum as canonical texts.
+
+    The result is cached during the validation.
+    """
     open_budget = _budget.get()
     known = {} if open_budget is None else open_budget.known
     # The list is stored with its texts, because the id of a deleted list may be reused.
@@ -246,10 +255,10 @@ def _get_canonical_texts(values: list[Any]) -> frozenset[str]:
 
 
 def _to_canonical_text(value: Any) -> str:
-    """Return a text that is the same for equal values in JSON Schema, such as 1 and 1.0.
+    """Return a text that is the same for all values that are equal in JSON Schema (1 and 1.0).
 
-    Texts are safe in a set, because their hashes are randomized. In contrast, an attacker can
-    easily find numbers with the same hash.
+    In a set, texts are safe because their hashes are randomized. An attacker could easily find
+    numbers with the same hash.
     """
     if isinstance(value, str):
         return '"' + value
@@ -277,7 +286,7 @@ def _format(validator: Any, name: Any, instance: Any, schema: Any) -> Errors:
 
 
 def _items(validator: Any, items: Any, instance: Any, schema: Any) -> Errors:
-    """Apply ``items``, which may be a list as in draft 2019-09 and earlier (now prefixItems)."""
+    """Apply ``items``. It may be a list as in draft 2019-09 and earlier (now ``prefixItems``)."""
     if not isinstance(items, list):
         yield from Draft202012Validator.VALIDATORS["items"](validator, items, instance, schema)
     elif isinstance(instance, list):
@@ -350,7 +359,7 @@ _UNEVALUATED_PROPERTIES = Draft202012Validator.VALIDATORS["unevaluatedProperties
 
 
 def _counted(keyword: str, apply: Keyword) -> Keyword:
-    """Return the keyword function, extended by counting its work."""
+    """Return a function that counts the work of a keyword and then applies it."""
     cost = COSTS.get(keyword)
 
     def counted(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
@@ -366,7 +375,10 @@ def _counted(keyword: str, apply: Keyword) -> Keyword:
 
 
 def _shorten_message(message: str) -> str:
-    """Shorten the quoted value in a message. Its beginning and the text after it remain."""
+    """Shorten the value quoted in a message.
+
+    The beginning of the value and the text after it remain.
+    """
     return f"{message[: LONGEST_MESSAGE // 2]}…{message[-LONGEST_MESSAGE // 3 :]}"
 
 

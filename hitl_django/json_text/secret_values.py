@@ -1,8 +1,8 @@
 """Redaction of values that a JSON schema declares secret.
 
 A part of a value is secret if its schema has ``"format": "password"`` or ``"writeOnly": true``, as
-pydantic generates for SecretStr and SecretBytes. If any branch of a schema declares a part secret,
-the part is secret, regardless of the branch that matches the value.
+pydantic generates for SecretStr and SecretBytes. If a branch of a union declares a part secret, the
+part is secret, even if another branch matches the value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Node = tuple[Mapping[str, JSON], Mapping[str, JSON]]
 
 
 def is_secret(schema: JSON) -> bool:
-    """Return whether a schema declares its own value secret."""
+    """Return whether a schema itself is declared secret, regardless of its parts."""
     return isinstance(schema, Mapping) and (
         schema.get("format") == "password" or schema.get("writeOnly") is True
     )
@@ -44,7 +44,10 @@ def has_secrets(schema: JSON) -> bool:
 
 
 def leads_to_secrets(schema: JSON, root: JSON) -> bool:
-    """Return whether a part of a schema declares secrets, or refers to a part that does."""
+    """Return whether a part of a schema declares secrets, or refers to a part that does.
+
+    ``root`` is the whole schema.
+    """
     seen: set[int] = set()
     left: list[JSON] = [schema]
     while left:
@@ -59,22 +62,25 @@ def leads_to_secrets(schema: JSON, root: JSON) -> bool:
 
 
 def mask_secrets(schema: JSON, value: JSON, hidden: str = HIDDEN) -> JSON:
-    """Return the value with each secret part replaced, except parts that are None.
+    """Return a value with each secret part replaced by ``hidden``, except parts that are None.
 
-    Values don't have to match the schema. Schemas with errors are applied as far as possible.
+    The value doesn't have to match the schema. A schema with errors is applied as far as possible.
     """
     return _mask(_open_root(schema), value, hidden) if has_secrets(schema) else value
 
 
 def mask_patch(schema: JSON, patch: JSON) -> JSON:
-    """Return a JSON Patch for a value of the schema, with secrets in the patch replaced."""
+    """Return a JSON Patch with its secrets replaced.
+
+    ``schema`` is the schema of the patched value.
+    """
     if not patch or not has_secrets(schema):
         return patch
     return [_mask_step(schema, step) for step in patch]
 
 
 def mask_quotes(schema: JSON, value: JSON, text: str) -> str:
-    """Return a text that quotes parts of a value, with quoted secrets replaced."""
+    """Return a text with the secret parts of ``value`` that it quotes replaced."""
     if not has_secrets(schema):
         return text
     found: list[JSON] = []
@@ -148,7 +154,7 @@ def _open_root(schema: JSON) -> list[_Node]:
 
 
 def _expand(nodes: Iterable[_Node]) -> list[_Node]:
-    """Return the schemas, and all schemas that also apply to the same value.
+    """Return schemas, and all other schemas that apply to the same value.
 
     These are the targets of references, and the branches of unions and conditions.
     """
@@ -189,7 +195,7 @@ def _find_targets(schema: Mapping[str, JSON], root: Mapping[str, JSON]) -> Itera
 
 
 def _below(nodes: Sequence[_Node], part: str) -> list[_Node]:
-    """Return the schemas that apply to the member or item ``part`` of a value."""
+    """Return the schemas for the member or item ``part`` of a value."""
     found: list[_Node] = []
     for schema, root in nodes:
         properties = schema.get("properties")
@@ -206,6 +212,6 @@ def _below(nodes: Sequence[_Node], part: str) -> list[_Node]:
 
 
 def _find_items(items: Sequence[JSON], part: str) -> Sequence[JSON]:
-    """Return a list with the item at an index, or an empty list if the item doesn't exist."""
+    """Return a list with the item at the index ``part``, or an empty list if it doesn't exist."""
     index = read_index(part)
     return () if index is None else items[index : index + 1]

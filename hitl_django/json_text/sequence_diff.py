@@ -1,7 +1,8 @@
 """Shortest edit script between two sequences, with a limited number of steps.
 
-The algorithm is Myers' (An O(ND) Difference Algorithm, 1986). The algorithm is fast for long,
-similar sequences. Very different sequences reach the limit and are treated as replaced.
+The algorithm is Myers' (An O(ND) Difference Algorithm, 1986). It is fast for long, similar
+sequences. For very different sequences, the limit is reached, and the whole sequence is treated as
+replaced.
 
 ``difflib.SequenceMatcher`` can be limited only by the length of its input. Its number of steps
 grows with the square of an element's repetitions, and every second element of a text is a space.
@@ -21,7 +22,7 @@ MAX_STEPS = 2_000_000
 
 
 class StepBudget:
-    """The number of remaining steps for one or several alignments."""
+    """The number of steps that remain for one or several comparisons."""
 
     __slots__ = ("left",)
 
@@ -31,7 +32,7 @@ class StepBudget:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A replacement of ``old[i:j]`` by ``new[k:l]``. If ``same`` is true, both parts are equal."""
+    """A replacement of ``old[i:j]`` by ``new[k:l]``, or an equal part if ``same`` is true."""
 
     same: bool
     i: int
@@ -43,7 +44,10 @@ class Block:
 def align_sequences(
     old: Sequence[Hashable], new: Sequence[Hashable], budget: StepBudget | None = None
 ) -> list[Block]:
-    """Return the sequences as alternating equal and different blocks."""
+    """Return alternating blocks of equal and different elements of two sequences.
+
+    ``budget`` limits the number of steps.
+    """
     first = _count_equal(old, new)
     last = _count_equal(old[first:][::-1], new[first:][::-1])
     rest = old[first : len(old) - last], new[first : len(new) - last]
@@ -66,10 +70,11 @@ def _count_equal(old: Sequence[Hashable], new: Sequence[Hashable]) -> int:
 def _find_matches(
     old: Sequence[Hashable], new: Sequence[Hashable], budget: StepBudget
 ) -> list[tuple[int, int]]:
-    """Return the pairs of matching positions in a shortest edit, or none beyond the step limit.
+    """Return the pairs of matching positions in a shortest edit script.
 
-    ``ends[k]`` is the furthest position in ``old`` on diagonal k with a given number of edits.
-    ``trace`` stores ``ends`` for each number of edits, in order to reconstruct the path.
+    The result is empty if the budget has too few steps. ``ends[k]`` is the furthest position in
+    ``old`` on diagonal k with a given number of edits. ``trace`` stores ``ends`` for each number of
+    edits, in order to reconstruct the path.
     """
     if not old or not new:
         return []

@@ -1,8 +1,8 @@
 r"""Strict parsing of untrusted JSON text, which rejects ambiguous input.
 
 ``json.loads`` keeps the last of duplicate keys, parses ``1e400`` as infinity and ``"\ud800"`` as a
-string that can't be encoded, and exceeds the recursion limit on deep nesting. Here each of these is
-a violation with its path.
+string that can't be encoded, and exceeds the recursion limit on deep nesting. This parser reports
+each of these as a violation, with its path.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violated rule, the invalid input, and its path of member names and list indexes."""
+    """A violated rule, the invalid input, and the path to it: member names and list indexes."""
 
     rule: Literal[
         "duplicate_key",
@@ -61,7 +61,7 @@ class Violation:
 
 
 class StrictJSONError(ValueError):
-    """Raised for JSON that only lenient parsers accept. ``violation`` is the reason."""
+    """The JSON text is accepted only by lenient parsers. ``violation`` is the reason."""
 
     def __init__(self, violation: Violation) -> None:
         super().__init__(str(violation))
@@ -70,6 +70,8 @@ class StrictJSONError(ValueError):
 
 def parse_strict(text: str, *, max_digits: int | None = None) -> Any:
     """Return the value of a JSON text.
+
+    ``max_digits`` limits the length of numbers.
 
     Raises:
         StrictJSONError: the text violates a rule. The error contains the first violation.
@@ -89,8 +91,8 @@ def collect_violations(
 ) -> tuple[Any, list[Violation]]:
     """Return the value of a JSON text, and all violations in document order.
 
-    In the value, each violation replaces the rejected part. With ``storable``, characters that
-    can't be stored are also violations.
+    In the value, a Violation object takes the place of each rejected part. With ``storable``,
+    characters that can't be stored are also violations.
 
     Raises:
         json.JSONDecodeError: the text isn't JSON.
@@ -139,9 +141,10 @@ def collect_violations(
 
 
 def check_extent(text: str, *, depth: int, items: int, what: str) -> None:
-    """Check the nesting depth and the number of values of a JSON text before parsing.
+    """Check the nesting depth and the number of values of a JSON text, which isn't parsed yet.
 
-    Values are counted at all levels. The text may be invalid JSON.
+    Values are counted at all levels. The text may be invalid JSON. ``what`` names it in the
+    message.
 
     Raises:
         PayloadLimitError: a limit is exceeded.

@@ -21,8 +21,8 @@ _PIECES = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\s+|[^\W\u3040-
 class FieldChange:
     """One value that was added, removed or changed.
 
-    ``path`` consists of member names and list indexes. For an added value, ``old`` has no meaning.
-    For a removed value, ``new`` has no meaning.
+    ``path`` consists of member names and list indexes. ``old`` is not used for an added value,
+    ``new`` not for a removed value.
     """
 
     path: tuple[str | int, ...]
@@ -33,14 +33,14 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a text that is unchanged, removed or added."""
+    """A part of a text, and whether it is unchanged, removed or added."""
 
     kind: Literal["same", "removed", "added"]
     text: str
 
 
 def compare_fields(old: Any, new: Any) -> list[FieldChange]:
-    """Return the differences member by member, in the order of ``old``.
+    """Return the added, removed and changed members of two values, in the order of ``old``.
 
     Lists of the same length are compared by position. Lists of different lengths are one
     difference.
@@ -49,9 +49,9 @@ def compare_fields(old: Any, new: Any) -> list[FieldChange]:
 
 
 def compare_words(old: str, new: str) -> list[Span]:
-    """Return both texts merged, with unchanged, removed and added words.
+    """Return the words of both texts in one list of parts: unchanged, removed and added.
 
-    To limit the time, long texts are compared by lines. Very different texts are replaced as a
+    To limit the time, long texts are compared by lines, and very different texts are replaced as a
     whole.
     """
     spans: list[Span] = []

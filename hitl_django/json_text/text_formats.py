@@ -1,4 +1,4 @@
-"""Text formats of JSON Schema, independent of installed libraries.
+"""Text formats of JSON Schema, checked without other libraries.
 
 A datetime may have no time zone, because pydantic accepts and generates datetimes without a time
 zone.
@@ -31,12 +31,12 @@ _EMAIL = EmailValidator()
 
 
 def is_uri(text: str) -> bool:
-    """Return whether a text is an absolute URI, which contains only ASCII."""
+    """Return whether a text is an absolute URI, all in ASCII."""
     return text.isascii() and is_iri(text)
 
 
 def is_iri(text: str) -> bool:
-    """Return whether a text is an absolute IRI, which may contain any letters."""
+    """Return whether a text is an absolute IRI, i.e. a URI with letters of any script."""
     if not (_SCHEME.match(text) and _REFERENCE.fullmatch(text)):
         return False
     try:
@@ -47,7 +47,7 @@ def is_iri(text: str) -> bool:
 
 
 def is_reference(text: str) -> bool:
-    """Return whether a text is an absolute or relative IRI."""
+    """Return whether a text is an absolute or relative IRI (a URI with letters of any script)."""
     return _REFERENCE.fullmatch(text) is not None
 
 
@@ -70,23 +70,21 @@ def is_local_moment(text: str) -> bool:
 
 
 def is_email(text: str) -> bool:
-    """Return whether a text is an email address."""
     return _reads(_EMAIL, text)
 
 
 def is_international_email(text: str) -> bool:
-    """Return whether a text is an email address, which may contain any letters."""
+    """Return whether a text is an email address, with letters of any script."""
     name, at, host = text.rpartition("@")
     return bool(at and name) and not re.search(r"[\s@]", name) and is_international_host(host)
 
 
 def is_host(text: str) -> bool:
-    """Return whether a text is a hostname."""
     return len(text) <= 253 and all(_LABEL.fullmatch(part) for part in text.split("."))
 
 
 def is_international_host(text: str) -> bool:
-    """Return whether a text is a hostname, which may contain any letters."""
+    """Return whether a text is a hostname, with letters of any script."""
     if len(text) > 253:
         return False
     try:

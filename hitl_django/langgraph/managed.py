@@ -1,4 +1,4 @@
-"""State values that the run itself computes."""
+"""State values that the loop computes, such as the number of remaining steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The category of deprecation warnings, which is Python's own."""
+"""The category of deprecation warnings: Python's DeprecationWarning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker: execution of runs, the sweep, retention, and supervision of worker processes."""
+"""Execution of runs by workers, the sweep, retention, and supervision of worker processes."""
 
 from __future__ import annotations
 

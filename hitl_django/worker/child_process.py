@@ -1,4 +1,4 @@
-"""Child processes that end with this process, and handling of the signals that stop it."""
+"""Child processes that end with this process, and the signals that stop this process."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Program:
     """A command for a child process, and the name of the process in messages.
 
-    Without ``log``, the child process inherits this process's output. The child process inherits
-    the file descriptors in ``kept``.
+    Without ``log``, the child process inherits the output of this process. ``kept`` are the file
+    descriptors that it inherits.
     """
 
     name: str
@@ -35,9 +35,9 @@ class Program:
 
 
 class Stopped(BaseException):
-    """Raised when a signal requests that this process stops.
+    """The signal to stop this process, as an exception.
 
-    Stopped is not an Exception, so that error handlers don't catch it.
+    It is not an Exception, so that error handlers don't catch it.
     """
 
 
@@ -64,16 +64,16 @@ class Child:
             )
 
     def exit_code(self) -> int | None:
-        """Return the exit code, or None while the process is running."""
+        """Return the exit code of the process, or None while it is running."""
         return self.process.poll()
 
     def terminate(self) -> None:
-        """Send SIGTERM to the child process, but not to its own child processes."""
+        """Send SIGTERM to the child process only, not to its own child processes."""
         if self.exit_code() is None:
             self.process.send_signal(signal.SIGTERM)
 
     def wait(self, deadline: float) -> None:
-        """Wait until the deadline for the process to end, then kill the whole session."""
+        """Wait for the process to end. After the deadline, kill all processes of its session."""
         try:
             self.process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -81,23 +81,23 @@ class Child:
             self.process.wait()
 
     def signal_all(self, number: signal.Signals) -> None:
-        """Send a signal to every process of the child's session, even if the child has ended."""
+        """Send a signal to all processes of the child's session, even if the child has ended."""
         try:
             os.killpg(self.process.pid, number)
         except ProcessLookupError:
             pass  # All processes have ended.
 
     def read_log_tail(self, lines: int = 15) -> str:
-        """Return the last lines of the log."""
+        """Return the last lines of the log file."""
         text = self.program.log.read_text(errors="replace") if self.program.log else ""
         return "\n".join(text.splitlines()[-lines:])
 
 
 class StopSignals:
-    """Raises Stopped when a signal requests that this process ends, except in deferred blocks.
+    """A listener for the signals that stop this process.
 
-    Python ignores exceptions in destructors and in calls from C, such as functions of SQLite.
-    Long-running code must therefore also call ``check``.
+    It raises Stopped, except in deferred blocks. Python ignores exceptions in destructors and in
+    calls from C, such as functions of SQLite. Long-running code must therefore also call ``check``.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class StopSignals:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Install the signal handlers for the duration of the block."""
+        """Install the signal handlers inside the block."""
         before = {number: signal.signal(number, self._receive) for number in STOP_SIGNALS}
         try:
             yield
@@ -118,8 +118,8 @@ class StopSignals:
     def deferred(self) -> Iterator[None]:
         """Delay Stopped until the end of the block.
 
-        The signals are not ignored during the block. A process started in the block would inherit
-        ignored signals and could not be stopped.
+        The signals are handled, not ignored: a process started in the block would inherit ignored
+        signals and could not be stopped.
         """
         self._is_deferred = True
         try:
@@ -129,12 +129,12 @@ class StopSignals:
         self.check()
 
     def check(self) -> None:
-        """Raise Stopped if a signal has requested that this process ends."""
+        """Raise Stopped if a signal has asked this process to stop."""
         if self._asked is not None:
             raise Stopped(self._asked)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, and raise Stopped if a signal requests that this process ends."""
+        """Sleep. Raise Stopped as soon as a signal asks this process to stop."""
         self.check()
         time.sleep(seconds)
         self.check()
@@ -147,7 +147,7 @@ class StopSignals:
 
 @contextmanager
 def run_programs(programs: Sequence[Program], listener: StopSignals) -> Iterator[list[Child]]:
-    """Run programs during the block, and stop all of them at the end of the block."""
+    """Run programs inside the block, and stop all of them at its end."""
     children: list[Child] = []
     try:
         with listener.deferred():  # Otherwise, a started process could be missing in the list.
@@ -160,7 +160,7 @@ def run_programs(programs: Sequence[Program], listener: StopSignals) -> Iterator
 
 
 def stop_children(children: Sequence[Child]) -> None:
-    """Stop the child processes in parallel, within PATIENCE seconds in total."""
+    """Stop the child processes in parallel. Together, this takes at most PATIENCE seconds."""
     for child in children:
         child.terminate()
     deadline = time.monotonic() + PATIENCE

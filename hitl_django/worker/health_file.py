@@ -1,7 +1,7 @@
-"""Health file of ``hitl worker``, for liveness and readiness probes.
+"""The health file of ``hitl worker``, for liveness and readiness probes.
 
-A container's probe needs neither Django nor the database. The probe checks the age of the file and
-the word in the file.
+A container's probe checks the age and the content of the file. It needs neither Django nor the
+database.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class HealthFile:
 
     The word is ``ready`` if the worker processes are running and the last sweep has succeeded,
     otherwise ``waiting``. The file is written after each check, so an old file means that the
-    supervisor itself has stopped. Without a path, nothing is written.
+    supervisor itself has stopped. If no path is given, nothing is written.
     """
 
     def __init__(self, path: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""Handling of messages in the workers of queues that don't handle stop signals themselves."""
+"""Handling of messages in workers of queues that don't handle stop signals themselves."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from . import runner
 
 
 def perform(function: str, argument: str) -> None:
-    """Call the function that a message names, and store a heartbeat.
+    """Call the function that a message names with ``argument``, and store a heartbeat.
 
     Only functions registered for messages are called, because other programs may be able to write
-    to a queue's table or broker. After SIGTERM, the run is released at the end of its super-step.
-    Then the queue's own handler is called.
+    to a queue's table or broker. On SIGTERM, the run is released at the end of its super-step, and
+    then the queue's own handler is called.
 
     Raises:
         ValueError: the function is not registered for messages.
@@ -40,7 +40,7 @@ def perform(function: str, argument: str) -> None:
 class _Tasks:
     """The number of tasks that the OS threads of this process are executing.
 
-    The supervisor receives one status for the whole process.
+    The process reports one status to the supervisor for all of them.
     """
 
     lock = threading.Lock()
@@ -50,8 +50,8 @@ class _Tasks:
 def begin_task() -> None:
     """Report to the supervisor that this process executes a task without a time limit.
 
-    A task may take longer than the time slice of a run, because a time slice doesn't limit a single
-    node. Use this function only for task queues that don't kill long tasks.
+    A task may take longer than a time slice, because a time slice doesn't limit a single node. Use
+    this function only for task queues that don't kill long tasks.
     """
     with _Tasks.lock:
         _Tasks.count += 1
@@ -59,7 +59,7 @@ def begin_task() -> None:
 
 
 def end_task() -> None:
-    """Report that this process is idle, unless another OS thread of the process runs a task."""
+    """Report that this process is idle, unless another of its OS threads is executing a task."""
     with _Tasks.lock:
         _Tasks.count = max(0, _Tasks.count - 1)
         if not _Tasks.count:
@@ -68,9 +68,9 @@ def end_task() -> None:
 
 
 def drain_on_sigterm() -> None:
-    """Install a handler that releases all runs of this process when its supervisor stops it.
+    """Install a SIGTERM handler that releases all runs of this process when it is stopped.
 
-    Queues whose workers are OS threads need the handler, because OS threads can't handle SIGTERM.
+    It's needed by queues whose workers are OS threads, because OS threads can't handle signals.
     """
     in_main = threading.current_thread() is threading.main_thread()
     if in_main and supervisor_pipe.is_supervised():

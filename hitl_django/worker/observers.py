@@ -1,4 +1,4 @@
-"""Observers of workers, used by optional apps for tracing and error reporting."""
+"""Observers of workers, with which optional apps trace runs and report errors."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from hitl_django.run_leases import RunLease
 
 
 class RunSegment(Protocol):
-    """An observer's data about one segment of a run.
+    """The data of an observer about one segment of a run.
 
-    A segment begins when a worker takes the lease for the run and ends when the lease is released.
+    A segment begins when a worker takes the lease for the run, and ends when it releases the lease.
     """
 
     def around_task(self, context: TaskContext) -> AbstractContextManager[object]:
-        """Return a context manager around all attempts of a task, on the task's OS thread."""
+        """Return a context manager in which all attempts of a task run, on the task's OS thread."""
 
     def note_outcome(self, status: str, error: BaseException | None) -> None:
-        """Handle the end of the segment. The method isn't called if the process is ending."""
+        """Handle the end of the segment. The method isn't called if the process is ending.
+
+        ``status`` is the outcome of the run. ``error`` is the error that stopped it, or None.
+        """
 
 
 #: Returns a context manager for a segment, which yields a RunSegment.
@@ -31,7 +34,7 @@ _observers: list[Observer] = []
 
 
 def add_observer(observer: Observer) -> None:
-    """Register an observer, which is called for each segment of a run in this process.
+    """Register an observer, a function that is called for each segment of a run in this process.
 
     The observer must not raise errors, because an error would stop the run.
     """
@@ -40,22 +43,19 @@ def add_observer(observer: Observer) -> None:
 
 
 def remove_observer(observer: Observer) -> None:
-    """Remove an observer, so that it isn't called for new segments."""
+    """Remove an observer. It isn't called for new segments."""
     _observers.remove(observer)
 
 
 @contextmanager
 def observe_segment(lease: RunLease) -> Iterator[Sequence[RunSegment]]:
-    """Call all observers for a segment during the block."""
+    """Call all observers for a segment that lasts until the end of the block."""
     with ExitStack() as stack:
         yield [stack.enter_context(observer(lease)) for observer in _observers]
 
 
 def combine_around(segments: Sequence[RunSegment]) -> AroundTask | None:
-    """Return a context manager function that enters the ``around_task`` of each segment.
-
-    Returns None if there are no segments.
-    """
+    """Return a function that enters ``around_task`` of all segments, or None without segments."""
     if not segments:
         return None
 

@@ -1,9 +1,10 @@
 """Re-encryption of all rows with the first key of ENCRYPTION_KEYS.
 
-Afterwards, older keys can be removed. Rows are read in batches in the order of their keys, with
-only the first bytes of encrypted columns. A row that doesn't use the first key is read completely,
-and written if it hasn't changed since. Processes with the same keys already write with the first
-key. The re-encryption can run while workers are running. It can be interrupted and repeated.
+Afterwards, older keys can be removed. Rows are read in batches in the order of their primary keys,
+with only the first bytes of encrypted columns. A row that doesn't use the first key is read
+completely, and written if it hasn't changed since. The re-encryption can run while workers are
+running, because processes with the same ENCRYPTION_KEYS already write with the first key. It can be
+interrupted and repeated.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class RowCounts:
         old: rows encrypted with an older key.
         plain: rows without encryption.
         rewritten: rows that were encrypted with the first key.
-        unreadable: damaged rows, and rows with an unknown key.
+        unreadable: damaged rows, and rows encrypted with a key that is no longer in
+            ENCRYPTION_KEYS.
     """
 
     table: str
@@ -81,7 +83,7 @@ class RowCounts:
 
 
 def count_rows() -> Iterator[RowCounts]:
-    """Yield the numbers of rows by encryption status after each batch, without changes."""
+    """Count the rows of all tables by encryption status. Yield the numbers after each batch."""
     return _process_all(rewrite=False)
 
 
@@ -134,7 +136,7 @@ def _process_batch(table: _EncryptedTable, heads: list[Any], *, rewrite: bool) -
 
 @retry_on_conflict
 def _rewrite_together(table: _EncryptedTable, chosen: list[Any]) -> tuple[int, int]:
-    """Rewrite rows in one transaction. Return the numbers of rewritten and unreadable rows."""
+    """Encrypt rows in one transaction. Return the numbers of rewritten and unreadable rows."""
     rewritten = unreadable = 0
     with transaction.atomic(using=write_alias()):
         for pk in chosen:
@@ -153,7 +155,7 @@ def _rewrite_row(table: _EncryptedTable, pk: Any) -> bool:
 
 
 class _ConcurrentChangeError(Exception):
-    """A row was changed or deleted after it was read."""
+    """An error: a row was changed or deleted after it was read."""
 
 
 class _EncryptedTable:
@@ -163,7 +165,7 @@ class _EncryptedTable:
     heads: dict[str, Any]
 
     def read_heads(self, last: Any) -> list[Any]:
-        """Return the key and the first bytes of the encrypted columns of each later row."""
+        """Return the rows after ``last``: primary key, and first bytes of each encrypted column."""
         rows = self.rows.order_by("pk")
         if last is not None:
             rows = rows.filter(pk__gt=last)
@@ -175,9 +177,9 @@ class _EncryptedTable:
         return self.model._base_manager.using(write_alias())
 
     def classify(self, pk: Any, head: list[Any]) -> str:
-        """Return the encryption status of a row, given the first bytes of its columns.
+        """Return the encryption status of a row: "old key", "plain" or "first key".
 
-        The status is "old key", "plain" or "first key".
+        ``head`` contains the first bytes of its encrypted columns.
 
         Raises:
             CorruptPayloadError: the status can't be determined.
@@ -185,7 +187,7 @@ class _EncryptedTable:
         raise NotImplementedError
 
     def rewrite(self, pk: Any) -> bool:
-        """Encrypt a row with the first key, and return whether the row was changed.
+        """Encrypt a row with the first key, and return whether it was changed.
 
         Raises:
             _ConcurrentChangeError: another process has changed the row since it was read.
@@ -233,7 +235,7 @@ def _find_text_tables() -> Iterator[_TextTable]:
 
 
 class _SearchTextTable(_EncryptedTable):
-    """The search texts of interrupts. They must not contain data of encrypted columns."""
+    """The table of interrupts with their search texts, which must not contain encrypted data."""
 
     model = Interrupt
     #: The parts of a search text if ENCRYPTION_KEYS contains a key (run_leases.interrupts).
@@ -266,7 +268,7 @@ class _SearchTextTable(_EncryptedTable):
 
 
 class _BinaryTable(_EncryptedTable):
-    """A table with encrypted binary columns, and a digest that changes with the columns."""
+    """A table with encrypted binary columns, and a digest of these columns."""
 
     def __init__(self) -> None:
         self.heads = {
@@ -291,7 +293,6 @@ class _BinaryTable(_EncryptedTable):
         return True
 
     def encrypt(self, row: Any) -> None:
-        """Encrypt the columns of a row with the first key."""
         raise NotImplementedError
 
     def classify_row(self, row: Any) -> str:
@@ -350,7 +351,7 @@ class _CheckpointTable(_BinaryTable):
 
 
 class _ArchiveTable(_BinaryTable):
-    """A table of archives. Each row contains the rows of a thread, which may be encrypted."""
+    """A table of archives. Each row contains the possibly encrypted rows of a thread."""
 
     def __init__(self, model: type[models.Model], archive: Archive) -> None:
         self.model, self.archive, self.columns = model, archive, (archive.column,)

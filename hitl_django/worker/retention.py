@@ -1,4 +1,4 @@
-"""Retention of ended threads: deletion, or pruning to their newest state.
+"""Retention of ended threads: they are deleted, or pruned to their newest state.
 
 A thread has ended when all of its runs have ended. A thread with an active or waiting run is kept
 regardless of its age. Several processes may apply retention simultaneously, because each process
@@ -39,7 +39,7 @@ def apply_terms(
     terms: float | Mapping[str, float | None] | None,
     command: str,
 ) -> None:
-    """Call ``act`` once for threads that ended more than a number of days ago.
+    """Call ``act`` for each retention period in ``terms``, to process threads that ended before it.
 
     ``act`` gets the days, the maximum number of threads and the graph, and returns the number of
     processed threads. ``done`` and ``command`` are used in log messages: ``done`` is a participle
@@ -67,11 +67,12 @@ def apply_terms(
 def list_terms(
     terms: float | Mapping[str, float | None] | None,
 ) -> Iterator[tuple[float, str | None]]:
-    """Yield the days for which threads are kept, each with its graph, or None for all graphs.
+    """Yield the numbers of days for which threads are kept, each with its graph.
 
     ``terms`` is the value of a setting such as RETENTION_DAYS: a number of days, a dict of days by
-    graph, or None to keep all threads. The days of ``OTHER_GRAPHS`` are yielded for each other
-    graph with ended threads, so that a query by graph can use the index.
+    graph, or None to keep all threads. The graph is None if the days apply to all graphs. The days
+    of ``OTHER_GRAPHS`` are yielded for each other graph with ended threads, so that each query for
+    a graph can use the index.
     """
     if not isinstance(terms, Mapping):
         if terms is not None:
@@ -87,7 +88,7 @@ def list_terms(
 def find_shortest_term(graph: str | None = None) -> float | None:
     """Return the smallest number of days after which ended threads are deleted or archived.
 
-    Without ``graph``, the threads of all graphs are considered. Return None if all threads are
+    If ``graph`` is None, the threads of all graphs are considered. Return None if all threads are
     kept.
     """
     names = ["RETENTION_DAYS", *(name for each in list_extensions() for name in each.retention)]
@@ -104,7 +105,7 @@ def _list_days(terms: float | Mapping[str, float | None] | None, graph: str | No
 
 
 def _list_graphs(using: str) -> list[str]:
-    """Return the graphs of ended threads, with one index lookup for each graph."""
+    """Return the graphs that have ended threads, with one index lookup per graph."""
     found = set[str]()
     models: list[type[Model]] = [Thread, *(model for model, _ in iterate_archives())]
     for model in models:
@@ -119,11 +120,11 @@ def _list_graphs(using: str) -> list[str]:
 def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
     """Delete threads that ended more than ``days`` days ago, and return their number.
 
-    Threads that ended first are deleted first. ``graph`` limits the deletion to one graph. All data
-    of the threads is deleted: state, runs, interrupts, decisions and audit log. Each transaction
-    deletes at most ``BATCH`` threads. Archived threads are deleted last. If rows of the project
-    prevent the deletion of a thread, the other threads are deleted first. The first of these errors
-    is then raised.
+    At most ``limit`` threads are deleted, those that ended first before others. ``graph`` limits
+    the deletion to one graph. All data of the threads is deleted: state, runs, interrupts,
+    decisions and audit log. Each transaction deletes at most ``BATCH`` threads. Archived threads
+    are deleted last. If rows of the project prevent the deletion of a thread, the other threads are
+    still deleted, and the first such error is then raised.
     """
     using = write_alias()
     deleted, refused = 0, list[Exception]()
@@ -143,7 +144,7 @@ def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
 
 
 def count_deletable(days: float, graph: str | None = None) -> int:
-    """Return the number of threads that ``delete_ended`` would delete, with archived threads."""
+    """Return the number of threads that ``delete_ended`` would delete. Archived threads count."""
     using = write_alias()
     threads = _filter_graph(_select_ended(using, days).exclude(Run.exists_live()), graph)
     return threads.count() + sum(
@@ -170,7 +171,10 @@ def _delete_archived(model: type[Model], days: float, limit: int, graph: str | N
 
 
 def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Exception]]:
-    """Delete threads in one transaction or, after an error, each thread separately."""
+    """Delete threads in one transaction. After an error, delete each thread separately.
+
+    Return the number of deleted threads, and the errors.
+    """
     try:
         return _delete_together(using, days, chosen), []
     except Exception as error:
@@ -198,7 +202,7 @@ def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
     """Prune threads that ended more than ``days`` days ago to their newest checkpoints.
 
     The newest state and the decisions remain. Yield the number of pruned threads after each batch.
-    If a thread can't be pruned, the other threads are pruned first. The first of these errors is
+    If a thread can't be pruned, the other threads are still pruned, and the first such error is
     then raised.
     """
     using = write_alias()
@@ -239,8 +243,8 @@ def _select_prunable(threads: QuerySet[Thread]) -> QuerySet[Thread]:
 def delete_events(days: float, limit: int) -> int:
     """Delete the events of runs that ended more than ``days`` days ago.
 
-    Return the number of these runs. Each transaction deletes the events of at most ``BATCH`` runs.
-    The row of a run stores which of its events remain.
+    Return the number of these runs, at most ``limit``. Each transaction deletes the events of at
+    most ``BATCH`` runs. The row of a run stores which of its events remain.
     """
     using = write_alias()
     # The query uses the index, so that runs without remaining events are not read.
@@ -262,7 +266,7 @@ def delete_events(days: float, limit: int) -> int:
 
 
 def iterate_batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]:
-    """Yield the keys of ended threads in batches, in the order of the index."""
+    """Yield the primary keys of ended threads in batches of ``size``, in the order of the index."""
     rest = ended = threads.order_by("ended_at", "pk")
     while rows := list(rest.values_list("ended_at", "pk", named=True)[:size]):
         yield [row.pk for row in rows]
@@ -284,7 +288,7 @@ def _subtract_days(days: float) -> Combinable:
 
 
 def _lock(rows: QuerySet[Any], most: int | None = None) -> list[Any]:
-    """Lock the first ``most`` rows and return their keys.
+    """Lock the first ``most`` rows, and return their primary keys.
 
     If the database supports it, rows locked by other transactions are skipped.
     """

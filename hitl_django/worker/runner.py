@@ -1,7 +1,7 @@
 """Execution of runs by workers.
 
 The first start, a resume after a decision, recovery after a crash and a retry have the same steps:
-take the run's lease, load the newest checkpoint, and continue from the checkpoint.
+take the lease on the run's thread, load the newest checkpoint, and continue from it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def advance(run_id: str) -> None:
     """Execute a run until it ends, is interrupted, or its time slice ends.
 
     If the run isn't due, nothing happens, so a message may arrive late or twice. Errors are stored
-    on the run instead of being raised, because the queue can't handle them. An error that ends this
-    process, such as KeyboardInterrupt or a queue's timeout, is stored and raised, and the run
-    remains queued.
+    in the run's row instead of being raised, because the queue can't handle them. An error that
+    ends this process, such as KeyboardInterrupt or a queue's timeout, is stored and raised, and the
+    run is queued again.
     """
     if _drain_reason is not None:
         batch = WriteBatch(write_alias())
@@ -64,7 +64,7 @@ def advance(run_id: str) -> None:
 
 
 def _execute(lease: RunLease, segments: Sequence[RunSegment]) -> tuple[str, BaseException | None]:
-    """Execute a run whose lease was taken. Return its outcome and the error that stopped it."""
+    """Execute a run after its lease was taken. Return its outcome and the error that stopped it."""
     stop = StopNote(lease)
     try:
         outcome = _run_graph(lease, combine_around(segments), stop)
@@ -105,7 +105,7 @@ _drain_reason: str | None = None
 def drain(reason: str = "shutdown") -> None:
     """Stop all runs of this process after their current super-step, and start no more runs.
 
-    The runs become queued, so that other workers continue them. The function is for a process that
+    The runs become queued, so that other workers continue them. Use this function in a process that
     is about to end. It takes no lock, so a signal handler may call it.
     """
     global _drain_reason

@@ -1,4 +1,4 @@
-"""Supervisor of the queue's worker processes, which restarts processes that don't work.
+"""Supervisor of a queue's worker processes, which restarts them if they don't work.
 
 A queue may be blocked although all of its processes are alive. For example, a worker that is killed
 while it waits for a task keeps the lock of the queue. While there is work, the supervisor therefore
@@ -48,7 +48,7 @@ SHORTEST, LONGEST = 1.0, 30.0
 
 
 class WorkerWatch:
-    """An evaluation of the workers' reports, which finds workers that don't work."""
+    """The status of worker processes, from their reports, to find processes that don't work."""
 
     def __init__(self) -> None:
         self.busy: dict[int, float] = {}
@@ -56,7 +56,7 @@ class WorkerWatch:
         self.unsettled: float | None = None
 
     def record(self, report: StatusReport, now: float) -> None:
-        """Store a report received from a worker process."""
+        """Store the report of a worker process, received at the time ``now``."""
         if report.word == "settled":
             self.unsettled = None
             return
@@ -68,22 +68,22 @@ class WorkerWatch:
         self.unsettled = now if self.unsettled is None else self.unsettled
 
     def expect(self, runs: Sequence[UUID], now: float) -> None:
-        """Expect that a worker soon reports work on one of the runs, which were just enqueued."""
+        """Expect that a worker soon reports work, because ``runs`` were just enqueued."""
         if runs and self.expected is None:
             self.expected = now, runs
 
     def forget_ended(self) -> bool:
-        """Return whether processes have ended during their tasks since the last call."""
+        """Return whether a process has ended during a task since the last call."""
         count = len(self.busy)
         self.busy = {pid: until for pid, until in self.busy.items() if is_running(pid)}
         return len(self.busy) < count
 
     def reset(self) -> None:
-        """Clear all expectations, because the workers can't work without the database."""
+        """Discard all expectations. Workers can't meet them while the database is unavailable."""
         self.expected = self.unsettled = None
 
     def find_fault(self, now: float) -> str | None:
-        """Return the reason to restart the processes, or None if there is no fault."""
+        """Return the reason for a restart of the processes, or None if there is no fault."""
         is_owed = self.unsettled is not None and now - self.unsettled >= PATIENCE
         if is_owed and not _is_broker_down():
             return "tasks finish, but their results are not processed"
@@ -100,7 +100,7 @@ class WorkerWatch:
 
 
 class Supervisor:
-    """Keeps the processes of a queue running until a signal stops the supervisor."""
+    """A supervisor that keeps the processes of a queue running until a signal stops it."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Supervisor:
         self._swept = -float("inf")
 
     def run(self) -> None:
-        """Run until a signal requests an end, then stop the processes."""
+        """Run until a signal stops this process, and then stop the worker processes."""
         delay = SHORTEST
         try:
             with self.listener.installed():

@@ -1,4 +1,4 @@
-"""Loop of sweeps for queues with their own workers."""
+"""The loop that runs sweeps for queues with their own workers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TICK = 1.0
 
 
 class Sweeper:
-    """A loop that runs sweeps until a signal stops it, for a queue with its own workers."""
+    """A loop that runs sweeps until a signal stops it, for queues with their own workers."""
 
     def __init__(self, say: Callable[[str], None], health: HealthFile) -> None:
         self.say, self.health = say, health
 
     def run(self) -> None:
-        """Run three sweeps per SWEEP_SECONDS until a signal requests an end."""
+        """Run three sweeps per SWEEP_SECONDS until a signal stops this process."""
         listener = StopSignals()
         self.say("Sweeping only: the queue in HITL['DISPATCH'] has its own workers.")
         try:

@@ -1,4 +1,4 @@
-"""The sweep, a job that requeues lost runs and processes due times.
+"""The sweep, a periodic job that requeues lost runs and processes due times.
 
 A queue can lose a message, and a worker can die during a run. In both cases, the run's row shows
 the problem: the run is QUEUED for longer than a message takes, or it is RUNNING with an expired
@@ -36,10 +36,10 @@ logger = logging.getLogger("hitl_django")
 
 
 def sweep(*, after_restart: bool = False) -> list[UUID]:
-    """Enqueue up to SWEEP_BATCH overdue runs and the runs of ended workers, and return their ids.
+    """Enqueue overdue runs and the runs of ended workers, and return the ids of these runs.
 
-    With ``after_restart``, all queued runs count as overdue, because the ended processes may have
-    received the messages of the runs.
+    A sweep enqueues at most SWEEP_BATCH overdue runs. With ``after_restart``, all queued runs count
+    as overdue, because the ended processes may have received their messages.
 
     Before the runs are enqueued, interrupts expire, warnings are sent, overdue interrupts are
     marked, and runs resume after the time limit for an undo. Afterwards, old idempotency records
@@ -118,13 +118,13 @@ def _enqueue_overdue(limit: timedelta) -> list[UUID]:
 
 
 def is_any_due(run_ids: Sequence[UUID]) -> bool:
-    """Return whether one of the runs is still due, because no worker has started it."""
+    """Return whether one of the runs is still due, i.e. no worker has started it."""
     due = Run.objects.using(write_alias()).filter(pk__in=run_ids)
     return due.filter(_match_without_worker()).exists()
 
 
 def find_missed_since() -> datetime | None:
-    """Return the earliest due time that sweeps have missed, or None if no time was missed.
+    """Return the earliest due time that sweeps have missed, or None if they have missed none.
 
     The due times are those of the sweep's first steps (runs to enqueue or resume, interrupts to
     expire) and the times reported by optional apps. If a sweep has enqueued runs recently, return
@@ -149,7 +149,7 @@ def find_missed_since() -> datetime | None:
 
 
 def _overdue(limit: timedelta) -> QuerySet[Run]:
-    """Return overdue runs without a worker. Runs that were enqueued longest ago come first."""
+    """Return overdue runs that no worker executes, those that were enqueued longest ago first."""
     enqueued_before = Now() - limit
     # The states and the time come first, because the index covers these columns.
     due = Run.objects.using(write_alias()).filter(
@@ -159,7 +159,10 @@ def _overdue(limit: timedelta) -> QuerySet[Run]:
 
 
 def _overdue_to_begin(limit: timedelta) -> QuerySet[Run]:
-    """Return waiting runs whose thread has no active run, because a message was lost."""
+    """Return runs that wait although no earlier run of their thread is active.
+
+    The message that should have started them was lost.
+    """
     enqueued_before = Now() - limit
     waiting = Run.objects.using(write_alias()).filter(
         thread__has_waiting=True, thread__ended_at__isnull=False, state=Run.State.WAITING

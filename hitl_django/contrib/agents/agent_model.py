@@ -1,4 +1,4 @@
-"""Model of an agent, with its prompt and bound tools."""
+"""The model of an agent, with its prompt and its tools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tool_messages import get_messages, get_part
 
 
 class AgentModel:
-    """Model of an agent, with the agent's prompt.
+    """The model of an agent, with its prompt and its tools.
 
     ``model`` is a chat model, a model name for LangChain, or a function of state and runtime that
     returns a model. ``needs_loop`` is true if the model or the prompt has only an async form.
@@ -39,7 +39,7 @@ class AgentModel:
         ) or _is_async_alone(self._prompt)
 
     def ask(self, state: Any) -> Any:
-        """Return the model's response to the messages in a state, for a sync caller."""
+        """Return the model's response to the messages in a state. This is the sync form."""
         action = self._build_action(self.resolve(state))
         return call_now(action, call_now(self._prompt, state))
 
@@ -61,7 +61,7 @@ class AgentModel:
 
 
 def call_now(action: Action, value: Any) -> Any:
-    """Call an action without a running task, with its injected arguments."""
+    """Call an action without a running task, with the arguments to inject."""
     action = action.sync or action
     return action.call(value, **get_injected(get_context(), action))
 
@@ -72,10 +72,10 @@ async def call_later(action: Action, value: Any) -> Any:
 
 
 def find_chat_model(model: Any) -> Any:
-    """Return the chat model inside a sequence of steps or inside a binding.
+    """Return the chat model inside a chain or inside a binding of arguments.
 
     Raises:
-        TypeError: if the model doesn't support structured output.
+        TypeError: the model doesn't support structured output.
     """
     found = _find_step(model)
     found = found.bound if _is_binding(found) else found
@@ -117,7 +117,7 @@ def _build_prompt(prompt: Any) -> Action:
 
 
 def make_message(fields: dict[str, Any]) -> Any:
-    """Return a LangChain message, or the dict if LangChain isn't installed."""
+    """Return a LangChain message with these fields, or the dict if LangChain isn't installed."""
     langchain = find_langchain()
     return fields if langchain is None else langchain.convert_message(fields)
 
@@ -129,7 +129,7 @@ def _is_async_alone(action: Action) -> bool:
 def _bind_tools(model: Any, tools: Sequence[Any], builtin: Sequence[dict[str, Any]]) -> Any:
     """Return the model with the tools bound to it.
 
-    A model that already has bound tools is returned unchanged.
+    A model with bound tools is returned unchanged.
     """
     if not tools and not builtin:
         return model
@@ -164,7 +164,7 @@ def _check_bound(bound: Sequence[Any], tools: Sequence[Any], builtin: int) -> No
 
 
 def _name_bound(tool: Any) -> str | None:
-    """Return the name of a tool in OpenAI's or Anthropic's format."""
+    """Return the name of a bound tool, which is a dict in OpenAI's or Anthropic's format."""
     if tool.get("type") == "function":
         return str(tool["function"]["name"])
     name: str | None = tool.get("name")
@@ -172,7 +172,7 @@ def _name_bound(tool: Any) -> str | None:
 
 
 def _find_step(model: Any) -> Any:
-    """Return the chat model inside a sequence of steps, with its bindings.
+    """Return the chat model inside a chain, with its bound arguments.
 
     Any other model is returned unchanged.
     """

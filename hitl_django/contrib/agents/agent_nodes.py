@@ -1,4 +1,4 @@
-"""Nodes of an agent that call its model."""
+"""Nodes of an agent that call the model."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NO_STEPS = "Sorry, need more steps to process this request."
 class ModelNode:
     """Node that calls the model and adds its response to the messages.
 
-    ``speaker`` is the agent's name, which is set as the name of the messages.
+    ``speaker`` is the name of the agent, which the messages get.
 
     Raises:
-        ValueError: if there are no messages, or a tool call has no result.
+        ValueError: there are no messages, or a tool call has no result.
     """
 
     def __init__(self, model: AgentModel, speaker: str | None, *, has_hook: bool) -> None:
@@ -37,9 +37,9 @@ class ModelNode:
         return self._build_update(state, await self._model.aask(self._view(state)))
 
     def _view(self, state: Any) -> Any:
-        """Return the state as seen by the prompt and the model.
+        """Return the state for the prompt and the model.
 
-        If a hook has selected other messages, the state contains those messages.
+        If a hook has selected other messages, they replace the messages of the state.
         """
         messages = (get_part(state, LLM_INPUT) if self._has_hook else None) or get_part(
             state, "messages"
@@ -73,7 +73,7 @@ def _lacks_steps(state: Any, response: Any) -> bool:
 class ResponseNode:
     """Node in which the model returns its answer in the format of a schema.
 
-    ``format`` is the schema, or a pair of system prompt and schema.
+    ``format`` is the schema, or a pair of a system prompt and the schema.
     """
 
     def __init__(self, model: AgentModel, format: Any) -> None:
@@ -99,7 +99,10 @@ class ResponseNode:
 
 
 def _check_calls(messages: Sequence[Any]) -> None:
-    """Raise ValueError if a tool call has no result, because most providers reject it."""
+    """Raise ValueError if a tool call has no result.
+
+    Most providers of models reject such messages.
+    """
     left = list_open_calls(messages)
     if left:
         named = ", ".join(f"{call.name} ({call.id})" for call in list_calls(left[:3]))

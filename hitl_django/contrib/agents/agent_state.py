@@ -43,7 +43,7 @@ class AgentStateWithStructuredResponsePydantic(AgentStatePydantic):
 
 
 def check_state_schema(schema: Any, *, is_structured: bool) -> None:
-    """Raise ValueError if a state schema lacks fields that an agent needs."""
+    """Raise ValueError if a state schema doesn't have the fields that an agent needs."""
     needed = {"messages", "remaining_steps"} | ({"structured_response"} if is_structured else set())
     missing = sorted(needed - set(get_type_hints(schema)))
     if missing:
@@ -51,7 +51,7 @@ def check_state_schema(schema: Any, *, is_structured: bool) -> None:
 
 
 def add_llm_input(schema: Any) -> Any:
-    """Return the state schema with a field for messages that replace the model's input."""
+    """Return the state schema with a field for messages that replace the input of the model."""
     if is_model(schema):
         return create_model("ModelInput", __base__=schema, **{LLM_INPUT: (list[Any] | None, None)})  # type: ignore[call-overload]
     if dataclasses.is_dataclass(schema):

@@ -28,9 +28,9 @@ from .tool_request import AsyncToolCallWrapper, ToolCallRequest, ToolCallWrapper
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The message with the tool call, the state, and the tool call's view of the task.
+    """The caller of a tool: the message with the tool call, the state, and the context of the call.
 
-    ``config`` is the config for the tools.
+    ``config`` is the config for the tool.
     """
 
     asker: Any
@@ -40,7 +40,7 @@ class Caller:
 
 
 class CallRunner:
-    """Runs the tool calls of one ToolNode, one call at a time on any OS thread."""
+    """A runner of the tool calls of one ToolNode. It runs one call at a time, on any OS thread."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class CallRunner:
         self._known = {name: _KnownTool(tool) for name, tool in tools.items()}
 
     def run(self, call: ToolCall, caller: Caller) -> None:
-        """Run a call on this OS thread and set its result or error."""
+        """Run a tool call on this OS thread, and set its result or its error."""
         token = current.set(caller.seen)
         try:
             call.result = self._make(call, caller)
@@ -146,7 +146,7 @@ class CallRunner:
             raise
 
     def _begin(self, caller: Caller, request: ToolCallRequest) -> _Attempt | None:
-        """Return an attempt with its injected arguments, or None if the tool is unknown."""
+        """Return an attempt with its injected arguments, or None if the node has no such tool."""
         given = request.tool_call
         tool = request.tool
         if tool is None:
@@ -178,7 +178,8 @@ class CallRunner:
     def _describe(self, error: Exception, *, wrapped: bool = False) -> Failure:
         """Return the error message for the model.
 
-        The error is raised if the model must not receive it.
+        If the model must not receive it, raise the error. ``wrapped`` is true if the wrapper has
+        raised the error.
         """
         text = self._handling.describe(error, wrapped=wrapped)
         if text is None:
@@ -191,7 +192,7 @@ class CallRunner:
 
 
 class _KnownTool:
-    """A tool of the node, with its call function and the arguments that the node injects."""
+    """A tool of the node, with the function to call and the arguments that the node injects."""
 
     __slots__ = ("injections", "langchain", "runs", "tool")
 
@@ -205,7 +206,7 @@ class _KnownTool:
 
 
 class _Attempt:
-    """One attempt at a tool call."""
+    """One attempt of a tool call."""
 
     __slots__ = ("_args", "_chunks", "_config", "_filled_in", "_given", "_known", "_seen")
 
@@ -224,10 +225,7 @@ class _Attempt:
         self._chunks: ToolCallChunks | None = None
 
     def begin(self) -> None:
-        """Emit the start of the call.
-
-        For LangChain tools, LangChain's callbacks emit the start.
-        """
+        """Emit the start of the tool call. For LangChain tools, LangChain's callbacks do this."""
         seen = self._seen
         if seen is None:
             return
@@ -243,7 +241,7 @@ class _Attempt:
         )
 
     def finish(self, message: Any) -> Any:
-        """Emit the end of the call and return its message."""
+        """Emit the end of the tool call, and return its message."""
         if self._seen is not None:
             self._seen.progress()
         if self._chunks is not None:
@@ -255,7 +253,7 @@ class _Attempt:
             self._chunks.fail(error)
 
     def call(self) -> Any:
-        """Run the tool on this OS thread and return its result."""
+        """Run the tool on this OS thread, and return its result."""
         tool = self._known.runs
         if isinstance(tool, Tool):
             arguments = tool.arguments(self._args, self._filled_in)
@@ -289,7 +287,7 @@ class _Attempt:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Convert pydantic's errors about invalid arguments to ToolInvocationError."""
+        """Convert pydantic's errors about invalid arguments in the block to ToolInvocationError."""
         try:
             yield
         except ValidationError as error:
@@ -299,10 +297,10 @@ class _Attempt:
 
 @contextmanager
 def _resolving_groups(caller: Caller) -> Iterator[None]:
-    """Replace an exception group by the error or signal that represents it.
+    """Replace an exception group raised in the block by the error or signal that represents it.
 
-    If interrupts occur together with a failure, they are withdrawn, because the failure may become
-    a message to the model.
+    If an exception group contains interrupts and a failure, the interrupts are withdrawn, because
+    the failure may become a message to the model.
     """
     try:
         yield
@@ -321,7 +319,7 @@ async def _run_on_thread(work: Callable[[], Any]) -> Any:
 
 
 def _run_async(name: str, start: Callable[[], Any]) -> Any:
-    """Run an async tool to its end on a new event loop, as a sync worker does."""
+    """Run an async tool to its end on a new event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

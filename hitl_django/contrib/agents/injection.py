@@ -1,7 +1,4 @@
-"""Arguments of tools that the node injects.
-
-The model doesn't see the injected arguments.
-"""
+"""Arguments of tools that the node injects and the model doesn't see."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from hitl_django.engine.types import ContextT, RunnableConfig, StateT, StreamWri
 
 
 class _Plain:
-    """Base class of the marker classes if langchain-core isn't installed."""
+    """Base class of the marker classes below if langchain-core isn't installed."""
 
 
 _langchain = find_langchain()
@@ -29,7 +26,7 @@ LEFT_OUT: Any = object()
 
 
 class InjectedState(_Marker):  # type: ignore[misc]
-    """Marker for an argument that receives the state or one of its fields.
+    """Marker for an argument that gets the state, or one of its fields.
 
     Example: ``Annotated[dict, InjectedState]``.
     """
@@ -39,19 +36,19 @@ class InjectedState(_Marker):  # type: ignore[misc]
 
 
 class InjectedStore(_Marker):  # type: ignore[misc]
-    """Marker for an argument that receives the store: ``Annotated[BaseStore, InjectedStore()]``."""
+    """Marker for an argument that gets the store: ``Annotated[BaseStore, InjectedStore()]``."""
 
 
 class InjectedToolCallId(_Marker):  # type: ignore[misc]
-    """Marker for an argument that receives the id of the tool call."""
+    """Marker for an argument that gets the id of the tool call."""
 
 
 @dataclass
 class ToolRuntime(_Direct, Generic[ContextT, StateT]):  # type: ignore[misc]
-    """Runtime of a tool call. The node injects it into an argument with this annotation.
+    """The runtime of a tool call, injected into an argument with this annotation.
 
-    ``tools`` are the tools of the node. ``server_info`` exists for compatibility with LangGraph,
-    and is None.
+    ``tools`` are the tools of the node. ``server_info`` is always None, and exists for
+    compatibility with LangGraph.
     """
 
     state: StateT
@@ -71,7 +68,7 @@ class ToolRuntime(_Direct, Generic[ContextT, StateT]):  # type: ignore[misc]
 
 @dataclass(slots=True)
 class CallScope:
-    """The values from which the arguments of one tool call are injected."""
+    """The values that are injected into the arguments of one tool call."""
 
     state: Any
     context: TaskContext | None
@@ -86,10 +83,10 @@ Injection = Callable[[CallScope], Any]
 
 
 def find_injections(tool: Any) -> dict[str, Injection]:
-    """Return the injected arguments of a function or LangChain tool, by argument name.
+    """Return the injected arguments of a function or a LangChain tool, by argument name.
 
-    Markers are recognized by class name, so LangGraph's and LangChain's markers are accepted. An
-    argument named ``runtime`` gets the runtime, regardless of its annotation.
+    Markers are recognized by class name, so that LangGraph's and LangChain's markers are accepted.
+    An argument named ``runtime`` gets the runtime, regardless of its annotation.
     """
     function = getattr(tool, "func", None) or getattr(tool, "coroutine", None) or tool
     if not inspect.isroutine(function):
@@ -162,7 +159,7 @@ def _read_store(scope: CallScope) -> Any:
 
 
 def build_runtime(kind: Any, scope: CallScope) -> Any:
-    """Return an instance of the annotated runtime class, which is this package's or LangGraph's."""
+    """Return an instance of the runtime class ``kind``, which is this package's or LangGraph's."""
     context = scope.context
     if context is None:
         raise ValueError("A tool with ToolRuntime can only be called from a running graph.")

@@ -1,4 +1,4 @@
-"""Errors for invalid tool calls of a model."""
+"""Errors for invalid tool calls made by a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ToolException: Any = Exception if _langchain is None else _langchain.ToolExcept
 
 
 class BadCall(Exception):
-    """The model called an unknown tool, or passed arguments that are not an object."""
+    """The model called a tool that doesn't exist, or passed arguments that are not an object."""
 
 
 class ToolInvocationError(_ToolException):  # type: ignore[misc]
@@ -46,7 +46,7 @@ class ToolInvocationError(_ToolException):  # type: ignore[misc]
 def list_reported_errors(
     source: ValidationError, injected: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return the validation errors, without those of injected arguments."""
+    """Return validation errors, except those of injected arguments."""
     return [
         {"loc": place, "msg": reason}
         for place, reason in list_faults(source)

@@ -1,4 +1,4 @@
-"""Input of a ToolNode: a state with messages, a list of messages, or tool calls."""
+"""The input of a ToolNode: a state with messages, a list of messages, or tool calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .tool_request import WITH_CONTEXT
 
 @dataclass(frozen=True, slots=True)
 class NodeInput:
-    """The tool calls to run, the model's message that contains them, and the state for the tools.
+    """The tool calls to run, the model's message with these calls, and the state for the tools.
 
     ``is_list`` is true if the input was a list of messages. The node then also returns a list.
     """
@@ -30,8 +30,10 @@ class NodeInput:
 def read_input(given: Any, key: str, context: TaskContext | None) -> NodeInput:
     """Return the tool calls of the model's last message, or the tool calls given as input.
 
+    ``key`` is the state key of the messages.
+
     Raises:
-        ValueError: if the input contains neither.
+        ValueError: the input contains neither tool calls nor a message of the model.
     """
     if isinstance(given, dict) and given.get("__type") == WITH_CONTEXT:
         calls = list_calls([given["tool_call"]])
@@ -50,7 +52,8 @@ def read_input(given: Any, key: str, context: TaskContext | None) -> NodeInput:
 def _read_state(context: TaskContext | None) -> dict[str, Any]:
     """Return the state of the running graph.
 
-    If a Send starts the node for a single call, the Send doesn't include the state.
+    It's needed if a Send starts the node for a single call, because the Send doesn't include the
+    state.
     """
     if context is None:
         return {}

@@ -1,4 +1,4 @@
-"""``create_react_agent``: the graph of a model and its tools."""
+"""The function ``create_react_agent``, which builds the graph of a model and its tools."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def create_react_agent(
 ) -> CompiledStateGraph:
     """Return a graph in which a model calls tools until it has an answer.
 
-    ``model`` is a chat model (anything with ``invoke``, and ``bind_tools`` for tools), a model name
-    for LangChain's init_chat_model, or a function of state and runtime that returns a model with
-    bound tools for each call. The function may be async. ``tools`` are functions, LangChain tools,
-    dicts in the format of the model's provider, or a ToolNode. ``prompt`` is a text or system
-    message that precedes the messages, or a function or runnable that returns the model's input for
-    a state.
+    ``model`` is a chat model (an object with ``invoke``, and ``bind_tools`` for tools), a model
+    name for LangChain's init_chat_model, or a function of state and runtime that returns a model
+    with bound tools for each call. The function may be async. ``tools`` are functions, LangChain
+    tools, dicts in the format of the model's provider, or a ToolNode. ``prompt`` is a text or
+    system message that precedes the messages, or a function or runnable that returns the model's
+    input for a state.
 
     ``response_format`` is a schema, or a pair of a prompt and a schema. The model then returns its
     answer in that format, as ``structured_response``. ``pre_model_hook`` runs before each call of
@@ -75,7 +75,7 @@ def create_react_agent(
     compatibility with LangGraph.
 
     Raises:
-        ValueError, TypeError, ImportError: if the arguments can't be combined.
+        ValueError, TypeError, ImportError: the arguments can't be combined.
     """
     if version not in ("v1", "v2"):
         raise ValueError(f"version must be 'v1' or 'v2', not {version!r}.")
@@ -143,9 +143,9 @@ def _convert_tool(tool: Any) -> Any:
 
 
 def _suited(node: Any, model: AgentModel) -> Any:
-    """Return the async form of a node, if the model needs an event loop.
+    """Return the async form of a node if the model needs an event loop.
 
-    Any other node is returned unchanged.
+    Otherwise, the node is returned unchanged.
     """
     return node.ainvoke if model.needs_loop else node
 
@@ -166,9 +166,10 @@ def _route_from_model(last: str, version: str) -> Callable[[Any], Any]:
 
 
 def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
-    """Return the function that chooses the next node after the hook.
+    """Return the function that chooses the node after the hook, by default ``last``.
 
-    If a tool call has no result yet, the tools run next.
+    If a tool call has no result yet, the tools run next. If the last message is a tool's result,
+    the node ``first`` runs next.
     """
 
     def route_from_hook(state: Any) -> Any:
@@ -183,7 +184,7 @@ def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
 
 
 def _route_from_tools(first: str, direct: frozenset[str]) -> Callable[[Any], Any]:
-    """Return the function that chooses the next node after the tools.
+    """Return the function that chooses the node after the tools, by default ``first``.
 
     The run ends if a tool in ``direct`` was called.
     """

@@ -1,4 +1,4 @@
-"""LangGraph's types for an interrupt about an action and for its response."""
+"""LangGraph's types for an interrupt about an action, and for the response."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal, TypedDict
 
 
 class ActionRequest(TypedDict):
-    """Proposed action with its arguments."""
+    """A tool call that the agent proposes: its name and its arguments."""
 
     action: str
     args: dict[str, Any]
@@ -22,7 +22,7 @@ class HumanInterruptConfig(TypedDict):
 
 
 class HumanInterrupt(TypedDict):
-    """Payload of an interrupt about an action."""
+    """The payload of an interrupt about an action."""
 
     action_request: ActionRequest
     config: HumanInterruptConfig
@@ -30,7 +30,7 @@ class HumanInterrupt(TypedDict):
 
 
 class HumanResponse(TypedDict):
-    """Response to a HumanInterrupt."""
+    """The response to a HumanInterrupt."""
 
     type: Literal["accept", "ignore", "response", "edit"]
     args: str | ActionRequest | None

@@ -17,7 +17,7 @@ from .invocation_error import BadCall, ToolInvocationError
 
 
 class Tool:
-    """A function as a tool, whose annotations validate the arguments.
+    """A tool that calls a function. The function's annotations validate the arguments.
 
     ``description`` is the function's docstring. ``args_schema`` is the pydantic model of the
     arguments that the model passes.
@@ -55,13 +55,14 @@ class Tool:
         )
 
     def arguments(self, given: Any, filled_in: Mapping[str, Any]) -> dict[str, Any]:
-        """Return validated arguments for the function, including the injected ones.
+        """Return the validated arguments for the function, including the injected ones.
 
-        Arguments for which the function has no parameter are ignored.
+        ``given`` are the arguments from the model, and ``filled_in`` the injected ones. Arguments
+        for which the function has no parameter are left out.
 
         Raises:
-            ToolInvocationError: if the arguments are invalid.
-            BadCall: if the arguments are not an object.
+            ToolInvocationError: the arguments are invalid.
+            BadCall: the arguments are not an object.
         """
         if not isinstance(given, dict):
             raise BadCall(f"Error: the arguments of {self.name} must be a JSON object.")
@@ -76,9 +77,9 @@ class Tool:
         return {**taken, **filled_in}
 
     def invoke(self, input: dict[str, Any], config: Any = None) -> Any:
-        """Return the function's result.
+        """Call the function and return its result.
 
-        ``input`` contains the arguments, or a tool call with the arguments.
+        ``input`` is a dict of arguments, or a tool call that contains them.
         """
         arguments = self.arguments(_read_arguments(input), {})
         if self.is_async:
@@ -103,10 +104,10 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def build_tool(tool: Any) -> Any:
-    """Return a tool object, wrapping a function as a Tool.
+    """Return a tool object. A function is wrapped as a Tool.
 
     Raises:
-        TypeError: if the value is neither a function nor a tool.
+        TypeError: the value is neither a function nor a tool.
     """
     name = getattr(tool, "name", None) or getattr(tool, "__name__", None)
     if not name or not (callable(tool) or hasattr(tool, "invoke")):

@@ -1,4 +1,4 @@
-"""Tool calls, and a wrapper of the running task's context for each tool call."""
+"""Tool calls, and the view of the running task's context for each tool call."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hitl_django.engine.types import Expiry
 
 @dataclass(slots=True)
 class ToolCall:
-    """A tool call with its state of execution.
+    """A tool call, and its result or error.
 
     ``result`` is set if the call is ``done``. ``error`` is set if the call failed. ``key`` is
-    unique within the task and the same in every run of the task. ``asking`` is true if the call has
-    a pending interrupt.
+    unique within the task, and the same in every execution of the task. ``asking`` is true if the
+    call has a pending interrupt.
     """
 
     name: str
@@ -72,10 +72,10 @@ def _parse_call(call: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 class ToolCallContext(PartContext):
-    """View of the running task's context for one tool call of the task.
+    """A view of the running task's context for one of its tool calls.
 
     Interrupts, once() results and subgraphs are identified by the tool call, so that they don't
-    depend on the order of the calls. The task's lock protects changes of the task. ``perform``
+    depend on the order of the calls. The lock of the task protects changes of the task. ``perform``
     makes saver calls.
     """
 
@@ -106,14 +106,14 @@ class ToolCallContext(PartContext):
                 raise GraphInterrupt(self._context.open[-1:]) from None
 
     def push(self, name: str, value: Any) -> None:
-        """Add a write made by this tool call.
+        """Add a write of this tool call.
 
-        The node returns the writes of all calls in the order of the calls.
+        The node returns the writes of all calls in order of the calls.
         """
         self._call.pushed.append((name, value))
 
     def next_call_index(self, numbers: Iterator[int]) -> int:
-        """Return the index of the next @task call made by this tool call."""
+        """Return the index of the next @task call that this tool call makes."""
         return self._call.place + self._call.total * next(self._tasks)
 
     def child_ns(self) -> str:

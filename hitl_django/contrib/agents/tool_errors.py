@@ -19,33 +19,31 @@ _NOT_REPORTED = (LeaseError, NoSaverError, PayloadError, ResumeError)
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Error message that the model receives instead of the result."""
+    """An error message that the model receives instead of a result."""
 
     text: str
 
 
 def describe_bad_call(error: Exception) -> str:
-    """Return the message about invalid arguments of a tool call.
-
-    Any other error is raised.
-    """
+    """Return the message for the model about invalid arguments. Any other error is raised."""
     if isinstance(error, ToolInvocationError):
         return error.message
     raise error
 
 
 class Handling:
-    """The rule ``handle_tool_errors``: which failures become messages to the model."""
+    """The rule ``handle_tool_errors``: the failures that become messages to the model."""
 
     def __init__(self, rule: Any) -> None:
         self.rule = rule
         self._shown = _classes_of(rule)
 
     def describe(self, error: BaseException, *, wrapped: bool = False) -> str | None:
-        """Return the message to the model, or None if the node fails.
+        """Return the message to the model, or None if the node must fail.
 
-        If the rule is a function, exceptions that it raises are propagated. ``wrapped`` is true for
-        a failure of a wrapper, to which every rule applies independent of the exception class.
+        If the rule is a function, exceptions that it raises are raised to the caller. ``wrapped``
+        is true for an error of a wrapper, to which every rule applies, regardless of the exception
+        class.
         """
         if isinstance(error, BadCall):
             return str(error)

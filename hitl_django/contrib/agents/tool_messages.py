@@ -1,4 +1,4 @@
-"""Chat messages as dicts or objects, with their tool calls and results."""
+"""Chat messages as dicts or objects, with their tool calls and their results."""
 
 from __future__ import annotations
 
@@ -22,35 +22,30 @@ _BLOCKS = frozenset({"text", "image", "image_url", "document", "file", "json", "
 
 
 def get_part(message: Any, name: str) -> Any:
-    """Return an item of a dict or an attribute of an object.
-
-    A missing item or attribute results in None.
-    """
+    """Return an item of a dict or an attribute of an object, or None if it doesn't exist."""
     return message.get(name) if isinstance(message, dict) else getattr(message, name, None)
 
 
 def get_messages(state: Any, key: str) -> list[Any]:
-    """Return the messages in a state, or the list itself if a list of messages is given."""
+    """Return the messages in a state. If the state is a list of messages, return the list."""
     return state if isinstance(state, list) else list(get_part(state, key) or ())
 
 
 def asks_for_tools(message: Any) -> bool:
-    """Return whether a message was written by the model and may contain tool calls."""
+    """Return whether a message is from the model, and may therefore contain tool calls."""
     if get_part(message, "type") in ("ai", "AIMessageChunk"):
         return True
     return get_part(message, "role") in ("ai", "assistant")
 
 
 def is_result(message: Any) -> bool:
-    """Return whether the message is the result of a tool call."""
     return "tool" in (get_part(message, "type"), get_part(message, "role"))
 
 
 def list_open_calls(messages: Sequence[Any], askers: Sequence[Any] | None = None) -> list[Any]:
-    """Return the tool calls in ``messages`` that have no result.
+    """Return the tool calls that have no result in ``messages``.
 
-    With ``askers``, a subset of the model's messages, only the tool calls in these messages are
-    returned.
+    ``askers`` are the messages whose calls are checked, by default all messages of the model.
     """
     kinds = _list_kinds(messages)
     if askers is None:
@@ -64,7 +59,7 @@ def list_open_calls(messages: Sequence[Any], askers: Sequence[Any] | None = None
 def _list_parts(messages: Sequence[Any], name: str) -> list[Any]:
     """Return the same item or attribute of each message.
 
-    If all messages are objects, this is a single pass in C.
+    If all messages are objects, a single pass in C is sufficient.
     """
     try:
         return list(map(attrgetter(name), messages))
@@ -73,10 +68,10 @@ def _list_parts(messages: Sequence[Any], name: str) -> list[Any]:
 
 
 def _list_kinds(messages: Sequence[Any]) -> list[str]:
-    """Return "ai", "tool" or the type of each message.
+    """Return the type of each message, such as "ai" or "tool".
 
-    This function runs before each call of the model. If all messages have types that determine the
-    speaker, it therefore avoids a Python-level step per message.
+    This function runs before each call of the model. It therefore avoids Python code for each
+    message, if the types of all messages are sufficient.
     """
     try:
         kinds = list(map(_get_type, messages))
@@ -101,9 +96,9 @@ def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tool
 def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: str) -> Any:
     """Return the result of a tool call as a message.
 
-    The message has the same kind (dict or object) as ``asker``, the message with the call.
-    Commands, and lists of Commands and messages, are returned unchanged, except that tool messages
-    in a Command under ``key`` get the tool's name.
+    The message is a dict or an object, like ``asker``, the message with the call. Commands, and
+    lists of Commands and messages, are returned unchanged, except that tool messages in a Command
+    under the state key ``key`` get the tool's name.
     """
     if isinstance(result, list) and result and all(map(_is_finished, result)):
         return [build_message(item, name, call_id, asker, key) for item in result]
@@ -118,7 +113,7 @@ def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: 
 
 
 def make_tool_message(fields: dict[str, Any], asker: Any) -> Any:
-    """Return a tool message of the same kind (dict or object) as ``asker``."""
+    """Return a tool message that is a dict or an object, like ``asker``."""
     is_foreign = any(cls.__module__.startswith(_LANGCHAIN) for cls in type(asker).__mro__)
     langchain = find_langchain() if is_foreign or asker is None else None
     if langchain is None:
@@ -127,7 +122,7 @@ def make_tool_message(fields: dict[str, Any], asker: Any) -> Any:
 
 
 def _is_finished(item: Any) -> bool:
-    """Return whether a tool result needs no conversion."""
+    """Return whether a tool's result needs no conversion to a message."""
     return isinstance(item, Command) or get_part(item, "tool_call_id") is not None
 
 
@@ -164,10 +159,7 @@ def _as_dict(message: Any) -> Any:
 
 
 def _is_blocks(result: Any) -> bool:
-    """Return whether a result is a list of content blocks.
-
-    Models accept content blocks.
-    """
+    """Return whether a result is a list of content blocks, which models accept."""
     return isinstance(result, list | tuple) and all(
         isinstance(item, dict) and item.get("type") in _BLOCKS for item in result
     )

@@ -73,7 +73,7 @@ class ToolNode(InvokedRunnable):
         return self._tools_by_name
 
     def invoke(self, input: Any, config: RunnableConfig | None = None) -> Any:
-        """Run the calls and return their results as an update of the state."""
+        """Run the tool calls in ``input``, and return their results as an update of the state."""
         context = current.get()
         given = read_input(input, self.messages_key, context)
         todo, config = _remaining(context, given.calls), _build_config(context, config)
@@ -173,9 +173,9 @@ class ToolNode(InvokedRunnable):
 
 
 def _join_for_parent(updates: list[Any]) -> list[Any]:
-    """Combine the updates of several calls.
+    """Combine the updates of several tool calls.
 
-    At most one update may be for the parent graph. The first such update ends this graph.
+    At most one update may be for the calling graph. The first such update ends this graph.
     """
     above = [u for u in updates if isinstance(u, Command) and u.graph == Command.PARENT]
     if len(above) < 2 or any(not isinstance(u.update, dict | NoneType) for u in above):
@@ -191,7 +191,7 @@ def _join_for_parent(updates: list[Any]) -> list[Any]:
 
 
 def _build_config(context: TaskContext | None, given: RunnableConfig | None) -> Any:
-    """Return the config for the tools of a call with the config ``given``.
+    """Return the config for the tools of a node called with the config ``given``.
 
     A config derived from the node's config is used unchanged, as in LangGraph. Any other config is
     merged with the node's config.
@@ -204,7 +204,7 @@ def _build_config(context: TaskContext | None, given: RunnableConfig | None) -> 
 
 
 def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolCall]:
-    """Return the calls that have no stored result from an earlier run of the task."""
+    """Return the calls that have no stored result from an earlier execution of the task."""
     known = {} if context is None else context.once
     if not known:
         return calls  # Avoids serializing the arguments of the calls to look them up.
@@ -216,9 +216,9 @@ def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolC
 
 
 def _raise_first(context: TaskContext | None, calls: list[ToolCall]) -> None:
-    """Raise the first failure of the calls.
+    """Raise the first failure of tool calls.
 
-    Without a failure, raise a pause with all interrupts, in the order of the calls.
+    If there is no failure, raise a pause with all interrupts, in order of the calls.
     """
     interrupts: list[Any] = []
     for call in calls:

@@ -1,4 +1,4 @@
-"""The request that wrappers of tool calls receive, and the input of a single tool call."""
+"""The request that a wrapper of tool calls receives, and the input of a single tool call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ToolCallRequest:
 
     ``tool_call`` is a dict of ``name``, ``args`` and ``id``. ``tool`` is None if the node has no
     tool of that name. ``state`` is the node's input. ``runtime`` is a ToolRuntime, or None outside
-    a graph.
+    of a graph.
     """
 
     tool_call: dict[str, Any]
@@ -37,7 +37,7 @@ class ToolCallRequest:
         object.__setattr__(self, name, value)
 
     def override(self, **overrides: Any) -> ToolCallRequest:
-        """Return a copy of the request with some fields replaced.
+        """Return a copy of the request with other values of some fields.
 
         ``overrides`` are new values of ``tool_call``, ``tool``, ``state`` or ``runtime``.
         """

@@ -16,7 +16,7 @@ from .tool_messages import asks_for_tools, get_messages, get_part, make_tool_mes
 
 
 class ValidationNode(InvokedRunnable):
-    """Node that validates the arguments of tool calls in the last message.
+    """Node that validates the arguments of the tool calls in the last message.
 
     Each call results in a message with the validated arguments as JSON. If the arguments are
     invalid, the message contains the errors, and ``is_error`` in its ``additional_kwargs``.
@@ -24,7 +24,7 @@ class ValidationNode(InvokedRunnable):
     ``format_error(error, call, schema)`` returns the text for invalid arguments.
 
     Raises:
-        ValueError: if a schema has another type, or the last message is not from the model.
+        ValueError: a schema has another type, or the last message is not from the model.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ValidationNode(InvokedRunnable):
         return tool.name, tool.args_schema
 
     def invoke(self, input: Any, config: Any = None) -> Any:
-        """Validate the calls, and return the messages as an update of the state."""
+        """Validate the tool calls, and return the messages as an update of the state."""
         messages = get_messages(input, "messages")
         if not messages:
             raise ValueError("No message found in input")

@@ -1,7 +1,4 @@
-"""Integration of LangChain's classes with the engine.
-
-Only this package imports langchain-core.
-"""
+"""Integration of LangChain's classes with the engine. Only this package imports langchain-core."""
 
 from __future__ import annotations
 

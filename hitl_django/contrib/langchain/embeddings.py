@@ -8,9 +8,10 @@ from typing import Any
 def load_embeddings(name: str) -> Any:
     """Load embeddings by name, for example ``"openai:text-embedding-3-small"``.
 
+    LangChain's own errors, for names and provider packages that it can't find, are raised.
+
     Raises:
-        ValueError: if the package langchain isn't installed. LangChain's own errors about unknown
-            names and missing provider packages are propagated.
+        ValueError: the package langchain isn't installed.
     """
     try:
         from langchain.embeddings import init_embeddings

@@ -11,7 +11,7 @@ from langchain_core.runnables import Runnable
 
 @cache
 def declare_runnable(kind: type[Any]) -> None:
-    """Register a class so that its instances pass ``isinstance(x, Runnable)``."""
+    """Register a class as a Runnable: its instances then pass ``isinstance(x, Runnable)``."""
     Runnable.register(kind)
 
 

@@ -18,7 +18,7 @@ SECONDS, CHARACTERS = 0.1, 2000
 
 
 class MessageBuffer:
-    """A thread-safe buffer of message chunks, which merges chunks of the same message.
+    """A thread-safe buffer of message chunks. Chunks of the same message are merged.
 
     Models may stream on several OS threads.
     """
@@ -68,20 +68,17 @@ def _is_empty(message: BaseMessageChunk) -> bool:
 
 
 class MessageRecorder:
-    """Stores the chunks of a run's models while the models stream.
+    """A recorder that stores the chunks of a run's models while the models stream.
 
-    Between the commits of super-steps, chunks are stored in separate commits with the same fencing.
-    Chunks that remain when a task ends are stored with the task.
+    Between the commits of super-steps, chunks are stored in separate commits, which check the lease
+    in the same way. Chunks that remain when a task ends are stored with the task.
     """
 
     def __init__(self, run: RunContext) -> None:
         self._run, self._buffer = run, MessageBuffer()
 
     def add(self, chunk: Chunk) -> None:
-        """Add a chunk.
-
-        Call this on the OS thread of the node that called the model.
-        """
+        """Add a chunk. Call this on the OS thread of the node that called the model."""
         if not self._buffer.add(chunk):
             return
         context = current.get()

@@ -1,4 +1,4 @@
-"""Stream mode ``messages``: tokens of models and messages of nodes."""
+"""Stream mode ``messages``: tokens of models, and messages of nodes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ OWN_TAG = "seq:step"
 
 
 class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
-    """Callback handler that emits the models' output as ``(message chunk, metadata)``.
+    """Callback handler that emits the output of models as ``(message chunk, metadata)``.
 
-    LangChain calls the handler for every model that is called with the run's config or within the
+    LangChain calls the handler for every model that is called with the run's config or inside the
     run's nodes. ``emit`` receives the chunks. Without ``subgraphs``, only chunks of the run's own
     namespace ``ns`` are emitted.
     """
@@ -65,7 +65,7 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
             self._say(self._models[run_id], chunk.message)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
-        """Emit the message of a model that streamed no chunks."""
+        """Emit the message of a model that has streamed no chunks."""
         model = self._models.pop(run_id, None)
         if model is None or not response.generations or not response.generations[0]:
             return
@@ -83,7 +83,7 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         return output
 
     def push(self, ns: tuple[str, ...], message: BaseMessage, metadata: dict[str, Any]) -> None:
-        """Emit a message that a node writes before the node returns."""
+        """Emit a message that a node writes before it returns."""
         if self.subgraphs or ns == self._ns:
             self._say((ns, metadata), message)
 
@@ -131,10 +131,7 @@ def get_graph_ns(metadata: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def add_handler(callbacks: Any, handler: BaseCallbackHandler) -> Any:
-    """Return a config's callbacks with an additional handler.
-
-    The callbacks are a list or a callback manager.
-    """
+    """Return a config's callbacks (a list or a callback manager) with an additional handler."""
     if isinstance(callbacks, BaseCallbackManager):
         manager = callbacks.copy()
         manager.add_handler(handler, inherit=True)
@@ -143,10 +140,7 @@ def add_handler(callbacks: Any, handler: BaseCallbackHandler) -> Any:
 
 
 def _list_values(state: Any) -> Iterable[Any]:
-    """Return the values in a state.
-
-    A state that is a list of messages counts as a single value.
-    """
+    """Return the values in a state. A state that is a list of messages counts as a single value."""
     if isinstance(state, Mapping):
         return state.values()
     if isinstance(state, BaseMessage | list):

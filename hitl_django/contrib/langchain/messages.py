@@ -27,7 +27,7 @@ def register_messages() -> None:
 
 
 def list_stored_classes() -> Iterator[Any]:
-    """Yield the LangChain classes that the state may contain, i.e. documents and messages."""
+    """Yield the classes of LangChain that the state may contain: documents and messages."""
     yield Document
     for name in messages.__all__:
         found = getattr(messages, name)
@@ -36,20 +36,20 @@ def list_stored_classes() -> Iterator[Any]:
 
 
 def convert_message(message: Any) -> BaseMessage:
-    """Convert a dict, a text, or a pair of role and content to a message."""
+    """Convert a dict, a text, or a pair of role and content to a LangChain message."""
     return convert_to_messages([message])[0]
 
 
 def build_text_chunk(id: str, text: str) -> BaseMessageChunk:
-    """Return a part of a model's message with the given id."""
+    """Return a chunk of a model's message with the given id."""
     return AIMessageChunk(content=text, id=id)
 
 
 def complete_message(message: BaseMessage) -> BaseMessage:
-    """Convert a message that was merged from chunks to a complete message."""
+    """Convert a message that consists of merged chunks to a complete message."""
     return message_chunk_to_message(message) if isinstance(message, BaseMessageChunk) else message
 
 
 def format_for_openai(given: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Convert the content of messages to OpenAI's block format."""
+    """Return copies of messages with their contents in OpenAI's block format."""
     return convert_to_messages(convert_to_openai_messages(given))

@@ -13,8 +13,8 @@ from .tool_callbacks import ToolCallbacks
 def merge_callbacks(callbacks: Any, more: Any) -> Any:
     """Merge the callbacks of two configs, at least one of which is a callback manager.
 
-    If one of them is the callback manager of a run, it already includes the callbacks around the
-    run. Only this manager is then returned.
+    If one of them is the callback manager of a run, only this is returned, because it already
+    includes the callbacks around the run.
     """
     if isinstance(more, BaseCallbackManager):
         if more.parent_run_id is not None or isinstance(callbacks, BaseCallbackManager):
@@ -27,7 +27,7 @@ def merge_callbacks(callbacks: Any, more: Any) -> Any:
 
 
 def drop_streams(callbacks: Any) -> Any:
-    """Return the callbacks without stream handlers that are limited to a single graph."""
+    """Return callbacks without the stream handlers that are limited to a single graph."""
     if not isinstance(callbacks, BaseCallbackManager):
         return [one for one in callbacks or () if not _is_of_one_graph(one)]
     manager = callbacks.copy()

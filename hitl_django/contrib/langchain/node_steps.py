@@ -11,7 +11,7 @@ from hitl_django.engine.task.nodes import Action, is_graph
 
 
 def list_steps(source: Any) -> Sequence[Any]:
-    """Return the steps of a node's Runnable, or an empty list for any other node."""
+    """Return the steps of a node that is a LangChain chain, or an empty list for any other node."""
     if not isinstance(source, Runnable) or is_graph(source):
         return ()
     return source.steps if isinstance(source, RunnableSequence) else (source,)
@@ -20,7 +20,7 @@ def list_steps(source: Any) -> Sequence[Any]:
 def build_steps_action(
     action: Action, steps: Sequence[Any], configs: Sequence[Any], streams: bool
 ) -> Action:
-    """Return an action that runs each step with the step's own config.
+    """Return an action that runs each step of a chain with its own config.
 
     With ``streams``, the steps are streamed on an event loop, so that the run's stream contains
     their chunks.

@@ -9,7 +9,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 
 
 class ProgressCallbacks(BaseCallbackHandler):
-    """Callback handler that reports progress at each event, for example a token or a retry."""
+    """Callback handler that reports each event, for example a token or a retry, as progress."""
 
     #: Run on the calling OS thread, because a delayed report would come too late.
     run_inline = True

@@ -1,4 +1,4 @@
-"""Tracing of a run with LangChain's callbacks, with the graph, tasks and branches as chains."""
+"""Tracing of a run with LangChain's callbacks. Graph, tasks and conditional edges are chains."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OWN = ("run_id", "run_name")
 
 
 def open_trace(run: RunContext, name: str) -> RunTrace | None:
-    """Return the trace of a run for the callbacks in its config, or None if the config has none.
+    """Return the trace of a run for the callbacks in its config, or None if there are none.
 
     Tracers that LangChain adds because of an environment variable are included.
     """
@@ -41,12 +41,12 @@ def open_trace(run: RunContext, name: str) -> RunTrace | None:
 
 
 class RunTrace:
-    """Reports of one graph run to LangChain's callbacks.
+    """The reports of one graph run to LangChain's callbacks.
 
     A task is a child of the run. The start of a child is reported to the callbacks of its parent,
-    and calls made within the child are reported as children of the child. If ``is_async`` is true,
-    the methods that report a start return an awaitable. Methods that report an end use the mode of
-    the start.
+    and calls made within the child are reported as its children. If ``is_async`` is true, the
+    methods that report a start return an awaitable. Methods that report an end use the mode of the
+    start.
     """
 
     def __init__(self, run: RunContext, name: str) -> None:
@@ -71,7 +71,7 @@ class RunTrace:
         return _start(config, keep, value, self._name, is_async, self._config.get("run_id"))
 
     def end(self, output: Any) -> Any:
-        """Report the end of the run with its output."""
+        """Report the end of the run and its output."""
         return self._run.on_chain_end(output)
 
     def fail(self, error: BaseException) -> Any:
@@ -79,12 +79,12 @@ class RunTrace:
         return self._run.on_chain_error(error)
 
     def get_config(self, task: Task) -> dict[str, Any]:
-        """Return the run's config for a task and the calls made by the task."""
+        """Return the run's config for a task and for the calls that the task makes."""
         config = {key: value for key, value in self._config.items() if key not in _OWN}
         return {**config, "callbacks": self._callbacks.get(task.id) or self._find_parent(task)}
 
     def begin_task(self, context: TaskContext, *, is_async: bool) -> Awaitable[None] | None:
-        """Report the start of an attempt at a task."""
+        """Report the start of an attempt of a task."""
         task = context.task
 
         def keep(run: Any) -> None:
@@ -95,7 +95,7 @@ class RunTrace:
         return _start(config, keep, task.input, task.name, is_async)
 
     def end_task(self, context: TaskContext, output: Any, *, is_async: bool) -> Any:
-        """Report the end of an attempt with the node's output."""
+        """Report the end of an attempt and the node's output."""
         run = self._tasks[context.task.id]
         return _aend(run, output) if is_async else run.on_chain_end(output)
 
@@ -122,7 +122,11 @@ class RunTrace:
     def begin_branch(
         self, context: TaskContext, index: int, path: Action, seen: Any, *, is_async: bool
     ) -> Awaitable[None] | None:
-        """Report the call of a conditional edge's function, if it is a plain function."""
+        """Report the call of a conditional edge's function, if it is a plain function.
+
+        ``index`` is the number of the conditional edge, and ``seen`` is the argument of the
+        function.
+        """
         task = context.task
         # The steps of the node, and one step that writes, precede the branch.
         before = len(list_steps(task.node.action and task.node.action.source)) or 1
@@ -153,7 +157,10 @@ class RunTrace:
         return run.on_chain_error(error)
 
     def _find_parent(self, task: Task) -> Any:
-        """Return the callbacks of the run or, for a nested task, of the task that calls it."""
+        """Return the callbacks of the run.
+
+        For a task called by a task, return those of the calling task.
+        """
         parent = self._parents.get(task.id)
         if parent is None:
             if task.node.triggers == (PUSH,):
@@ -166,7 +173,7 @@ class RunTrace:
         return parent
 
     def _enter(self, context: TaskContext, callbacks: Any) -> None:
-        """Set callbacks that make later calls of the task children of the task."""
+        """Set callbacks so that later calls made by the task are reported as its children."""
         self._callbacks[context.task.id] = callbacks
         var_child_runnable_config.set(context.config())  # type: ignore[arg-type]
 
@@ -179,7 +186,10 @@ def _start(
     is_async: bool,
     run_id: Any = None,
 ) -> Awaitable[None] | None:
-    """Report the start of a run to the callbacks, and pass the started run to ``keep``."""
+    """Report the start of a run to the callbacks in ``config``.
+
+    The run started by the callbacks is passed to ``keep``.
+    """
     kind = AsyncCallbackManager if is_async else CallbackManager
     manager: Any = kind.configure(
         inheritable_callbacks=config.get("callbacks"),
@@ -200,7 +210,7 @@ async def _keep_started(started: Awaitable[Any], keep: Callable[[Any], None]) ->
 async def _aend(run: Any, output: Any) -> None:
     """Report the end of a run on the event loop.
 
-    Stream handlers of the run receive the output as a chunk.
+    Its stream handlers receive the output as a chunk.
     """
     for handler in run.handlers:
         if _follows_chunks(handler):

@@ -49,9 +49,9 @@ class ToolCallbacks(BaseCallbackHandler):
             chunks.finish(unwrap_output(output))
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """Emit the error of a tool.
+        """Emit the error of a tool, unless it is a pause.
 
-        A pause is not emitted as an error, because the tool is called again when the run resumes.
+        After a pause, the tool is called again when the run resumes.
         """
         chunks = self._running.pop(run_id, None)
         if isinstance(error, BaseExceptionGroup):

@@ -1,4 +1,4 @@
-"""Commands returned by LangChain tools, which LangChain must pass through unchanged."""
+"""Commands returned by LangChain tools, wrapped so that LangChain doesn't change them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from hitl_django.engine.types import Command
 
 
 class CarriedCommand(ToolOutputMixin):
-    """Wrapper of a tool's output.
-
-    LangChain converts outputs of other classes to text.
-    """
+    """Wrapper of a tool's output. LangChain would convert other classes to text."""
 
     def __init__(self, carried: Any) -> None:
         self.carried = carried
@@ -48,8 +45,7 @@ def keep_commands(tool: Any) -> Any:
 def _described_as(run: Callable[..., Any]) -> Callable[[Any], Any]:
     """Return a decorator that gives a function the name, signature and annotations of ``run``.
 
-    LangChain inspects the signature and annotations on each call of a tool, so they are computed
-    once.
+    LangChain inspects them on each call of a tool, so they are computed only once.
     """
 
     def describe(function: Any) -> Any:

@@ -1,4 +1,4 @@
-"""LangChain's classes for tools, and conversion of functions to tools."""
+"""LangChain's classes of tools, and conversion of functions to tools."""
 
 from __future__ import annotations
 
@@ -13,8 +13,5 @@ __all__ = ["DirectlyInjectedToolArg", "InjectedToolArg", "ToolException", "ToolM
 
 
 def convert_tool(tool: Any) -> Any:
-    """Return a function as a LangChain tool.
-
-    Other objects are returned unchanged.
-    """
+    """Convert a function to a LangChain tool. Other objects are returned unchanged."""
     return tool if isinstance(tool, BaseTool) or hasattr(tool, "invoke") else create_tool(tool)

@@ -1,4 +1,4 @@
-"""App configuration, which adds the command ``hitl import-langgraph``."""
+"""App configuration that adds the command ``hitl import-langgraph``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class LangGraphConfig(AppConfig):
-    """App for LangGraph's graphs and threads."""
+    """App for graphs and threads of LangGraph."""
 
     name = "hitl_django.contrib.langgraph"
     label = "hitl_langgraph"

@@ -1,7 +1,4 @@
-"""Bridge to LangGraph for the engine, without Django.
-
-Importing this module registers the stored types.
-"""
+"""The engine's bridge to LangGraph, without Django. Its import registers the stored types."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from .shared_connection import call_with_connection
 
 
 class DjangoCheckpointer(BridgedSaver):
-    """Checkpointer for LangGraph graphs in Django's database: ``compile(checkpointer=…)``.
+    """Checkpointer that stores LangGraph threads in Django's database: ``compile(checkpointer=…)``.
 
     State may contain the types of the engine, and LangChain's messages and documents. ``types`` are
     more classes of the application (dataclasses, pydantic models, enums, named tuples). Classes
@@ -38,14 +38,14 @@ class DjangoCheckpointer(BridgedSaver):
         self._perform(self._saver.copy_thread, source_thread_id, target_thread_id)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints whose metadata contains one of these ids as ``run_id``.
+        """Delete the checkpoints of runs, whose ids are in the metadata as ``run_id``.
 
-        A checkpoint is not deleted if values of DeltaChannels in other checkpoints depend on it.
+        A checkpoint remains if values of DeltaChannels in other checkpoints depend on it.
         """
         self._perform(self._saver.delete_for_runs, run_ids)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Delete history of the threads.
+        """Delete the history of threads.
 
         ``keep_latest`` deletes all checkpoints except the newest, and ``delete`` deletes all
         checkpoints. LangGraph stores values of DeltaChannels as deltas since the last snapshot.

@@ -1,4 +1,7 @@
-"""Deserialization of LangGraph's stored bytes without importing or calling code that they name."""
+"""Deserialization of LangGraph's stored bytes.
+
+Code named in the bytes is never imported or called.
+"""
 
 from __future__ import annotations
 
@@ -60,9 +63,9 @@ class ClosedSerializer:
     """Serializer for LangGraph's stored bytes that creates only instances of allowed classes.
 
     Allowed are classes of this library, LangGraph and LangChain that the codec supports, and
-    classes of the application that are registered or belong to a graph. LangGraph's serializer
-    would import and call any other name. This serializer raises UnknownTagError instead. Pickles
-    are rejected.
+    classes of the application that are registered or belong to a graph. For any other name,
+    LangGraph's serializer would import and call it, but this serializer raises UnknownTagError.
+    Pickles are rejected.
     """
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
@@ -120,7 +123,7 @@ class ClosedSerializer:
         return self._build(module, name, args, {}, body[3] if code == _METHOD else None)
 
     def _revive(self, found: dict[str, Any]) -> Any:
-        """Return the object that a JSON constructor (a class name with arguments) describes.
+        """Return the object that a JSON constructor describes: a class name with arguments.
 
         Any other JSON object is returned unchanged.
         """
@@ -169,10 +172,7 @@ def _refuse(module: Any, name: Any) -> NoReturn:
 
 @cache
 def _list_builders() -> Mapping[str, Callable[..., Any]]:
-    """Return the allowed constructors by dotted name.
-
-    Their classes belong to this library, LangGraph and LangChain.
-    """
+    """Return the allowed constructors of this library, LangGraph and LangChain, by dotted name."""
     found: dict[str, Callable[..., Any]] = {
         f"{cls.__module__}.{cls.__name__}": cls for cls in (*_LIBRARY, *list_stored_classes())
     }
@@ -191,7 +191,7 @@ def _list_builders() -> Mapping[str, Callable[..., Any]]:
 
 @cache
 def _list_messages() -> Mapping[tuple[str, str], Callable[..., Any]]:
-    """Return LangChain's message classes by each name that serialized messages use for them."""
+    """Return LangChain's message classes, by each name under which messages are serialized."""
     found = {}
     for cls in list_stored_classes():
         *module, name = cls.lc_id()
@@ -200,7 +200,7 @@ def _list_messages() -> Mapping[tuple[str, str], Callable[..., Any]]:
 
 
 def _find_paths() -> Mapping[str, Callable[..., PurePath]]:
-    """Return pathlib's classes by name.
+    """Return the classes of pathlib by name.
 
     A class of another platform, such as WindowsPath on Linux, is replaced by its pure path class.
     """

@@ -29,7 +29,10 @@ MEMORY = frozenset((ASKED, ATTEMPTS, CHANGED, KEYED, ONCE))
 
 
 def convert_checkpoint(checkpoint: Any, convert: Callable[[str, Any], Any]) -> Any:
-    """Return a checkpoint with converted Sends, and with values instead of snapshots."""
+    """Return a checkpoint with Sends converted by ``convert``, and values in place of snapshots.
+
+    A snapshot is LangGraph's stored form of the value of a DeltaChannel.
+    """
     values = checkpoint["channel_values"]
     changed = {name: value.value for name, value in values.items() if type(value) is _DeltaSnapshot}
     if TASKS in values:
@@ -38,9 +41,10 @@ def convert_checkpoint(checkpoint: Any, convert: Callable[[str, Any], Any]) -> A
 
 
 def drop_snapshot_counters(metadata: Any, values: Collection[str]) -> Any:
-    """Return the metadata without the counters of DeltaChannels whose values are stored.
+    """Return metadata without LangGraph's counters for the DeltaChannels in ``values``.
 
-    Counters remain for channels whose values depend on earlier checkpoints.
+    The values of these channels are stored. Counters remain for channels whose values depend on
+    earlier checkpoints.
     """
     counters = metadata.get(DELTA_COUNTERS)
     if counters is None:
@@ -51,7 +55,7 @@ def drop_snapshot_counters(metadata: Any, values: Collection[str]) -> Any:
 
 
 def convert_to_ours(name: str, value: Any) -> Any:
-    """Convert a write of LangGraph to the engine's classes."""
+    """Convert a write of LangGraph to the engine's classes. ``name`` is the channel."""
     if name == INTERRUPT and isinstance(value, list | tuple):
         return tuple(_convert_interrupt(asked, Interrupt) for asked in value)
     if name == ERROR and isinstance(value, BaseException):
@@ -62,7 +66,7 @@ def convert_to_ours(name: str, value: Any) -> Any:
 
 
 def convert_to_theirs(name: str, value: Any) -> Any:
-    """Convert a write of the engine to LangGraph's classes."""
+    """Convert a write of the engine to LangGraph's classes. ``name`` is the channel."""
     if name == INTERRUPT and isinstance(value, list | tuple):
         return tuple(_convert_interrupt(asked, ForeignInterrupt) for asked in value)
     if isinstance(value, Send):
@@ -73,8 +77,8 @@ def convert_to_theirs(name: str, value: Any) -> Any:
 def convert_command(command: Command[Any], ns: str | None = None) -> ForeignCommand[Any]:
     """Convert a Command of the engine to LangGraph's Command.
 
-    The Command is addressed to its own graph. With ``ns``, it is addressed to the graph of the node
-    in this namespace.
+    The Command applies to its own graph or, with ``ns``, to the graph of the node in this
+    namespace.
     """
     goto = command.goto if isinstance(command.goto, list | tuple) else (command.goto,)
     return ForeignCommand(

@@ -1,4 +1,4 @@
-"""Saver calls of other OS threads, executed on the OS thread that has the connections."""
+"""Saver calls of other OS threads, executed on the OS thread with the database connections."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ class _Call(NamedTuple):
 class CrossThreadCalls:
     """Queue of saver calls.
 
-    Other OS threads submit calls, and the OS thread that has the database connections executes
-    them.
+    Other OS threads submit calls. The OS thread with the database connections executes them.
     """
 
     def __init__(self, perform: Callable[..., Any]) -> None:
@@ -30,7 +29,7 @@ class CrossThreadCalls:
         self._is_left = False
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
-        """Submit a call to the serving OS thread, and return the call's future."""
+        """Submit a call to the OS thread with the connections, and return the result's future."""
         call = _Call(Future(), function, args)
         with self._lock:
             if self._is_left:
@@ -40,13 +39,13 @@ class CrossThreadCalls:
         return call.answer
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Execute a call on the serving OS thread, and return the call's result."""
+        """Execute a call on the OS thread with the connections, and return its result."""
         return self.submit(function, *args).result()
 
     def serve(self, work: Callable[[], Any]) -> Any:
         """Run ``work`` on a new OS thread, and return its result.
 
-        The calling OS thread executes the submitted calls while ``work`` runs.
+        While ``work`` runs, the calling OS thread executes the submitted calls.
         """
         done: Future[Any] = Future()
         variables = contextvars.copy_context()
@@ -80,10 +79,7 @@ def _refuse(call: _Call) -> None:
 
 
 def _settle(future: Future[Any], function: Callable[..., Any], *args: Any) -> None:
-    """Execute a submitted call, and set the result of its future.
-
-    A cancelled call is not executed.
-    """
+    """Execute a submitted call and set the result of its future, unless the call was cancelled."""
     if not future.set_running_or_notify_cancel():
         return
     try:

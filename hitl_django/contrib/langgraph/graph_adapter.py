@@ -1,4 +1,4 @@
-"""Structure of LangGraph's graphs in the engine's classes, for drawing and comparison."""
+"""LangGraph's graphs converted to the engine's classes, for drawing and comparison."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _BUILDERS: dict[str, Callable[[Any, str], BaseChannel]] = {
 def convert_channels(graph: ForeignPregel) -> dict[str, BaseChannel]:
     """Convert the channels of a LangGraph graph to channels of the engine.
 
-    A channel of an unknown class is replaced by a channel that contains the stored value.
+    A channel of a class that the engine doesn't have becomes a channel with the stored value.
     """
     return {
         name: _convert_channel(name, channel)
@@ -98,7 +98,7 @@ def _build_writer(graph: ForeignPregel, name: str, targets: Any) -> StateWriter:
 
 
 def find_called_graph(graph: ForeignPregel, name: str) -> ForeignPregel | None:
-    """Return the subgraph that a node calls, or None if LangGraph can't detect a subgraph."""
+    """Return the subgraph that a node calls, or None if LangGraph detects no subgraph."""
     for called in graph.nodes[name].subgraphs:
         if isinstance(called, ForeignPregel):
             return called
@@ -106,7 +106,7 @@ def find_called_graph(graph: ForeignPregel, name: str) -> ForeignPregel | None:
 
 
 def needs_event_loop(graph: ForeignPregel) -> bool:
-    """Return whether a graph has a node or a tool with an async function only."""
+    """Return whether a node or a tool of a graph has only an async function."""
     return any(
         _is_async_only(node.bound)
         or any(isinstance(one, ForeignPregel) and needs_event_loop(one) for one in node.subgraphs)

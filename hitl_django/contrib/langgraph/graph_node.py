@@ -42,11 +42,11 @@ _COORDINATES = ("thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map")
 
 
 def build_graph_action(graph: Any) -> Action:
-    """Return the action of a node that is a compiled LangGraph graph.
+    """Return the action of a node that calls a compiled LangGraph graph.
 
-    The saver of the calling run stores the graph's state below the task, independent of the
-    checkpointer with which the graph was compiled. Each interrupt has the same id in both graphs.
-    The graph resumes when all interrupts have responses.
+    The saver of the calling run stores the graph's state in the namespace of the task. The
+    checkpointer with which the graph was compiled isn't used. Each interrupt has the same id in
+    both graphs. The graph resumes when all interrupts have responses.
     """
 
     whole = store_channels_whole(graph)
@@ -92,7 +92,10 @@ def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
 
 @contextmanager
 def _set_context(context: TaskContext) -> Iterator[None]:
-    """Set the context for the graph's nodes and tools, in which each of them is a part."""
+    """Set the context of the LangGraph graph's nodes and tools inside the block.
+
+    Each node and each tool is a part of the task.
+    """
     token = current.set(cast(TaskContext, GraphNodeContext(context, context.perform)))
     try:
         yield
@@ -101,9 +104,9 @@ def _set_context(context: TaskContext) -> Iterator[None]:
 
 
 def _find_invoke(source: Any, graph: Any) -> Callable[..., Any]:
-    """Return a function that calls the graph and blocks until the graph returns.
+    """Return a function that calls the graph and waits for its result.
 
-    ``graph`` was built from ``source``.
+    ``graph`` is the compiled graph of ``source``.
     """
     if not needs_event_loop(source):
         return cast(Callable[..., Any], graph.invoke)
@@ -138,7 +141,7 @@ _OVER = object()
 
 
 def _choose_input(value: Any, state: Any) -> Any:
-    """Return the input for the graph: its resume values or, on the first call, the node's input.
+    """Return the input for the graph: the node's input on the first call, and resume values later.
 
     On the first call, no state of the graph is stored. If an interrupt has no response yet, the
     node pauses.
@@ -151,9 +154,9 @@ def _choose_input(value: Any, state: Any) -> Any:
 
 
 def _ask_all(pending_interrupts: Any) -> dict[str, Any]:
-    """Return the responses by interrupt id.
+    """Return the responses to interrupts by interrupt id.
 
-    If any interrupt has no response, the node pauses.
+    If one has no response, the node pauses.
     """
     answers, pause = {}, None
     for one in pending_interrupts:
@@ -167,7 +170,7 @@ def _ask_all(pending_interrupts: Any) -> dict[str, Any]:
 
 
 def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:
-    """Return a copy of the graph whose saver stores the graph's state below the task."""
+    """Return a copy of the graph whose saver stores its state in the namespace of the task."""
 
     async def aperform(function: Callable[..., Any], *args: Any) -> Any:
         with saver_calls():
@@ -203,9 +206,9 @@ def _is_functional(graph: Any) -> bool:
 
 
 def _refuse_breakpoint(context: TaskContext, state: Any) -> None:
-    """Raise an error if a graph has stopped at a breakpoint instead of an interrupt.
+    """Raise an error if a graph has stopped at a breakpoint.
 
-    Such a breakpoint isn't supported, because resuming would skip it.
+    A breakpoint isn't supported here, because resuming would skip it.
     """
     if not state.interrupts:
         raise RuntimeError(
@@ -216,9 +219,9 @@ def _refuse_breakpoint(context: TaskContext, state: Any) -> None:
 
 
 def _refuse_pause(result: Any) -> Any:
-    """Raise an error if a graph has raised interrupts but stores no state.
+    """Raise an error if a graph that stores no state has raised interrupts.
 
-    Without stored state, the graph can't resume.
+    Without stored state, the graph couldn't resume.
     """
     if isinstance(result, dict) and result.get(INTERRUPT):
         interrupt(result[INTERRUPT][0].value)

@@ -1,4 +1,4 @@
-"""One segment of a run of a LangGraph graph: from the stored state to the next pause or the end."""
+"""A segment of a run of a LangGraph graph: from the stored state to the next pause or the end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def bind_saver(graph: ForeignPregel, saver: BridgedSaver) -> ForeignPregel:
 
 
 class GraphRun:
-    """A segment of a run that executes a LangGraph graph in a worker.
+    """A segment of a run in which a worker executes a LangGraph graph.
 
     LangGraph stores state from several OS threads, but the connection and the transaction of a
     worker belong to one OS thread. The graph therefore runs on a separate OS thread, and the
@@ -150,10 +150,10 @@ class GraphRun:
             pass
 
     def _build_config(self) -> Any:
-        """Return a config with which chunks are received on the OS threads that emit them.
+        """Return a config with which each chunk is received on the OS thread that emits it.
 
         The config uses LangGraph's mechanism for streams of subgraphs. LangGraph's own stream
-        delivers a chunk later, possibly after the state described by the chunk was stored.
+        delivers a chunk later, possibly after the state that it describes was stored.
         """
         modes: set[Any] = {"values", "updates", "tasks", "checkpoints"}
         own = {
@@ -188,9 +188,9 @@ class GraphRun:
         )
 
     def _find_breakpoint(self, state: Any) -> PendingInterrupt | None:
-        """Return the breakpoint at which a resumed run has stopped, or None.
+        """Return the breakpoint at which a resumed run has stopped again, or None.
 
-        LangGraph continues after the breakpoint when it is called without input.
+        When LangGraph is called without input, it continues after the breakpoint.
         """
         if state.config["configurable"]["checkpoint_id"] in self._saver.task_interrupts.passed:
             return None
@@ -208,15 +208,12 @@ def _call(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def _list_nodes(state: Any) -> list[str]:
-    """Return the nodes of an unfinished super-step.
-
-    Some of these nodes may already have run.
-    """
+    """Return the nodes of an unfinished super-step, some of which may already have run."""
     return [task.name for task in state.tasks]
 
 
 def _is_unstarted(state: Any) -> bool:
-    """Return whether a state is the input of a run that has not executed any task."""
+    """Return whether a state is the input of a run, none of whose tasks has been executed."""
     ran = any(task.interrupts or task.error or task.result for task in state.tasks)
     return state.metadata["source"] == "input" and not ran
 

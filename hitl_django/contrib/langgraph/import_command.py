@@ -1,4 +1,4 @@
-"""``hitl import-langgraph``: imports each thread, and prints the reason if an import fails."""
+"""Execution of ``hitl import-langgraph``: it imports each thread and prints failures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COUNTED = {
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Import the threads of a database and print the results."""
+    """Import the threads of a database, and print the results."""
     graph, dry_run = options["graph"], options["dry_run"]
     counts: Counter[str] = Counter()
     with _open_source(options) as source, silence_logs(options["verbosity"]):
@@ -60,7 +60,7 @@ def _open_source(options: Mapping[str, Any]) -> Iterator[ThreadSource]:
     """Open the database named on the command line.
 
     Raises:
-        CommandError: if the database can't be used.
+        CommandError: the database can't be used.
     """
     path = options["sqlite"]
     opened = open_postgres(options["postgres"]) if path is None else open_sqlite(Path(path))

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Import the threads.
 
-    LangGraph is imported in this function, because other commands don't need it.
+    This function imports LangGraph, because other commands don't need it.
     """
     if options["graph"] is not None:
         refuse_unknown_graph(options["graph"])

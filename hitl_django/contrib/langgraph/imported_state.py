@@ -21,7 +21,7 @@ _CALL_ENDING = ", True"
 
 
 def check_known_nodes(root: CheckpointTuple, registered: RegisteredGraph) -> None:
-    """Raise GraphChangedError if the thread has run nodes that the graph doesn't have."""
+    """Raise GraphChangedError if nodes have run on the thread that the graph doesn't have."""
     seen = {name for name in root.checkpoint["versions_seen"] if not name.startswith("__")}
     strangers = sorted(seen - set(registered.graph.nodes))
     if strangers:
@@ -39,7 +39,7 @@ def find_state(
     thread_id: str,
     paths: Mapping[str, str],
 ) -> tuple[Run.State, str]:
-    """Return the state and the error of a stored thread's run.
+    """Return the state of the run for an imported thread, and its error.
 
     The error is an empty string if there is none.
     """
@@ -67,7 +67,7 @@ def _refuse_lost_results(
     """Raise GraphChangedError if the graph can't use the stored results or responses of tasks.
 
     Task ids depend on the graph's structure, and older releases of LangGraph computed them
-    differently. With other task ids, the tasks would run again, and interrupts with a response
+    differently. With other task ids, the tasks would run again, and interrupts that have a response
     would be created again.
     """
     for task_id, name, _ in writes:

@@ -1,6 +1,6 @@
-"""Saver for a LangGraph graph that a node calls.
+"""Saver for a LangGraph graph called by a node.
 
-The saver stores the state of the graph together with the state of the node.
+It stores the graph's state with that of the node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ APerform = Callable[..., Awaitable[Any]]
 
 
 class NodeSaver(BridgedSaver):
-    """Saver for a LangGraph graph that a task calls.
+    """Saver for a LangGraph graph called by a task.
 
     The graph's checkpoints are stored in the namespace of the task, and checkpoints of its
     subgraphs below that namespace. For each task, the graph starts without stored state.

@@ -1,4 +1,4 @@
-"""The LangGraph node in which an engine graph runs: the node's saver, stream and responses."""
+"""The LangGraph node that calls an engine graph: its saver, its stream and its responses."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .parent_saver import ParentSaver
 
 
 class _PlainAnswer:
-    """A response without an interrupt id, which the first interrupt below the node receives.
+    """A response without an interrupt id, which goes to the first interrupt in the node.
 
     The engine first checks whether a response exists and reads it later, but LangGraph returns a
-    response only once.
+    response only once. This object keeps it.
     """
 
     def __init__(self, scratchpad: Any) -> None:
@@ -34,14 +34,14 @@ class _PlainAnswer:
         return len(self._taken)
 
     def pop(self) -> Any:
-        """Return the response and mark it as used."""
+        """Return the response, and mark it as used."""
         return self._taken.pop()
 
 
 class ParentNode:
-    """The LangGraph node in which an engine graph is called, read from the node's config.
+    """The LangGraph node that calls an engine graph, read from the node's config.
 
-    Interrupts of the engine graph are created and resolved through the node. ``answers`` are the
+    Interrupts of the engine graph are created and resolved by the node. ``answers`` are the
     responses by interrupt id. ``wildcard`` is a response without an id.
     """
 
@@ -64,7 +64,7 @@ class ParentNode:
         self.modes = frozenset(self._stream.modes if self._stream else ())
 
     def emit(self, chunk: Chunk) -> None:
-        """Pass a chunk to the stream of the parent graph."""
+        """Pass a chunk to the stream of the LangGraph graph."""
         ns, mode, data = chunk
         if isinstance(data, dict) and data.get(INTERRUPT):
             data = {**data, INTERRUPT: convert_to_theirs(INTERRUPT, data[INTERRUPT])}
@@ -72,7 +72,7 @@ class ParentNode:
             self._stream((ns, mode, data))
 
     def convert_failure(self, failure: BaseException) -> BaseException:
-        """Convert a pause, or a Command for the parent graph, to LangGraph's exception.
+        """Convert a pause, or a Command for the calling graph, to LangGraph's exception.
 
         Any other exception is returned unchanged.
         """

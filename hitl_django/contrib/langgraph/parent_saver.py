@@ -1,4 +1,4 @@
-"""LangGraph's savers, for graphs of the engine that run in a LangGraph node."""
+"""LangGraph's savers, for engine graphs that run in a LangGraph node."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MARK = "#"
 
 
 class ParentSaver(BaseCheckpointSaver[Any]):
-    """Saver that stores an engine graph with the checkpointer of its LangGraph parent graph.
+    """Saver that stores an engine graph with the checkpointer of the calling LangGraph graph.
 
     The engine replaces the stored results of a task, but LangGraph's savers ignore a later write
-    with the id of an earlier write. Each of these writes therefore gets a separate, sortable id
-    that contains the id of the task.
+    with the same id. Each of these writes therefore gets its own id, which contains the id of the
+    task and is sortable.
     """
 
     def __init__(self, saver: Any) -> None:
@@ -92,7 +92,7 @@ class ParentSaver(BaseCheckpointSaver[Any]):
 def _divide_writes(
     writes: Sequence[tuple[str, Any]], task_id: str
 ) -> Iterator[tuple[str, Sequence[tuple[str, Any]]]]:
-    """Yield groups of writes, each with the id under which the group is stored."""
+    """Yield the writes of a task in groups, each with the id under which the group is stored."""
     converted = [(name, convert_to_theirs(name, value)) for name, value in writes]
     if kept := [write for write in converted if write[0] in MEMORY]:
         yield f"{task_id}{_MARK}{ids.new_uuid6()}", kept

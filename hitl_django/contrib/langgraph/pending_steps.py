@@ -29,17 +29,14 @@ REPEATABLE = frozenset((INTERRUPT, ERROR, ERROR_SOURCE_NODE, SCHEDULED, NO_WRITE
 
 @dataclass(frozen=True, slots=True)
 class PendingStep:
-    """The tasks of an unfinished super-step, and the nodes to which the tasks may belong."""
+    """The tasks of an unfinished super-step, and the nodes that they may belong to."""
 
     writes: list[TaskWrites]
     nodes: frozenset[str]
 
     @classmethod
     def read(cls, found: CheckpointTuple, paths: Mapping[str, str]) -> PendingStep:
-        """Read the pending writes of a checkpoint.
-
-        ``paths`` are the paths of tasks by task id.
-        """
+        """Read the pending writes of a checkpoint. ``paths`` are the paths of tasks by task id."""
         tasks: dict[str, TaskWrites] = {}
         for task_id, name, value in found.pending_writes or ():
             task = tasks.setdefault(task_id, TaskWrites(task_id, paths.get(task_id, ""), []))
@@ -48,7 +45,7 @@ class PendingStep:
 
 
 def is_new(write: PendingWrite, before: Sequence[PendingWrite]) -> bool:
-    """Return whether a write is new compared with the task's writes stored ``before``."""
+    """Return whether a write adds information to ``before``, a checkpoint's earlier writes."""
     task_id, name, value = write
     own = [each for task, named, each in before if (task, named) == (task_id, name)]
     if name in REPEATABLE:
@@ -61,9 +58,9 @@ def is_new(write: PendingWrite, before: Sequence[PendingWrite]) -> bool:
 def number_interrupts(steps: Mapping[Place, PendingStep]) -> None:
     """Give unique ids to the second and later interrupts of a task.
 
-    Before LangGraph 1.2, all interrupts of a task had the same id. A response to any of these
-    interrupts would then resolve the first interrupt. The tasks of parent graphs repeat the
-    interrupts with the same ids.
+    Before LangGraph 1.2, all interrupts of a task had the same id. A response to any of them would
+    then resolve the first interrupt. The tasks of calling graphs contain the same interrupts, and
+    get the same ids.
     """
     renamed: dict[str, str] = {}
     for (ns, _), step in steps.items():
@@ -80,7 +77,7 @@ def number_interrupts(steps: Mapping[Place, PendingStep]) -> None:
 
 
 def _rename_own(task: TaskWrites, ns: str, nodes: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield the id of each interrupt of a task, and its new id."""
+    """Yield the old and the new id of each interrupt of a task."""
     writes = dict(task.writes)
     asked, answers = writes.get(INTERRUPT, ()), writes.get(RESUME, ())
     if len(asked) != 1 or not isinstance(answers, list):
@@ -97,7 +94,7 @@ def _rename(asked: Any, renamed: Mapping[str, str]) -> Any:
 
 
 def _find_due(checkpoint: Any) -> Iterator[str]:
-    """Yield the names of the nodes that are due to run after a checkpoint."""
+    """Yield the names of the nodes that run next after a checkpoint."""
     for name in checkpoint["channel_values"]:
         if name.startswith(BRANCH_TO):
             yield name.removeprefix(BRANCH_TO)

@@ -1,4 +1,4 @@
-"""A registered LangGraph graph. LangGraph's engine runs it in a worker of this package."""
+"""A registered LangGraph graph, which LangGraph's engine runs in a worker of this package."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LangGraphAdapter(Pregel):
     """Compiled LangGraph graph with the interface of the engine's graphs.
 
     The graph's state is stored, read, compared and drawn like that of engine graphs. LangGraph
-    starts, executes and updates the graph's threads.
+    itself starts, executes and updates the threads.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LangGraphAdapter(Pregel):
             add_code_of(function)
 
     def subgraph_of(self, name: str) -> Pregel | None:
-        """Return the subgraph of a node, if it can be detected."""
+        """Return the subgraph called by a node, or None if it can't be detected."""
         called = find_called_graph(self.source, name)
         if called is None or called.checkpointer is False:
             return None
@@ -73,9 +73,9 @@ class LangGraphAdapter(Pregel):
         return _read_schema(self.source.get_output_jsonschema)
 
     def validate_input(self, input: Any) -> None:
-        """Raise InvalidInputError if the input has unknown fields.
+        """Raise InvalidInputError if the input has fields that the graph doesn't have.
 
-        The values are not validated, because the graph may accept other forms.
+        The values are not validated, because the graph may also accept other forms.
         """
         fields = self._fields
         if isinstance(self.input_channels, str) and fields is None:
@@ -106,10 +106,10 @@ class LangGraphAdapter(Pregel):
     ) -> str:
         """Store ``input`` as the thread's next checkpoint, without running the graph.
 
-        Returns the id of the checkpoint.
+        Return the id of the checkpoint.
 
         Raises:
-            PendingInterruptsError: if interrupts are pending. In this case, nothing is stored.
+            PendingInterruptsError: the thread has pending interrupts. Nothing is stored.
         """
         given = config["configurable"]
         mine = bind_saver(self.source, BridgedSaver(self._get_saver()))
@@ -159,8 +159,8 @@ class LangGraphAdapter(Pregel):
     ) -> RunnableConfig:
         """Apply super-steps of updates in the same way as LangGraph.
 
-        Each super-step is stored completely or not at all. LangGraph can't apply a Command given as
-        input. Such a Command is applied as in engine graphs.
+        Each super-step is stored completely or not at all. LangGraph can't apply a Command as
+        input, so it is applied as in engine graphs.
         """
         for values, as_node, *_ in chain.from_iterable(supersteps):
             if as_node == INPUT and isinstance(values, Command):
@@ -181,7 +181,7 @@ class LangGraphAdapter(Pregel):
 def _read_schema(build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return LangGraph's JSON Schema or, if LangGraph can't create it, a schema without rules.
 
-    LangGraph runs graphs with string annotations or, before Python 3.12, with the standard
+    LangGraph can run graphs with string annotations or, before Python 3.12, with the standard
     library's TypedDict, but it can't create their schemas.
     """
     try:
@@ -201,10 +201,10 @@ _FLAGS = frozenset({"discard_pending", "on_interrupt_change", "on_unknown_key", 
 
 
 def _select_coordinates(config: RunnableConfig) -> Any:
-    """Return a config that contains only the coordinates that LangGraph uses.
+    """Return a config with only the thread id, the namespace and other keys that LangGraph uses.
 
-    LangGraph would store other keys as metadata. A ``max_concurrency`` of one would be used up by
-    LangGraph's own stream.
+    LangGraph would store all other keys as metadata. A ``max_concurrency`` of one would be used up
+    by LangGraph's own stream.
     """
     own = config["configurable"]
     kept = {"configurable": {name: own[name] for name in own if name not in _FLAGS}}
@@ -213,7 +213,7 @@ def _select_coordinates(config: RunnableConfig) -> Any:
 
 
 class _CollectedCommit(BaseCheckpointSaver[Any]):
-    """Saver that combines a checkpoint and its writes in one commit.
+    """Saver that collects a checkpoint and its writes in one commit.
 
     LangGraph stores the checkpoint and the writes separately.
     """

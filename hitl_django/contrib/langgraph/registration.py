@@ -1,4 +1,4 @@
-"""``register_langgraph``: registration of LangGraph graphs."""
+"""The decorator ``register_langgraph``, which registers LangGraph graphs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Factory = TypeVar("Factory")
 
 
 def register_langgraph(name: str, **terms: Any) -> Callable[[Factory], Factory]:
-    """Register the decorated function as factory of a graph that LangGraph runs.
+    """Register the decorated function as the factory of a graph that LangGraph runs.
 
     The factory returns a compiled LangGraph graph, an uncompiled StateGraph of LangGraph, or a
-    LangChain agent. The result of ``@entrypoint`` can be registered directly. ``terms`` are the
-    options of ``register``. The graph's checkpointer is ignored, because threads are stored like
-    those of engine graphs. The state may contain the engine's types, and dataclasses, models, enums
-    and named tuples defined in the factory's package.
+    LangChain agent. Instead of a factory, the result of ``@entrypoint`` can be registered.
+    ``terms`` are the options of ``register``. The graph's checkpointer is ignored, because threads
+    are stored like those of engine graphs. The state may contain the engine's types, and
+    dataclasses, models, enums and named tuples defined in the factory's package.
     """
 
     def decorate(factory: Factory) -> Factory:

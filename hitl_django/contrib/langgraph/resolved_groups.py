@@ -1,6 +1,6 @@
-"""Handling of exception groups that contain a pause, in LangGraph's nodes and tasks.
+"""Exception groups that contain a pause, raised by LangGraph's nodes and tasks.
 
-If a task group raises an exception group, LangGraph treats the group as a failure.
+LangGraph treats an exception group, as raised by a task group, as a failure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .run_saver import RunSaver
 def resolve_groups(graph: ForeignPregel) -> ForeignPregel:
     """Return a graph whose nodes and tasks never raise an exception group that contains a pause.
 
-    This includes subgraphs at any depth.
+    They raise the pause itself. This includes subgraphs at any depth.
     """
     return _resolve(graph, {})
 
@@ -52,7 +52,7 @@ def _resolve_bound(bound: Any, known: dict[int, ForeignPregel]) -> Any:
 
 
 class _ResolvingNode(Runnable[Any, Any]):
-    """Runnable that calls a node and replaces the exception groups that the node raises."""
+    """Runnable that calls a node, and replaces exception groups that the node raises."""
 
     def __init__(self, bound: Any) -> None:
         self.bound, self.name = bound, bound.name
@@ -68,7 +68,7 @@ class _ResolvingNode(Runnable[Any, Any]):
 
 
 def _call_task(call: Callable[..., Any], function: Any, *args: Any, **options: Any) -> Any:
-    """Start a task of the functional API like ``call`` does, and return the task's future."""
+    """Start a task of the functional API with ``call``, and return its future."""
     return call(_build_resolving_function(function), *args, **options)
 
 
@@ -93,10 +93,7 @@ def _build_resolving_function(function: Any) -> Any:
 
 
 def _copy_identifier(source: Any, target: Any) -> None:
-    """Copy LangGraph's identifier to another object.
-
-    The identifier is part of the cache key.
-    """
+    """Copy the identifier that LangGraph uses in cache keys to another object."""
     module, _, name = (identifier(source) or "").partition(".")
     target.__module__ = module or None
     if name:
@@ -105,7 +102,7 @@ def _copy_identifier(source: Any, target: Any) -> None:
 
 @contextmanager
 def _resolving(config: Any) -> Iterator[None]:
-    """Replace the exception groups raised by a node or task inside the block.
+    """Replace the exception groups that a node or task raises inside the block.
 
     This includes exception groups raised by tasks that the node or task calls.
     """
@@ -125,15 +122,15 @@ def _resolving(config: Any) -> Iterator[None]:
 
 
 def _complete_pause(values: Any, pause: GraphInterrupt) -> GraphInterrupt:
-    """Return a task's pause with the interrupts of all tools that the task has called."""
+    """Return the pause of a task, with the interrupts of all tools that the task has called."""
     saver = values.get(CONFIG_KEY_CHECKPOINTER)
     return saver.task_contexts.find_pause(values, pause) if isinstance(saver, RunSaver) else pause
 
 
 def _resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error or signal that represents an exception group.
+    """Return the single error or signal that represents an exception group.
 
-    Failures take precedence over pauses. Failures and pauses take precedence over cancellations.
+    Failures take precedence over pauses, and both take precedence over cancellations.
     """
     signals, failures = group.split(GraphBubbleUp)
     failed = failures and failures.split(asyncio.CancelledError)[1]

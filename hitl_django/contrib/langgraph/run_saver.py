@@ -1,6 +1,6 @@
-"""Checkpoint saver with which a worker runs a LangGraph graph.
+"""The saver with which a worker runs a LangGraph graph.
 
-All calls are made in order on one OS thread. The calls fail if the worker has lost its lease.
+All calls are made in order on one OS thread. They fail if the worker has lost its lease.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _NS = "langgraph_checkpoint_ns"
 
 
 class _PendingWrites(NamedTuple):
-    """The writes of a task as LangGraph passes them.
+    """The writes of a task, as passed by LangGraph.
 
-    ``config`` refers to the checkpoint that the writes follow.
+    ``config`` selects the checkpoint before them.
     """
 
     config: Any
@@ -57,12 +57,12 @@ class _PendingWrites(NamedTuple):
 
 
 class RunSaver(BridgedSaver):
-    """Saver for a worker's run of a LangGraph graph, which calls the saver of the worker.
+    """Saver for a worker's run of a LangGraph graph. It calls the saver of the worker.
 
     All calls of the worker's saver are made on the worker's OS thread. Each chunk is stored in the
-    commit of the state that the chunk describes. Chunks of messages are also stored earlier, while
-    the model streams. Nothing is stored before the checkpoint on which it depends, because another
-    worker could not find it. With ``at_exit``, everything is stored at the end. ``failure`` is the
+    commit of the state that it describes. Message chunks are also stored earlier, while the model
+    streams. Nothing is stored before the checkpoint on which it depends, because another worker
+    could not find it. With ``at_exit``, everything is stored at the end. ``failure`` is the
     exception of the worker's saver.
     """
 
@@ -101,7 +101,7 @@ class RunSaver(BridgedSaver):
     def put_writes(
         self, config: Any, writes: Sequence[Any], task_id: str, task_path: str = ""
     ) -> None:
-        """Store the writes of a task, but only after the end of the task is emitted.
+        """Store the writes of a task, but only after the chunk for the end of the task was emitted.
 
         LangGraph writes and emits concurrently on two OS threads. On an event loop, LangGraph emits
         first.
@@ -118,8 +118,7 @@ class RunSaver(BridgedSaver):
     ) -> None:
         """Store the writes of a task.
 
-        If the writes must be stored in one commit with the writes of other tasks, they are kept
-        until then.
+        Writes that must be stored in one commit with those of other tasks are kept until then.
         """
         if self._ledger.is_ambiguous(task_id):
             with self._lock:
@@ -130,7 +129,7 @@ class RunSaver(BridgedSaver):
         await super().aput_writes(config, writes, task_id, task_path)
 
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """Store a checkpoint. The writes of tasks whose end was not emitted are stored first."""
+        """Store a checkpoint. Writes of tasks whose end was not emitted yet are stored first."""
         for stored in self._list_awaited(config):
             stored.result()
         ns = config["configurable"].get("checkpoint_ns", "")
@@ -138,7 +137,7 @@ class RunSaver(BridgedSaver):
         return super().put(config, checkpoint, metadata, new_versions)
 
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """Store a checkpoint, together with the writes of tasks that belong to the same commit."""
+        """Store a checkpoint, together with the writes of tasks that belong in the same commit."""
         for stored in self._list_awaited(config):
             await asyncio.shield(asyncio.wrap_future(stored))
         ns = config["configurable"].get("checkpoint_ns", "")
@@ -147,7 +146,7 @@ class RunSaver(BridgedSaver):
         return await super().aput(config, checkpoint, metadata, new_versions)
 
     def _list_awaited(self, config: Any) -> list[Future[None]]:
-        """Return the futures that must complete before data based on a checkpoint is stored.
+        """Return the futures that must complete before data of a checkpoint is stored.
 
         With the durability ``async``, LangGraph starts a super-step before its checkpoint is
         stored.
@@ -168,8 +167,10 @@ class RunSaver(BridgedSaver):
     def find_task_context(self, name: str, configurable: Mapping[str, Any]) -> Any:
         """Return the context of the running task.
 
+        ``name`` is the called function, such as ``once``.
+
         Raises:
-            RuntimeError: the task can't store results of the function ``name``.
+            RuntimeError: the task can't store results of this function.
         """
         if self._at_exit:
             raise RuntimeError(
@@ -187,7 +188,7 @@ class RunSaver(BridgedSaver):
         return self.task_contexts.find_context(configurable, ns, checkpoint_ids[ns])
 
     def store_rest(self) -> None:
-        """Store the remaining writes of the tasks and of the run."""
+        """Store the remaining writes and chunks at the end of the run."""
         self._store_pending(self._take_pending(lambda held: True))
         self._perform(self._store_collected)
 
@@ -209,9 +210,9 @@ class RunSaver(BridgedSaver):
         self._commit_all([self._build_commit(*one) for one in held])
 
     def add_chunk(self, chunk: Chunk) -> None:
-        """Add a chunk from LangGraph.
+        """Add a stream chunk from LangGraph.
 
-        If the chunk is the end of a task, the task's writes are stored.
+        A chunk for the end of a task also stores the task's writes.
         """
         ended = self._ledger.add_chunk(chunk)
         with self._lock:
@@ -226,7 +227,7 @@ class RunSaver(BridgedSaver):
         """Add a message chunk. If the buffered chunks are due, store them.
 
         A model that streams faster than chunks can be stored has to wait. LangGraph runs an error
-        handler again on resume, so chunks of a task that had already finished are ignored.
+        handler again on resume, so chunks of a task that has already finished are ignored.
         """
         ns, mode, (_, metadata) = chunk
         if not self._ledger.is_event(ns, mode) or self._ledger.is_over(metadata[_NS]):
@@ -250,8 +251,8 @@ class RunSaver(BridgedSaver):
     def _take_spoken(self, stored: Mapping[str, str], *, whole: bool = False) -> list[Chunk]:
         """Remove and return the message chunks of tasks whose checkpoint is stored.
 
-        ``stored`` are the newest checkpoints by namespace. With ``whole``, chunks that are not due
-        yet are included.
+        ``stored`` are the newest checkpoint ids by namespace. With ``whole``, chunks that are not
+        due yet are included.
         """
         taken: list[Chunk] = []
         with self._lock:
@@ -264,7 +265,7 @@ class RunSaver(BridgedSaver):
         return taken
 
     def take_rest(self, status: str) -> list[Chunk]:
-        """Remove and return the chunks to store with the run's outcome."""
+        """Remove and return the chunks that are stored with the outcome of the run."""
         spoken = [*self._spoken, *self._messages.take()]
         return [*spoken, *self._ledger.take_rest(status)]
 
@@ -312,7 +313,7 @@ class RunSaver(BridgedSaver):
 
         A subgraph with ``checkpointer=True`` may have stored the checkpoint in an earlier
         super-step. In the first super-step of a resumed run, LangGraph would resume from this
-        checkpoint. Since the checkpoint is the subgraph's end, the call would do nothing.
+        checkpoint. As it is the end of the subgraph, the call would do nothing.
         """
         above = self._ledger.list_bases_above(ns)
         if not above or NS_END in ns.rpartition(NS_SEP)[2]:
@@ -335,7 +336,7 @@ class RunSaver(BridgedSaver):
             self._store(collected)
 
     def _store(self, commits: list[Commit]) -> None:
-        """Store commits together with the stream chunks that were emitted for them."""
+        """Store commits, together with the stream chunks about them."""
         added = {_get_ns(one): one.checkpoint["id"] for one in commits if one.checkpoint}
         stored = self._stored | added
         begun: list[Commit] = []
@@ -384,8 +385,10 @@ class RunSaver(BridgedSaver):
 def find_task_context(configurable: Mapping[str, Any], name: str) -> Any:
     """Return the context of the running LangGraph task, or None if no worker runs its graph.
 
+    ``name`` is the called function, such as ``once``.
+
     Raises:
-        RuntimeError: the task can't store results of the function ``name``.
+        RuntimeError: the task can't store results of this function.
     """
     saver = configurable.get(keys.CONFIG_KEY_CHECKPOINTER)
     return saver.find_task_context(name, configurable) if isinstance(saver, RunSaver) else None

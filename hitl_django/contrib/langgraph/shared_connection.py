@@ -27,11 +27,11 @@ def call_with_connection(
 ) -> R:
     """Call a function with the database connection of the graph's caller.
 
-    Outside of a graph, this OS thread's connection is used. A connection opened on an OS thread of
-    LangGraph would stay open until it is garbage-collected.
+    Outside of a graph, the connection of this OS thread is used. A connection opened on an OS
+    thread of LangGraph would stay open until garbage collection.
 
     Raises:
-        OpenTransactionError: if the caller of the graph has an open transaction.
+        OpenTransactionError: the caller of the graph has an open transaction.
     """
     own, call = connections[using], partial(function, *args, **kwargs)
     if own.connection is not None:
@@ -59,9 +59,9 @@ def _call_on(connection: Any, call: Callable[[], R]) -> R:
 
 
 def _has_transaction(connection: Any) -> bool:
-    """Return whether the caller has an open transaction.
+    """Return whether the caller of the graph has an open transaction.
 
-    A transaction that the store itself has opened doesn't count.
+    A transaction opened by the store itself doesn't count.
     """
     if connection.connection is None or not connection.in_atomic_block:
         return False

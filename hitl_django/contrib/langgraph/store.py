@@ -1,4 +1,4 @@
-"""LangGraph's store interface on DjangoStore. Graphs of both engines can share the items."""
+"""LangGraph's store interface on DjangoStore, so that graphs of both engines can share items."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OPERATIONS: dict[type, type] = {
 class LangGraphStore(theirs.BaseStore):
     """Store for LangGraph graphs: ``graph.compile(store=LangGraphStore())``.
 
-    The store wraps DjangoStore, so items, limits and times to live are the same. Sync and async
+    The items are stored by DjangoStore, with the same limits and times to live. Sync and async
     methods are available. Vectors are stored as bytes with the items and compared in Python,
     without a database extension.
     """
@@ -40,11 +40,11 @@ class LangGraphStore(theirs.BaseStore):
 
     @property
     def embeddings(self) -> Any:
-        """The embeddings of the store, or None."""
+        """The embeddings of the store, or None if it has no search index."""
         return self._store.embeddings
 
     def sweep_ttl(self) -> int:
-        """Delete expired items without waiting for the sweep, and return their number."""
+        """Delete expired items before the sweep (a periodic job) does, and return their number."""
         return call_with_connection(write_alias(), self._store.sweep_ttl)
 
     def batch(self, ops: Iterable[theirs.Op]) -> list[theirs.Result]:
@@ -57,17 +57,14 @@ class LangGraphStore(theirs.BaseStore):
 
 
 class _BorrowingStore(DjangoStore):
-    """DjangoStore for LangGraph's OS threads, on which the embeddings are also computed."""
+    """DjangoStore for LangGraph's OS threads, on which embeddings are also computed."""
 
     def perform(self, ops: Sequence[ours.Op], embedded: EmbeddedTexts) -> list[ours.Result]:
         return call_with_connection(write_alias(), super().perform, ops, embedded)
 
 
 def _convert_operation(op: Any) -> Any:
-    """Convert an operation to the engine's class.
-
-    Any other object is returned unchanged, and the store rejects it.
-    """
+    """Convert an operation to the engine's class. The store rejects any other object."""
     if isinstance(op, theirs.ListNamespacesOp):
         conditions = (ours.MatchCondition(*each) for each in op.match_conditions or ())
         return ours.ListNamespacesOp(tuple(conditions), op.max_depth, op.limit, op.offset)
@@ -85,10 +82,7 @@ def _convert_results(results: Iterable[Any]) -> list[Any]:
 
 
 def _convert_item(found: Any) -> Any:
-    """Convert an item to LangGraph's class.
-
-    Any other result is returned unchanged.
-    """
+    """Convert an item to LangGraph's class. Any other result is returned unchanged."""
     if isinstance(found, SearchItem):
         return theirs.SearchItem(
             found.namespace, found.key, found.value, found.created_at, found.updated_at, found.score

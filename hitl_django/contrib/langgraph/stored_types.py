@@ -1,7 +1,4 @@
-"""Registration of LangGraph's classes under short names.
-
-Stored bytes therefore contain short names instead of references to code.
-"""
+"""Registration of LangGraph's classes, so that stored bytes contain short names."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from hitl_django.engine.serde import has_recipe, register_model, register_type
 
 
 def register_stored_types() -> None:
-    """Register for all codecs the classes that LangGraph itself stores in the state."""
+    """Register the classes that LangGraph itself stores in the state, for all codecs."""
     register_type(
         "langgraph.Send",
         Send,
@@ -34,10 +31,9 @@ def register_stored_types() -> None:
 
 
 def find_listed_classes(allowlist: Collection[Any]) -> Iterator[type]:
-    """Yield the classes in LangGraph's allow-list that are stored field by field.
+    """Yield the classes in LangGraph's ``allowlist`` that are stored field by field.
 
-    Entries are classes, or pairs of module and name. Only modules that are already loaded are
-    considered.
+    Entries are classes, or pairs of module and name. Only loaded modules are considered.
     """
     for listed in allowlist:
         found: Any = listed

@@ -33,7 +33,7 @@ from .tool_call_ids import tool_call_id
 
 
 class GraphNodeContext(PartContext):
-    """The context of a node of the engine that is a LangGraph graph.
+    """The context of an engine node that is a LangGraph graph.
 
     Each task and each tool call of the graph is a part of the node.
     """
@@ -47,10 +47,7 @@ class GraphNodeContext(PartContext):
 
 
 class LangGraphTaskContext(PartContext):
-    """The context of a task of a registered LangGraph graph.
-
-    Each tool call of the task is a part of the task.
-    """
+    """The context of a task of a registered LangGraph graph. Each of its tool calls is a part."""
 
     def __init__(self, context: TaskContext, asked: TaskInterrupts, attempt: int) -> None:
         super().__init__(context, context.perform)
@@ -97,7 +94,7 @@ _NODE = Node(action=None, triggers=(), keys=())
 
 
 class _StoredSteps:
-    """The steps of a LangGraph graph, which LangGraph itself stores."""
+    """The steps of a LangGraph graph, as an object without effect: LangGraph itself stores them."""
 
     has_unsaved_commits = False
 
@@ -138,7 +135,7 @@ class TaskContexts:
     ) -> LangGraphTaskContext:
         """Return the context of the running task of the graph in a namespace.
 
-        ``checkpoint_id`` is the id of the graph's checkpoint.
+        ``checkpoint_id`` is the id of the checkpoint from which the task started.
         """
         task_id, attempt = configurable[keys.CONFIG_KEY_TASK_ID], _get_attempt(configurable)
         with self._lock:
@@ -155,7 +152,7 @@ class TaskContexts:
             return found
 
     def find_pause(self, configurable: Mapping[str, Any], pause: ForeignPause) -> ForeignPause:
-        """Return a task's pause with the interrupts of all tools that the task has called."""
+        """Return the pause of a task, with the interrupts of all tools that the task has called."""
         known = self._found.get(configurable[keys.CONFIG_KEY_TASK_ID])
         if known is None:
             return pause
@@ -180,7 +177,7 @@ class TaskContexts:
         return context
 
     def _perform(self, base: RunnableConfig, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a saver call after the checkpoint of the task has been stored."""
+        """Make a saver call after the checkpoint of the task was stored."""
         for stored in self._list_awaited(base):
             if not stored.done() and _is_on_event_loop():
                 raise RuntimeError(
@@ -193,7 +190,7 @@ class TaskContexts:
 
 
 def _get_attempt(configurable: Mapping[str, Any]) -> int:
-    """Return the number of the running attempt of a LangGraph task."""
+    """Return the number of the current attempt of a LangGraph task."""
     runtime = configurable.get(keys.CONFIG_KEY_RUNTIME)
     return getattr(getattr(runtime, "execution_info", None), "node_attempt", 1)
 

@@ -1,8 +1,8 @@
 """Interrupts of LangGraph's tasks, and validation of the responses.
 
-LangGraph assigns responses by position, regardless of the interrupt that a task creates at this
-position. Hashes of a task's interrupts are therefore stored. When a response is used, the interrupt
-is compared with the hash.
+LangGraph assigns responses to interrupts by position, even if the task now creates another
+interrupt at this position. Hashes of a task's interrupts are therefore stored, and compared with
+the interrupt when a response is used.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class InterruptedTask:
     answered: int
 
     def called_by(self, other: InterruptedTask) -> bool:
-        """Return whether another task called this task, as in functional graphs."""
+        """Return whether the task ``other`` called this task, as in functional graphs."""
         called = self.task_path.startswith(f"~{PUSH}, {other.task_path}, ")
         return called and self.config == other.config
 
@@ -71,8 +71,8 @@ class InterruptedTask:
 class TaskInterrupts:
     """The interrupts of the tasks of one run.
 
-    ``misplaced`` describes a response that would have reached a different interrupt. ``passed`` are
-    the checkpoints with a breakpoint that a person has approved.
+    ``misplaced`` describes a response that would have reached another interrupt than the decided
+    one. ``passed`` are the checkpoints with a breakpoint that a person has approved.
     """
 
     def __init__(self) -> None:
@@ -89,11 +89,11 @@ class TaskInterrupts:
         return self._asked.get(task_id, {})
 
     def add_keyed(self, asked: Iterable[PendingInterrupt]) -> None:
-        """Register interrupts that a task has created with keys."""
+        """Note interrupts that a task has created with keys."""
         self._keyed |= {one.interrupt.id: one for one in asked}
 
     def list_interrupts(self, names: Mapping[str, str]) -> list[PendingInterrupt]:
-        """Return the pending interrupts.
+        """Return the pending interrupts of all tasks.
 
         ``names`` are the names of nodes by task id.
         """
@@ -123,7 +123,7 @@ class TaskInterrupts:
         return f"{above}{NS_SEP}{own}" if above else own
 
     def record_task_interrupts(self, asked_here: PendingInterrupt) -> Commit:
-        """Return the commit that stores the hashes of a task's interrupts."""
+        """Return the commit that stores the hashes of a task's interrupts, including a new one."""
         slot = str(asked_here.index) if asked_here.key is None else f"#{asked_here.key}"
         asked = {
             **self._asked.get(asked_here.task_id, {}),
@@ -134,7 +134,7 @@ class TaskInterrupts:
         return Commit(self._asking[asked_here.task_id].config, writes=writes)
 
     def note_writes(self, config: RunnableConfig, task: TaskWrites) -> None:
-        """Register a task as interrupted if its writes contain interrupts."""
+        """Note that a task is interrupted if its writes contain interrupts."""
         written = dict(task.writes)
         if INTERRUPT in written:
             self._asking[task.task_id] = InterruptedTask(
@@ -147,7 +147,7 @@ class TaskInterrupts:
     def check_answers(
         self, found: CheckpointTuple, writes: Sequence[PendingWrite]
     ) -> Sequence[PendingWrite]:
-        """Return a checkpoint's writes for LangGraph, after validating the responses among them."""
+        """Return a checkpoint's writes for LangGraph. The responses among them are validated."""
         pending = found.pending_writes or ()
         self._asked |= {task: value for task, name, value in pending if name == ASKED}
         kept: list[PendingWrite] = []

@@ -52,16 +52,15 @@ def import_thread(
 ) -> Run.State | None:
     """Import a thread, or the new checkpoints of a thread that was imported before.
 
-    Everything is stored in one transaction. Returns the state of the new run, or None if there is
+    Everything is stored in one transaction. Return the state of the new run, or None if there is
     nothing new to import. ``graph`` is the registered graph with which the thread resumes, by
     default the graph in the thread's metadata. With ``dry_run``, the import is rolled back.
 
     Raises:
-        HitlError: if the id belongs to another thread, or if both copies of the thread have
-            continued.
-        RunStateError: if a worker is using the thread.
-        GraphChangedError: if the thread belongs to another graph.
-        PayloadError: if the thread contains values that can't be stored.
+        HitlError: the id belongs to another thread, or both copies of the thread have continued.
+        RunStateError: a worker is using the thread.
+        GraphChangedError: the thread belongs to another graph.
+        PayloadError: the thread contains values that can't be stored.
     """
     check_names(thread_id=thread_id)
     with source.snapshot(), transaction.atomic(using=write_alias()):
@@ -111,7 +110,7 @@ class _Import:
         return self._start_run(thread, registered, root, saver)
 
     def _lock(self) -> Thread | None:
-        """Lock and return the thread's row, or return None if the thread doesn't exist."""
+        """Lock the thread's row and return it, or return None if the thread doesn't exist."""
         rows = Thread.objects.using(write_alias()).filter(thread_id=self.thread_id)
         pk = rows.values_list("pk", flat=True).first()
         return None if pk is None else leases.lock_thread(pk=pk)
@@ -121,7 +120,7 @@ class _Import:
         return set(rows.values_list("ns", "checkpoint_id"))
 
     def _find_grown(self, known: set[Place]) -> dict[Place, CheckpointTuple]:
-        """Return existing checkpoints without a child for which the source has new writes."""
+        """Return the imported checkpoints without a child that have new writes in the source."""
         followed = {
             (one.ns, one.parent_id) for one in self.found if (one.ns, one.checkpoint_id) in known
         }
@@ -138,7 +137,7 @@ class _Import:
         return grown
 
     def _refuse_unless_ours(self, thread: Thread, known: set[Place]) -> None:
-        """Raise an error if an existing thread must not be extended."""
+        """Raise an error if the thread exists and the import must not extend it."""
         using = write_alias()
         if not AuditEntry.objects.using(using).filter(thread=thread, verb=IMPORT).exists():
             raise ThreadExistsError(
@@ -193,7 +192,7 @@ class _Import:
     ) -> None:
         """Store checkpoints with the writes that led to them.
 
-        The pending writes of the newest checkpoints are also stored.
+        Pending writes of the newest checkpoints are also stored.
         """
         versions: dict[Place, Mapping[str, Any]] = {}
         for place, found in grown.items():
@@ -233,10 +232,7 @@ class _Import:
         return self.source.read(self.thread_id, ns, checkpoint_id, self._find_channels(ns))
 
     def _find_channels(self, ns: str) -> Mapping[str, BaseChannel]:
-        """Return the channels of the graph in a namespace.
-
-        The result is empty if the graph is unknown.
-        """
+        """Return the channels of the graph in a namespace, or an empty dict if it isn't known."""
         if self.registered is None:
             return {}
         root = self.registered.graph
@@ -245,10 +241,7 @@ class _Import:
         return next((graph.channels for _, graph in iterate_subgraphs(root, ns, True)), {})
 
     def _date(self, thread: Thread) -> None:
-        """Set the creation time of each checkpoint to the time in the source database.
-
-        When the checkpoints were stored, they got the current time.
-        """
+        """Set the creation time of each imported checkpoint to its time in the source database."""
         rows = Checkpoint.objects.using(write_alias()).filter(thread=thread)
         dated = []
         for row in rows.only("ns", "checkpoint_id").iterator():

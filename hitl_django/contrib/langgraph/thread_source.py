@@ -1,4 +1,4 @@
-"""Threads in databases of LangGraph's savers, read with LangGraph's savers."""
+"""Threads in databases of LangGraph's savers, read with these savers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SourceError(HitlError, OSError):
 
 
 class StoredCheckpoint(NamedTuple):
-    """A reference to a checkpoint in a source database, and to the checkpoint's parent."""
+    """A reference to a checkpoint in a source database and to its parent."""
 
     ns: str
     checkpoint_id: str
@@ -50,7 +50,7 @@ class ThreadSource:
     """A database of a LangGraph saver. Its contents are converted to the engine's classes.
 
     Reads within a ``snapshot`` are consistent. ``failure`` is the exception that the driver raises
-    for an unreachable database. Any other exception means that the contents can't be read.
+    if the database can't be reached. Any other exception means that the contents can't be read.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ThreadSource:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Read consistently within the block, and release the snapshot at its end."""
+        """Let all reads inside the block see the same state of the database."""
         try:
             yield
         finally:
@@ -78,7 +78,7 @@ class ThreadSource:
         return [thread_id for (thread_id,) in rows]
 
     def list_checkpoints(self, thread_id: str) -> list[StoredCheckpoint]:
-        """Return references to a thread's checkpoints, with parents before their children."""
+        """Return references to a thread's checkpoints. Parents come before their children."""
         rows = self._fetch(
             "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id FROM checkpoints "
             "WHERE thread_id = {} ORDER BY checkpoint_id",
@@ -87,7 +87,7 @@ class ThreadSource:
         return [StoredCheckpoint(*row) for row in rows]
 
     def read_metadata(self, thread_id: str, ns: str, checkpoint_id: str) -> Mapping[str, Any]:
-        """Return the metadata of a checkpoint without reading its values."""
+        """Return the metadata of a checkpoint. Its values aren't read."""
         [[found]] = self._fetch(
             "SELECT metadata FROM checkpoints "
             "WHERE thread_id = {} AND checkpoint_ns = {} AND checkpoint_id = {}",
@@ -117,12 +117,12 @@ class ThreadSource:
     ) -> CheckpointTuple:
         """Read a checkpoint with its pending writes.
 
-        ``channels`` are the channels of the registered graph. These channels compute the values of
+        ``channels`` are the channels of the registered graph. They compute the values of
         DeltaChannels from LangGraph's stored deltas.
 
         Raises:
-            UnknownTagError: if a value has a class that isn't registered.
-            CorruptPayloadError: if the contents can't be read for another reason.
+            UnknownTagError: a value has a class that isn't registered.
+            CorruptPayloadError: the contents can't be read for another reason.
         """
         try:
             found = self._read_theirs(thread_id, ns, checkpoint_id, channels)
@@ -200,10 +200,10 @@ class ThreadSource:
 
 @contextmanager
 def open_sqlite(path: Path) -> Iterator[ThreadSource]:
-    """Open a copy of a SqliteSaver file.
+    """Open a copy of the file of a SqliteSaver.
 
     Raises:
-        SourceError: if the file doesn't belong to a SqliteSaver.
+        SourceError: the file doesn't belong to a SqliteSaver.
     """
     make_saver = _load_saver("sqlite").SqliteSaver
     with (
@@ -226,10 +226,10 @@ def open_sqlite(path: Path) -> Iterator[ThreadSource]:
 
 @contextmanager
 def open_postgres(url: str) -> Iterator[ThreadSource]:
-    """Open a PostgresSaver database for reading.
+    """Open the database of a PostgresSaver for reading.
 
     Raises:
-        SourceError: if the database doesn't belong to a PostgresSaver.
+        SourceError: the database doesn't belong to a PostgresSaver.
     """
     make_saver = _load_saver("postgres").PostgresSaver
     psycopg = import_module("psycopg")
@@ -255,7 +255,7 @@ def open_postgres(url: str) -> Iterator[ThreadSource]:
 def _show_task_paths(connection: Any) -> None:
     """Create a temporary view with which the current saver can read an older database schema.
 
-    Without the view, the saver would migrate the database, which an import must not do.
+    Otherwise, the saver would migrate the database, which an import must not do.
     """
     found = connection.execute(
         "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('checkpoint_writes') "
@@ -271,10 +271,7 @@ def _show_task_paths(connection: Any) -> None:
 
 
 def _load_saver(kind: str) -> Any:
-    """Import and return the module of a LangGraph saver.
-
-    The module belongs to a separate package.
-    """
+    """Import and return the module of a LangGraph saver, which is a separate distribution."""
     try:
         return import_module(f"langgraph.checkpoint.{kind}")
     except ImportError as error:
@@ -283,7 +280,10 @@ def _load_saver(kind: str) -> Any:
 
 @contextmanager
 def _describing(failure: type[Exception], name: str) -> Iterator[None]:
-    """Convert exceptions that a database driver raises in the block to SourceError."""
+    """Convert exceptions that a database driver raises in the block to SourceError.
+
+    ``failure`` is the base class of the driver's exceptions. ``name`` is the name of the database.
+    """
     try:
         yield
     except failure as error:
@@ -294,7 +294,7 @@ def _describing(failure: type[Exception], name: str) -> Iterator[None]:
 
 
 def _join_pieces(channel: BaseChannel, pieces: Any) -> Any:
-    """Compute the value of a DeltaChannel from its snapshot and later writes."""
+    """Compute the value of a DeltaChannel from its snapshot and its later writes."""
     held = pieces.get("seed", MISSING)
     value = held.value if type(held) is _DeltaSnapshot else held
     for _, _, written in pieces["writes"]:
@@ -305,7 +305,7 @@ def _join_pieces(channel: BaseChannel, pieces: Any) -> Any:
 
 
 def _convert_checkpoint(checkpoint: Any) -> Any:
-    """Convert a checkpoint and its versions to the engine's classes."""
+    """Convert a checkpoint and its channel versions to the engine's classes."""
     seen = checkpoint["versions_seen"].items()
     return {
         **convert_checkpoint(checkpoint, convert_to_ours),
@@ -325,7 +325,7 @@ def _convert_versions(versions: Mapping[str, Any]) -> dict[str, Version]:
 
 
 def _convert_version(version: Any) -> Version:
-    """Convert a version to a counter and a part that distinguishes branches.
+    """Convert a channel version of LangGraph to a counter and a part that distinguishes branches.
 
     LangGraph's versions are strings that contain both, for example "00000003.0.8257". Versions in
     old databases are numbers, which don't distinguish branches.

@@ -1,4 +1,4 @@
-"""The id of the tool call in which code runs."""
+"""The id of the current tool call, for code that runs in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ tool_call_id: ContextVar[str] = ContextVar("hitl_tool_call", default="")
 
 
 class ToolCallIds(BaseCallbackHandler):
-    """Callback handler that sets the variable ``tool_call_id`` while a tool runs."""
+    """Callback handler that sets the context variable ``tool_call_id`` while a tool runs."""
 
     #: Run in the context of the call, so that the tool inherits the variable.
     run_inline = True

@@ -1,4 +1,4 @@
-"""Chunks of a LangGraph run that are buffered until the state that they describe is stored.
+"""Stream chunks of a LangGraph run that are buffered until the state they describe is stored.
 
 LangGraph emits chunks before or after it stores the state, and emits some chunks again when a run
 resumes. Each chunk must become exactly one event. The start of a super-step is therefore stored
@@ -35,7 +35,7 @@ _HANDLERS = ("__error_handler__", "__default_error_handler__")
 class BufferedChunk(NamedTuple):
     """A chunk with its position in the stream.
 
-    ``base`` is the id of the checkpoint on which the chunk's super-step is based.
+    ``base`` is the id of the checkpoint from which the chunk's super-step started.
     """
 
     place: int
@@ -45,10 +45,7 @@ class BufferedChunk(NamedTuple):
 
 @dataclass(slots=True)
 class _Graph:
-    """A graph of the run that stores its state.
-
-    ``owner`` is the id of the task that runs the graph.
-    """
+    """A graph of the run that stores its state. ``owner`` is the id of the task that runs it."""
 
     ns: str
     owner: str | None = None
@@ -75,7 +72,7 @@ class _Graph:
 class _Task:
     """A task of a graph that stores its state.
 
-    ``base`` is the id of the checkpoint on which the task's super-step is based.
+    ``base`` is the id of the checkpoint from which the task started.
     """
 
     id: str
@@ -94,7 +91,7 @@ class _Task:
 class Beginning(NamedTuple):
     """The start of a super-step that isn't stored yet.
 
-    ``task_id`` is the id of the task because of which it must be stored.
+    ``task_id`` is the id of the task that requires it to be stored now.
     """
 
     ns: str
@@ -104,9 +101,9 @@ class Beginning(NamedTuple):
 
 
 class UncommittedChunks:
-    """A buffer of chunks that are waiting for their commit.
+    """A buffer of chunks until their commit.
 
-    LangGraph's OS threads add chunks. ``keep`` converts a chunk's data for storage.
+    LangGraph's OS threads add chunks. ``keep`` converts the data of a chunk for storage.
     """
 
     def __init__(
@@ -120,7 +117,7 @@ class UncommittedChunks:
         self._lock = threading.Lock()
 
     def enter_graph(self, config: Any, found: CheckpointTuple | None) -> None:
-        """Register that a graph is about to resume from its stored state."""
+        """Note that a graph is about to resume from its stored state."""
         given = config["configurable"]
         ns, owner = given.get("checkpoint_ns", ""), given.get(keys.CONFIG_KEY_TASK_ID)
         with self._lock:
@@ -139,10 +136,7 @@ class UncommittedChunks:
                 self._add_of_task(task, kept)
 
     def add_chunk(self, chunk: Chunk) -> str | None:
-        """Add a chunk from LangGraph.
-
-        Returns the id of the task that the chunk ends, or None.
-        """
+        """Add a chunk from LangGraph. Return the id of the task that ends with it, or None."""
         ns, mode, data = chunk
         kept = self._select_chunk(chunk)
         with self._lock:
@@ -155,11 +149,14 @@ class UncommittedChunks:
         return None
 
     def is_event(self, ns: tuple[str, ...], mode: str) -> bool:
-        """Return whether the run stores chunks of a graph in a stream mode as events."""
+        """Return whether the run stores chunks of a graph in a stream mode as events.
+
+        ``ns`` is the namespace of the graph.
+        """
         return mode in self._modes and (self._subgraphs or not ns or mode == "custom")
 
     def _select_chunk(self, chunk: Chunk) -> Chunk | None:
-        """Return the part of a chunk to store, or None if the run doesn't store it as an event."""
+        """Return the part of a chunk that the run stores as an event, or None."""
         ns, mode, data = chunk
         if not self.is_event(ns, mode):
             return None
@@ -177,9 +174,9 @@ class UncommittedChunks:
             self._add(task.chunks, task.graph, chunk)
 
     def _find_owner(self, ns: Sequence[str]) -> _Task | None:
-        """Return the task with whose writes the data of a namespace is stored.
+        """Return the task with whose writes the chunks of a namespace are stored.
 
-        This is the namespace's own task or the nearest parent task.
+        This is the task of the namespace, or the nearest task above it.
         """
         for at in reversed(range(len(ns))):
             name, _, task_id = ns[at].rpartition(NS_END)
@@ -215,11 +212,11 @@ class UncommittedChunks:
         return None
 
     def _add_cached(self, graph: _Graph, data: Any, kept: Chunk | None) -> str | None:
-        """Add the update of a task that doesn't run, because its result was stored or cached.
+        """Add the chunk of a task that doesn't run because its result was stored or cached.
 
-        Returns the id of the task. The update contains only the name of the node, so the result is
-        None if the node has several unfinished tasks. The result is also None if the task had
-        already finished when the graph resumed.
+        Return the id of the task, or None if the task can't be determined: the chunk contains only
+        the name of the node, which may have several unfinished tasks. Also return None if the task
+        had already finished when the graph resumed.
         """
         (name,) = data.keys() - {_CACHED}
         if graph.finished[name]:
@@ -242,10 +239,7 @@ class UncommittedChunks:
             self._add(graph.opening, graph, kept)
 
     def _find_task(self, graph: _Graph, task_id: str, name: str) -> _Task:
-        """Return a task of a graph.
-
-        The task is added if no chunk of the task was emitted before.
-        """
+        """Return a task of a graph. The task is added if it isn't known yet."""
         task = self._tasks.get(task_id)
         if task is None:
             task = _Task(task_id, name, graph, graph.base)
@@ -271,11 +265,11 @@ class UncommittedChunks:
         return task.id
 
     def find_graph_ns(self, task_ns: str, checkpoint_ids: Mapping[str, str]) -> str | None:
-        """Return the namespace of a task's graph, or None if the graph stores no state.
+        """Return the namespace of the graph of a task, or None if the graph stores no state.
 
-        ``checkpoint_ids`` are the ids of the checkpoints of the task's graph and the graphs above,
-        by namespace. A task of the functional API is below the task that calls it, in the same
-        graph.
+        ``checkpoint_ids`` are the ids of the checkpoints of the task's graph and the graphs that
+        call it, by namespace. A task of the functional API has the namespace below the task that
+        calls it, but belongs to the same graph.
         """
         ns = task_ns.rpartition(NS_SEP)[0]
         while ns not in self._graphs:
@@ -286,18 +280,21 @@ class UncommittedChunks:
         return ns
 
     def find_status(self, ns: str, task_id: str) -> TaskStatus | None:
-        """Return the status of a task when its graph resumed, or None for a new task."""
+        """Return the stored status that a task had when its graph resumed.
+
+        It is None for a new task.
+        """
         return self._graphs[ns].statuses.get(task_id)
 
     def list_bases_above(self, ns: str) -> list[tuple[str, str]]:
-        """Return the namespace and the checkpoint of each graph above the graph in a namespace."""
+        """Return the namespace and the checkpoint of each graph above the graph in ``ns``."""
         with self._lock:
             return [(graph.ns, graph.base) for graph, _ in self._list_above(ns)]
 
     def is_base_stored(self, ns: str, stored: Mapping[str, str]) -> bool:
-        """Return whether the checkpoint on which a task is based has been stored.
+        """Return whether the checkpoint from which a task started is stored.
 
-        ``ns`` is the namespace of the task. ``stored`` are the newest checkpoints by namespace.
+        ``ns`` is the namespace of the task. ``stored`` are the newest checkpoint ids by namespace.
         """
         with self._lock:
             task = self._find_owner(ns.split(NS_SEP))
@@ -310,9 +307,9 @@ class UncommittedChunks:
             return task is not None and task.was_finished()
 
     def _list_above(self, ns: str) -> Iterator[tuple[_Graph, str]]:
-        """Yield the parent graphs of the graph with this namespace, innermost first.
+        """Yield the graphs above the graph with this namespace, innermost first.
 
-        Each parent graph is yielded with the id of its task that runs the next inner graph.
+        Each of them is yielded with the id of its task that calls the next inner graph.
         """
         graph = self._graphs.get(ns)
         while graph is not None and graph.owner in self._tasks:
@@ -321,7 +318,7 @@ class UncommittedChunks:
             yield graph, owner
 
     def list_names(self) -> dict[str, str]:
-        """Return the names of nodes by task id, for the tasks in unfinished super-steps."""
+        """Return the names of nodes by task id, for the tasks of unfinished super-steps."""
         with self._lock:
             return {task_id: task.name for task_id, task in self._tasks.items()}
 
@@ -336,7 +333,7 @@ class UncommittedChunks:
             return task_id in self._tasks and self._tasks[task_id].has_ended
 
     def is_ambiguous(self, task_id: str) -> bool:
-        """Return whether a cached result may belong to this task or to another task.
+        """Return whether a cached result may belong to this task or to another one.
 
         The writes of such tasks must be stored in one commit.
         """
@@ -345,7 +342,7 @@ class UncommittedChunks:
             return task is not None and not task.has_ended and bool(task.graph.cached[task.name])
 
     def take_of_task(self, ns: str, checkpoint_id: str, written: TaskWrites) -> list[BufferedChunk]:
-        """Remove and return the chunks to store with the writes of a task."""
+        """Remove and return the chunks that are stored with the writes of a task."""
         with self._lock:
             graph, task = self._graphs.get(ns), self._tasks.get(written.task_id)
             taken = [] if graph is None else _take_until(graph.opening, checkpoint_id)
@@ -359,9 +356,9 @@ class UncommittedChunks:
         return taken
 
     def take_of_checkpoint(self, ns: str, checkpoint_id: str) -> list[BufferedChunk]:
-        """Remove and return the chunks to store with a checkpoint.
+        """Remove and return the chunks that are stored with a checkpoint.
 
-        These are the chunks of earlier super-steps.
+        These are the chunks of the super-steps before the checkpoint.
         """
         with self._lock:
             graph = self._graphs.get(ns)
@@ -377,10 +374,10 @@ class UncommittedChunks:
         return taken
 
     def take_beginnings(self, ns: str, stored: Mapping[str, str]) -> list[Beginning]:
-        """Remove and return the starts of parent super-steps, outermost first.
+        """Remove and return the starts of the super-steps above a namespace, outermost first.
 
-        ``stored`` are the newest checkpoints by namespace. Super-steps whose checkpoint isn't
-        stored are omitted.
+        ``stored`` are the newest checkpoint ids by namespace. Super-steps whose checkpoint isn't
+        stored are left out.
         """
         with self._lock:
             begun = [
@@ -391,9 +388,9 @@ class UncommittedChunks:
         return [one for one in reversed(begun) if one.chunks]
 
     def take_rest(self, status: str) -> list[Chunk]:
-        """Return the chunks to store with the run's outcome.
+        """Return the chunks that are stored with the outcome of the run.
 
-        Chunks of a super-step without stored results are omitted, because the super-step starts
+        Chunks of a super-step without stored results are left out, because the super-step starts
         again when the run resumes. This also applies to tasks that failed or were requeued.
         """
         with self._lock:
@@ -406,7 +403,7 @@ class UncommittedChunks:
             return sort_chunks(kept for chunks in lists for kept in chunks)
 
     def _take_below(self, task_id: str) -> list[BufferedChunk]:
-        """Remove and return the remaining chunks of the subgraphs that a task has run."""
+        """Remove and return the remaining chunks of the subgraphs that a task has called."""
         taken: list[BufferedChunk] = []
         for graph in self._list_below(task_id):
             for chunks in (graph.opening, graph.closing, *graph.cached.values()):
@@ -418,7 +415,7 @@ class UncommittedChunks:
         return taken
 
     def _forget(self, task_id: str) -> None:
-        """Discard the chunks of a task and of the subgraphs that the task has run."""
+        """Discard the chunks of a task and of the subgraphs that it has called."""
         del self._tasks[task_id].graph.tasks[task_id], self._tasks[task_id]
         for graph in self._list_below(task_id):
             del self._graphs[graph.ns]
@@ -437,9 +434,9 @@ def sort_chunks(kept: Iterable[BufferedChunk]) -> list[Chunk]:
 def _take_until(
     chunks: list[BufferedChunk], checkpoint_id: str, *, itself: bool = True
 ) -> list[BufferedChunk]:
-    """Remove and return the chunks of super-steps up to the one of a checkpoint.
+    """Remove and return the chunks of super-steps up to the one that starts from a checkpoint.
 
-    Checkpoint ids sort by time.
+    With ``itself=False``, the chunks of that super-step remain. Checkpoint ids sort by time.
     """
     taken = [one for one in chunks if one.base < checkpoint_id + itself * " "]
     chunks[:] = chunks[len(taken) :]
@@ -447,10 +444,7 @@ def _take_until(
 
 
 def _interrupts_again(task: _Task, written: TaskWrites) -> bool:
-    """Return whether a task creates the same interrupt again.
-
-    LangGraph does this when a run resumes.
-    """
+    """Return whether a task creates the same interrupt again, as happens when a run resumes."""
     status, writes = task.graph.statuses.get(task.id), dict(written.writes)
     if status is None or INTERRUPT not in writes:
         return False

@@ -1,4 +1,4 @@
-"""DeltaChannels of LangGraph that store their complete values."""
+"""LangGraph's DeltaChannels with whole values in each checkpoint."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from langgraph.pregel import Pregel
 
 
 class WholeChannel(DeltaChannel):
-    """DeltaChannel that stores its complete value in each checkpoint.
+    """DeltaChannel that stores its whole value in each checkpoint.
 
     LangGraph stores occasional snapshots and computes the value from later writes. The engine's
     savers store only the items that were added to a list, so storing deltas would save no space.
-    With complete values, a single checkpoint can be read, kept and forked.
+    With whole values, a single checkpoint can be read, kept and forked.
     """
 
     __slots__ = ()
@@ -25,10 +25,10 @@ class WholeChannel(DeltaChannel):
 
 
 def store_channels_whole(graph: Pregel) -> Pregel:
-    """Return a copy of the graph whose checkpoints contain complete values instead of changes.
+    """Return a copy of the graph whose checkpoints contain whole values of DeltaChannels.
 
-    Subgraphs are changed in place instead of copied. A function may refer to a subgraph, and there
-    the subgraph can't be replaced by its copy.
+    Subgraphs are not copied but changed in place, because a function may refer to a subgraph and
+    would not use the copy.
     """
     twin = copy.copy(graph)
     twin.channels = _replace_channels(graph.channels)

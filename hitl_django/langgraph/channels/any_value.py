@@ -1,4 +1,4 @@
-"""The channel that assumes all writes of a super-step to be equal."""
+"""The channel with the last written value, for equal writes in a super-step."""
 
 from __future__ import annotations
 

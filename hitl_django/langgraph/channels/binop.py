@@ -1,4 +1,4 @@
-"""The channel that combines values with a reducer."""
+"""The channel that combines its value and each write with a reducer."""
 
 from __future__ import annotations
 

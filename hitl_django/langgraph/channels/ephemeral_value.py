@@ -1,4 +1,4 @@
-"""The channel that holds a value for only one super-step."""
+"""The channel whose value is available for only one super-step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Channels that keep the last written value."""
+"""Channels with the last written value."""
 
 from __future__ import annotations
 

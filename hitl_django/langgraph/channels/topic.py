@@ -1,4 +1,4 @@
-"""The channel that collects the written values in a list."""
+"""The channel whose value is a list of the written values."""
 
 from __future__ import annotations
 

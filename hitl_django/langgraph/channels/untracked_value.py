@@ -1,4 +1,4 @@
-"""The channel whose value is never stored."""
+"""The channel whose value is never stored in a checkpoint."""
 
 from __future__ import annotations
 

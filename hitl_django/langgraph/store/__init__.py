@@ -1,3 +1,3 @@
-"""Stores, which hold items for all threads."""
+"""Stores of items that all threads share."""
 
 from __future__ import annotations

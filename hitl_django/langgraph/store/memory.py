@@ -1,4 +1,4 @@
-"""A store that holds its items in memory."""
+"""A store of items in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of stored writes that don't belong to a channel."""
+"""Names of control writes, which don't belong to a channel."""
 
 from __future__ import annotations
 
