@@ -17,6 +17,8 @@ WHAT = "The interrupt payload"
 MAX_DEPTH = 64
 #: The maximum number of bits of an integer. Python converts integers of up to 4,300 decimal digits.
 MAX_BITS = 14_000
+#: The format of a datetime without a time zone.
+LOCAL_DATETIME = "date-time-local"
 
 # PostgreSQL text can't contain NUL, and UTF-8 can't encode a lone surrogate. Both are rejected
 # here, so that all databases behave the same.
@@ -51,6 +53,29 @@ def check_payload(value: Any) -> Any:
         value = _escape_text(value)
         check_json(value, WHAT)
     return value
+
+
+def list_formats(value: Any, pointer: str = "", depth: int = 0) -> dict[str, str]:
+    """Return the formats of a payload's values that ``check_payload`` converts to text.
+
+    The keys are JSON pointers. The formats are those of JSON Schema, and ``decimal``.
+    """
+    if depth < MAX_DEPTH and type(value) is dict:
+        parts = [(str(key).replace("~", "~0").replace("/", "~1"), value[key]) for key in value]
+    elif depth < MAX_DEPTH and type(value) in (list, tuple):
+        parts = [(str(index), member) for index, member in enumerate(value)]
+    else:
+        found = _find_format(value)
+        return {} if found is None else {pointer: found}
+    below = [list_formats(member, f"{pointer}/{part}", depth + 1) for part, member in parts]
+    return {name: found for formats in below for name, found in formats.items()}
+
+
+def _find_format(value: Any) -> str | None:
+    if isinstance(value, datetime):
+        return LOCAL_DATETIME if value.tzinfo is None else "date-time"
+    formats = {date: "date", time: "time", Decimal: "decimal", UUID: "uuid"}
+    return next((name for kind, name in formats.items() if isinstance(value, kind)), None)
 
 
 def _encode_values(value: Any, depth: int = 0) -> Any:

@@ -38,6 +38,7 @@ from .fields import (
     NumberField,
     SecretField,
     TextField,
+    UUIDField,
 )
 from .json_input import escape_hidden, list_hidden, to_json
 from .schema_tree import JSON, MAX_FIELDS, MISSING, Kind, SchemaNode, list_hints, to_label
@@ -57,6 +58,7 @@ FIELDS: dict[Kind, type[AnswerField]] = {
     "number": NumberField,
     "text": TextField,
     "time": TimeField,
+    "uuid": UUIDField,
 }
 
 NAME = "answer"
@@ -85,6 +87,7 @@ KIND_WORDS: dict[Kind, Any] = {
     "rows": _("List"),
     "text": _("Text"),
     "time": _("Time"),
+    "uuid": _("UUID"),
 }
 
 

@@ -7,6 +7,7 @@ returns the original value, with its type and all digits. Only changed texts are
 from __future__ import annotations
 
 from typing import Any, ClassVar
+from uuid import UUID
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -199,6 +200,20 @@ class TextField(AnswerField):
         # used CR LF.
         crlf = isinstance(self.original, str) and "\r\n" in self.original
         return normalize_newlines(raw).replace("\n", "\r\n") if crlf else normalize_newlines(raw)
+
+
+class UUIDField(AnswerField):
+    """A field for a UUID."""
+
+    widget = forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"})
+    default_error_messages: ClassVar[dict[str, Any]] = {"invalid": _("Enter a valid UUID.")}
+
+    @classmethod
+    def fits(cls, shape: SchemaNode, original: JSON) -> bool:
+        return isinstance(original, str) or super().fits(shape, original)
+
+    def parse(self, raw: str) -> str:
+        return str(UUID(raw.strip()))
 
 
 class SecretField(AnswerField):

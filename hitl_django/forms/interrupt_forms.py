@@ -337,7 +337,11 @@ class InterruptForms:
             self.is_too_large = True
             return None
         schema = self.options.rules.arguments_schema(self.options)
-        shape = infer_shape(original) if schema is None else read_shape(schema)
+        shape = (
+            infer_shape(original, self.item.payload_formats, self._under)
+            if schema is None
+            else read_shape(schema)
+        )
         shape = self._editable(shape, self._under)
         # These texts address the reviewer. They are not part of the reviewed content and stay
         # unchanged.

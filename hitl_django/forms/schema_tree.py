@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, Literal
 
+from hitl_django.engine.payload import LOCAL_DATETIME
 from hitl_django.graph_registry.display_hints import Hint, Names
 from hitl_django.json_text.json_pointer import escape_part, parse_pointer
 from hitl_django.json_text.reasons import ValidationMessage, describe_limits
@@ -33,6 +34,7 @@ Kind = Literal[
     "text",
     "time",
     "union",
+    "uuid",
 ]
 
 #: Objects nested deeper, and parts of larger forms, are edited as JSON text. Django accepts a
@@ -40,12 +42,12 @@ Kind = Literal[
 MAX_DEPTH = 5
 MAX_FIELDS = 200
 
-LOCAL_DATETIME = "date-time-local"
 FORMATS: dict[str, Kind] = {
     "date": "date",
     "date-time": "datetime",
     LOCAL_DATETIME: "datetime",
     "time": "time",
+    "uuid": "uuid",
 }
 
 
@@ -159,7 +161,7 @@ class SchemaNode:
                 return isinstance(value, int) and not isinstance(value, bool)
             case "number":
                 return isinstance(value, int | float) and not isinstance(value, bool)
-            case "text" | "date" | "datetime" | "time":
+            case "text" | "date" | "datetime" | "time" | "uuid":
                 return isinstance(value, str)
             case "decimal":
                 return isinstance(value, int | float | str) and not isinstance(value, bool)
@@ -185,9 +187,14 @@ def read_shape(schema: JSON) -> SchemaNode:
     return _bounded(shape)
 
 
-def infer_shape(payload: JSON) -> SchemaNode:
-    """Derive a schema tree from a payload without a schema."""
-    return _bounded(_infer(payload, depth=0))
+def infer_shape(
+    payload: JSON, formats: Mapping[str, str] | None = None, pointer: str = ""
+) -> SchemaNode:
+    """Derive a schema tree from a payload without a schema.
+
+    ``formats`` are the formats of texts by JSON pointer, and ``pointer`` is that of the payload.
+    """
+    return _bounded(_infer(payload, formats or {}, pointer, depth=0))
 
 
 def _bounded(shape: SchemaNode) -> SchemaNode:
@@ -567,42 +574,59 @@ def _string(schema: dict[str, JSON], known: SchemaNode) -> SchemaNode:
     return replace(known, kind="text", long=long)
 
 
-def _infer(value: JSON, *, depth: int) -> SchemaNode:
+def _infer(value: JSON, formats: Mapping[str, str], pointer: str, *, depth: int) -> SchemaNode:
     if isinstance(value, bool):
         return SchemaNode("boolean")
     if isinstance(value, int | float):
         # A reviewer may change 120 to 99.50, so integers allow decimals.
         return SchemaNode("number")
     if isinstance(value, str):
-        return SchemaNode("text")
+        return _infer_text(formats.get(pointer, ""))
     if value is None:
         return SchemaNode("text", nullable=True)
     if isinstance(value, dict) and value and depth < MAX_DEPTH:
         return SchemaNode(
             "object",
             properties=tuple(
-                Property(key, _infer(item, depth=depth + 1), required=True)
+                Property(
+                    key,
+                    _infer(item, formats, f"{pointer}/{escape_part(key)}", depth=depth + 1),
+                    required=True,
+                )
                 for key, item in value.items()
             ),
         )
     if isinstance(value, list) and value:
-        return _infer_list(value, depth=depth)
+        return _infer_list(value, formats, pointer, depth=depth)
     return SchemaNode("json")
 
 
-def _infer_list(values: list[JSON], *, depth: int) -> SchemaNode:
+def _infer_text(format_: str) -> SchemaNode:
+    if format_ == "decimal":
+        return SchemaNode("decimal", spelling=("string",))
+    return SchemaNode(FORMATS.get(format_, "text"), is_naive=format_ == LOCAL_DATETIME)
+
+
+def _infer_list(
+    values: list[JSON], formats: Mapping[str, str], pointer: str, *, depth: int
+) -> SchemaNode:
     if all(isinstance(value, dict) and value for value in values):
-        return _infer_rows(values, depth=depth)
-    kinds = {_infer(value, depth=MAX_DEPTH) for value in values}
+        return _infer_rows(values, formats, pointer, depth=depth)
+    kinds = {_infer(value, {}, "", depth=MAX_DEPTH) for value in values}
     only = kinds.pop()
     if kinds or only.nullable or only.kind not in ("text", "number"):
         return SchemaNode("json")
     return SchemaNode("lines", items=only)
 
 
-def _infer_rows(values: list[dict[str, JSON]], *, depth: int) -> SchemaNode:
+def _infer_rows(
+    values: list[dict[str, JSON]], formats: Mapping[str, str], pointer: str, *, depth: int
+) -> SchemaNode:
     """Return a node for a list of objects as rows, if all objects have the same structure."""
-    shapes = {_infer(value, depth=depth + 1) for value in values}
+    shapes = {
+        _infer(value, formats, f"{pointer}/{index}", depth=depth + 1)
+        for index, value in enumerate(values)
+    }
     if len(shapes) == 1 and depth < MAX_DEPTH:
         return _rows_of(shapes.pop(), SchemaNode("json"))
     return SchemaNode("json")

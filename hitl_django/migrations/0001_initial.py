@@ -478,6 +478,10 @@ class Migration(migrations.Migration):
                 ("why", models.TextField(blank=True, verbose_name="reason")),
                 ("payload", hitl_django.models.fields.JSONTextField(verbose_name="payload")),
                 ("payload_digest", models.CharField(max_length=32)),
+                (
+                    "payload_formats",
+                    hitl_django.models.fields.JSONTextField(blank=True, editable=False, null=True),
+                ),
                 ("search_text", models.TextField(blank=True, editable=False, null=True)),
                 ("search_grams", models.TextField(blank=True, editable=False, null=True)),
                 (

@@ -123,6 +123,9 @@ class Interrupt(models.Model):
     payload = EncryptedJSONField(_("payload"))
     #: The digest of the payload. A decision can name this digest.
     payload_digest: models.CharField[str, str] = models.CharField(max_length=32)
+    #: The formats of values in the payload that were Decimals, UUIDs, dates or times, by JSON
+    #: pointer. NULL if there are no such values.
+    payload_formats = EncryptedJSONField(null=True, blank=True, editable=False)
     #: The text in which a search looks for words (models.search).
     search_text: models.TextField[str | None, str | None] = models.TextField(
         null=True, blank=True, editable=False
@@ -466,6 +469,7 @@ INTERRUPT_COLUMNS = {
     "why": InterruptColumn(api="detail", erased=""),
     "payload": InterruptColumn(api="detail", large=True, in_message=True, erased=None),
     "payload_digest": InterruptColumn(api="detail", in_queue=True),
+    "payload_formats": InterruptColumn(api="detail", large=True, erased=None),
     "search_text": InterruptColumn(large=True, erased=None),
     "search_grams": InterruptColumn(large=True, erased=None),
     "response_schema": InterruptColumn(api="detail", large=True, in_message=True, erased=None),

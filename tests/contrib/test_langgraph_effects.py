@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
 from typing import Annotated, Any
 
 import pytest
@@ -17,6 +19,7 @@ from typing_extensions import TypedDict
 from hitl_django import once, review, transact
 from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.graph_registry import registry
+from hitl_django.models import Interrupt
 from hitl_django.testing import GraphEnvironment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -96,6 +99,22 @@ def test_review_in_langgraph_node_mixes_with_interrupts_and_keeps_rejected_respo
     hitl.decide("Amount?", "respond", {"cents": 100})
     hitl.decide("Last?", "reject")
     assert hitl.assert_finished(run) == {"said": [True, 100, False]}
+
+
+def test_interrupts_of_langgraph_node_store_formats_of_typed_payload_values(
+    hitl: GraphEnvironment,
+) -> None:
+    def ask(state: State) -> State:
+        payload = {"amount": Decimal("1.50"), "days": [date(2026, 1, 31)]}
+        return {"said": [interrupt({"title": "A?", **payload}), review({"title": "B?", **payload})]}
+
+    register_langgraph("asks")(lambda: build(ask))
+    run = hitl.start("asks", {"said": []})
+    hitl.decide("A?", "approve")
+    hitl.decide("B?", "approve")
+    hitl.assert_finished(run)
+    for asked in Interrupt.objects.all():
+        assert asked.payload_formats == {"/amount": "decimal", "/days/0": "date"}
 
 
 def test_review_with_changed_payload_after_decision_parks_the_run(hitl: GraphEnvironment) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from datetime import date
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.http import QueryDict
 
 from hitl_django.dialects import UNSET
+from hitl_django.engine.payload import check_payload, list_formats
 from hitl_django.forms import ResponseForm, form_for
 from hitl_django.models import Interrupt
 from tests.admin.conftest import make_interrupt
@@ -160,3 +164,42 @@ def test_form_for_any_payload_and_schema_renders(payload: Any, schema: Any) -> N
     form = form_for(make_interrupt(payload, schema if schema is not True else {}))
     assert form.as_div()
     assert form.decisions
+
+
+TYPED = {
+    "title": "Refund?",
+    "amount": Decimal("1249.90"),
+    "order": UUID(int=7),
+    "day": date(2026, 1, 31),
+    "lines": [{"price": Decimal("9.50"), "sku": "12"}],
+}
+
+
+def test_form_for_payload_with_python_types_has_fields_of_these_types() -> None:
+    item = make_interrupt(check_payload(TYPED), payload_formats=list_formats(TYPED))
+    names = ["/amount", "/order", "/day", "/lines/0/price", "/lines/0/sku"]
+    fields = [form_for(item).fields[f"answer{name}"] for name in names]
+    assert [type(field).__name__ for field in fields] == [
+        "DecimalField", "UUIDField", "DateField", "DecimalField", "TextField"
+    ]  # fmt: skip
+    changed = {
+        "answer/amount": "1200",
+        "answer/day": "2026-02-01",
+        "answer/order": f"{UUID(int=8)}",
+    }
+    form = submit(item, decision="edit", **changed)
+    assert form.is_valid()
+    assert form.cleaned_data["value"] == {
+        **check_payload(TYPED), "amount": "1200", "order": str(UUID(int=8)), "day": "2026-02-01",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("amount", "a lot"), ("order", "12"), ("day", "tomorrow")]
+)
+def test_form_for_payload_with_python_types_rejects_values_of_other_types(
+    name: str, text: str
+) -> None:
+    item = make_interrupt(check_payload(TYPED), payload_formats=list_formats(TYPED))
+    form = submit(item, decision="edit", **{f"answer/{name}": text})
+    assert list(form.errors) == [f"answer/{name}"]

@@ -133,8 +133,12 @@ def test_ask_payload_with_decimals_and_dates_is_stored_as_by_the_json_encoder_of
         "at": (moment.time(), timedelta(days=-2, hours=3, microseconds=5), timedelta(hours=30)),
     }
     asked = hitl_django.ask(payload, key="one")
-    stored = Interrupt.objects.get(pk=asked.id).payload
-    assert stored == json.loads(json.dumps(payload, cls=DjangoJSONEncoder))
+    row = Interrupt.objects.get(pk=asked.id)
+    assert row.payload == json.loads(json.dumps(payload, cls=DjangoJSONEncoder))
+    assert row.payload_formats == {
+        "/amount": "decimal", "/order": "uuid", "/times/0": "date-time",
+        "/times/1": "date-time-local", "/times/2": "date", "/at/0": "time",
+    }  # fmt: skip
     assert hitl_django.ask(payload, key="one").id == asked.id
 
 

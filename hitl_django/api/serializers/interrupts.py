@@ -139,6 +139,12 @@ class InterruptDetailSerializer(InterruptSerializer):
     shown_in = frozenset({"list", "detail"})
 
     digest = serializers.CharField(source="payload_digest")
+    payload_formats = JSONObject(
+        allow_null=True,
+        help_text="Formats of values in the payload that were Decimals, UUIDs, dates or times in "
+        "Python, by JSON pointer: decimal, uuid, date, date-time, date-time-local (without a time "
+        "zone) or time; null if there are no such values.",
+    )
     response_schema = JSONObject(allow_null=True)
     editable = JSONValueField(
         help_text="Keys and JSON pointers that an edit may change; null for all."

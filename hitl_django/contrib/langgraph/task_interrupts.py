@@ -27,7 +27,7 @@ from hitl_django.engine.constants import (
 )
 from hitl_django.engine.errors import InterruptChangedError
 from hitl_django.engine.graph.subgraphs import split_path
-from hitl_django.engine.payload import check_payload
+from hitl_django.engine.payload import check_payload, list_formats
 from hitl_django.engine.savers.checkpoint import (
     CheckpointTuple,
     Commit,
@@ -64,7 +64,7 @@ class InterruptedTask:
                 yield PendingInterrupt(
                     Interrupt(payload, one.id, response_schema=one.response_schema),
                     name, self.task_id, self.task_path, ref["checkpoint_ns"],
-                    ref["checkpoint_id"], self.answered,
+                    ref["checkpoint_id"], self.answered, payload_formats=list_formats(one.value),
                 )  # fmt: skip
 
 

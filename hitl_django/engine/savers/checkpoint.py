@@ -129,7 +129,8 @@ class PendingInterrupt:
     or to ``key`` if the interrupt has a key. ``kind`` is ``breakpoint`` for a static breakpoint,
     which needs a decision but no resume value. ``refusal`` is the reason why the previous resume
     value was rejected. ``expires`` is the time limit and its effect. ``terms`` are the review
-    options.
+    options. ``payload_formats`` are the formats of values in the payload that were converted to
+    text, by JSON pointer.
     """
 
     interrupt: Interrupt
@@ -144,6 +145,7 @@ class PendingInterrupt:
     refusal: str = ""
     expires: Expiry | None = None
     terms: Any = None
+    payload_formats: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

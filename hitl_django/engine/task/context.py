@@ -27,7 +27,7 @@ from ..errors import (
     SaverFailed,
     iterate_leaves,
 )
-from ..payload import check_json, check_payload
+from ..payload import check_json, check_payload, list_formats
 from ..savers.checkpoint import Commit, PendingInterrupt, TaskWrites
 from ..state.schema import coerce, list_faults
 from ..types import Expiry, Interrupt, RunnableConfig
@@ -179,7 +179,7 @@ class TaskContext:
             GraphInterrupt: no resume value is available.
             InvalidAnswerError: the resume value doesn't fit the response schema.
         """
-        value = check_payload(value)
+        given, value = value, check_payload(value)
         index = -1 if key is not None else self._next_index()
         ns = self.task.ns
         name = ids.make_interrupt_id(ns, index) if key is None else ids.make_keyed_id(ns, key)
@@ -202,8 +202,9 @@ class TaskContext:
             _checked(expires.answer, schema, self.task)
         described = None if schema is None else _describe_schema(schema)
         payload = Interrupt(value, name, response_schema=described)
+        formats = None if value is given else list_formats(given)
         self._add_open(
-            self.task.build_interrupt(payload, max(index, 0), key, refusal, expires, terms)
+            self.task.build_interrupt(payload, max(index, 0), key, refusal, expires, terms, formats)
         )
         raise GraphInterrupt(self.open)
 

@@ -168,6 +168,7 @@ class Task:
         refusal: str = "",
         expires: Expiry | None = None,
         terms: Any = None,
+        payload_formats: Mapping[str, str] | None = None,
     ) -> PendingInterrupt:
         """Return a PendingInterrupt: an interrupt with this task, its checkpoint and a position.
 
@@ -186,4 +187,5 @@ class Task:
             refusal=refusal,
             expires=expires,
             terms=terms,
+            payload_formats=payload_formats,
         )

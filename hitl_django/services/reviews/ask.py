@@ -18,7 +18,7 @@ from hitl_django.checkpoints import DjangoSaver
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.engine.errors import GraphDefinitionError, InvalidInputError
-from hitl_django.engine.payload import check_json, check_payload
+from hitl_django.engine.payload import check_json, check_payload, list_formats
 from hitl_django.engine.state.response_schemas import make_response_schema
 from hitl_django.engine.state.schema import coerce
 from hitl_django.engine.types import Expiry
@@ -180,8 +180,10 @@ def ask(
     }
     ReviewOptions(**named, **options)
     given = {name: value for name, value in (named | options).items() if value is not None}
+    checked = check_payload(payload)
     value = {
-        "payload": check_payload(payload),
+        # The node converts the values and stores their formats.
+        "payload": payload if list_formats(payload) else checked,
         "response_schema": schema,
         "options": given if expiry is None else {**given, "expires": expiry},
     }
