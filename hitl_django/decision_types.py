@@ -229,6 +229,9 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
 
 
 def needs_agreement(name: str) -> bool:
-    """Return whether a decision type counts as one of the needed approvals. Unknown types count."""
+    """Return whether a decision of this type counts towards the number of needed approvals.
+
+    The result is true for an unknown type.
+    """
     found = DECISION_TYPES.get(name)
     return found is None or found.needs_agreement

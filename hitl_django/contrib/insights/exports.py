@@ -78,7 +78,7 @@ _OWN = ("type", "by_label", "via", "reason", "approvals", "quorum", "payload_dig
 def export_decisions(
     user: Any, period: Period, *, graph: str | None = None, reviewer: Any = None
 ) -> Iterator[ExportedDecision]:
-    """Yield the decisions by people that closed an interrupt in a period, oldest first.
+    """Yield people's decisions that closed an interrupt in a period, oldest first.
 
     ``graph`` and ``reviewer`` narrow the decisions as in ``review_report``. Without a user,
     permissions are not checked.

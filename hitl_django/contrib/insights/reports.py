@@ -230,9 +230,9 @@ def review_report(
 
     ``graph`` limits the statistics to one graph, and ``reviewer`` to the decisions of one user, by
     primary key. The list of reviewers and the numbers of requests ignore ``reviewer``. If ``user``
-    is None, no permission is checked. Only decisions by people that closed an interrupt count, on
-    the day of the decision. Numbers of pending and overdue interrupts are current, independent of
-    the period.
+    is None, no permission is checked. Only decisions that people made and that closed an interrupt
+    are counted, on the day of the decision. Numbers of pending and overdue interrupts are current,
+    independent of the period.
     """
     spans = _Spans.build(period)
     everyone = select_decided(user, period, graph=graph)

@@ -80,7 +80,7 @@ def list_graphs_with_interrupts(user: Any) -> list[str]:
 
 
 def select_decided(user: Any, period: Period, *, graph: str | None = None) -> QuerySet[Decision]:
-    """Return the decisions by people that closed an interrupt visible to the user in the period."""
+    """Return people's decisions that closed an interrupt visible to the user in the period."""
     made = Decision.objects.using(write_alias()).filter(period.match("created_at"), effective=True)
     made = select_visible_through(made.exclude(type=EXPIRE), "interrupt", user)
     return (made if graph is None else made.filter(interrupt__graph=graph)).order_by()
