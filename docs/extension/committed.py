@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import errors, markdown, models, names, operations, settings
+from . import errors, langgraph_methods, markdown, models, names, operations, settings
 
 #: Functions that return the committed parts, by directive.
 PARTS = {
@@ -19,6 +19,7 @@ PARTS = {
     "hitl-http-operations": operations.page,
     "hitl-http-overview": operations.overview,
     "hitl-http-problems": operations.problems,
+    "hitl-langgraph-methods": langgraph_methods.page,
     "hitl-models": models.page,
     "hitl-names": names.index,
     "hitl-problems": errors.problems,

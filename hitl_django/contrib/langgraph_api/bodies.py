@@ -185,6 +185,7 @@ class RunBody(AgentBody):
     on_completion = Choice(choices=["keep"], required=False)
     on_disconnect = Choice(choices=["cancel", "continue"], required=False)
     strict_resume = StrictBooleanField(required=False)  # Always true, whatever the client sends.
+    raise_error = StrictBooleanField(required=False)  # For the client: how to report a failed run.
 
 
 class AssistantSearchBody(AgentBody):

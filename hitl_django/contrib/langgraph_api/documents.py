@@ -158,6 +158,9 @@ def build_state(state: StateInfo, *, shows_errors: bool) -> dict[str, Any]:
             if state.parent_id is None
             else build_checkpoint(state.thread_id, state.namespace, state.parent_id)
         ),
+        # Older clients read the ids instead of the checkpoints.
+        "checkpoint_id": state.checkpoint_id,
+        "parent_checkpoint_id": state.parent_id,
         "metadata": state.metadata,
         "created_at": state.created_at,
     }

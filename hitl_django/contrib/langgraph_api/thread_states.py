@@ -96,7 +96,9 @@ class ThreadStateNow(AgentResource):
             by=request.user,
             via=VIA,
         )
-        return Response({"checkpoint": build_checkpoint(thread_id, "", made)})
+        # Older clients read `checkpoint_id` instead of `checkpoint`.
+        checkpoint = build_checkpoint(thread_id, "", made)
+        return Response({"checkpoint": checkpoint, "checkpoint_id": made})
 
 
 class ThreadStateAt(AgentResource):
