@@ -30,7 +30,7 @@ class EndedTask(NamedTuple):
 
 
 class WriteKey(NamedTuple):
-    """The checkpoint, the task and the slot of a write in a namespace."""
+    """The key of a write: checkpoint, task and slot (a number for the kind of write)."""
 
     checkpoint_id: str
     task_path: str
@@ -54,7 +54,7 @@ class CheckpointStep(Protocol):
 
 
 def pack_tasks(ended: Sequence[EndedTask]) -> bytes:
-    """Encode the writes of ended tasks for a column of the checkpoint that follows."""
+    """Encode the writes of a super-step's tasks, to store them in the next checkpoint's row."""
     return codec.encode_record([[*task] for task in ended])
 
 

@@ -143,9 +143,10 @@ def encode_version(
 def encode_added(
     tip: ValueTip, version: int, entries: bytes, extent: Extent
 ) -> tuple[Stored, ValueTip]:
-    """Return the row for a value to which a run has added ``entries``, as a delta of ``tip``.
+    """Return the row for a list or dict to which a run has added ``entries``, and its new tip.
 
-    ``extent`` is the size of the extended value.
+    The row is a delta of ``tip``, the newest stored version. ``extent`` is the size of the extended
+    value.
     """
     assert tip.open is not None
     entries_hash = tip.open.hash.copy()
@@ -196,7 +197,9 @@ def find_seals(rows: Rows) -> set[tuple[str, int]]:
 
 
 def restore_value(channel: str, version: int, rows: Rows) -> tuple[bytes, ValueTip]:
-    """Restore the encoded bytes of a value from the rows of its parts.
+    """Restore the encoded bytes of a list or dict from the rows of its parts.
+
+    Return the bytes and the tip, which describes the version for later deltas.
 
     Raises:
         CorruptPayloadError: a row is missing or damaged.

@@ -95,7 +95,7 @@ class BulkInsert:
         return self.fresh or bool(self.replaced)
 
     def values_of(self, row: models.Model) -> list[Any]:
-        """Return an instance's values in the order of this statement's columns."""
+        """Return the values of a model instance in the order of the INSERT's columns."""
         held = row.__dict__
         return [held[name] for name in self.names]
 

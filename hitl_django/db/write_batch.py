@@ -62,12 +62,13 @@ class WriteBatch:
 
     A guard is a conditional statement that must match a row. On PostgreSQL, the batch is one
     statement: the guards are its first common table expressions, and the inserts select from the
-    guards. On SQLite, where a statement is only a function call, guards and inserts are separate
-    statements, except one SELECT as a guard of one inserted row.
+    guards. On SQLite, guards and inserts are separate statements, because a statement is only a
+    function call. As an exception, the insert of one row after a guard that is a SELECT is a single
+    statement.
 
-    If a guard matches no row, the preceding statements are undone only by the transaction's
-    rollback. After a database conflict, the whole batch is written again. Functions that the batch
-    calls must therefore be repeatable.
+    If a guard matches no row, the transaction must be rolled back to undo the preceding statements.
+    After a database conflict, the whole batch is written again. Functions that the batch calls must
+    therefore be repeatable.
     """
 
     _tries = 0  # The number of retries made.

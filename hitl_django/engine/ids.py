@@ -73,12 +73,15 @@ def make_task_id(checkpoint: bytes, *parts: str) -> str:
 
 
 def make_interrupt_id(ns: str, index: int) -> str:
-    """Return the id of the interrupt number ``index`` of the task with the namespace ``ns``."""
+    """Return the id of an interrupt from its position among the interrupts of a task.
+
+    ``ns`` is the namespace of the task. The positions start at 0.
+    """
     return xxh3_128_hexdigest((f"{ns}{NS_SEP}{index}" if index else ns).encode())
 
 
 def make_keyed_id(ns: str, key: str) -> str:
-    """Return the id of the interrupt with the key ``key`` of the task with the namespace ``ns``."""
+    """Return the id of an interrupt with a key. ``ns`` is the namespace of the interrupt's task."""
     return xxh3_128_hexdigest(f"{ns}{NS_SEP}#{key}".encode())
 
 

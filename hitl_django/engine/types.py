@@ -347,7 +347,7 @@ class GraphOutput(Generic[OutputT]):
 
 
 class ErrorCode(Enum):
-    """Values of the attribute ``code`` of errors, which distinguish causes of one error class."""
+    """The causes of errors: values of the attribute ``code`` of errors with several causes."""
 
     GRAPH_RECURSION_LIMIT = "GRAPH_RECURSION_LIMIT"
     INVALID_CONCURRENT_GRAPH_UPDATE = "INVALID_CONCURRENT_GRAPH_UPDATE"

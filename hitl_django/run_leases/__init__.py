@@ -1,4 +1,4 @@
-"""Leases of runs: taking the lease, fencing of commits, and state transitions of runs."""
+"""Leases of runs: taking a lease, rejecting commits without a valid lease, state transitions."""
 
 from __future__ import annotations
 

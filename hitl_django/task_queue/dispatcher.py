@@ -71,7 +71,7 @@ class Dispatcher(ABC):
         return {}
 
     def install(self, using: str) -> None:  # noqa: B027  # a queue without schedules needs nothing
-        """Schedule regular calls of the function SWEEP in the database ``using``.
+        """Store a schedule that regularly calls the function SWEEP, in the database ``using``.
 
         This method is called after ``using`` was migrated.
         """

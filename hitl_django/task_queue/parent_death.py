@@ -22,7 +22,7 @@ is_supported = sys.platform == "linux"
 
 
 class _Process:
-    """The binding of this process to its parent, and the number of generations of forks to bind."""
+    """Whether this process ends with its parent, and for how many generations of forks."""
 
     pid = 0
     generations = 0

@@ -266,7 +266,7 @@ def delete_events(days: float, limit: int) -> int:
 
 
 def iterate_batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]:
-    """Yield the primary keys of ended threads in batches of ``size``, in the order of the index."""
+    """Yield the primary keys of ended threads in batches of ``size``, oldest end first."""
     rest = ended = threads.order_by("ended_at", "pk")
     while rows := list(rest.values_list("ended_at", "pk", named=True)[:size]):
         yield [row.pk for row in rows]

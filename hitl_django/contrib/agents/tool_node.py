@@ -173,9 +173,9 @@ class ToolNode(InvokedRunnable):
 
 
 def _join_for_parent(updates: list[Any]) -> list[Any]:
-    """Combine the updates of several tool calls.
+    """Combine the updates of several tool calls that are for the calling graph.
 
-    At most one update may be for the calling graph. The first such update ends this graph.
+    Only one such update is allowed, because the first of them ends this graph.
     """
     above = [u for u in updates if isinstance(u, Command) and u.graph == Command.PARENT]
     if len(above) < 2 or any(not isinstance(u.update, dict | NoneType) for u in above):

@@ -38,7 +38,7 @@ class DjangoCheckpointer(BridgedSaver):
         self._perform(self._saver.copy_thread, source_thread_id, target_thread_id)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints of runs, whose ids are in the metadata as ``run_id``.
+        """Delete the checkpoints whose metadata contains one of the ids as ``run_id``.
 
         A checkpoint remains if values of DeltaChannels in other checkpoints depend on it.
         """

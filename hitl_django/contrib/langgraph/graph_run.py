@@ -188,9 +188,9 @@ class GraphRun:
         )
 
     def _find_breakpoint(self, state: Any) -> PendingInterrupt | None:
-        """Return the breakpoint at which a resumed run has stopped again, or None.
+        """Return the breakpoint at which the run has stopped, or None.
 
-        When LangGraph is called without input, it continues after the breakpoint.
+        Breakpoints that a person has already approved don't count.
         """
         if state.config["configurable"]["checkpoint_id"] in self._saver.task_interrupts.passed:
             return None

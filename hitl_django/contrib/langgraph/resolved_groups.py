@@ -1,4 +1,4 @@
-"""Exception groups that contain a pause, raised by LangGraph's nodes and tasks.
+"""Handling of exception groups that contain a pause, in LangGraph's nodes and tasks.
 
 LangGraph treats an exception group, as raised by a task group, as a failure.
 """

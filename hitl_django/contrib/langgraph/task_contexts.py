@@ -94,7 +94,10 @@ _NODE = Node(action=None, triggers=(), keys=())
 
 
 class _StoredSteps:
-    """The steps of a LangGraph graph, as an object without effect: LangGraph itself stores them."""
+    """The steps of a LangGraph graph.
+
+    None is ever unstored, because LangGraph itself stores them.
+    """
 
     has_unsaved_commits = False
 

@@ -89,7 +89,7 @@ class TaskInterrupts:
         return self._asked.get(task_id, {})
 
     def add_keyed(self, asked: Iterable[PendingInterrupt]) -> None:
-        """Note interrupts that a task has created with keys."""
+        """Record the interrupts that a task has created with keys."""
         self._keyed |= {one.interrupt.id: one for one in asked}
 
     def list_interrupts(self, names: Mapping[str, str]) -> list[PendingInterrupt]:
@@ -134,7 +134,7 @@ class TaskInterrupts:
         return Commit(self._asking[asked_here.task_id].config, writes=writes)
 
     def note_writes(self, config: RunnableConfig, task: TaskWrites) -> None:
-        """Note that a task is interrupted if its writes contain interrupts."""
+        """Record that a task is interrupted, if its writes contain interrupts."""
         written = dict(task.writes)
         if INTERRUPT in written:
             self._asking[task.task_id] = InterruptedTask(

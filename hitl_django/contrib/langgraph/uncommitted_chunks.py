@@ -117,7 +117,7 @@ class UncommittedChunks:
         self._lock = threading.Lock()
 
     def enter_graph(self, config: Any, found: CheckpointTuple | None) -> None:
-        """Note that a graph is about to resume from its stored state."""
+        """Record that a graph is about to resume from its stored state."""
         given = config["configurable"]
         ns, owner = given.get("checkpoint_ns", ""), given.get(keys.CONFIG_KEY_TASK_ID)
         with self._lock:
@@ -388,10 +388,10 @@ class UncommittedChunks:
         return [one for one in reversed(begun) if one.chunks]
 
     def take_rest(self, status: str) -> list[Chunk]:
-        """Return the chunks that are stored with the outcome of the run.
+        """Return the chunks that are stored with the outcome of the run, which is ``status``.
 
-        Chunks of a super-step without stored results are left out, because the super-step starts
-        again when the run resumes. This also applies to tasks that failed or were requeued.
+        If the run failed or was requeued, chunks of tasks and super-steps without stored results
+        are left out, because these tasks run again when the run resumes.
         """
         with self._lock:
             lists = [graph.closing for graph in self._graphs.values()]

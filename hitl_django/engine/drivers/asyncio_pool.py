@@ -103,7 +103,7 @@ class AsyncTasks:
         return dropped
 
     def _open_lanes(self) -> None:
-        """Start lanes for queued tasks, up to the maximum number of lanes.
+        """Start lanes (asyncio tasks) for queued tasks, up to the maximum number of lanes.
 
         Each lane starts up to two other lanes. A hundred waiting tasks are therefore started within
         seven iterations of the event loop, even if the event loop is busy.
@@ -122,7 +122,7 @@ class AsyncTasks:
             self._is_opening = False
 
     def _needs_lane(self) -> bool:
-        """Return whether a queued task needs a new lane and the maximum number isn't reached."""
+        """Return whether a queued task needs a new lane (an asyncio task) and one is allowed."""
         waiting = len(self._waiting)
         if self._limit is not None and self._opening + len(self._open) - waiting >= self._limit:
             return False

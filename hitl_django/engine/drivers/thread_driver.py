@@ -239,9 +239,10 @@ class SyncDriver:
         self.ended += threads.ended()
 
     def monitor(self) -> None:
-        """Appoint a deputy if a task blocks the driver's OS thread.
+        """Let another OS thread, the deputy, continue the driver's work.
 
-        A deputy is appointed only if other tasks are queued, or ended tasks are not stored yet.
+        This happens only if a task blocks the driver's OS thread, and other tasks are queued or
+        ended tasks are not stored yet.
         """
         threads = self.threads
         assert threads is not None
@@ -265,7 +266,7 @@ class SyncDriver:
                 perform_effects(take_in(self.state, ended), self._perform)
 
     def _end_deputy(self, deputy: Future[None]) -> None:
-        """End the work of the deputy.
+        """End the work of the deputy, the OS thread that replaces the driver's blocked OS thread.
 
         Afterwards, only the other OS threads run the tasks of the step.
         """

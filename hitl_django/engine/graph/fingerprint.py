@@ -308,7 +308,7 @@ def _barrier_change(
 
 
 def list_misfits(graph: CompiledGraph, values: Mapping[str, Any]) -> list[str]:
-    """Return descriptions of the faults of ``values`` as a state of the graph.
+    """Return the reasons why ``values`` is not a valid state of the graph.
 
     The list is empty for a valid state.
     """

@@ -61,7 +61,7 @@ class NodeBuilder:
     def do(self, node: Any) -> NodeBuilder:
         """Add a function to the node.
 
-        Its argument is the result of the previously added function.
+        The function is called with the result of the function that was added before it.
         """
         self._actions.append(build_action(node))
         return self

@@ -198,8 +198,8 @@ def _find_parent_task(
 ) -> TaskContext | None:
     """Return the task that makes the call, or None if the call starts a separate run.
 
-    A config with other coordinates than those of the calling task starts a separate run. A node may
-    pass its own config, which contains the coordinates of its task.
+    A config with a thread id, namespace or checkpoint id starts a separate run, unless it is the
+    config of the calling node.
     """
     if caller is None or not configurable or not any(configurable.get(key) for key in COORDINATES):
         return caller

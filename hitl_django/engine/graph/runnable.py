@@ -141,53 +141,53 @@ class RunnableMethods:
                 self.saver.leave_thread()
 
     def __or__(self, other: Any) -> Any:
-        """Return a langchain chain of this graph and ``other``, as in ``graph | parser``."""
+        """Return a LangChain chain of this graph and ``other``, as in ``graph | parser``."""
         return self._runnable("|") | other
 
     def __ror__(self, other: Any) -> Any:
-        """Return a langchain chain of ``other`` and this graph, as in ``{"x": f} | graph``."""
+        """Return a LangChain chain of ``other`` and this graph, as in ``{"x": f} | graph``."""
         return other | self._runnable("|")
 
     def pipe(self, *others: Any, name: str | None = None) -> Any:
-        """Return a langchain chain of this graph and the following steps."""
+        """Return a LangChain chain of this graph and the following steps."""
         return self._runnable("pipe()").pipe(*others, name=name)
 
     def pick(self, keys: str | list[str]) -> Any:
-        """Return a langchain chain that picks one or several keys of the result."""
+        """Return a LangChain chain that picks one or several keys of the result."""
         return self._runnable("pick()").pick(keys)
 
     def assign(self, **kwargs: Any) -> Any:
-        """Return a langchain chain that adds keys to the result."""
+        """Return a LangChain chain that adds keys to the result."""
         return self._runnable("assign()").assign(**kwargs)
 
     def with_retry(self, **kwargs: Any) -> Any:
-        """Return a langchain Runnable that retries a failed call."""
+        """Return a LangChain Runnable that retries a failed call."""
         return self._runnable("with_retry()").with_retry(**kwargs)
 
     def with_fallbacks(self, fallbacks: Sequence[Any], **kwargs: Any) -> Any:
-        """Return a langchain Runnable that calls a fallback after a failure."""
+        """Return a LangChain Runnable that calls a fallback after a failure."""
         return self._runnable("with_fallbacks()").with_fallbacks(fallbacks, **kwargs)
 
     def with_types(self, **kwargs: Any) -> Any:
-        """Return a langchain Runnable with declared input and output types."""
+        """Return a LangChain Runnable with declared input and output types."""
         return self._runnable("with_types()").with_types(**kwargs)
 
     def with_listeners(self, **kwargs: Any) -> Any:
-        """Return a langchain Runnable that calls listeners on start, end and failure."""
+        """Return a LangChain Runnable that calls listeners on start, end and failure."""
         return self._runnable("with_listeners()").with_listeners(**kwargs)
 
     def with_alisteners(self, **kwargs: Any) -> Any:
-        """Return a langchain Runnable that calls async listeners on start, end and failure."""
+        """Return a LangChain Runnable that calls async listeners on start, end and failure."""
         return self._runnable("with_alisteners()").with_alisteners(**kwargs)
 
     def as_tool(self, **kwargs: Any) -> Any:
-        """Return a langchain tool that runs this graph."""
+        """Return a LangChain tool that runs this graph."""
         return self._runnable("as_tool()").as_tool(**kwargs)
 
     def transform(
         self, input: Iterator[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[Any]:
-        """Yield the output for an input that arrives in chunks, as in a langchain chain."""
+        """Yield the output for an input that arrives in chunks, as in a LangChain chain."""
         return self._runnable("transform()").transform(input, config, **kwargs)  # type: ignore[no-any-return]
 
     def atransform(
@@ -199,18 +199,18 @@ class RunnableMethods:
     def astream_events(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """Run the graph and yield langchain's events of the run, its nodes and its models."""
+        """Run the graph and yield LangChain's events of the run, its nodes and its models."""
         return self._runnable("astream_events()").astream_events(input, config, **kwargs)  # type: ignore[no-any-return]
 
     def astream_log(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """Run the graph and yield patches of langchain's run log."""
+        """Run the graph and yield patches of LangChain's run log."""
         return self._runnable("astream_log()").astream_log(input, config, **kwargs)  # type: ignore[no-any-return]
 
     @property
     def config_specs(self) -> list[Any]:
-        """The configurable fields of the graph for langchain chains, which are always empty."""
+        """The configurable fields of the graph for LangChain chains, which are always empty."""
         return []
 
     def _runnable(self, what: str) -> Any:

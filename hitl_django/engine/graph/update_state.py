@@ -30,7 +30,7 @@ from ..types import Command, RunnableConfig, StateUpdate
 
 
 class NodeWrites:
-    """The writes of a node or of the input in a super-step of updates, in which no node runs."""
+    """Writes that ``update_state`` applies as those of a node or of the input. No node runs."""
 
     __slots__ = ("name", "path", "task_id", "triggers", "writes")
 

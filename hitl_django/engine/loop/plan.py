@@ -132,9 +132,10 @@ def read_state(spec: GraphSpec, values: Mapping[str, Any], keys: Sequence[str]) 
 def find_breakpoints(
     state: ChannelState, names: All | Sequence[str], tasks: Iterable[Task]
 ) -> list[Task]:
-    """Return those of ``tasks`` at whose nodes (``names``) a breakpoint stops the run.
+    """Return the tasks that must not run yet, because their nodes have a breakpoint.
 
-    The list is empty if no channel has changed since the run last passed a breakpoint.
+    ``names`` are the nodes with breakpoints. The list is empty if no channel has changed since the
+    run last passed a breakpoint.
     """
     if not names:
         return []

@@ -62,7 +62,7 @@ class Checkpoint(TypedDict):
 class CheckpointTuple(NamedTuple):
     """A stored checkpoint with its config and its pending writes.
 
-    ``pending_writes`` are ordered by task path, task id and slot (the number of the write).
+    ``pending_writes`` are ordered by task path, task id and slot (a number for the kind of write).
     """
 
     config: RunnableConfig
@@ -340,7 +340,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         raise NotImplementedError
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints of runs, whose ids are in the metadata as ``run_id``."""
+        """Delete the checkpoints whose metadata contains one of the ids as ``run_id``."""
         raise NotImplementedError
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
@@ -378,7 +378,10 @@ class BaseCheckpointSaver(Generic[VersionT]):
         return None
 
     def get(self, config: RunnableConfig) -> Checkpoint | None:
-        """Return the checkpoint that ``config`` selects without its writes, or None."""
+        """Return the checkpoint that ``config`` selects, or None.
+
+        Its pending writes aren't read.
+        """
         found = self.get_tuple(config)
         return found.checkpoint if found else None
 

@@ -70,7 +70,10 @@ class Extent(NamedTuple):
         return struct.pack(">BI", 0xDF if self.is_dict else 0xDD, self.length)
 
     def add(self, other: Extent) -> Extent:
-        """Return the extent of this value with the entries of another value of the same kind."""
+        """Return the extent of a value with the entries of this value and ``other``.
+
+        Both values must be lists, or both dicts.
+        """
         return Extent(
             self.is_dict,
             self.length + other.length,
