@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
@@ -107,6 +108,11 @@ def create() -> None:
         Group.objects.get_or_create(name=name)
     for person in PEOPLE:
         _create(person)
+
+
+def find_user(key: str) -> Any:
+    """Return the user for the key of an API client, which is the username, or None."""
+    return get_user_model().objects.filter(username=key, is_active=True).first()
 
 
 def _create(person: Person) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import django
@@ -51,6 +52,16 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
+
+# With django-cors-headers, clients such as Agent Inbox on another port of this machine can use the
+# LangGraph-compatible API. Their requests contain a key instead of the session.
+if find_spec("corsheaders") is not None:
+    INSTALLED_APPS.append("corsheaders")
+    MIDDLEWARE.insert(0, "corsheaders.middleware.CorsMiddleware")
+CORS_URLS_REGEX = r"^/agent/"
+CORS_ALLOWED_ORIGIN_REGEXES = [r"^http://(localhost|127\.0\.0\.1)(:\d+)?$"]
+CORS_ALLOW_HEADERS = ["authorization", "content-type", "x-api-key", "last-event-id"]
+CORS_EXPOSE_HEADERS = ["Content-Location", "Location", "X-Pagination-Next", "Retry-After"]
 
 ROOT_URLCONF = "project.urls"
 WSGI_APPLICATION = "project.wsgi.application"
@@ -122,6 +133,8 @@ else:
 HITL: dict[str, object] = {
     # Base URL of links in emails. "manage.py demo" sets the variable with its own port.
     "SITE_URL": os.environ.get("HITL_DEMO_URL", "http://127.0.0.1:8000"),
+    # The key of a client of the LangGraph-compatible API is a username.
+    "API_KEY_USER_RESOLVER": "project.people.find_user",
     # Seconds within which a decision can be undone.
     "UNDO_SECONDS": 8,
     # Without this setting, nothing is deleted. "hitl doctor" reports the growth of the tables.

@@ -11,6 +11,7 @@ from django.test import Client
 
 from hitl_django import testing
 from project import pages, people
+from project import settings as demo_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 QUEUE = "/admin/hitl_django/reviewitem/"
@@ -141,3 +142,36 @@ def test_demo_chat_page_without_langchain_names_the_package(
     page = Client().get("/chat/").content.decode()
     assert "pip install langchain" in page
     assert 'id="chat"' not in page
+
+
+@pytest.mark.parametrize(
+    ("origin", "allowed"),
+    [
+        ("http://localhost:3000", True),
+        ("http://127.0.0.1:5173", True),
+        ("http://localhost.example", False),
+        ("https://shop.example", False),
+    ],
+)
+def test_demo_agent_api_allows_keys_from_pages_of_this_machine_only(
+    settings: Any, origin: str, allowed: bool
+) -> None:
+    settings.MIDDLEWARE = demo_settings.MIDDLEWARE
+    settings.HITL = {"API_KEY_USER_RESOLVER": demo_settings.HITL["API_KEY_USER_RESOLVER"]}
+    for name in dir(demo_settings):
+        if name.startswith("CORS_"):
+            setattr(settings, name, getattr(demo_settings, name))
+    headers = {
+        "Origin": origin,
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type,x-api-key",
+    }
+    asked = Client().options("/agent/threads", headers=headers)
+    assert (asked.headers.get("Access-Control-Allow-Origin") == origin) is allowed
+    sent = Client().post(
+        "/agent/threads", {}, "application/json", headers={"Origin": origin, "X-Api-Key": "olga"}
+    )
+    assert sent.status_code == 200
+    assert (sent.headers.get("Access-Control-Allow-Origin") == origin) is allowed
+    assert "Access-Control-Allow-Credentials" not in sent.headers
+    assert "Access-Control-Allow-Origin" not in Client().get("/", headers=headers).headers
