@@ -249,7 +249,6 @@ def read_bases(
 
 
 def _fill_values(group: Sequence[_Decoded], using: str, cached: CachedNamespace | None) -> None:
-    """Read the channel values of checkpoints in one namespace."""
     wanted = {pair for one in group for pair in one.list_apart()}
     if not wanted:
         return

@@ -53,7 +53,7 @@ def verify(data: Any, stored: str, what: str) -> bytes:
     ``what`` names the row in the error message.
 
     Raises:
-        CorruptPayloadError: the digest is not ``stored``.
+        CorruptPayloadError: the digest differs from ``stored``.
     """
     found, stored = decrypt_row(bytes(data), stored, 0, what)
     if digest(found) != stored:
@@ -65,7 +65,7 @@ def unpack(data: Any, stored: str, what: str) -> Any:
     """Return the value that ``pack`` has encoded. ``what`` names the row in the error message.
 
     Raises:
-        CorruptPayloadError: the digest of the bytes is not ``stored``.
+        CorruptPayloadError: the digest of the bytes differs from ``stored``.
     """
     return codec.decode(verify(data, stored, what))
 

@@ -402,7 +402,6 @@ class DjangoSaver(BaseCheckpointSaver):
         return found
 
     def _read_rows(self, ref: CheckpointRef) -> Sequence[CheckpointRow]:
-        """Read the rows of a checkpoint and of the writes based on it."""
         newest, self._newest = self._newest, None
         where = {"thread_id": ref.thread_id, "ns": ref.ns}
         if ref.checkpoint_id is not None:
@@ -444,7 +443,6 @@ class DjangoSaver(BaseCheckpointSaver):
         interrupt: models.Interrupt,
         so_far: AnswersRow | None = None,
     ) -> Any:
-        """Return the resume values of the interrupt's task, or None if the task has none."""
         stored = self._read_answers_row(ref, interrupt) if so_far is None else so_far
         if stored is None or stored.data is None:
             return None

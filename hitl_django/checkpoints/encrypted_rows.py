@@ -57,7 +57,7 @@ def decrypt_row(data: bytes, stored: str, head: int, what: str) -> tuple[bytes, 
     ``what`` names the row in the error message. Rows that aren't encrypted are returned unchanged.
 
     Raises:
-        CorruptPayloadError: the digest of the stored bytes is not ``stored``.
+        CorruptPayloadError: the digest of the stored bytes differs from ``stored``.
     """
     if data[head : head + 2] != _MARK:
         return data, stored

@@ -108,7 +108,6 @@ def read_head(using: str, thread: int) -> ThreadHead | None:
 
 
 def _trace_line(newest: str, parents: dict[str, Any]) -> tuple[str, ...]:
-    """Return the id of a checkpoint and the ids of its ancestors."""
     line = [newest]
     while (above := parents[line[-1]].parent_id) in parents:
         line.append(above)

@@ -158,7 +158,6 @@ def _select_archived(model: type[Model], days: float, graph: str | None) -> Quer
 
 
 def _delete_archived(model: type[Model], days: float, limit: int, graph: str | None) -> int:
-    """Delete archived threads that ended more than ``days`` days ago. Return their number."""
     old = _select_archived(model, days, graph)
     deleted = 0
     while deleted < limit:

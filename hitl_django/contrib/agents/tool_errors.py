@@ -62,7 +62,6 @@ class Handling:
 
 
 def _classes_of(rule: Any) -> tuple[type[BaseException], ...]:
-    """Return the exception classes to which a rule applies."""
     if not rule and (rule is None or isinstance(rule, bool | str | tuple)):
         return ()
     if rule is True or isinstance(rule, str):

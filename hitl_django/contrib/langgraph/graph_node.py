@@ -185,7 +185,10 @@ def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:
 
 
 def _build_config(context: TaskContext, graph: Any) -> Any:
-    """Return the run's config for the graph, with the same thread but without coordinates."""
+    """Return the config for the graph: the config of the run, with another namespace.
+
+    The thread id is kept. The namespace and the checkpoint id of the node are removed.
+    """
     config = context.config()
     own = config.get("configurable", {})
     kept = {name: value for name, value in own.items() if name not in _COORDINATES}

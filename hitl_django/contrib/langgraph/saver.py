@@ -159,7 +159,6 @@ class BridgedSaver(BaseCheckpointSaver[int]):
     def _build_writes(
         self, task_id: str, task_path: str, writes: Sequence[tuple[str, Any]]
     ) -> TaskWrites:
-        """Return the writes of a task as the engine's TaskWrites."""
         return TaskWrites(task_id, task_path, writes)
 
     def _commit(self, commit: Commit) -> None:

@@ -193,7 +193,6 @@ class TaskContexts:
 
 
 def _get_attempt(configurable: Mapping[str, Any]) -> int:
-    """Return the number of the current attempt of a LangGraph task."""
     runtime = configurable.get(keys.CONFIG_KEY_RUNTIME)
     return getattr(getattr(runtime, "execution_info", None), "node_attempt", 1)
 

@@ -110,7 +110,6 @@ class _Import:
         return self._start_run(thread, registered, root, saver)
 
     def _lock(self) -> Thread | None:
-        """Lock the thread's row and return it, or return None if the thread doesn't exist."""
         rows = Thread.objects.using(write_alias()).filter(thread_id=self.thread_id)
         pk = rows.values_list("pk", flat=True).first()
         return None if pk is None else leases.lock_thread(pk=pk)
@@ -168,7 +167,6 @@ class _Import:
         return leases.lock_thread(pk=thread.pk)
 
     def _find_newest(self) -> StoredCheckpoint:
-        """Return the newest checkpoint of the root graph."""
         roots = [one for one in self.found if not one.ns]
         if not roots:
             raise InvalidInputError("The thread has only subgraph checkpoints.", [])

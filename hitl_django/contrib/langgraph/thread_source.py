@@ -305,7 +305,6 @@ def _join_pieces(channel: BaseChannel, pieces: Any) -> Any:
 
 
 def _convert_checkpoint(checkpoint: Any) -> Any:
-    """Convert a checkpoint and its channel versions to the engine's classes."""
     seen = checkpoint["versions_seen"].items()
     return {
         **convert_checkpoint(checkpoint, convert_to_ours),

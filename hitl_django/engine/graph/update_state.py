@@ -294,7 +294,6 @@ def _choose_node(change: _Change, as_node: str | None, count: int) -> str:
 
 
 def _find_last_node(change: _Change) -> str | None:
-    """Return the node that ran last, or None if it can't be determined."""
     nodes, seen = change.graph.nodes, change.state.seen
     if len(nodes) == 1:
         return next(iter(nodes))

@@ -135,7 +135,6 @@ class LocalThreadLeases(Generic[LeaseT]):
 
 
 def _get_caller() -> Any:
-    """Return the current asyncio task, or the current OS thread if there is none."""
     try:
         return asyncio.current_task() or threading.current_thread()
     except RuntimeError:

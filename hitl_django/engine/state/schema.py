@@ -200,7 +200,7 @@ def list_updates(output: Any, keys: frozenset[str]) -> list[tuple[str, Any]]:
 
 
 def _list_updated_fields(value: Any) -> Sequence[str] | None:
-    """Return the names of the fields that a state object sets.
+    """Return the names of the fields that a state object sets, or None if it isn't a state object.
 
     For a pydantic model, these are the fields that were set, or whose value or default isn't None.
     For any other class, these are all fields.

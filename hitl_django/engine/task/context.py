@@ -297,7 +297,6 @@ class TaskContext:
         return tuple({q.interrupt.id: q for q in (*self.open, *raised_here)}.values())
 
     def _assign_id(self, interrupt: Interrupt) -> Interrupt:
-        """Return the interrupt with an id, which is computed if the interrupt has none."""
         if interrupt.id != "placeholder-id":
             return interrupt
         return Interrupt(interrupt.value, ids.make_interrupt_id(self.task.ns, self._next_index()))
