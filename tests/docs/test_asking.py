@@ -57,12 +57,14 @@ def test_javascript_client_of_the_guide_returns_the_decision(api: str) -> None:
     key = base64.b64encode(b"olga:demo").decode()
     headers = {"Authorization": f"Basic {key}", "Content-Type": "application/json"}
     program = f"""
-        const api = {json.dumps(api)}, headers = {json.dumps(headers)};
+        const api = {json.dumps(api)}, post = {{ method: "POST", headers: {json.dumps(headers)} }};
         {find_code("javascript")}
-        ask({json.dumps(BODY)}).then((decision) => console.log(decision.type));
+        const body = {json.dumps({**BODY, "key": "refund:10443"})};
+        ask(body).then((decision) => console.log(decision.type));
+        ask({{}}).catch((response) => console.log(response.status));
     """
     done = subprocess.run(["node", "-e", program], check=True, capture_output=True, text=True)
-    assert done.stdout == "approve\n"
+    assert sorted(done.stdout.split()) == ["400", "approve"]
 
 
 @pytest.mark.parametrize("page", [README, GUIDE], ids=str)

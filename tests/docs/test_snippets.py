@@ -117,14 +117,14 @@ def test_documentation_own_page_lets_a_customer_decide_in_the_layout_of_the_proj
     assert AuditEntry.objects.get(verb="decide").actor == carla
 
 
-def test_documentation_shows_project_files_only_in_the_tutorial() -> None:
+def test_documentation_shows_project_files_only_in_the_tutorial_and_the_typescript_guide() -> None:
     shown = [page for page in PAGES for snippet in page.snippets if "=" in snippet.info]
-    assert {page.name for page in shown} <= {"docs/tutorial.md"}
+    assert {page.name for page in shown} <= {"docs/tutorial.md", "docs/guides/typescript.md"}
 
 
 def test_documentation_code_blocks_have_a_known_language() -> None:
     known = {"console", "css", "html", "http", "ini", "json", "nginx", "python", "sh", "sql"}
-    known |= {"text", "toml", "xml", "yaml", "javascript", "diff"}
+    known |= {"text", "toml", "xml", "yaml", "javascript", "typescript", "diff"}
     found = {
         (str(page), snippet.language)
         for page in PAGES

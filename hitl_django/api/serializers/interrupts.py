@@ -9,6 +9,7 @@ from rest_framework import serializers
 from hitl_django.answers import read_options
 from hitl_django.answers.limits import REASON_LENGTH
 from hitl_django.decision_types import DECISION_TYPES
+from hitl_django.dialects import DIALECTS
 from hitl_django.models import Decision, Interrupt
 
 from .fields import (
@@ -44,8 +45,8 @@ class InterruptSerializer(InterruptColumnsSerializer):
     review_url = ReviewPage()
     run = Id(source="run_id")
     thread_id = serializers.CharField(source="thread.thread_id")
-    dialect = serializers.CharField(help_text="Payload format (dialect).")
-    allowed_decisions = serializers.ListField(child=serializers.CharField())
+    dialect = Choice(choices=list(DIALECTS), help_text="Payload format (dialect).")
+    allowed_decisions = serializers.ListField(child=Choice(choices=list(DECISION_TYPES)))
     assignee = serializers.CharField(source="assignee_label", help_text="Assignee's username.")
     group = serializers.CharField(source="group_label")
     claimed_by = MethodField(
@@ -121,8 +122,10 @@ class DecisionSerializer(serializers.Serializer):
     )
     approvals = serializers.IntegerField(help_text="Number of approvals, including this one.")
     quorum = serializers.IntegerField(help_text="Number of approvals required.")
-    patch = JSONValueField(
-        help_text="Changes made by an edit, as JSON Patch (RFC 6902); null for other decisions."
+    patch = serializers.ListField(
+        child=JSONObject(),
+        allow_null=True,
+        help_text="Changes made by an edit, as JSON Patch (RFC 6902); null for other decisions.",
     )
     created_at = OffsetDateTimeField()
     undone_at = OffsetDateTimeField(
@@ -146,8 +149,10 @@ class InterruptDetailSerializer(InterruptSerializer):
         "zone) or time; null if there are no such values.",
     )
     response_schema = JSONObject(allow_null=True)
-    editable = JSONValueField(
-        help_text="Keys and JSON pointers that an edit may change; null for all."
+    editable = serializers.ListField(
+        child=serializers.CharField(),
+        allow_null=True,
+        help_text="Keys and JSON pointers that an edit may change; null for all.",
     )
     quorum = serializers.IntegerField(help_text="Number of approvals required.")
     approvals = serializers.IntegerField(help_text="Number of approvals of this version.")
