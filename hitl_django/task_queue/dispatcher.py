@@ -126,7 +126,10 @@ class _Nesting(threading.local):
         self.left: deque[Callable[[], object]] = deque()
 
     def perform(self, call: Callable[[], object]) -> None:
-        """Make a call. If calls are nested too deeply, the outermost call makes it at its end."""
+        """Make a call.
+
+        If calls are nested too deeply, defer it until the outermost call has ended.
+        """
         if self.depth >= DEEPEST:
             self.left.append(call)
             return

@@ -312,7 +312,10 @@ def _apply_input(state: LoopState) -> Effects:
 
 
 def _make_finished_start_task(state: LoopState, writes: Sequence[Write]) -> Task | None:
-    """Return the finished hidden task for the input, or None if this task has to run."""
+    """Return the finished task that reads the input, or None if this task has to run.
+
+    The task is hidden: it is not a node of the graph's definition.
+    """
     node = state.graph.nodes.get(START)
     if node is None or len(writes) != 1 or writes[0][0] != START:
         return None
