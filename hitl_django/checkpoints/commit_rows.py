@@ -192,7 +192,7 @@ class CommitRows:
         No row is added if the value equals the stored value, which may consist of several deltas.
         """
         tip = None if self.cached is None else self.cached.tips.get(channel)
-        if tip is None or tip.version != grown.version or not _equals_stored(grown.value, tip):
+        if tip is None or tip.version != grown.version or not self._equals_stored(grown.value, tip):
             data = pack_channel(channel, grown.value)
             (data, its_digest), tip = value_deltas.encode_version(None, grown.version, data)
             self._corrected.append(self._row(channel, grown.version, data, its_digest))
@@ -240,11 +240,19 @@ class CommitRows:
             return None
         (data, its_digest), grown = value_deltas.encode_added(tip, version, *encoded)
         if self._is_last:
-            if not _equals_stored(value, grown):
+            if not self._equals_stored(value, grown):
                 return None
             grown = grown.close()
         self.grown[channel] = grown
         return self._row(channel, version, data, its_digest)
+
+    def _equals_stored(self, value: Any, tip: value_deltas.ValueTip) -> bool:
+        """Return whether a value equals the value that is restored from the stored deltas."""
+        encoder = codec if self._shared is None else self._shared
+        try:
+            return tip.matches(encoder.encode_entries(value, tip.size))
+        except PayloadError:
+            return False
 
     def _row(self, channel: str, version: Version, data: bytes, its_digest: str) -> Row:
         if self._key_ring is not None:
@@ -262,14 +270,6 @@ class CommitRows:
             (queries.REPLACE_CHECKPOINTS, self._checkpoints),
         ):
             batch.insert(statement, [(thread, *row) for row in rows])
-
-
-def _equals_stored(value: Any, tip: value_deltas.ValueTip) -> bool:
-    """Return whether a value equals the value that is restored from the stored deltas."""
-    try:
-        return tip.matches(codec.encode_entries(value, tip.size))
-    except PayloadError:
-        return False
 
 
 def _group_by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:

@@ -83,7 +83,7 @@ class ValueTip(NamedTuple):
     parts: int  # The number of parts since the newest seal.
     open: OpenValue | None = None  # Set only during a run.
 
-    def matches(self, entries: Iterable[memoryview]) -> bool:
+    def matches(self, entries: Iterable[bytes | memoryview]) -> bool:
         """Return whether ``entries`` are the encoded bytes of all entries of this value."""
         return digest_parts(entries) == self.digest
 

@@ -1,4 +1,4 @@
-"""Values that occur twice in a commit: encoded once, with the same bytes."""
+"""Values that occur more than once in a commit: encoded once, with the same bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ from hitl_django.engine.types import Send
 from .test_serde_properties import values
 
 NAMES = ["a", "b", "č" * 20, TASKS]
+
+repeated = st.builds(
+    lambda item, others: [item] * 16 + others, values, st.lists(values, max_size=4)
+)
 written = st.one_of(
+    repeated,
     values,
     st.lists(values, min_size=16, max_size=20),
     st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), values, min_size=16),
@@ -48,6 +53,10 @@ def test_shared_values_encode_writes_and_channels_to_same_bytes_as_codec(
     assert commit.checkpoint is not None
     for value in commit.checkpoint["channel_values"].values():
         assert shared.encode(value) == codec.encode(value)
+        if value and (repeated := shared.encode_repeated(value)) is not None:
+            pieces, extent = repeated
+            assert extent.head + b"".join(pieces) == codec.encode(value)
+            assert extent[:3] == find_extent(codec.encode(value))[:3]
 
 
 def test_shared_values_encode_channel_value_and_its_write_only_once() -> None:
@@ -84,3 +93,26 @@ def test_shared_values_with_unstorable_write_raise_unserializable_error_naming_i
     shared = SharedValues(Codec(), commit)
     with pytest.raises(UnserializableError, match=r"^Can't store \$\[0\]\[1\]\[1\]\.deep: "):
         shared.encode_writes([["a", added]])
+
+
+def test_shared_values_encode_repeated_item_of_several_lists_only_once() -> None:
+    item = {"x": list(range(1000))}
+    shared = SharedValues(Codec(), commit_of([]))
+    first, second = (shared.encode_repeated([item] * length) for length in (20, 30))
+    assert first is not None
+    assert second is not None
+    assert {*map(id, first[0])} == {*map(id, second[0])} == {id(first[0][0])}
+
+
+def test_shared_values_encode_list_of_repeated_items_beyond_a_limit_as_a_whole() -> None:
+    shared = SharedValues(Codec(max_bytes=4000), commit_of([]))
+    assert shared.encode_repeated([["x" * 100]] * 20) is not None
+    assert shared.encode_repeated([["x" * 100]] * 40) is None
+    with pytest.raises(PayloadLimitError, match="the limit is 4000"):
+        shared.encode([["x" * 100]] * 40)
+
+
+def test_shared_values_with_unstorable_repeated_item_raise_unserializable_error() -> None:
+    shared = SharedValues(Codec(), commit_of([]))
+    with pytest.raises(UnserializableError, match=r"^Can't store \$\[0\]\.deep: "):
+        shared.encode([{"deep": object()}] * 20)

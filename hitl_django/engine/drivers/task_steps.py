@@ -130,18 +130,24 @@ def _wait(context: TaskContext, wait: Wait) -> None:
 
 
 def _call_plain(context: TaskContext, action: Action) -> None:
-    """Run a task that consists of a single function call. Any OS thread may call this function."""
-    task, around = context.task, context.run.around_call
+    """Run a task whose calls any OS thread may make."""
     try:
-        if around is None:
-            output = _called(context, action, task.input)
-        else:
-            with around(task.name):
-                output = _called(context, action, task.input)
+        output = call_here(context, Call(action, context.task.input))
     except BaseException as error:
-        take_error(context, convert_error(context, error))
+        take_error(context, convert_error(context, error), _choose)
     else:
-        take_result(context, output)
+        take_result(context, output, _choose)
+
+
+def _choose(context: TaskContext, call: Call) -> Any:
+    """Call the function of a conditional edge."""
+    try:
+        return call_here(context, call)
+    except BaseException as error:
+        converted = convert_error(context, error)
+        if converted is error:
+            raise
+        raise converted from converted.__cause__
 
 
 def perform_task(context: TaskContext) -> Task:

@@ -46,7 +46,7 @@ def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, An
         if state.saver is not None:
             state.commits.add_task(task)
         if chunks := build_cached_chunks(state, task):
-            yield from emit_writes(state, task.id, chunks)
+            yield from emit_writes(state, task, chunks)
     return left
 
 

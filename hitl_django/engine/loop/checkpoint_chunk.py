@@ -67,7 +67,7 @@ def build_checkpoint_chunk(state: LoopState) -> dict[str, Any]:
     # A recorded run builds the chunks before the checkpoint is stored.
     parent_id = state.commits.saved_id if state.records else state.commits.parent_id
     return {
-        "config": _build_full_config(state, state.checkpoint_id),
+        "config": _build_full_config(state, state.origin.checkpoint_id),
         "parent_config": _build_full_config(state, parent_id) if parent_id else None,
         "values": state.read_channels(state.graph.stream_keys),
         "metadata": dict(state.metadata),

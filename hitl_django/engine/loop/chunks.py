@@ -14,39 +14,42 @@ from ..task.task_memory import NO_MEMORY
 from ..types import Chunk
 from . import stream_modes
 from .checkpoint_chunk import build_checkpoint_chunk
-from .effects import Effects, Emit
+from .effects import Emit
 from .state import LoopState
 
+#: The modes with chunks about each step.
+_DESCRIBING = frozenset(("checkpoints", "tasks", "debug"))
 
-def emit_writes(state: LoopState, task_id: str | None, chunks: Sequence[Chunk]) -> Effects:
+
+def emit_writes(state: LoopState, task: Task | None, chunks: Sequence[Chunk]) -> Sequence[Emit]:
     """Emit the stream chunks about the writes of a task or a step, after the writes are stored."""
     if state.withheld is None:
-        yield Emit(chunks)
-    else:
-        state.withheld.append((task_id, chunks))
+        return (Emit(chunks),)
+    state.withheld.append((None if task is None else task.id, chunks))
+    return ()
 
 
-def emit_withheld(state: LoopState) -> Effects:
+def emit_withheld(state: LoopState) -> Sequence[Emit]:
     """Emit the stream chunks that were withheld because their writes were not stored."""
     waiting, state.withheld = state.withheld, []
-    for _, chunks in waiting or ():
-        yield Emit(chunks)
+    return [Emit(chunks) for _, chunks in waiting or ()]
 
 
 def emit_values(
     state: LoopState, tasks: Sequence[Task] | None, *, is_stored: bool = True
-) -> Effects:
+) -> Sequence[Emit]:
     """Emit the graph's output if writes of ``tasks`` have changed it.
 
     If ``tasks`` is None, the output is always emitted. If ``is_stored`` is false, it is emitted
     later, after it's stored.
     """
     if tasks is not None and not is_output_changed(state, tasks):
-        return
+        return ()
     state.has_values = True
-    if "values" in state.run.modes:
-        emitted = [(state.ns, "values", state.read_output())]
-        yield from ((Emit(emitted),) if is_stored else emit_writes(state, None, emitted))
+    if "values" not in state.run.modes:
+        return ()
+    emitted = [(state.ns, "values", state.read_output())]
+    return (Emit(emitted),) if is_stored else emit_writes(state, None, emitted)
 
 
 def is_output_changed(state: LoopState, tasks: Sequence[Task]) -> bool:
@@ -61,10 +64,11 @@ def is_output_changed(state: LoopState, tasks: Sequence[Task]) -> bool:
     return False
 
 
-def emit_step(state: LoopState) -> Effects:
+def emit_step(state: LoopState) -> Sequence[Emit]:
     """Emit the stream chunks at the start of the next super-step."""
     if state.run.modes and (chunks := build_step_chunks(state)):
-        yield Emit(chunks)
+        return (Emit(chunks),)
+    return ()
 
 
 def build_step_chunks(state: LoopState) -> list[Chunk]:
@@ -73,15 +77,18 @@ def build_step_chunks(state: LoopState) -> list[Chunk]:
     They describe the checkpoint, the tasks of the super-step, and the tasks that have finished.
     """
     chunks: list[Chunk] = []
-    if state.saver is not None:
+    modes = state.run.modes
+    is_described = not modes.isdisjoint(_DESCRIBING)
+    if is_described and state.saver is not None:
         _add(state, chunks, "checkpoints", build_checkpoint_chunk, state)
     if state.outcome is None:
         shown = [task for task in state.tasks if not task.node.hidden]
-        about = (state.user_metadata, state.run.config.get("tags") or ())
+        if is_described:
+            about = (state.user_metadata, state.run.config.get("tags") or ())
+            for task in shown:
+                _add(state, chunks, "tasks", stream_modes.describe_start, task, *about)
         for task in shown:
-            _add(state, chunks, "tasks", stream_modes.describe_start, task, *about)
-        for task in shown:
-            if task.writes and "updates" in state.run.modes:
+            if task.writes and "updates" in modes:
                 update = stream_modes.build_update(
                     task, task.writes, state.output_keys, cached=True
                 )
@@ -145,7 +152,7 @@ def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
     elif task.error is None and "updates" in modes:
         update = stream_modes.build_update(task, task.writes or (), state.output_keys, cached=False)
         chunks.append((state.ns, "updates", update))
-    if not isinstance(task.error, ParentCommand):
+    if not modes.isdisjoint(_DESCRIBING) and not isinstance(task.error, ParentCommand):
         _add(state, chunks, "tasks", stream_modes.describe_end, task, state.graph.stream_keys)
     return chunks
 

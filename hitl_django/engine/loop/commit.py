@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from .. import ids
-from ..constants import ERROR, INPUT, NS_END
+from ..constants import ERROR, INPUT
 from ..errors import PayloadError, annotate
 from ..savers.checkpoint import Commit, Outcome, TaskWrites
 from ..task.context import refuse_foreign_error
@@ -77,7 +77,10 @@ def commit_checkpoint(state: LoopState, source: Literal["input", "loop", "fork"]
 def _make_checkpoint(state: LoopState, source: str, ran: Sequence[Task]) -> None:
     step = state.origin.step
     if not state.is_silent:
-        state.checkpoint_id = ids.new_uuid6() if state.saver is not None else None
+        # Most checkpoints of a run with durability "exit" are never stored, so their ids are
+        # created on first use.
+        is_stored = state.saver is not None and not state.exits
+        state.checkpoint_id = ids.new_uuid6() if is_stored else None
         state.metadata = {"source": source, "step": step, "parents": state.run.checkpoint_ids}
     state.channel_state.former_names = None
     plan_step(state, step + 1)
@@ -93,17 +96,22 @@ def plan_step(state: LoopState, step: int) -> None:
     state.tasks = plan_tasks(state.spec, state.channel_state, state.origin)
 
 
-def _store_checkpoint(state: LoopState, *, raises: bool) -> Effects:
+def _store_checkpoint(state: LoopState, *, raises: bool) -> Iterable[Effect]:
+    if state.exits:
+        state.commits.drop_writes()
+    if state.saver is None or (state.exits and state.outcome is None):
+        return emit_step(state)
+    return _store_and_emit(state, raises=raises)
+
+
+def _store_and_emit(state: LoopState, *, raises: bool) -> Effects:
     if state.records:
         yield from emit_step(state)
-    if state.saver is not None:
-        if not state.exits:
-            yield from store(state, state.build_state_commit(state.outcome), raises=raises)
-        else:
-            state.commits.take_writes()
-            if state.outcome is not None:
-                yield from stop_run(state)
-    if state.run.modes and not state.records:
+    if state.exits:
+        yield from stop_run(state)
+    else:
+        yield from store(state, state.build_state_commit(state.outcome), raises=raises)
+    if not state.records:
         yield from emit_step(state)
 
 
@@ -218,7 +226,7 @@ def _leaves_result_to_task(state: LoopState) -> bool:
     outcome = state.outcome
     if outcome is None or outcome.status != "finished" or outcome.error is not None:
         return False
-    return NS_END in state.job.ns
+    return state.job.starts_over
 
 
 def _pass_chunks_on(state: LoopState) -> None:

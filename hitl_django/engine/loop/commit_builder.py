@@ -46,7 +46,8 @@ class CommitBuilder:
         self.spec, self.thread_id, self.ns = spec, thread_id, ns
         self.saved_id: str | None = None
         self.parent_id: str | None = None
-        self.unsaved: list[TaskWrites] = []
+        #: The writes to store, and the finished tasks whose writes are to be stored.
+        self.unsaved: list[TaskWrites | Task] = []
         #: The chunks of the next commit, if chunks are stored.
         self.chunks: list[Chunk] = []
         #: Channels of which this run stored only the added items.
@@ -68,16 +69,10 @@ class CommitBuilder:
 
     def add_task(self, task: Task) -> None:
         """Add the writes of an ended task to the next commit."""
-        writes = list_stored_writes(task)
-        undurable = self.spec.undurable
-        if undurable:
-            writes = [
-                (name, strip_send(value, undurable) if name == TASKS else value)
-                for name, value in writes
-                if name not in undurable
-            ]
-        if writes:
-            self.unsaved.append(TaskWrites(task.id, task.path_key, writes))
+        # Most commits of a run with durability "exit" are never built, so the writes of a finished
+        # task are listed later. A failed task may change before.
+        is_finished = task.writes is not None
+        self.unsaved.append(task if is_finished else self._list_writes(task))
 
     def build(self, outcome: Outcome | None) -> Commit:
         """Return a commit of the unstored writes as pending writes of the newest checkpoint."""
@@ -88,9 +83,25 @@ class CommitBuilder:
 
     def take_writes(self) -> list[TaskWrites]:
         """Remove and return the unstored writes, while other OS threads may add more."""
-        writes = self.unsaved.copy()
-        del self.unsaved[: len(writes)]
-        return writes
+        unsaved = self.unsaved.copy()
+        del self.unsaved[: len(unsaved)]
+        writes = [one if isinstance(one, TaskWrites) else self._list_writes(one) for one in unsaved]
+        return [one for one in writes if one.writes]
+
+    def drop_writes(self) -> None:
+        """Remove the unstored writes, which are part of an unstored checkpoint."""
+        self.unsaved.clear()
+
+    def _list_writes(self, task: Task) -> TaskWrites:
+        writes = list_stored_writes(task)
+        undurable = self.spec.undurable
+        if undurable:
+            writes = [
+                (name, strip_send(value, undurable) if name == TASKS else value)
+                for name, value in writes
+                if name not in undurable
+            ]
+        return TaskWrites(task.id, task.path_key, writes)
 
     def take_chunks(self) -> list[Chunk]:
         """Remove and return the unstored stream chunks, while nodes may emit more."""

@@ -36,7 +36,7 @@ def run_loop(state: LoopState) -> Effects:
         if not pass_input_on(task) and not (yield RunTasks([build_context(state, task)])):
             yield AWAIT
         if chunks := settle_task(state, task):
-            yield from emit_writes(state, task.id, chunks)
+            yield from emit_writes(state, task, chunks)
         yield from end_step(state) if task.writes is None else commit_step(state)
     if state.run.callbacks and state.outcome.status == "interrupted" and not state.job.nested:
         yield Notify(build_pause_event(state, state.outcome))

@@ -54,7 +54,7 @@ def _start_from_saver(state: LoopState) -> Effects:
     """Start the run of a graph with a saver, from a stored checkpoint or with new input."""
     if not state.job.nested:
         yield from _lease_thread(state)
-    saved, superseded = yield from _load(state)
+    saved, superseded = (None, False) if _is_new(state) else (yield from _load(state))
     saved = rename_checkpoint(state.spec, saved)
     if saved is None:
         yield from _begin(state)
@@ -129,6 +129,19 @@ def _is_answered_by(state: LoopState, command: Command[Any] | None) -> bool:
     if state.job.nested:
         return bool(state.run.answers or state.run.wildcard)
     return command is not None and command.resume is not None
+
+
+def _is_new(state: LoopState) -> bool:
+    """Return whether the namespace of a subgraph can't have stored data.
+
+    The namespace contains the id of the calling task, which belongs to an unstored checkpoint. If
+    an earlier attempt of the task had stored data, it would have stored the checkpoint first.
+    """
+    job, run = state.job, state.run
+    if run.above is None or run.replay is not None or job.addressed or not state.exits:
+        return False
+    above: LoopState = run.above.loop_state
+    return job.starts_over and above.exits and above.has_unsaved_commits
 
 
 def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None, bool]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..constants import NS_END
 from ..savers.checkpoint import CheckpointMetadata, Commit, Outcome, select_metadata
 from ..task.run_context import RunContext
 from ..task.task import StepOrigin, Task
@@ -44,6 +45,11 @@ class RunRequest:
     max_concurrency: int | None = None
     #: Former namespaces of a graph that stores a separate history, if its calling node was renamed.
     former_ns: tuple[str, ...] = ()
+
+    @property
+    def starts_over(self) -> bool:
+        """Whether this is a subgraph without a history, which each call starts with its input."""
+        return NS_END in self.ns
 
 
 class LoopState:

@@ -70,7 +70,7 @@ def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
         for task in ended:
             failed = failed or task.error is not None
             if chunks := settle_task(state, task):
-                yield from emit_writes(state, task.id, chunks)
+                yield from emit_writes(state, task, chunks)
         if state.cache_keys is not None:
             yield from keep_results(state.cache_keys, ended)
         handlers = _start_handlers(state, ended) if failed else ()

@@ -25,12 +25,12 @@ def build_update(
         parts = returned[:1]
     elif isinstance(keys, str):
         parts = [value for name, value in writes if name == keys]
+    elif wanted := [write for write in writes if write[0] in keys]:
+        update = dict(wanted)
+        is_repeated = len(update) < len(wanted)
+        parts = [{name: value} for name, value in wanted] if is_repeated else [update]
     else:
-        wanted = [(name, value) for name, value in writes if name in keys]
-        if len({name for name, _ in wanted}) < len(wanted):
-            parts = [{name: value} for name, value in wanted]
-        else:
-            parts = [dict(wanted)] if wanted else []
+        parts = []
     chunk: dict[str, Any] = {task.name: parts[0] if len(parts) == 1 else parts or None}
     if cached:
         chunk["__metadata__"] = {"cached": True}

@@ -54,7 +54,7 @@ MIN_BYTES = 2048
 class _GrownValue:
     """The encoded value of a growing list or dict.
 
-    Its versions share the bytes of their entries.
+    Its versions share the bytes of their entries, and so do the repeated items of a list.
     """
 
     __slots__ = ("count", "extent", "pieces")
@@ -73,7 +73,7 @@ class _GrownValue:
         pieces.append(entries)
         return _GrownValue(pieces, len(pieces), extent)
 
-    def matches(self, entries: Iterable[memoryview]) -> bool:
+    def matches(self, entries: Iterable[bytes | memoryview]) -> bool:
         """Return whether ``entries`` are the encoded bytes of all entries of this value."""
         return digest_parts(self.pieces[: self.count]) == digest_parts(entries)
 
@@ -332,16 +332,17 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 if added is not None and space is not None:
                     base = space.blobs.get((name, added.version))
                     blob = self._grow_value(base, value, added, shared, is_last=is_last)
-                blobs[name, version] = blob or self._encode_channel(name, value, shared.encode)
+                blobs[name, version] = blob or self._encode_channel(name, value, shared)
             metadata = self._codec.encode(commit.metadata or {})
             record = _records.encode_record(kept)
             stored = _Stored(kept["id"], record, metadata, ref.get("checkpoint_id"))
         for name, (version, value) in (commit.grown or {}).items():
             stored_value = None if space is None else space.blobs.get((name, version))
             if not (
-                isinstance(stored_value, _GrownValue) and self._equals_stored(value, stored_value)
+                isinstance(stored_value, _GrownValue)
+                and self._equals_stored(value, stored_value, shared)
             ):
-                blobs[name, version] = self._encode_channel(name, value)
+                blobs[name, version] = self._encode_channel(name, value, shared)
         with self._lock:
             if rows:
                 self._keep(ref, rows)
@@ -352,12 +353,13 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             if space is not None:
                 space.blobs.update(blobs)
 
-    def _encode_channel(
-        self, name: str, value: Any, encode: Callable[[Any], bytes] | None = None
-    ) -> bytes:
+    def _encode_channel(self, name: str, value: Any, shared: SharedValues) -> _Blob:
         """Encode a channel's value. If this fails, the error names the channel."""
+        if (repeated := shared.encode_repeated(value)) is not None:
+            pieces, extent = repeated
+            return _GrownValue(pieces, len(pieces), extent)
         try:
-            return (encode or self._codec.encode)(value)
+            return shared.encode(value)
         except PayloadError:
             self._codec.encode({name: value})
             raise
@@ -384,12 +386,11 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             return None
         with self._lock:
             grown = blob.add(*more)
-        return None if is_last and not self._equals_stored(value, grown) else grown
+        return None if is_last and not self._equals_stored(value, grown, shared) else grown
 
-    def _equals_stored(self, value: Any, stored: _GrownValue) -> bool:
-        assert isinstance(self._codec, Codec)
+    def _equals_stored(self, value: Any, stored: _GrownValue, shared: SharedValues) -> bool:
         try:
-            return stored.matches(self._codec.encode_entries(value, stored.extent.size))
+            return stored.matches(shared.encode_entries(value, stored.extent.size))
         except PayloadError:
             return False
 

@@ -1,15 +1,28 @@
-"""Shared encoding of values that a commit stores twice: in a task's write and in a channel."""
+"""Shared encoding of values that a commit stores more than once.
+
+A value is often stored as a task's write and in a channel. An item can also occur many times in the
+lists of a state.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ormsgpack import packb
 
 from ..constants import TASKS
 from ..errors import PayloadError
-from ..serde import Codec, Extent, SerializerCodec, find_extent, has_entries, split_entries
+from ..serde import (
+    Codec,
+    Extent,
+    SerializerCodec,
+    count_possible_containers,
+    find_extent,
+    has_entries,
+    split_entries,
+)
 from ..types import Send
 from .checkpoint import AddedEntries, Commit
 
@@ -18,21 +31,28 @@ _CONTAINERS, _LARGE = (dict, list), 16
 #: The number of bytes around a value encoded at the depth of a write, i.e. inside two lists of one
 #: item.
 _AROUND = 2
+#: The number of lists around an item of a written list: the write and the list of all writes are
+#: two of them.
+_AROUND_ITEM = 3
 #: Headers of lists with up to 15 items. A write is a list of two items.
 _SHORT = [Extent(False, length, 0, 0).head for length in range(16)]
 _PAIR = _SHORT[2]
 
 
 class SharedValues:
-    """The encoded bytes of the values in a commit. A value that occurs twice is encoded once."""
+    """The encoded bytes of the values in a commit. A repeated value is encoded once."""
 
-    __slots__ = ("_codec", "_parts")
+    __slots__ = ("_codec", "_items", "_parts")
 
     def __init__(self, codec: Codec | SerializerCodec, commit: Commit) -> None:
         self._codec = codec
         #: Encoded parts by the id of the value, which the commit keeps alive. An added value has
-        #: two parts, the head and the entries. A channel value has one part.
+        #: two parts, the head and the entries. A channel value has one part, or a part for each
+        #: repeated item.
         self._parts: dict[int, tuple[bytes, ...]] = {}
+        #: Repeated items of lists by their id, each with its bytes. A node can remove an item from
+        #: a list meanwhile, so the item is kept alive.
+        self._items: dict[int, tuple[Any, bytes]] = {}
         if commit.checkpoint is None or not isinstance(codec, Codec):
             return
         values, changed = commit.checkpoint["channel_values"], commit.new_versions or {}
@@ -52,11 +72,50 @@ class SharedValues:
                     self._share(value, splits=id(value) in added)
 
     def _share(self, value: Any, *, splits: bool) -> None:
+        if (repeated := self.encode_repeated(value)) is not None:
+            pieces, extent = repeated
+            entries = (b"".join(pieces),) if splits else pieces
+            self._parts[id(value)] = (extent.head, *entries)
+            return
         try:
             data = self._encode_around(value)
         except PayloadError:
             return  # The error is raised for the task's write, with a message that names the node.
         self._parts[id(value)] = split_entries(data, _AROUND) if splits else (data[_AROUND:],)
+
+    def encode_repeated(self, value: Any) -> tuple[list[bytes], Extent] | None:
+        """Return the encoded items and the extent of a list in which most items are repeated.
+
+        Return None for other values, and for a list that must be encoded as a whole: the list
+        exceeds a limit, or contains a part that can't be stored.
+        """
+        if type(value) is not list:
+            return None
+        items = value.copy()
+        if len(items) < _LARGE or type(items[0]) not in _CONTAINERS:
+            return None
+        counts = Counter(map(id, items))
+        if 2 * len(counts) > len(items) or not isinstance(self._codec, Codec):
+            return None
+        size, containers = 0, 1
+        for item in {id(item): item for item in items}.values():
+            try:
+                data = self._encode_item(item)
+            except PayloadError:
+                return None
+            size += counts[id(item)] * len(data)
+            containers += counts[id(item)] * count_possible_containers(data)
+        extent = Extent(False, len(items), size, containers)
+        if not self._codec.is_within_limits(extent):
+            return None
+        return [self._items[id(item)][1] for item in items], extent
+
+    def _encode_item(self, item: Any) -> bytes:
+        known = self._items.get(id(item))
+        if known is None:
+            data = self._codec.encode([[[item]]])[_AROUND_ITEM:]
+            known = self._items[id(item)] = item, data
+        return known[1]
 
     def encode(self, value: Any) -> bytes:
         """Return the encoded bytes of a channel's value."""
@@ -67,7 +126,16 @@ class SharedValues:
             if type(value) is list and value and type(value[0]) is Send:
                 sends = [self._encode_send(sent) for sent in value]
                 return b"".join(self._check_limits([_make_list_header(len(value)), *sends]))
+        if (repeated := self.encode_repeated(value)) is not None:
+            pieces, extent = repeated
+            return b"".join((extent.head, *pieces))
         return self._codec.encode(value)
+
+    def encode_entries(self, value: Any, size: int) -> Iterable[bytes | memoryview]:
+        """Return the encoded entries of a list or dict of about ``size`` bytes, in batches."""
+        assert isinstance(self._codec, Codec)
+        repeated = self.encode_repeated(value)
+        return self._codec.encode_entries(value, size) if repeated is None else repeated[0]
 
     def encode_writes(self, writes: Sequence[Sequence[Any]]) -> Sequence[bytes]:
         """Encode channel writes, and return the bytes in parts.

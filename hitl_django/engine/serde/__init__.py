@@ -17,6 +17,7 @@ import xxhash
 from .codec import MAX_BYTES, MAX_CONTAINERS, MAX_DEPTH, Codec
 from .encoded_size import (
     Extent,
+    count_possible_containers,
     find_extent,
     has_entries,
     head_length,
@@ -62,6 +63,7 @@ __all__ = [
     "UntypedSerializerProtocol",
     "add_code_of",
     "adopt_model",
+    "count_possible_containers",
     "digest",
     "digest_parts",
     "find_application_class",

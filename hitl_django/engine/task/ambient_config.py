@@ -29,6 +29,9 @@ class AmbientConfig(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._read())
 
+    def __bool__(self) -> bool:
+        return current.get() is not None
+
     def items(self) -> Any:
         """Return the items of the config, all of which are read from the same config."""
         return self._read().items()

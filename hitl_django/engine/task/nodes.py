@@ -333,15 +333,18 @@ class Node:
     #: The action if the node consists of a single call without branches, retries or timeout, else
     #: None.
     only: Action | None = None
-    #: The value of ``only`` if any OS thread may make the call, else None.
+    #: The action if the node has no retries or timeout, and any OS thread without an event loop may
+    #: make the calls of the action and of the branches, else None.
     plain: Action | None = None
 
     def __post_init__(self) -> None:
         self.sorted_triggers = tuple(sorted(self.triggers))
         self.key_set = frozenset((self.keys,) if isinstance(self.keys, str) else self.keys)
-        only = None if self.branches or self.retry or self.timeout else self.action
-        self.only = only
-        self.plain = None if only is None or only.is_async or only.apart else only
+        once = None if self.retry or self.timeout else self.action
+        self.only = None if self.branches else once
+        calls = [] if once is None else [once, *(branch.path for branch in self.branches)]
+        is_plain = not any((call.sync or call).is_async or call.apart for call in calls)
+        self.plain = once if is_plain else None
 
     def collect(self, output: Any) -> list[Write]:
         """Return the writes for the result ``output`` of the node."""
@@ -362,12 +365,13 @@ def make_reader(
         if isinstance(keys, str):
             found = _folded(channels[keys], values.get(keys, MISSING), written.get(keys))
             return None if found is MISSING else found
-        state = {
-            key: _folded(channels[key], values.get(key, MISSING), written.get(key))
-            for key in keys
-            if key in channels
-        }
-        return {key: value for key, value in state.items() if value is not MISSING}
+        state = {}
+        for key in keys:
+            if key in channels and (key in written or key in values):
+                found = _folded(channels[key], values.get(key, MISSING), written.get(key))
+                if found is not MISSING:
+                    state[key] = found
+        return state
 
     return read
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 from .. import ids
@@ -12,6 +13,9 @@ from ..types import Expiry, Interrupt
 from .graph_spec import GraphSpec
 from .nodes import Node, Write
 from .renames import FormerNames
+
+#: Locked while the id of a checkpoint is created, because parallel tasks may use it first.
+_FIRST = Lock()
 
 
 class StepOrigin:
@@ -52,10 +56,12 @@ class StepOrigin:
     def checkpoint_id(self) -> str:
         """The id of the checkpoint.
 
-        It's created on first use, because runs without a saver rarely need it.
+        It's created on first use if the checkpoint may never be stored.
         """
         if self._checkpoint_id is None:
-            self._checkpoint_id = ids.new_uuid6()
+            with _FIRST:
+                if self._checkpoint_id is None:
+                    self._checkpoint_id = ids.new_uuid6()
         return self._checkpoint_id
 
     @property

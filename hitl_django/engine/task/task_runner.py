@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from ..state.messages import add_message_ids
 from ..types import Command, RetryPolicy, Send
 from .context import TaskContext, refuse_foreign_error
 from .effects import Call, Report, Wait
-from .nodes import Action, Write, make_reader
+from .nodes import Action, Branch, Write, make_reader
 from .retry import should_retry
 from .task import Task
 
@@ -36,6 +36,8 @@ logger = logging.getLogger("hitl_django")
 
 Step = Call | Wait | Report
 Steps = Generator[Step, Any, None]
+#: Calls the function of a conditional edge.
+Choose = Callable[[TaskContext, Call], Any]
 #: A node's result and its writes.
 Attempted = tuple[Any, list[Write]]
 #: Errors that end the process, the event loop's task or the run, and don't count as the node's
@@ -113,21 +115,29 @@ def _trace(
 # the same as with ``run_task``, but takes less time.
 
 
-def take_result(context: TaskContext, output: Any) -> None:
-    """Set the outcome of a task that consists of a single call, which has returned ``output``."""
+def take_result(context: TaskContext, output: Any, choose: Choose | None = None) -> None:
+    """Set the outcome of a task whose node has returned ``output``.
+
+    ``choose`` calls the functions of the node's conditional edges. It is None for a node without.
+    """
     try:
-        _finish(context, _collect_writes(context, output))
+        writes = _collect_writes(context, output)
+        for branch in context.task.node.branches:
+            assert choose is not None
+            seen = _view_state(context, branch, output, writes)
+            writes = [*writes, *branch.route(choose(context, Call(branch.path, seen)))]
+        _finish(context, writes)
     except BaseException as error:
         _stop(context, error)
 
 
-def take_error(context: TaskContext, error: BaseException) -> None:
-    """Set the outcome of a task that consists of a single call, which has raised ``error``.
+def take_error(context: TaskContext, error: BaseException, choose: Choose | None = None) -> None:
+    """Set the outcome of a task whose node has raised ``error``.
 
     Errors that don't count as a failure of the node are raised again.
     """
     if isinstance(error, ParentCommand):
-        take_result(context, _address_to_this_graph(error))
+        take_result(context, _address_to_this_graph(error), choose)
     else:
         _stop(context, error)
 
@@ -230,16 +240,20 @@ def _route_branches(
     context: TaskContext, output: Any, writes: list[Write]
 ) -> Generator[Step, Any, list[Write]]:
     """Return the writes of a node's result, together with those of its conditional edges."""
-    origin, trace = context.task.origin, context.run.trace
+    trace = context.run.trace
     for index, branch in enumerate(context.task.node.branches):
-        read = make_reader(origin.spec.channels, origin.values, writes)
-        seen = branch.view(output, read)
+        seen = _view_state(context, branch, output, writes)
         if trace is None:
             chosen = yield Call(branch.path, seen)
         else:
             chosen = yield from _trace_branch(context, index, branch.path, seen)
         writes = [*writes, *branch.route(chosen)]
     return writes
+
+
+def _view_state(context: TaskContext, branch: Branch, output: Any, writes: Sequence[Write]) -> Any:
+    origin = context.task.origin
+    return branch.view(output, make_reader(origin.spec.channels, origin.values, writes))
 
 
 def _trace_branch(
