@@ -10,8 +10,18 @@ from typing import Any
 import pytest
 
 from tools.benchmarks import __main__ as command
-from tools.benchmarks import document, engines, filled, queue, report
-from tools.benchmarks.workloads import WORKLOADS
+from tools.benchmarks import (
+    document,
+    engines,
+    filled,
+    peer_graphs,
+    queue,
+    report,
+    startup,
+    workloads,
+)
+
+WORKLOADS = peer_graphs.WORKLOADS | workloads.WORKLOADS
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -45,24 +55,24 @@ def test_benchmark_row_with_floor_shows_the_highest_possible_ratio() -> None:
 @pytest.mark.parametrize(
     ("ratio", "floor", "expected"),
     [
-        (20, None, report.MET),
-        (19.9, None, report.SHORT),
-        (10, 13, report.MET_BY_FLOOR),
-        (9.9, 13, report.SHORT),
-        (20, 21, report.MET),
+        (3, None, report.MET),
+        (2.9, None, report.SHORT),
+        (2, 2.6, report.MET_BY_FLOOR),
+        (1.9, 2.6, report.SHORT),
+        (3, 3.1, report.MET),
     ],
 )
 def test_benchmark_verdict_is_met_if_target_is_reached_or_result_is_near_the_floor(
     ratio: float, floor: float | None, expected: str
 ) -> None:
     found = {"ratio": ratio} if floor is None else {"ratio": ratio, "floor_ratio": floor}
-    assert report.verdict(WORKLOADS["ten"], found) == expected
+    assert report.verdict(WORKLOADS["graph-wide-dict"], found) == expected
 
 
 def test_benchmark_agent_row_meets_its_target_up_to_twice_the_time_of_its_floor() -> None:
-    row = WORKLOADS["agent"]
-    assert report.verdict(row, {"ratio": 3.5, "floor_ratio": 7}) == report.MET_BY_FLOOR
-    assert report.verdict(row, {"ratio": 3.4, "floor_ratio": 7}) == report.SHORT
+    row = WORKLOADS["graph-agent"]
+    assert report.verdict(row, {"ratio": 2.5, "floor_ratio": 5}) == report.MET_BY_FLOOR
+    assert report.verdict(row, {"ratio": 2.4, "floor_ratio": 5}) == report.SHORT
 
 
 def test_benchmark_row_compared_with_floor_misses_its_target_above_the_maximum_ratio() -> None:
@@ -88,7 +98,7 @@ def test_benchmark_tables_of_pages_are_rewritten_from_measurements(tmp_path: Pat
         shutil.copy(document.ROOT / page, tmp_path / page)
     times = {"langgraph": 80.04, "hitl_django": 10, "floor": 7, "ratio": 8.004, "floor_ratio": 11.4}
     measured: dict[str, dict[str, Any]] = {
-        "ten": {**times, "growth": {"langgraph": 1.004, "hitl_django": 0.9}},
+        "graph-sequential-10": {**times, "growth": {"langgraph": 1.004, "hitl_django": 0.9}},
         "sqlite-sequential": times,
         "sqlite-pause-floor": {"hitl_django": 30.0, "floor": 10.0, "ratio": 3.0},
         "postgres-pause": {"error": "no server"},
@@ -99,13 +109,14 @@ def test_benchmark_tables_of_pages_are_rewritten_from_measurements(tmp_path: Pat
     summary, readme = first["docs/explanation/performance.md"], first["README.md"]
     assert "\n| a super-step of a long run, including its checkpoint |  | 8 |  |\n" in summary
     for line in (
-        "| ten nodes, no saver | super-step | 80 | 10 | 7 | 8 | ≥ 20 | 11 | short |",
+        "| 10 empty nodes, no saver | super-step | 80 | 10 | 7 | 8 | ≥ 10 | 11 | short |",
         f"| {whole.title} | thread |  | 30 | 10 | 3 | ≤ 1.8 |  | short |",
-        "| ten nodes, no saver | 1, 3, 10 | 1.00 | 0.90 |  |",
+        "| 10 empty nodes, no saver | 1, 3, 10 | 1.00 | 0.90 |  |",
     ):
         assert f"\n{line}\n" in first["docs/explanation/benchmarks.md"]
     assert "\n| a super-step of a long run, including its checkpoint |  | 8 |  |\n" in readme
-    assert "ten nodes" not in readme
+    assert "\n| 10 empty nodes | 8 |  |\n" in summary
+    assert "empty nodes" not in readme
 
     document.write_tables(command.ROWS, measured, tmp_path)
     assert {page: (tmp_path / page).read_text() for page in document.PAGES} == first
@@ -139,7 +150,7 @@ def test_benchmark_slope_of_quadratic_time_is_two() -> None:
 
 
 def test_benchmark_workloads_are_selected_by_name_or_prefix() -> None:
-    assert [row.name for row in command.chosen(["sequential"])] == ["sequential"]
+    assert [row.name for row in command.chosen(["fanout"])] == ["fanout"]
     assert [row.name for row in command.chosen(["fanout-a"])] == ["fanout-async"]
     assert len(command.chosen([])) > len(WORKLOADS)
 
@@ -190,3 +201,14 @@ def test_queue_benchmark_exits_with_1_above_its_target(
     monkeypatch.setattr(queue, "measured", lambda options: found)
     assert queue.main([]) == code
     assert ("over" in capsys.readouterr().out) is bool(code)
+
+
+def test_startup_benchmark_shows_the_cost_that_the_package_adds() -> None:
+    bare = startup.measure(startup.PROJECT)
+    assert min(bare.values()) > 0
+    full = {name: value + 7 for name, value in bare.items()}
+    lines = startup.summarize([(bare, full)])
+    assert [line.partition(": ")[0] for line in lines] == [
+        row.title for row in startup.MEASURES.values()
+    ]
+    assert lines[1].endswith("+7 (≤ +10)")

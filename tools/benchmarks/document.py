@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import report
+from . import peer_graphs, report
 from .engines import FLOOR, LANGGRAPH, OURS
 from .stores import POSTGRES, SQLITE
 from .workloads import Workload
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: Pages of the documentation, with the names of their tables.
 PAGES = {
-    "docs/explanation/performance.md": ("overview",),
+    "docs/explanation/performance.md": ("overview", "graphs"),
     "docs/explanation/benchmarks.md": ("targets", "growth"),
     "README.md": ("excerpt",),
 }
@@ -45,20 +45,14 @@ def _in_all(words: str, memory: str, name: str, *, is_excerpt: bool = False) -> 
 LINES = (
     _in_all("a super-step of a long run, including its checkpoint", "sequential-memory",
             "sequential", is_excerpt=True),
-    Line("the same without a checkpointer", "sequential"),
-    Line("a super-step of a run of ten nodes, including its checkpoint", "ten-memory"),
-    Line("the same without a checkpointer", "ten"),
     Line("a task of a fan-out to 100", "fanout"),
-    Line("a task that runs a graph of four nodes and saves each step", "fanout-nodes-memory"),
-    Line("a turn of an agent with LangChain's model and tools", "agent-memory"),
-    Line("a step of an agent loop with LangChain messages", "react"),
     _in_all("a step of a conversation of 1,000 messages", "", "messages", is_excerpt=True),
     _in_all("a step in which a list grows by 3 KB of nested JSON", "nested-memory", "nested",
             is_excerpt=True),
     _in_all("the same by 500 KB", "nested-large", "nested-large"),
     _in_all("a step in which a dict grows by 3 KB of nested JSON", "nested-dict-memory",
             "nested-dict"),
-    _in_all("a step that changes one of 300 keys", "wide-memory", "wide"),
+    _in_all("a step that changes one of 300 keys", "", "wide"),
     _in_all("100 parallel interrupts, resumed by one map", "asking", "asking"),
     _in_all("an interrupt and its resume, with `invoke` and `Command(resume=…)`", "pause",
             "invoked", is_excerpt=True),
@@ -99,6 +93,22 @@ def format_overview(rows: Rows, results: Results) -> str:
     return _format_lines(LINES, results)
 
 
+def format_graphs(rows: Rows, results: Results) -> str:
+    """Return the ratios of LangGraph's own benchmark graphs, without and with a saver."""
+    pairs = [
+        (row, results.get(name, {}), results.get(name + peer_graphs.SAVED, {}))
+        for name, row in rows.items()
+        if name in peer_graphs.WORKLOADS and not name.endswith(peer_graphs.SAVED)
+    ]
+    heads = ("Graph", "No checkpointer", "In-memory checkpointer")
+    lines = [
+        [row.title.removesuffix(peer_graphs.UNSAVED), *map(_spell_found, found)]
+        for row, *found in pairs
+        if any("ratio" in one for one in found)
+    ]
+    return _format_table(heads, lines)
+
+
 def format_excerpt(rows: Rows, results: Results) -> str:
     """Return the short table of ratios that the README contains."""
     return _format_lines([line for line in LINES if line.is_excerpt], results)
@@ -122,6 +132,7 @@ def format_growth(rows: Rows, results: Results) -> str:
 
 TABLES: Mapping[str, Callable[[Rows, Results], str]] = {
     "overview": format_overview,
+    "graphs": format_graphs,
     "excerpt": format_excerpt,
     "targets": format_targets,
     "growth": format_growth,
@@ -130,8 +141,7 @@ TABLES: Mapping[str, Callable[[Rows, Results], str]] = {
 
 def _format_lines(lines: Sequence[Line], results: Results) -> str:
     def cell(name: str) -> str:
-        ratio = results.get(name, {}).get("ratio")
-        return "" if ratio is None else _spell_ratio(ratio)
+        return _spell_found(results.get(name, {}))
 
     heads = ("Workload", "In memory", "SQLite", "PostgreSQL")
     cells = ((line, [*map(cell, (line.memory, line.sqlite, line.postgres))]) for line in lines)
@@ -170,6 +180,10 @@ def _measured(
         found = results.get(name, {})
         if what in found:
             yield row, found
+
+
+def _spell_found(found: Mapping[str, Any]) -> str:
+    return _spell_ratio(found["ratio"]) if "ratio" in found else ""
 
 
 def _spell_ratio(ratio: float) -> str:

@@ -13,7 +13,7 @@ FLOOR = "floor"
 
 #: Names by LangGraph's modules. This package has the same modules in ``hitl_django``.
 _NAMES = {
-    "langgraph.graph": ("END", "START", "StateGraph"),
+    "langgraph.graph": ("END", "START", "MessagesState", "StateGraph"),
     "langgraph.types": ("Command", "Send", "interrupt"),
     "langgraph.checkpoint.memory": ("InMemorySaver",),
     "langgraph.graph.message": ("add_messages",),
