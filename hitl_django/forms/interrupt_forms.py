@@ -95,6 +95,8 @@ class InterruptForms:
         self.barred: Any = ""
         #: Whether no fields are shown, because the user can send neither an edit nor a response.
         self.hides_fields = False
+        #: Whether the page folds the form of an edited payload, below the payload.
+        self.folds_edit = True
 
     @property
     def is_typed(self) -> bool:
@@ -166,7 +168,7 @@ class InterruptForms:
     def shown_in_form(self) -> list[str]:
         """Return the payload keys whose values appear in form fields."""
         payload = self.item.payload
-        if self.form is None or self.edits_payload or self.hides_fields:
+        if self.form is None or self.hides_fields or (self.edits_payload and self.folds_edit):
             return []
         if not isinstance(payload, dict):
             return []

@@ -55,6 +55,7 @@ class ResponseForm(forms.Form):
         more = "" if data is None else str(data.get("more", ""))
         self.interrupt = interrupt
         self.interrupt_forms = make_interrupt_forms(interrupt, data, files=files, more=more)
+        self.interrupt_forms.folds_edit = False
         super().__init__(
             data, files, auto_id=self.interrupt_forms.auto_id, use_required_attribute=False
         )

@@ -83,6 +83,7 @@ def test_response_page_with_own_queryset_stores_decision_of_customer_without_per
     assert shown.status_code == 200
     assert b"Ship the order?" in shown.content
     assert b'name="decision"' in shown.content
+    assert shown.content.decode().count("Cents") == 1
     sent = post(client, f"/own/{item.pk}/", item, decision="approve", **{"answer/cents": "90"})
     assert (sent.status_code, sent["Location"]) == (302, "/thanks/")
     decision = Decision.objects.get()
