@@ -126,6 +126,11 @@ def test_make_response_schema_describes_each_class_once_and_returns_independent_
     assert built == [Decision]
 
 
+def test_build_json_schema_keeps_the_order_of_equal_unions() -> None:
+    for first, second in ((int | str, str | int), (list[int | str], list[str | int])):
+        assert build_json_schema(first) != build_json_schema(second)
+
+
 def test_make_response_schema_with_decimal_raises_payload_error_naming_path() -> None:
     fault = r"The response schema contains a value of type Decimal at \$\.minimum"
     with pytest.raises(PayloadError, match=fault):

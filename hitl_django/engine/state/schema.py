@@ -56,11 +56,16 @@ RemainingSteps = Annotated[int, ManagedValue(lambda step, stop: stop - step, "Re
 
 def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
     """Cache the results of a function by annotation, except for unhashable annotations."""
-    known = lru_cache(maxsize=256)(make)
+
+    @lru_cache(maxsize=256)
+    def known(annotation: Any, text: str) -> T:
+        return make(annotation)
 
     def find(annotation: Any) -> T:
+        # ``int | str`` equals ``str | int``, but the order of a union is the order in its schema.
+        text = repr(annotation) if get_args(annotation) else ""
         try:
-            return known(annotation)
+            return known(annotation, text)
         except TypeError:
             return make(annotation)
 
