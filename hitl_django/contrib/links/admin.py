@@ -170,7 +170,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
 
     def show(self, request: HttpRequest, row: ReviewLink) -> HttpResponse:
         state = services.get_link_states([row.pk])[row.pk]
-        title = format_html(_("Link for {}"), escape_hidden(row.name))
+        title = format_html(str(_("Link for {}")), escape_hidden(row.name))
         labels: list[Any] = [Decision.Type(word).label for word in row.decisions]
         return self.page(
             request,
