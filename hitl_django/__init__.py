@@ -8,8 +8,9 @@ engine: each name is loaded on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from .lazy_names import make_getattr
 
 __version__ = "1.0.0rc1"
 
@@ -63,16 +64,12 @@ if TYPE_CHECKING:
     from hitl_django.services import start as start
     from hitl_django.services import start_and_wait as start_and_wait
 else:
+    _load = make_getattr(__name__, HOMES)
 
     def __getattr__(name: str) -> Any:
         if name == "__all__":
             return [public for public, home in HOMES.items() if _is_loadable(home)]
-        home = HOMES.get(name)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{__name__}.{home}"), name)
-        globals()[name] = value
-        return value
+        return _load(name)
 
 
 def _is_loadable(home: str) -> bool:

@@ -7,12 +7,12 @@ engine's tables only if ``HITL["ADMIN_SHOW_ENGINE_MODELS"]`` is set.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.db.models import Model
 
+from hitl_django.lazy_names import make_getattr
 from hitl_django.models import (
     ChannelBlob,
     Checkpoint,
@@ -112,14 +112,7 @@ def _register_pages(
 
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        home = HOMES.get(name)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{__name__}.{home}"), name)
-        globals()[name] = value
-        return value
+    __getattr__ = make_getattr(__name__, HOMES)
 
 
 register(admin.site)
