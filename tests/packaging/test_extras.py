@@ -27,6 +27,7 @@ OWN_MODULES = {
         "hitl_django.contrib.opentelemetry.segments",
         "hitl_django.contrib.opentelemetry.trace_ids",
     ),
+    "mcp": ("hitl_django.contrib.mcp.server",),
     "procrastinate": ("hitl_django.contrib.procrastinate",),
     "pydantic-ai": ("hitl_django.contrib.pydantic_ai",),
     "prometheus": ("hitl_django.contrib.prometheus",),
@@ -35,7 +36,11 @@ OWN_MODULES = {
     "test": ("hitl_django.contrib.pytest_plugin",),
 }
 #: Extras whose requirements include those of another extra.
-INCLUDED = {"openai-agents": {"opentelemetry"}, "pydantic-ai": {"opentelemetry"}}
+INCLUDED = {
+    "mcp": {"opentelemetry"},
+    "openai-agents": {"mcp", "opentelemetry"},
+    "pydantic-ai": {"opentelemetry"},
+}
 #: Extras for development. The whole test suite runs with these.
 OF_DEVELOPERS = {"bench", "dev", "docs", "lint", "release", "test"}
 
