@@ -23,6 +23,7 @@ INSTALLED_APPS = [
     "hitl_django.contrib.langgraph",
     "hitl_django.contrib.langgraph_api",
     "hitl_django.contrib.archive",
+    "hitl_django.contrib.mcp",
     "hitl_django.contrib.insights",
     "hitl_django.contrib.schedules",
     "hitl_django.contrib.links",
