@@ -160,10 +160,11 @@ class LangGraphAdapter(Pregel):
         """Apply super-steps of updates in the same way as LangGraph.
 
         Each super-step is stored completely or not at all. LangGraph can't apply a Command as
-        input, so it is applied as in engine graphs.
+        input, and can't discard pending nodes for an input. Both are applied as in engine graphs.
         """
+        discards = bool(config["configurable"].get("discard_pending"))
         for values, as_node, *_ in chain.from_iterable(supersteps):
-            if as_node == INPUT and isinstance(values, Command):
+            if as_node == INPUT and (discards or isinstance(values, Command)):
                 return super().bulk_update_state(config, supersteps)
         own = _select_coordinates(config)
         for updates in supersteps:

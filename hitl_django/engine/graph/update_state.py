@@ -175,7 +175,11 @@ def _update(
     if as_node == INPUT:
         _require_single(updates, "Cannot apply multiple updates when updating as input")
         is_command = isinstance(values, Command)
-        yield _apply_command(change, values) if is_command else _apply_as_input(change, values)
+        discard = bool(config["configurable"].get("discard_pending"))
+        if is_command:
+            yield _apply_command(change, values)
+        else:
+            yield _apply_as_input(change, values, discard)
     else:
         yield from _apply_as_nodes(change, updates)
 
@@ -206,11 +210,18 @@ def _clear_pending(change: _Change) -> Save:
     return change.commit("update", change.step + 1)
 
 
-def _apply_as_input(change: _Change, values: Any) -> Save:
+def _apply_as_input(change: _Change, values: Any, discard: bool) -> Save:
+    """Apply an input. With ``discard``, the pending tasks are discarded, as for a new run."""
     writes = change.graph.input_writes(values)
     if not writes:
         raise InvalidUpdateError(f"Received no input for {change.graph.input_channels}")
-    apply_writes(change.graph.spec, change.state, [InputWrites(INPUT, writes)], change.next_version)
+    dropped = change.tasks if discard else []
+    for task in dropped:
+        task.writes = None
+    if discard:
+        drop_orphaned_triggers(change.graph.spec, change.state)
+    every = [*dropped, InputWrites(INPUT, writes)]
+    apply_writes(change.graph.spec, change.state, every, change.next_version)
     return change.commit("input", change.step + 1 if change.saved else -1)
 
 

@@ -13,8 +13,10 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Send, interrupt
 from langgraph_sdk.errors import UnprocessableEntityError
 
+from hitl_django import register
 from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.models import AuditEntry, Decision, Interrupt
+from tests.compat.engines import LANGGRAPH, OURS
 from tests.contrib import scripted_agents as agents
 from tests.contrib.scripted_agents import done
 
@@ -170,6 +172,34 @@ def test_state_after_goto_and_update_commands_of_langgraph_client_matches_langgr
     expected, found = theirs.get_state(config), client.threads.get_state(thread)
     assert found["values"] == expected.values
     assert found["next"] == list(expected.next)
+
+
+@pytest.mark.parametrize("add", [register_langgraph, register])
+def test_input_at_checkpoint_of_pending_node_discards_the_node_as_langgraph_does(
+    client: Any, add: Any
+) -> None:
+    engine = OURS if add is register else LANGGRAPH
+    add("paused")(lambda: build_paused(engine))
+    theirs = build_paused(LANGGRAPH).compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    thread = client.threads.create()["thread_id"]
+
+    for values in ({"log": ["in"]}, {"log": ["again"]}):
+        theirs.invoke(values, config)
+    client.runs.wait(thread, "paused", input={"log": ["in"]})
+    asked = client.threads.get_state(thread)["checkpoint"]
+    client.runs.wait(thread, "paused", input={"log": ["lost"]}, multitask_strategy="interrupt")
+    client.runs.wait(thread, "paused", input={"log": ["again"]}, checkpoint=asked)
+    expected, found = theirs.get_state(config), client.threads.get_state(thread)
+    assert (found["values"], found["next"]) == (expected.values, list(expected.next))
+    assert expected.values == {"log": ["in", "first", "again", "first"]}
+
+
+def build_paused(engine: Any) -> Any:
+    graph = engine.StateGraph(Route)
+    graph.add_node("first", lambda state: {"log": ["first"]})
+    graph.add_node("ask", lambda state: {"log": [engine.interrupt("Continue?")]})
+    return graph.add_edge(engine.START, "first").add_edge("first", "ask")
 
 
 def test_langgraph_client_update_and_goto_command_supersedes_interrupt_and_restarts_agent(
