@@ -36,6 +36,7 @@ PUBLIC = {
     "hitl_django.signals",
     "hitl_django.testing",
     "hitl_django.urls",
+    "hitl_django.views",
 }
 PATIENCE = 60
 

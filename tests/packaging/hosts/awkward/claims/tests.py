@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import pytest
@@ -9,9 +10,10 @@ from accounts.models import Person
 from django.contrib.auth.models import Group, Permission
 
 import hitl_django
-from hitl_django.models import Decision, Interrupt, Thread
+from hitl_django.models import AuditEntry, Decision, Interrupt, Thread
 
 from .models import Claim
+from .pages import ask_holder
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -135,6 +137,41 @@ def test_insurance_claim_admin_page_shows_the_pending_request(ask, claim, client
     page = client.get(f"/staff/claims/claim/{claim.pk}/change/")
     assert page.status_code == 200
     assert "Settle Eva Ö.?" in page.text
+
+
+def test_policyholder_without_staff_rights_answers_on_the_page_of_the_office(
+    claim, client, hitl, make_person
+):
+    holder = Person.people.create_user(
+        "eva@mail.example", "secret", called="Eva", api_key="eva" * 3
+    )
+    holder.user_permissions.add(Permission.objects.get(codename="add_interrupt"))
+    asked = ask_holder(claim, holder)
+    assert (ask_holder(claim, holder).id, Thread.objects.get().subject) == (asked.id, claim)
+    listed = client.get(f"{API}interrupts/{asked.id}/", headers=key("eva")).json()
+    page = f"/fragen/{asked.id}"
+    assert listed["review_url"] == f"http://testserver{page}"
+    assert client.get(page)["Location"] == f"/staff/login/?next={page}"
+
+    client.force_login(make_person("rita"))
+    assert client.get(page).status_code == 404
+    client.force_login(holder)
+    shown = client.get(page)
+    assert "<title>Versicherung: Wo wird Eva Ö. repariert?</title>" in shown.text
+    assert "1234.50" in shown.text
+    assert "offen" in shown.text
+    form = shown.context["form"]
+    values = {name: form[name].value() for name in ("digest", "version", "key")}
+    graz = re.search(r'value="([^"]*)"[^>]*>\s*Graz', shown.text)[1]
+    answer = {"answer/workshop": graz, "answer/days": "31"}
+    wrong = client.post(page, {**values, **answer})
+    assert "Muss zwischen 1 und 30 liegen." in wrong.text
+    sent = client.post(page, {**values, **answer, "answer/days": "3"})
+    assert (sent.status_code, sent["Location"]) == (302, page)
+    hitl.advance()
+    assert asked.result().days == 3
+    assert AuditEntry.objects.get(verb="decide").actor == holder
+    assert "Sie" in client.get(page).text
 
 
 def test_deactivated_reviewer_gets_401_and_is_named_on_past_decisions(

@@ -110,4 +110,5 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 HITL = {
     "DISPATCH": "hitl_django.contrib.celery.Dispatcher",
     "SITE_URL": "https://office.example",
+    "REQUEST_URL": "claims.pages.find_request_url",
 }

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from claims.pages import HolderPage
 from claims.views import ClaimView
 from django.contrib import admin
 from django.urls import include, path
@@ -11,4 +12,5 @@ urlpatterns = [
     path("reviews/", reviews.urls),
     path("api/review/", include("hitl_django.urls")),
     path("api/claims/<uuid:pk>", ClaimView.as_view()),
+    path("fragen/<uuid:pk>", HolderPage.as_view(), name="question"),
 ]

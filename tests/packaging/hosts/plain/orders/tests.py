@@ -92,6 +92,31 @@ class RefundTests(TestCase):
         with self.assertRaises(InterruptNotFound):
             hitl_django.decide(interrupt.pk, "approve", by=self.clerk)
 
+    def test_customer_decides_on_the_page_of_the_shop(self) -> None:
+        dana = get_user_model().objects.create_user("dana", password="x")
+        dana.user_permissions.add(Permission.objects.get(codename="add_interrupt"))
+        asked = hitl_django.ask(
+            {"title": "Accept store credit?", "cents": 12000},
+            decisions=["approve", "reject"],
+            subject=self.order,
+            by=dana,
+        )
+        self.client.force_login(dana)
+        url = f"/requests/{asked.id}/"
+        listed = self.client.get(f"/hitl/api/v1/interrupts/{asked.id}/").json()
+        self.assertTrue(listed["review_url"].endswith(url), listed["review_url"])
+        shown = self.client.get(url)
+        self.assertContains(shown, "Accept store credit?")
+        form = shown.context["form"]
+        hidden = {name: form[name].value() for name in ("digest", "version", "key")}
+        sent = self.client.post(url, {**hidden, "decision": "approve"})
+        self.assertRedirects(sent, "/thanks/", fetch_redirect_response=False)
+        self.hitl.advance()
+        self.assertIs(asked.result(), True)
+        self.assertContains(self.client.get(url), "You approved this")
+        self.client.force_login(self.reviewer)
+        self.assertEqual(self.client.get(url).status_code, 404)
+
     def test_refund_run_started_in_a_rolled_back_transaction_is_not_stored(self) -> None:
         with transaction.atomic():
             run = hitl_django.start("refund", {"order": self.order.pk, "cents": 1})

@@ -72,3 +72,5 @@ Q_CLUSTER = {
     "ack_failures": True,
     "poll": 0.2,
 }
+
+HITL = {"REQUEST_URL": "orders.pages.find_request_url"}
