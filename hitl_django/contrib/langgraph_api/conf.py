@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hitl_django.conf.kinds import setting
+from hitl_django.conf.kinds import dotted_path, setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,4 +15,10 @@ class AgentSettings:
         None,
         "Dotted path of a function that returns the user for an 'x-api-key' header, or "
         "None; for LangGraph clients. None: API keys are disabled.",
+    )
+    API_STORE_FACTORY: str = setting(
+        "",
+        "Dotted path of a function that returns the DjangoStore for LangGraph clients, for "
+        "example with an index for semantic search. Empty: a DjangoStore without options.",
+        dotted_path,
     )

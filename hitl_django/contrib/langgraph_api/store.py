@@ -5,16 +5,18 @@ The permission policy determines which namespaces a user may use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from django.utils.module_loading import import_string
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hitl_django.api.invalid_params import InvalidParam
 from hitl_django.api.operations import operation
 from hitl_django.api.problems import InvalidRequest
+from hitl_django.conf import hitl
 from hitl_django.contrib.store import DjangoStore
 from hitl_django.errors import NotAllowedError, PayloadLimitError
 from hitl_django.permissions import get_policy
@@ -64,13 +66,14 @@ class ItemSearch(AgentResource):
     def post(self, request: Request) -> Response:
         body = self.read_body()
         store = open_store(request.user, body["namespace_prefix"])
-        if body.get("query"):
-            # Without the index, items in arbitrary order would look like search results.
-            detail = "The store has no index for semantic search."
+        if body.get("query") and store.index_config is None:
+            # Without an index, items in arbitrary order would look like search results.
+            detail = "The store has no index for semantic search. See HITL['API_STORE_FACTORY']."
             raise InvalidRequest(InvalidParam("invalid", detail, pointer="/query"))
         with refuse_invalid("/filter"):
             found = store.search(
                 tuple(body["namespace_prefix"]),
+                query=body.get("query"),
                 filter=body.get("filter"),
                 limit=body.get("limit", USUAL_ITEMS),
                 offset=body.get("offset", 0),
@@ -99,7 +102,10 @@ def open_store(user: Any, namespace: list[str], *, writes: bool = False) -> Djan
     """Return the store if the user may read or write in a namespace and its sub-namespaces."""
     if not get_policy().may_use_store(user, tuple(namespace), writes=writes):
         raise NotAllowedError("You don't have permission to access this namespace.")
-    return DjangoStore()
+    if not hitl.API_STORE_FACTORY:
+        return DjangoStore()
+    make: Callable[[], DjangoStore] = import_string(hitl.API_STORE_FACTORY)
+    return make()
 
 
 @contextmanager

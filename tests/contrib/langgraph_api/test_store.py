@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from langgraph_sdk.errors import APIStatusError, BadRequestError, PermissionDeniedError
 
+from hitl_django.contrib.store import DjangoStore
 from hitl_django.contrib.store.models import StoreItem
 from hitl_django.permissions import ModelPermissionPolicy
+from tests.contrib.store.embedders import index_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -77,6 +79,25 @@ def test_langgraph_store_returns_413_for_too_long_namespace_and_400_for_invalid_
     with pytest.raises(BadRequestError) as refused:
         client.store.search_items(shelf, query="something like it")
     assert refused.value.response.json()["errors"][0]["pointer"] == "/query"
+
+
+def open_indexed_store() -> DjangoStore:
+    return DjangoStore(index=index_of("text"))
+
+
+def test_langgraph_store_with_index_ranks_items_by_similarity_to_query(
+    client: Any, settings: Any
+) -> None:
+    path = f"{__name__}.open_indexed_store"
+    settings.HITL = {**settings.HITL, "API_STORE_FACTORY": path}
+    shelf = ["users", "dana"]
+    for text in ("aaa", "bbb", "aab"):
+        client.store.put_item(shelf, text, {"text": text})
+    found = client.store.search_items(shelf, query="aaa", limit=2)["items"]
+    assert [each["key"] for each in found] == ["aaa", "aab"]
+    assert found[0]["score"] > found[1]["score"]
+    with pytest.raises(PermissionDeniedError):
+        client.store.search_items(["users", "sam"], query="aaa")
 
 
 def test_langgraph_store_under_default_policy_returns_403_to_superuser(
