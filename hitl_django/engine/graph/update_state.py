@@ -9,7 +9,7 @@ from typing import Any
 from .. import ids
 from ..constants import COPY, END, INPUT, INTERRUPT, NO_WRITES, NULL_TASK_ID, RESUME, START
 from ..errors import InvalidUpdateError, PendingInterruptsError
-from ..loop.apply import InputWrites, NextVersion, apply_writes
+from ..loop.apply import InputWrites, NextVersion, Writer, apply_writes
 from ..loop.channel_state import ChannelState, restore_channels
 from ..loop.commit_builder import CommitBuilder
 from ..loop.compiled_graph import CompiledGraph
@@ -220,7 +220,7 @@ def _apply_as_input(change: _Change, values: Any, discard: bool) -> Save:
         task.writes = None
     if discard:
         drop_orphaned_triggers(change.graph.spec, change.state)
-    every = [*dropped, InputWrites(INPUT, writes)]
+    every: list[Writer] = [*dropped, InputWrites(INPUT, writes)]
     apply_writes(change.graph.spec, change.state, every, change.next_version)
     return change.commit("input", change.step + 1 if change.saved else -1)
 
