@@ -67,8 +67,8 @@ def stream_response(
 ) -> StreamingHttpResponse | HttpResponse:
     """Return a stream of events, or a single response if the server can't open a stream now.
 
-    ``steps`` yields the events within a number of seconds. ``on_disconnect`` is called if the
-    client disconnects before the end.
+    ``steps`` is called with a number of seconds, and yields the events of this time.
+    ``on_disconnect`` is called if the client disconnects before the end.
     """
     media = EventStreamRenderer.media_type
     made: StreamingHttpResponse | HttpResponse | None = open_response(

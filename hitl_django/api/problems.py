@@ -206,10 +206,11 @@ def _is_atomic(request: Any) -> bool:
 
 
 def handle_exception(error: Exception, context: Mapping[str, Any]) -> Response | None:
-    """Convert an exception to a problem response, or return None for any other exception.
+    """Return the problem response for an exception, or None if the exception has no problem type.
 
-    Only the views of this API use this handler. The project's ``EXCEPTION_HANDLER`` is neither used
-    nor replaced.
+    Exceptions of REST framework, exceptions in PROBLEM_TYPES and exceptions of optional apps with
+    an ``http_status`` have a problem type. Only the views of this API use this handler. The
+    project's ``EXCEPTION_HANDLER`` is neither used nor replaced.
     """
     problem_type, view = find_problem_type(error), context["view"]
     if problem_type is None:

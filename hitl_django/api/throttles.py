@@ -38,8 +38,8 @@ class UserThrottle(BaseThrottle):
     def allows_more(self, request: Any, times: int) -> bool:
         """Count ``times`` more calls for a request, and return whether these calls are allowed.
 
-        One call has already been counted for the request. A number above the limit counts as the
-        whole limit, so such a request is allowed once per window.
+        One call has already been counted for the request. If ``times`` is above the limit, the
+        whole limit is counted, so such a request is allowed once per window.
         """
         return self._allows(request, times, beside=1)
 

@@ -54,9 +54,9 @@ def wait_for(
 
 
 class WaitSlots:
-    """Slots for the waiting responses of this process.
+    """Limits on the number of waiting responses in this process, in total and per user.
 
-    The number of slots is limited in total and per user.
+    Each waiting response uses a slot until it is closed.
     """
 
     def __init__(self) -> None:
@@ -69,9 +69,9 @@ class WaitSlots:
         return self._held.total()
 
     def acquire(self, user: Any, most: int) -> bool:
-        """Acquire a slot for a user.
+        """Acquire a slot for a user, and return whether a slot was available.
 
-        Return False if all slots are in use, ``most`` in total, or all slots of the user.
+        ``most`` is the maximum number of slots in use by all users.
         """
         with self._lock:
             if self.count >= most or self._held[user] >= limit_for_user(most):
@@ -139,8 +139,8 @@ def answer_once(
 
     The response waits until ``is_there`` accepts the object that ``find`` returns, at most
     ``seconds``. ``show`` serializes the object. The status and the headers are those of ``now``. If
-    no slot is available, the result is ``now`` itself, with a Retry-After header. ``on_disconnect``
-    is called if the client disconnects before.
+    no slot of ``WaitSlots`` is available, the result is ``now`` itself, with a Retry-After header.
+    ``on_disconnect`` is called if the client disconnects before the object is sent.
     """
 
     def render(found: Found) -> bytes:
@@ -168,10 +168,10 @@ def open_response(
     media: str,
     on_disconnect: Callable[[], None] | None = None,
 ) -> WaitingResponse | None:
-    """Return a response that waits at most ``seconds``, or None if no slot is available.
+    """Return a response that waits at most ``seconds``, or None without a free slot.
 
     If ``seconds`` is None, the response waits as long as the server allows. Closing the response
-    releases the slot.
+    releases its slot of ``WaitSlots``.
     """
     if not _acquire_slot(request):
         return None

@@ -161,12 +161,12 @@ def thread_key(thread_id: Any) -> models.Subquery:
 def _with_writes(
     thread: Any, checkpoint_id: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
 ) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return a query for a checkpoint, and for a row for each write based on it.
+    """Return a query for the row of a checkpoint and the rows of the writes that follow it.
 
     The row of a write contains the path of its task in the column ``parent_id``, and its data and
-    digest in the columns of the same names. Two additional columns contain the task id and the slot
-    of a write. They are empty for a checkpoint. ``others`` are queries for more rows with the same
-    columns.
+    digest in the columns of the same names. Two additional columns contain the id of the task and
+    the ``slot`` of the write (see PendingWrite). They are empty in the row of the checkpoint.
+    ``others`` are queries for more rows with the same columns.
     """
     here = {"thread": thread, "ns": _NS, "checkpoint_id": checkpoint_id}
     one = checkpoints().order_by().filter(**here).annotate(task=_NO_TEXT, at=_NO_SLOT)
@@ -185,7 +185,7 @@ _NO_SLOT = models.Value(None, output_field=models.SmallIntegerField())
 def newest_rows(
     thread: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
 ) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return a query for a thread's newest checkpoint, and for a row for each write based on it.
+    """Return a query for the row of a thread's newest checkpoint and the writes that follow it.
 
     ``others`` are queries for more rows with the same columns.
     """

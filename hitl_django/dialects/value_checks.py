@@ -28,7 +28,7 @@ UNSET: Final = Unset()
 class Candidate(NamedTuple):
     """A possible decision for a resume value.
 
-    ``pointer`` is the path of the decision's own value in the resume value.
+    ``pointer`` is the JSON pointer to the decision's value within the resume value.
     """
 
     type: str

@@ -19,7 +19,7 @@ GROUP = "hitl_django.bridges"
 
 @cache
 def find_bridge(package: str) -> Any:
-    """Import and return the bridge to a package.
+    """Import and return the bridge to a package, i.e. the module for the package's classes.
 
     Return None if the package isn't installed. Also return None, and log a warning, if the package
     is installed but has no bridge.

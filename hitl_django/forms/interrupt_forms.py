@@ -207,8 +207,8 @@ class InterruptForms:
     def read(self, pressed: str) -> tuple[str, JSON] | None:
         """Return the decision and its value for the service, or None if the values are invalid.
 
-        ``pressed`` is the value of the pressed button. The error messages are then in ``errors``
-        and in the forms.
+        ``pressed`` is the value of the pressed button. If the values are invalid, the error
+        messages are in ``errors`` and in the forms.
         """
         if pressed not in self.decisions:
             self.errors.append(_("Choose a decision to submit."))
@@ -226,7 +226,7 @@ class InterruptForms:
         return seen != (self.item.payload_digest, str(self.item.version))
 
     def refuse(self, error: HitlError) -> None:
-        """Show the validation errors that the service raised at the form fields."""
+        """Show the service's validation errors at the form fields."""
         faults = error.faults if isinstance(error, InvalidAnswerError) else ()
         if self.form is not None and faults:
             self.form.add_faults([(self._within(pointer), reason) for pointer, reason in faults])

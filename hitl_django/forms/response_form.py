@@ -100,7 +100,7 @@ class ResponseForm(forms.Form):
         self._collect_errors()
 
     def refuse(self, error: HitlError) -> None:
-        """Show the errors of a response that ``decide`` has rejected at their fields."""
+        """Show the errors of a response that ``decide`` has rejected, each at its form field."""
         self.interrupt_forms.refuse(error)
         self._collect_errors()
 

@@ -229,7 +229,7 @@ def _clock() -> Iterator[Finding]:
 
 
 def _clock_set_back() -> Iterator[Finding]:
-    """Yield a warning if a lease or an undo period ends later than one that starts now.
+    """Yield a warning if a lease or an undo period ends later than one that starts now would end.
 
     This shows that a clock was set back.
     """

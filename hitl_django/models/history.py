@@ -109,9 +109,9 @@ class PendingWrite(models.Model):
     """Writes of a task based on a checkpoint, before a later checkpoint contains them.
 
     Writes are stored here if the task ended before its siblings, was interrupted, failed, is
-    waiting, or wrote many bytes. Slot 0 contains all channel writes of the task and is never
-    replaced. Each control write has its own slot (constants.CONTROL_SLOTS) and replaces the earlier
-    write in this slot.
+    waiting, or wrote many bytes. A task has at most one row for each ``slot``. Slot 0 contains all
+    channel writes of the task and is never replaced. Each kind of control write has another slot
+    (constants.CONTROL_SLOTS) and replaces the earlier write in this slot.
     """
 
     thread = models.ForeignKey(

@@ -156,7 +156,7 @@ class Person:
                 self.guests.add((guests.via, str(row.interrupt_id), getattr(row, guests.name)))
 
     def _find_names(self) -> set[str]:
-        """Return the current and former names that no other user has or had.
+        """Return the user's current and former names, without names of other users.
 
         All rows and archives are read. A name that another user also has or had doesn't identify
         the user, so it is omitted.
@@ -181,7 +181,7 @@ class Person:
         return found - taken
 
     def _read_archived_names(self) -> set[tuple[str, Any]]:
-        """Return the user names in archived rows, each with the user's key in the same row."""
+        """Return pairs of a user's name and primary key, as stored in archived rows."""
         return {
             (getattr(row, label), getattr(row, f"{key}_id"))
             for _, found in self._read_archived()

@@ -61,8 +61,8 @@ def pseudonymize_user(user: Any, *, by: Any = None, via: str = "code") -> Pseudo
     Foreign keys to the user become NULL, and rows that only the user uses are deleted. Texts don't
     change, except that comments mention the pseudonym instead of the name. The audit log can still
     be verified, and new entries describe the changes. All tables are read completely. If the call
-    is interrupted, it must be repeated. Rows that the user changes during the call may keep their
-    name.
+    is interrupted, it must be repeated. Rows that the user changes during the call may still
+    contain the user's name.
 
     Raises:
         NotAllowedError: if ``by`` is neither a superuser nor None.

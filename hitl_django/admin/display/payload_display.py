@@ -121,7 +121,7 @@ def display_actions(item: Interrupt, presentation: Presentation = PLAIN) -> list
 def display_answer(item: Interrupt, value: JSON) -> list[DisplayedValue]:
     """Return the value that is sent to the graph, formatted for display.
 
-    For an interrupt with several actions, these are the decisions on all actions.
+    For an interrupt with several actions, the result contains the decision on each action.
     """
     layout = _Layout(present(item))
     if value is None:

@@ -60,7 +60,10 @@ class Batch:
 
     @classmethod
     def read(cls, request: HttpRequest, choices: Sequence[ListedInterrupt], width: int) -> Batch:
-        """Read the batch from the submitted form. Each result is a list of ``width`` values."""
+        """Read the batch and the results of earlier batches from the submitted form.
+
+        Each result is a list of ``width`` values.
+        """
         done, size = request.POST.get(DONE, ""), 0 if "stop" in request.POST else BATCH
         return cls(
             choices[:size],

@@ -119,10 +119,10 @@ class BulkActionPages(BulkPages):
         return page
 
     def _apply_action(self, request: HttpRequest, verb: str, row: Interrupt | None) -> list[str]:
-        """Apply the action to one interrupt.
+        """Apply the action to one interrupt, and return an error message and a warning.
 
-        Returns the error message, or an empty string on success. Returns LATE if the action
-        succeeded but the end of a snooze is after the due date.
+        The error message is empty on success. The warning is LATE if the interrupt is snoozed until
+        after its due date, otherwise an empty string.
         """
         if row is None:
             return [str(GONE), ""]

@@ -163,7 +163,7 @@ class QueueChangeList(LinkedChangeList):
     def _count(self) -> int:
         """Count the rows of each tab and of the list, and return the count of the list.
 
-        For a search, the faster of the two queries is then used.
+        For a search, the count determines which of the two queries of ``Search`` reads the rows.
         """
         search = queue_filters.Search.build(self.queryset, self.query) if self.query else None
         self.search = search
@@ -235,7 +235,10 @@ class QueueChangeList(LinkedChangeList):
         ]
 
     def describe_all_matching(self) -> str:
-        """Return the label of the checkbox that selects all pages, or "" for a single page."""
+        """Return the label of the checkbox that selects the rows of all pages.
+
+        The label is empty if the list has a single page.
+        """
         if not self.multi_page:
             return ""
         if self.result_count >= MAX_SELECTED:

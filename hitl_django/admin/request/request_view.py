@@ -99,10 +99,10 @@ class InterruptView:
 
 
 class InterruptViewFactory:
-    """Factory of views that reads the data of all interrupts of a page together.
+    """Factory of ``InterruptView`` objects for the interrupts of a page.
 
-    ``url_of(page, item)`` returns the URL of a page of an interrupt. ``forms`` are submitted forms
-    with errors.
+    The data of all interrupts is read together. ``url_of(page, item)`` returns the URL of a page of
+    an interrupt. ``forms`` are submitted forms with errors.
     """
 
     def __init__(

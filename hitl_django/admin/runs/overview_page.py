@@ -1,4 +1,4 @@
-"""Overview page, the start page of operators, with numbers of runs, requests and workers."""
+"""Overview page, the start page of operators, with counts of runs, requests and workers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SCALES = (4, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 
 @dataclass(frozen=True, slots=True)
 class OverviewFigure:
-    """A number at the top of the page, with a link to the rows that it counts."""
+    """A count at the top of the page, with a link to the rows that it counts."""
 
     label: Any
     value: Any
@@ -91,7 +91,7 @@ class OverviewPages(ReadOnlyAdmin):
         return {**super().own_pages(), "overview": ("overview/", self.overview_view)}
 
     def overview_view(self, request: HttpRequest) -> HttpResponse:
-        """Show numbers, failed and parked runs, backlog, workers and the tables of apps."""
+        """Show counts, failed and parked runs, backlog, workers and the tables of apps."""
         may_view = get_policy().may_view_workers(request.user)
         if not may_view or not self.has_view_permission(request):
             raise PermissionDenied
@@ -239,7 +239,7 @@ def _describe_age(moment: datetime | None) -> Any:
 
 
 def draw_hours(hours: Sequence[overview.HourCount]) -> str:
-    """Return a bar chart of the numbers of runs that ended in each hour, as HTML."""
+    """Return a bar chart of the runs that ended in each hour, as HTML."""
     most = max(hour.ended for hour in hours)
     scale = next((each for each in SCALES if each >= most), overview.MOST)
     step = (WIDTH - LEFT) / len(hours)

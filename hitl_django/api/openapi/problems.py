@@ -106,7 +106,7 @@ def build_response(
 
 
 def build_headers(own: Iterable[HeaderSpec]) -> dict[str, Any]:
-    """Return the OpenAPI header objects of a response: its own and the common headers."""
+    """Return the OpenAPI header objects of a response: ``own`` and the common headers."""
     common = {
         header.name: {"$ref": f"#/components/headers/{header.name}"} for header in COMMON_HEADERS
     }

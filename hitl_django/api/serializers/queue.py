@@ -91,7 +91,7 @@ class StatsQuery(Query):
 
 
 class CountsSerializer(serializers.Serializer):
-    """Numbers of pending interrupts, each counted up to 500."""
+    """Counts of pending interrupts. Each count is at most 500."""
 
     mine = serializers.IntegerField(help_text="Claimed by you or assigned to you.")
     free = serializers.IntegerField(help_text="Unclaimed and available to you.")

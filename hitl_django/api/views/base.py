@@ -204,7 +204,11 @@ class Resource(APIView):
                 raise InvalidRequest(*faults) from None
 
     def find_run(self, run_id: str) -> services.RunInfo:
-        """Return a run if the user can view it, in the format that services return."""
+        """Return the RunInfo of a run.
+
+        Raises:
+            Http404: if the run doesn't exist, or the user can't view it.
+        """
         return services.RunInfo.from_row(self.find(querysets.visible_runs, pk=run_id))
 
     def run_idempotent(

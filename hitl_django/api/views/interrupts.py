@@ -203,8 +203,8 @@ class DecisionResource(Resource):
     def read_decision(self) -> dict[str, Any]:
         """Return the fields of the decision in the body.
 
-        The location of an error that the service raises is then relative to the member with the
-        value.
+        After this call, the location of an error that the service raises is relative to the field
+        of the body that contains the value.
         """
         body = self.read_body()
         self.input_pointer = "/resume" if "resume" in body else "/value"

@@ -36,7 +36,7 @@ from .base import Collection, Resource
 
 
 def find_threads(user: Any, rows: Sequence[Any]) -> Iterator[tuple[str, Thread]]:
-    """Yield the threads of interrupts or runs with their ids, for the parameter ``expand``."""
+    """Yield pairs of id and thread for interrupts or runs, as needed for ``expand``."""
     found = querysets.select_with_last_run(user).filter(pk__in={row.thread_id for row in rows})
     return ((thread.thread_id, thread) for thread in found.defer("metadata"))
 

@@ -20,6 +20,6 @@ class WorkerHealthDetail(Resource):
         responses={200: ResponseSpec("Health of the workers.", WorkerHealthSerializer)},
     )
     def get(self, request: Request) -> Response:
-        """Retrieve the workers' last heartbeat, and the time for which runs have been due."""
+        """Retrieve the time of the last heartbeat, and since when overdue runs have been queued."""
         health = services.worker_health(by=request.user)
         return Response(self.render(WorkerHealthSerializer, health))

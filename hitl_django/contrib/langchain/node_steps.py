@@ -11,7 +11,10 @@ from hitl_django.engine.task.nodes import Action, is_graph
 
 
 def list_steps(source: Any) -> Sequence[Any]:
-    """Return the steps of a node that is a LangChain chain, or an empty list for any other node."""
+    """Return the runnables of a node that is a LangChain chain or a single runnable.
+
+    For any other node, and for a node that is a graph, the result is empty.
+    """
     if not isinstance(source, Runnable) or is_graph(source):
         return ()
     return source.steps if isinstance(source, RunnableSequence) else (source,)
@@ -20,9 +23,9 @@ def list_steps(source: Any) -> Sequence[Any]:
 def build_steps_action(
     action: Action, steps: Sequence[Any], configs: Sequence[Any], streams: bool
 ) -> Action:
-    """Return an action that runs each step of a chain with its own config.
+    """Return an action that calls the runnables of a chain (``steps``), each with its own config.
 
-    With ``streams``, the steps are streamed on an event loop, so that the run's stream contains
+    With ``streams``, the runnables are streamed on an event loop, so that the run's stream contains
     their chunks.
     """
 

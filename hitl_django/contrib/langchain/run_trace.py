@@ -104,9 +104,10 @@ class RunTrace:
         return self._tasks[context.task.id].on_chain_error(error)
 
     def build_action(self, context: TaskContext, action: Action) -> Action:
-        """Return the node's action.
+        """Return an action that calls a node with the LangChain callbacks of the trace.
 
-        If the node is a chain, each of its steps is reported separately.
+        If the node is a LangChain chain, each runnable of the chain is reported separately. If the
+        node isn't a LangChain runnable, ``action`` itself is returned.
         """
         steps = list_steps(action.source)
         if not steps:

@@ -54,7 +54,10 @@ class NotificationPreferencesAdmin(ReadOnlyAdmin):
         return rows.filter(user=request.user.pk)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return whether the user may view any interrupts."""
+        """Return whether the permission policy lets the user view interrupts.
+
+        The result doesn't depend on whether such interrupts exist.
+        """
         return not select_visible(Interrupt.objects.all(), request.user).query.is_empty()
 
     def changelist_view(

@@ -89,7 +89,11 @@ class CommitBuilder:
         return [one for one in writes if one.writes]
 
     def drop_writes(self) -> None:
-        """Remove the unstored writes, which are part of an unstored checkpoint."""
+        """Remove the writes that aren't stored yet.
+
+        Call this function if the next checkpoint, which contains these values, isn't stored yet
+        either.
+        """
         self.unsaved.clear()
 
     def _list_writes(self, task: Task) -> TaskWrites:

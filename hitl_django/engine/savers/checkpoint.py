@@ -394,7 +394,10 @@ class BaseCheckpointSaver(Generic[VersionT]):
 
     @property
     def answers_at_once(self) -> bool:
-        """Whether the saver's async methods only call its sync methods, so that they never wait."""
+        """Whether each async method of the saver only calls the corresponding sync method.
+
+        Such async methods never yield to the event loop.
+        """
         return _has_sync_forms_only(type(self))  # type: ignore[arg-type]
 
     async def acall(self, function: Callable[..., Any], *args: Any) -> Any:

@@ -59,9 +59,10 @@ class RunControl:
         return any(isinstance(leaf, self.stop_errors) for leaf in iterate_leaves(error))
 
     def note_stop(self, error: BaseException, nodes: Sequence[str]) -> None:
-        """Call ``on_stop`` and cancel running nodes if an error from outside stops the run.
+        """Call ``on_stop`` and cancel running nodes if the error is one of ``stop_errors``.
 
-        Only the first such error has an effect. ``nodes`` are the names of the running nodes.
+        Only the first such error of a run has an effect. ``nodes`` are the names of the running
+        nodes.
         """
         stopped = error.error if isinstance(error, SaverFailed) else error
         if self.stopped is not None or not self.is_stop(stopped):
@@ -74,7 +75,7 @@ class RunControl:
 
     @contextmanager
     def cancelling(self, cancel: Callable[[], object]) -> Iterator[None]:
-        """Call ``cancel`` if the run is stopped from outside before the end of the block."""
+        """Call ``cancel`` if one of ``stop_errors`` stops the run before the end of the block."""
         self._cancels.add(cancel)
         try:
             if self.stopped is not None:

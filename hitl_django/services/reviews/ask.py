@@ -1,4 +1,4 @@
-"""Requests to a person without a graph of the project, and their withdrawal."""
+"""Interrupts that need no graph of the project, and their withdrawal."""
 
 from __future__ import annotations
 

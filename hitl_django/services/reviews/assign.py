@@ -121,9 +121,9 @@ def _moment(until: datetime | None, now: datetime) -> datetime | None:
 
 
 def refuse_unless_may_decide(interrupt: Interrupt, to: Any, name: str) -> None:
-    """Raise InvalidInputError if a user to be assigned may not see and decide the interrupt.
+    """Raise InvalidInputError if the user ``to`` may not see and decide the interrupt.
 
-    ``name`` is the name of the argument with the user.
+    ``name`` is the name of the argument that contained the user, for the error message.
     """
     if to is None:
         return

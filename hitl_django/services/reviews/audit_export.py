@@ -29,9 +29,10 @@ PAGE, THREADS = 1000, 200
 class ExportedEntry:
     """An entry of the audit log.
 
-    ``hash`` is the hash of ``prev_hash`` followed by ``hashed``. ``hashed`` contains the SHA-256 of
-    salt and name in place of each of the ``names``. A name without a salt is the pseudonym of a
-    user. A later entry describes the replacement.
+    ``hash`` is the hash of ``prev_hash`` followed by ``hashed``. ``hashed`` is the text of the
+    entry, in which each name of a person is replaced by the SHA-256 of a salt and the name.
+    ``names`` contains these names with their salts. A name without a salt is a pseudonym that has
+    replaced a user's name. A later entry of the log describes this replacement.
     """
 
     thread_id: str

@@ -146,9 +146,9 @@ def claim_next(
     the same user with the same ``key`` returns the same interrupt in any state, until another user
     claims the interrupt.
 
-    ``after`` is an interrupt that is not returned again. If the user can't decide that interrupt
-    any more, other pending interrupts of its thread come first. If no interrupt is unclaimed, the
-    function returns an interrupt that the user has already claimed.
+    ``after`` is the id of an interrupt to skip. If the user can't decide that interrupt any more,
+    other pending interrupts of its thread come first. If no interrupt is unclaimed, the function
+    returns an interrupt that the user has already claimed.
     """
     _refuse_without_user(by)
     deadlines.mark_overdue()

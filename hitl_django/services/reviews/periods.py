@@ -80,7 +80,10 @@ def list_graphs_with_interrupts(user: Any) -> list[str]:
 
 
 def select_decided(user: Any, period: Period, *, graph: str | None = None) -> QuerySet[Decision]:
-    """Return people's decisions that closed an interrupt visible to the user in the period."""
+    """Return the decisions that people made in the period and that closed an interrupt.
+
+    Only interrupts visible to the user are considered.
+    """
     made = Decision.objects.using(write_alias()).filter(period.match("created_at"), effective=True)
     made = select_visible_through(made.exclude(type=EXPIRE), "interrupt", user)
     return (made if graph is None else made.filter(interrupt__graph=graph)).order_by()
@@ -89,8 +92,8 @@ def select_decided(user: Any, period: Period, *, graph: str | None = None) -> Qu
 def match_reviewer(reviewer: Any, column: str = "by") -> Q:
     """Return a condition on rows: the column refers to the user with the key ``reviewer``.
 
-    With NOBODY, the column is empty. With None, every row matches. A key that no user can have
-    matches no row.
+    With NOBODY, rows with an empty column match. With None, every row matches. A key that no user
+    can have matches no row.
     """
     if reviewer is None:
         return Q()

@@ -169,7 +169,10 @@ def match_due(name: str) -> Q:
 
 
 def match_chosen(user: Any, *, priority: str = "", assignee: str = "", due: str = "") -> Q:
-    """Return the combination of named conditions. Unknown names are ignored."""
+    """Return a condition on interrupts: the given priority, assignee and due time.
+
+    Each argument is a name, for example one of ASSIGNEES. An unknown name is ignored.
+    """
     found = PRIORITIES.get(priority, Q())
     if assignee in ASSIGNEES:
         found &= match_assignee(assignee, user)
@@ -198,10 +201,11 @@ def match_unclaimed(user: Any) -> Q:
 
 
 def split_free(user: Any, groups: Collection[Any], group: Any = None) -> list[Q]:
-    """Return the condition of ``match_unclaimed`` in parts that ``read_first`` can use.
+    """Return the condition of ``match_unclaimed`` as a list of conditions.
 
-    ``groups`` are the keys of the user's groups. With ``group`` (a Group or its key), only that
-    group's interrupts match.
+    An interrupt matches if it fulfils one of the conditions. ``read_first`` queries the conditions
+    one by one. ``groups`` are the keys of the user's groups. With ``group`` (a Group or its key),
+    only interrupts of that group and interrupts assigned to the user match.
     """
     theirs = [Q(group=key) for key in groups]
     if group is None:

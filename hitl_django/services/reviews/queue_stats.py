@@ -43,7 +43,7 @@ SAMPLE, WITHIN = 200, timedelta(days=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCounts:
-    """Numbers of pending interrupts. A number equal to CAP means CAP or more.
+    """Counts of pending interrupts. A count equal to CAP means CAP or more.
 
     Attributes:
         mine: interrupts claimed by the user or assigned to the user.
@@ -114,7 +114,7 @@ class _Searched(Func):
 
 
 def queue_counts(user: Any, *, graph: str | None = None, group: Any = None) -> QueueCounts:
-    """Return the numbers of pending interrupts that the user may see, by kind.
+    """Count the pending interrupts that the user may see, by kind.
 
     ``graph`` and ``group`` (a Group or its key) narrow the interrupts.
     """
@@ -249,7 +249,7 @@ def _own_row(user: Any) -> QuerySet[Any]:
 
 
 def _decided(user: Any, graph: str | None) -> QuerySet[Any]:
-    """Return the type, creation time and decision time of the latest decisions by people."""
+    """Return the latest decisions by people: the type, and the times of interrupt and decision."""
     recent = {"effective": True, "created_at__gte": Now() - WITHIN}
     made = Decision.objects.using(write_alias()).filter(**recent).exclude(type=EXPIRE)
     made = select_visible_through(made, "interrupt", user)

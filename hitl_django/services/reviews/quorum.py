@@ -60,7 +60,12 @@ def refuse_own(interrupt: Interrupt, type: str, by: Any) -> None:  # noqa: A002
 
 
 def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None:
-    """Raise ClaimedError or ClaimRequiredError unless the user has a required claim."""
+    """Raise an error if the interrupt requires a claim and the user doesn't have the claim.
+
+    Raises:
+        ClaimedError: if another user has the claim.
+        ClaimRequiredError: if nobody has claimed the interrupt.
+    """
     if by is None or not interrupt.claim_required:
         return
     lookup.raise_if_claimed(interrupt, thread, by)
@@ -70,9 +75,9 @@ def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None
 
 
 def is_seconded(options: AnswerOptions, answer: Any) -> bool:
-    """Return whether a validated value is the one proposed in this version of the interrupt.
+    """Return whether a validated value equals the value proposed in this version of the interrupt.
 
-    Without a proposal, the value is compared with that of a plain approval.
+    Without a proposal, the value is compared with that of an approval without changes.
     """
     if options.proposal is not None:
         return json_patch.is_same_json(options.proposal["answer"], answer)

@@ -164,7 +164,7 @@ class EventReader:
         return self.has_news(LAST)
 
     def find_last_resume(self) -> int:
-        """Return the number of the event that paused the run before it last resumed.
+        """Return the number of the event that reported the last pause before the run resumed.
 
         The number is 0 if the run hasn't resumed yet.
         """

@@ -25,7 +25,7 @@ class WorkerHealth:
 
     Attributes:
         workers: the number of workers with a recent heartbeat.
-        driving: the number of threads that a worker is running.
+        driving: the number of threads with a run that a worker is running.
         last_seen: the time of the last heartbeat, or None.
         overdue: the number of runs that have been queued for longer than SWEEP_SECONDS.
         due_since: the time at which the oldest of these runs was queued, or None.

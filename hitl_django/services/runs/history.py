@@ -127,7 +127,7 @@ def read_steps(thread: Thread, *, before: str | None, limit: int, by: Any) -> Hi
 class _Task(NamedTuple):
     """A task with its path, its writes, and the epoch of the writes.
 
-    If the writes are too large to read, the field contains their size instead.
+    If the writes are too large to read, the field for the writes contains their size.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""Figures for operators: runs by state, throughput, pending interrupts and workers.
+"""Statistics for operators: runs by state, throughput, pending interrupts and workers.
 
 Each function takes a fixed number of queries. Counts are limited to MOST, so that the time of a
 query doesn't depend on the number of runs.
@@ -40,7 +40,7 @@ WORKERS = 20
 class HourCount:
     """The number of runs that ended in one hour.
 
-    ``failed`` is included in ``ended``.
+    The failed runs (``failed``) are also counted in ``ended``.
     """
 
     start: datetime
@@ -50,7 +50,7 @@ class HourCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorFigures:
-    """Numbers of runs and of pending interrupts. A number equal to MOST means MOST or more.
+    """Counts of runs and of pending interrupts. A count equal to MOST means MOST or more.
 
     Attributes:
         failed: the number of failed runs.
@@ -118,7 +118,7 @@ class _Limited(Subquery):
 
 
 def read_operator_figures(user: Any) -> OperatorFigures:
-    """Return the numbers of the runs and interrupts that the user may see, in one query."""
+    """Count the runs by state and the pending interrupts that the user may see, with one query."""
     runs = select_visible(Run.objects.using(write_alias()), user).order_by()
     queued = runs.filter(state=Run.State.QUEUED)
     now = timezone.now()
@@ -164,9 +164,9 @@ def find_oldest_pending(user: Any) -> Interrupt | None:
 
 
 def list_backlogs(user: Any) -> list[GraphBacklog]:
-    """Return the numbers of pending interrupts by graph, the oldest first.
+    """Count the pending interrupts of each graph that the user may see.
 
-    Interrupts of graphs that aren't registered are omitted.
+    The graph with the oldest interrupt comes first. Graphs that aren't registered are omitted.
     """
     graphs = waiting_graphs(user)
     figures: list[Any] = []
@@ -203,7 +203,7 @@ def list_workers() -> list[WorkerRow]:
 
 
 def _count_interrupts(rows: QuerySet[Any]) -> Iterator[Any]:
-    """Yield database expressions for the numbers of pending and of overdue interrupts."""
+    """Yield two database expressions: the numbers of pending and of overdue interrupts."""
     yield _Limited(rows.order_by("created_at", "id"), "created_at")
     first, second = (rows.filter(part) for part in queue_filters.OVERDUE_PARTS)
     yield _Limited(first.order_by(*queue_order()), "pk") + _Limited(second, "due_at")

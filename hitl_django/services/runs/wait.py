@@ -28,7 +28,7 @@ def start_and_wait(
     timeout: float,
     **options: Any,
 ) -> RunInfo:
-    """Start a run like ``start``, and return when the run has ended, is interrupted or is parked.
+    """Start a run like ``start``, and wait until the run has ended, is interrupted or is parked.
 
     ``timeout`` is in seconds.
 
@@ -62,7 +62,7 @@ async def astart_and_wait(
 
 
 def wait_until_ended(run_id: UUID, timeout: float) -> None:
-    """Return when the run has ended or is parked.
+    """Wait until the run has ended or is parked.
 
     Raises:
         RunTimeoutError: after ``timeout`` seconds. The error has the run's id.
