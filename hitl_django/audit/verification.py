@@ -1,8 +1,8 @@
 """Verification that the audit log of a thread is complete and unchanged.
 
-The hash proves that an entry is unchanged. Names are covered by salted commitments. A name that was
-replaced by a pseudonym has no salt, and is valid only if a later entry lists the replacement.
-Otherwise, anyone with write access could replace names.
+The hash proves that an entry is unchanged. The hash covers a salted commitment to each name. A name
+that was replaced by a pseudonym has no salt, and is valid only if a later entry lists the
+replacement. Otherwise, anyone with write access could replace names.
 """
 
 from __future__ import annotations

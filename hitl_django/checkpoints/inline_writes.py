@@ -80,9 +80,9 @@ def fill_ended(group: Sequence[CheckpointStep], using: str, *, has_newest: bool)
     """Set ``ended`` of each checkpoint to the writes stored in its child.
 
     The checkpoints are of one namespace, newest first. ``has_newest`` is true if the first of them
-    is the newest of the namespace. No query is needed if it's true and each checkpoint is the
-    parent of the preceding one. Otherwise, one query finds the child of the first checkpoint, and
-    another query finds the children at forks.
+    is the newest of the namespace. No query is needed if ``has_newest`` is true and each checkpoint
+    is the parent of the preceding one. Otherwise, one query finds the child of the first
+    checkpoint, and another query finds the children at forks.
     """
     unmatched: list[CheckpointStep] = []
     for newer, one in pairwise(group):

@@ -303,7 +303,7 @@ CONTROL = PreparedSelect(
 
 
 def answer_columns() -> tuple[models.Subquery, models.Subquery]:
-    """Return two columns for a query of interrupts, which contain the resume values of the task.
+    """Return two columns for a query of interrupts: the resume values of each interrupt's task.
 
     The first column contains the encoded values, the second column their digest.
     """

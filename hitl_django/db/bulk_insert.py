@@ -202,8 +202,8 @@ class BulkInsert:
         """Yield the columns whose default is the current time, each with the SQL of the default.
 
         Databases that support DEFAULT in an INSERT need no SQL for it, so nothing is yielded. On
-        others, the ORM writes the default into its statements, because the table's default may use
-        another clock.
+        other databases, the ORM writes the default into its statements, because the table's default
+        may use another clock.
         """
         if connection.features.supports_default_keyword_in_insert:
             return

@@ -117,9 +117,9 @@ class WriteBatch:
     ) -> None:
         """Lock a row before the guards, one of which also requires the row.
 
-        On SQLite, nothing happens. Rows must be locked in the same order everywhere, and the guards
-        may be in another order. On SQLite, the transaction itself is the lock. If the row doesn't
-        exist, ``error`` is raised.
+        Rows must be locked in the same order everywhere, and the guards may be in another order. If
+        the row doesn't exist, ``error`` is raised. On SQLite, nothing happens, because the
+        transaction itself is the lock.
         """
         if connections[self.using].features.has_select_for_update:
             self.lock(statement, values, error)

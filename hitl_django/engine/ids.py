@@ -88,7 +88,7 @@ def make_keyed_id(ns: str, key: str) -> str:
 def hash_json(value: Any) -> str:
     """Return a hash of a value's canonical JSON.
 
-    It identifies an interrupt or a graph structure.
+    The hash identifies an interrupt or a graph structure.
     """
     return xxh3_64_hexdigest(_canonical(value).encode())
 

@@ -145,10 +145,11 @@ def refuse_if_changed(
 
 @retry_on_conflict
 def adopt_shape(run_id: UUID, thread: ThreadKey, stored: str, registered: RegisteredGraph) -> None:
-    """Store the fact that a run continues with the current structure of its graph.
+    """Store the current structure of the graph as the structure of a run that continues.
 
-    ``stored`` is the fingerprint of its previous structure. This is stored before any node runs: if
-    the worker is killed later, the next worker compares the graph with the new structure.
+    ``stored`` is the fingerprint of the run's previous structure. The change is stored before any
+    node runs: if the worker is killed later, the next worker compares the graph with the new
+    structure.
 
     Raises:
         GraphChangedError: the thread can't continue with the current structure.

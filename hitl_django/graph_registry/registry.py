@@ -360,7 +360,7 @@ def get_redacted_keys(name: str) -> tuple[str, ...]:
     """Return the keys whose values are hidden in a graph's events.
 
     These are the keys in the graph's registration and the secrets declared in its schemas. If the
-    graph can't be built here, only the former are returned.
+    graph can't be built here, only the keys in the registration are returned.
     """
     try:
         return get_graph(name).redact

@@ -66,7 +66,8 @@ def _reason(error: ValidationError) -> str:
 def _remove_dialect(schema: Any) -> Any:
     """Return the schema without ``$schema`` at any level.
 
-    If the schema contained a ``$schema``, jsonschema would use its own keywords instead of ours.
+    If the schema contained a ``$schema``, jsonschema would use its own keywords instead of those in
+    ``schema_keywords``.
     """
     if isinstance(schema, list):
         return [_remove_dialect(below) for below in schema]

@@ -1,7 +1,7 @@
 """Conversion of values to JSON for display: limited in size and without secrets.
 
-Programs should read the thread's state instead. Apart from attribute access, no code of a value's
-class is called, so any value can be converted.
+Programs that need complete values should read the thread's state instead. Apart from attribute
+access, no code of a value's class is called, so any value can be converted.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def keep(payload: Any, terms: dict[str, Any]) -> Asking:
 
 @contextmanager
 def registered() -> Iterator[None]:
-    """Register the graph for the duration of the block."""
+    """Register the graph until the end of the block."""
     registry.register(NAME)(_build)
     try:
         yield

@@ -63,7 +63,7 @@ OLD, PLAIN, FIRST = "old", "plain", "first"
 
 @dataclass(slots=True)
 class RowCounts:
-    """The numbers of rows in one table, by encryption status.
+    """Counts of the rows in one table, by encryption status.
 
     Attributes:
         rows: all rows.
@@ -83,12 +83,12 @@ class RowCounts:
 
 
 def count_rows() -> Iterator[RowCounts]:
-    """Count the rows of all tables by encryption status. Yield the numbers after each batch."""
+    """Count the rows of all tables by encryption status. Yield the counts after each batch."""
     return _process_all(rewrite=False)
 
 
 def rewrite_rows() -> Iterator[RowCounts]:
-    """Encrypt all rows with the first key. Yield the numbers of rows after each batch.
+    """Encrypt all rows with the first key. Yield the counts of rows after each batch.
 
     Raises:
         CorruptPayloadError: ENCRYPTION_KEYS contains no key.

@@ -1,4 +1,4 @@
-"""Storage of the reason why a run was stopped from outside, before its process ends."""
+"""Storage of the reason why the task queue stopped a run, before the process ends."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ logger = logging.getLogger("hitl_django")
 
 
 class StopNote:
-    """A listener that stores the reason and the running nodes if an error from outside stops a run.
+    """A listener that stores the reason and the running nodes if the task queue stops a run.
 
-    If the nodes don't end in time, the queue may kill the process. The reason is then already
-    stored, and the lease expires.
+    The task queue stops a run with an error, for example a timeout (``get_stop_errors``). If the
+    nodes don't end in time, the queue may kill the process. The reason is then already stored, and
+    the lease expires.
     """
 
     def __init__(self, lease: RunLease) -> None:
@@ -29,12 +30,12 @@ class StopNote:
         self._noted: str | None = None
 
     def watch(self, control: RunControl) -> None:
-        """Store the reason if an error from outside stops the run of this control."""
+        """Store the reason if an error of the task queue stops the run of this control."""
         control.stop_errors += tuple(self._reasons)
         control.on_stop = self._note
 
     def describe(self, error: BaseException) -> str | None:
-        """Return the reason why the run was stopped from outside, or None for any other error."""
+        """Return the reason why the task queue stopped the run, or None for any other error."""
         return self._noted or self._find_reason(error)
 
     def _note(self, error: BaseException, nodes: Sequence[str]) -> None:

@@ -73,7 +73,7 @@ class WorkerWatch:
             self.expected = now, runs
 
     def forget_ended(self) -> bool:
-        """Return whether a process has ended during a task since the last call."""
+        """Remove ended processes from the busy processes, and return whether any were removed."""
         count = len(self.busy)
         self.busy = {pid: until for pid, until in self.busy.items() if is_running(pid)}
         return len(self.busy) < count

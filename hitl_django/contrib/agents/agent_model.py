@@ -61,7 +61,7 @@ class AgentModel:
 
 
 def call_now(action: Action, value: Any) -> Any:
-    """Call an action without a running task, with the arguments to inject."""
+    """Call an action with its injected arguments, on this OS thread."""
     action = action.sync or action
     return action.call(value, **get_injected(get_context(), action))
 

@@ -176,10 +176,10 @@ class CallRunner:
         return self._build_message(request, caller, Failure(text))
 
     def _describe(self, error: Exception, *, wrapped: bool = False) -> Failure:
-        """Return the error message for the model.
+        """Return the failure with the error message for the model.
 
-        If the model must not receive it, raise the error. ``wrapped`` is true if the wrapper has
-        raised the error.
+        If the model must not receive a message, raise the error. ``wrapped`` is true if the wrapper
+        has raised the error.
         """
         text = self._handling.describe(error, wrapped=wrapped)
         if text is None:

@@ -52,8 +52,8 @@ def read_input(given: Any, key: str, context: TaskContext | None) -> NodeInput:
 def _read_state(context: TaskContext | None) -> dict[str, Any]:
     """Return the state of the running graph.
 
-    It's needed if a Send starts the node for a single call, because the Send doesn't include the
-    state.
+    The state is needed if a Send starts the node for a single call, because the Send doesn't
+    include the state.
     """
     if context is None:
         return {}

@@ -229,10 +229,10 @@ def review_report(
     """Return the statistics of a period.
 
     ``graph`` limits the statistics to one graph, and ``reviewer`` to the decisions of one user, by
-    primary key. The list of reviewers and the numbers of requests ignore ``reviewer``. If ``user``
+    primary key. The list of reviewers and the counts of requests ignore ``reviewer``. If ``user``
     is None, no permission is checked. Only decisions that people made and that closed an interrupt
-    are counted, on the day of the decision. Numbers of pending and overdue interrupts are current,
-    independent of the period.
+    are counted, on the day of the decision. The counts of pending and overdue interrupts are those
+    of now, independent of the period.
     """
     spans = _Spans.build(period)
     everyone = select_decided(user, period, graph=graph)
@@ -364,9 +364,9 @@ def _truncate(unit: str) -> Trunc:
 
 @dataclass(slots=True)
 class _Types:
-    """The decisions by type, and the decisions after their due time by graph.
+    """Counts of decisions by type, and of decisions after their due time.
 
-    ``previous`` contains the decisions of the previous period by graph.
+    The fields ``previous…`` contain the same counts for the previous period.
     """
 
     by_start: Counter[date] = field(default_factory=Counter)
@@ -380,7 +380,7 @@ class _Types:
 
 @dataclass(frozen=True, slots=True)
 class _Checks:
-    """The numbers of spot checks of one reviewer's approvals in one graph."""
+    """Counts of the spot checks of one reviewer's approvals in one graph."""
 
     graph: str
     reviewer: Any

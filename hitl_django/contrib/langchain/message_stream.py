@@ -94,7 +94,7 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         written: Iterable[tuple[str, Any]],
         metadata: dict[str, Any],
     ) -> list[Chunk]:
-        """Return chunks for the messages written by a node that the stream has not seen yet.
+        """Return chunks for the messages that a node has written and the stream has not seen yet.
 
         The stream has seen messages that were emitted or passed to nodes. A message that was passed
         to a node may return from a subgraph. Without this rule, the message would be emitted again

@@ -123,10 +123,10 @@ class RunTrace:
     def begin_branch(
         self, context: TaskContext, index: int, path: Action, seen: Any, *, is_async: bool
     ) -> Awaitable[None] | None:
-        """Report the call of a conditional edge's function, if it is a plain function.
+        """Report the call of a conditional edge's function.
 
-        ``index`` is the number of the conditional edge, and ``seen`` is the argument of the
-        function.
+        A Runnable reports its calls itself, so nothing is reported for a Runnable. ``index`` is the
+        number of the conditional edge, and ``seen`` is the argument of the function.
         """
         task = context.task
         # The steps of the node, and one step that writes, precede the branch.
@@ -189,7 +189,7 @@ def _start(
 ) -> Awaitable[None] | None:
     """Report the start of a run to the callbacks in ``config``.
 
-    The run started by the callbacks is passed to ``keep``.
+    ``keep`` is called with the run manager that LangChain returns.
     """
     kind = AsyncCallbackManager if is_async else CallbackManager
     manager: Any = kind.configure(
@@ -211,7 +211,7 @@ async def _keep_started(started: Awaitable[Any], keep: Callable[[Any], None]) ->
 async def _aend(run: Any, output: Any) -> None:
     """Report the end of a run on the event loop.
 
-    Its stream handlers receive the output as a chunk.
+    The stream handlers of the run receive the output as a chunk.
     """
     for handler in run.handlers:
         if _follows_chunks(handler):

@@ -45,7 +45,7 @@ def keep_commands(tool: Any) -> Any:
 def _described_as(run: Callable[..., Any]) -> Callable[[Any], Any]:
     """Return a decorator that gives a function the name, signature and annotations of ``run``.
 
-    LangChain inspects them on each call of a tool, so they are computed only once.
+    LangChain inspects these attributes on each call of a tool, so they are computed only once.
     """
 
     def describe(function: Any) -> Any:

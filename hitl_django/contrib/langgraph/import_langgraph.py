@@ -32,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Import the threads.
 
-    This function imports LangGraph, because other commands don't need it.
+    The function imports LangGraph only when it is called, because other commands don't need
+    LangGraph.
     """
     if options["graph"] is not None:
         refuse_unknown_graph(options["graph"])

@@ -39,9 +39,9 @@ def find_state(
     thread_id: str,
     paths: Mapping[str, str],
 ) -> tuple[Run.State, str]:
-    """Return the state of the run for an imported thread, and its error.
+    """Return the state and the error that the run of an imported thread gets.
 
-    The error is an empty string if there is none.
+    The error is an empty string if the run has not failed.
     """
     graph: Any = registered.graph.with_saver(saver)
     config: Any = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}

@@ -21,7 +21,7 @@ class _PlainAnswer:
     """A response without an interrupt id, which goes to the first interrupt in the node.
 
     The engine first checks whether a response exists and reads it later, but LangGraph returns a
-    response only once. This object keeps it.
+    response only once. This object keeps the response.
     """
 
     def __init__(self, scratchpad: Any) -> None:

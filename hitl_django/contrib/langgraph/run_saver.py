@@ -42,7 +42,7 @@ _NS = "langgraph_checkpoint_ns"
 class _PendingWrites(NamedTuple):
     """The writes of a task, as passed by LangGraph.
 
-    ``config`` selects the checkpoint before them.
+    ``config`` selects the checkpoint from which the task started.
     """
 
     config: Any
@@ -309,7 +309,7 @@ class RunSaver(BridgedSaver):
         return found
 
     def _is_of_this_call(self, ns: str, found: CheckpointTuple) -> bool:
-        """Return whether a subgraph stored its checkpoint in the same call that now loads it.
+        """Return whether a subgraph stored its checkpoint during the call that now loads it.
 
         A subgraph with ``checkpointer=True`` may have stored the checkpoint in an earlier
         super-step. In the first super-step of a resumed run, LangGraph would resume from this

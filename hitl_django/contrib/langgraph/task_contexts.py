@@ -94,9 +94,9 @@ _NODE = Node(action=None, triggers=(), keys=())
 
 
 class _StoredSteps:
-    """The steps of a LangGraph graph.
+    """The super-steps of a LangGraph graph, none of which the engine has to store.
 
-    None is ever unstored, because LangGraph itself stores them.
+    LangGraph stores its super-steps itself.
     """
 
     has_unsaved_commits = False

@@ -119,7 +119,7 @@ class _Import:
         return set(rows.values_list("ns", "checkpoint_id"))
 
     def _find_grown(self, known: set[Place]) -> dict[Place, CheckpointTuple]:
-        """Return the imported checkpoints without a child that have new writes in the source."""
+        """Return the imported checkpoints that have no child, but new writes in the source."""
         followed = {
             (one.ns, one.parent_id) for one in self.found if (one.ns, one.checkpoint_id) in known
         }

@@ -91,7 +91,8 @@ class _Task:
 class Beginning(NamedTuple):
     """The start of a super-step that isn't stored yet.
 
-    ``task_id`` is the id of the task that requires it to be stored now.
+    ``task_id`` is the id of the task whose writes are stored next and require the start to be
+    stored first.
     """
 
     ns: str

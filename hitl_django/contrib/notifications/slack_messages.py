@@ -118,7 +118,10 @@ def _build(delivery: Delivery, item: Interrupt, buttons: Sequence[str] = ()) -> 
 
 
 def _list_payload_blocks(sent: SentPayload) -> list[dict[str, Any]]:
-    """Return the reason, then up to ten short facts in two columns, then the other facts."""
+    """Return Slack blocks with the reason, then the short facts, then the other facts.
+
+    Up to ten short facts are shown in two columns.
+    """
     blocks: list[dict[str, Any]] = []
     if sent.why:
         blocks.append({"type": "section", "text": make_plain(sent.why[:TEXT_LENGTH])})

@@ -183,7 +183,11 @@ def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
 
 
 def _refuse_unless_wanted(row: Schedule) -> None:
-    """Raise an error if the run may no longer be started by the owner or the defining code."""
+    """Raise an error if the schedule may no longer start a run.
+
+    This is the case if the code no longer defines the schedule, or the owner may no longer start
+    the graph.
+    """
     if row.is_registered:
         if row.graph not in list_registered():
             raise GraphDefinitionError(f"The graph {row.graph!r} isn't scheduled in code any more.")

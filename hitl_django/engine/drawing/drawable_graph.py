@@ -159,7 +159,7 @@ class Drawing:
         return _sole(self, {edge.source for edge in self.edges})
 
     def trim_first_node(self) -> None:
-        """Remove the first node if it has only one edge, so that its target becomes the first node.
+        """Remove the first node if it has only one edge. The next node becomes the first node.
 
         Nothing changes if there would then be several first nodes.
         """
@@ -170,7 +170,7 @@ class Drawing:
                 self.remove_node(first)
 
     def trim_last_node(self) -> None:
-        """Remove the last node if it has only one edge, so that its source becomes the last node.
+        """Remove the last node if it has only one edge. The previous node becomes the last node.
 
         Nothing changes if there would then be several last nodes.
         """

@@ -272,9 +272,9 @@ class AsyncDriver:
             await self._ask_saver_shielded(CallStorage(self.state.run.lease.release))  # type: ignore[union-attr]
 
     def spawns(self) -> bool:
-        """Return True: the calling OS thread may always wait for another OS thread.
+        """Return True, because the calling OS thread may always wait for another OS thread.
 
-        Sync code never runs on the OS thread of the event loop.
+        Sync code, which calls this method, never runs on the OS thread of the event loop.
         """
         return True
 

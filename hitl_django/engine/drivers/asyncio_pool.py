@@ -77,17 +77,18 @@ class AsyncTasks:
         return bool(self._ended) or self._crash is not None
 
     def take(self) -> Sequence[Task]:
-        """Return the tasks that have ended since the last call.
+        """Return the tasks that have ended since the last call of take() or get_ended().
 
-        If a task has raised an error that ends the run, such as SystemExit, the next call raises
-        it. The ended tasks are thus stored first, and don't run again.
+        If a task has raised an error that ends the run, such as SystemExit, this method returns the
+        ended tasks first. When there are none left, it raises the error. The ended tasks are thus
+        stored and don't run again.
         """
         if not self._ended and self._crash is not None:
             raise self._crash
         return self.get_ended()
 
     def get_ended(self) -> Sequence[Task]:
-        """Return the tasks that have ended since the last call."""
+        """Return the tasks that have ended since the last call of take() or get_ended()."""
         ended, self._ended = self._ended, []
         return ended
 
@@ -164,7 +165,7 @@ class AsyncTasks:
 
 
 class _Rest:
-    """An awaitable that finishes a coroutine, the first part of which ran in another context."""
+    """An awaitable that continues a started coroutine in its own contextvars context."""
 
     __slots__ = ("_awaited", "_running", "_variables")
 

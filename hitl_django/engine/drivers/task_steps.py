@@ -130,7 +130,10 @@ def _wait(context: TaskContext, wait: Wait) -> None:
 
 
 def _call_plain(context: TaskContext, action: Action) -> None:
-    """Run a task whose calls any OS thread may make."""
+    """Run an untraced task without retries and timeout, whose functions are sync.
+
+    The functions start no other tasks.
+    """
     try:
         output = call_here(context, Call(action, context.task.input))
     except BaseException as error:

@@ -239,10 +239,10 @@ class SyncDriver:
         self.ended += threads.ended()
 
     def monitor(self) -> None:
-        """Let another OS thread, the deputy, continue the driver's work.
+        """Check whether a task blocks the driver's OS thread.
 
-        This happens only if a task blocks the driver's OS thread, and other tasks are queued or
-        ended tasks are not stored yet.
+        If so, and if other tasks are queued or ended tasks are not stored yet, let another OS
+        thread, the deputy, continue the driver's work.
         """
         threads = self.threads
         assert threads is not None
@@ -268,7 +268,7 @@ class SyncDriver:
     def _end_deputy(self, deputy: Future[None]) -> None:
         """End the work of the deputy, the OS thread that replaces the driver's blocked OS thread.
 
-        Afterwards, only the other OS threads run the tasks of the step.
+        Afterwards, the driver's OS thread no longer runs tasks of the step itself.
         """
         assert self.threads is not None
         self.threads.inbox.put(None)

@@ -168,8 +168,8 @@ class TaskThreads:
     def _is_polling(self) -> bool:
         """Return whether the driver looks for ended tasks at intervals, and isn't woken by them.
 
-        It does so while it starts OS threads, because waking the driver for each ended task would
-        slow down many short tasks. An ended task is then processed up to a millisecond later.
+        The driver does so while it starts OS threads, because waking the driver for each ended task
+        would slow down many short tasks. An ended task is then processed up to a millisecond later.
         """
         return bool(self.waiting) and self._started < self.limit
 

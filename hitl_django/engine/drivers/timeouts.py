@@ -1,8 +1,8 @@
 """Timeouts of async nodes.
 
-Only code on an event loop can be stopped from outside, so only async nodes support a timeout. Each
-attempt with a timeout has its own context. Stream chunks, interrupts and results after the time
-limit are discarded. Calls of once(), tasks and graphs after the time limit raise an error.
+Only code on an event loop can be cancelled while it runs, so only async nodes support a timeout.
+Each attempt with a timeout has its own context. Stream chunks, interrupts and results after the
+time limit are discarded. Calls of once(), tasks and graphs after the time limit raise an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The functional API: @entrypoint turns a function into a graph, and @task into a stored step."""
+"""The functional API: @entrypoint makes a graph of a function, and @task stores its results."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> No
 def _make_emit(run: RunContext) -> Callable[[Chunk], None]:
     """Return a function that calls ``run.emit``.
 
-    It is looked up for each call, as it may be replaced.
+    The attribute is read for each call, because it may be replaced.
     """
     return lambda chunk: run.emit(chunk)
 

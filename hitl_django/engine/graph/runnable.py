@@ -149,7 +149,7 @@ class RunnableMethods:
         return other | self._runnable("|")
 
     def pipe(self, *others: Any, name: str | None = None) -> Any:
-        """Return a LangChain chain of this graph and the following steps."""
+        """Return a LangChain chain of this graph and ``others``."""
         return self._runnable("pipe()").pipe(*others, name=name)
 
     def pick(self, keys: str | list[str]) -> Any:

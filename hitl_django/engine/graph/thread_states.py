@@ -87,8 +87,8 @@ class ThreadStates:
     ) -> RunnableConfig:
         """Update the state as if the node ``as_node`` had returned ``values``.
 
-        The edges and branches of the node also apply. ``as_node`` defaults to the node that ran
-        last, if there is only one. Special values of ``as_node`` are:
+        The edges and conditional edges of the node also apply. ``as_node`` defaults to the node
+        that ran last, if there is only one. Special values of ``as_node`` are:
 
         - ``END`` with None as values: discard the pending tasks.
         - ``"__input__"``: apply the values as new input.

@@ -87,7 +87,7 @@ class ChannelState:
 def _find_added(old_value: Any, writes: Sequence[Any], grown: Any) -> Any:
     """Return the items added to a list or dict, or None if the value changed in any other way.
 
-    Replacing a message, or the value of an existing key, is such another change.
+    A replaced message, or a new value of an existing key, is such a change.
     """
     cls = type(old_value)
     if type(grown) is not cls or any(get_overwrite(write)[0] for write in writes):

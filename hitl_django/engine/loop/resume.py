@@ -51,7 +51,7 @@ def take_command(
 ) -> list[Write]:
     """Store the resume values in the run, and return the writes to apply before the first step.
 
-    These are the stored writes of the null task, followed by the writes of the Command. If
+    These are the stored writes that belong to no task, followed by the writes of the Command. If
     ``superseded`` is true, the run starts from a checkpoint that isn't the newest, and all
     interrupts of its tasks are pending again. With ``below``, the resume values can only resolve
     the interrupts with these ids.

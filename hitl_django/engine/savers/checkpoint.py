@@ -89,7 +89,10 @@ COORDINATES = frozenset(
 
 
 def select_metadata(config: RunnableConfig) -> dict[str, Any]:
-    """Return the part of a config that is stored with a checkpoint: metadata and plain keys."""
+    """Return the part of a config that is stored as metadata of a checkpoint.
+
+    This includes the config's metadata, and texts, numbers, booleans and None in ``configurable``.
+    """
     own = config.get("configurable") or {}
     kept = {name: without_nul(value) for name, value in (config.get("metadata") or {}).items()}
     for name, value in own.items():

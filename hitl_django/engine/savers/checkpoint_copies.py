@@ -88,10 +88,10 @@ def get_checkpoint_id(config: RunnableConfig) -> str | None:
 def get_checkpoint_metadata(
     config: RunnableConfig, metadata: CheckpointMetadata
 ) -> CheckpointMetadata:
-    """Return a checkpoint's metadata merged with those of the config, without NUL characters.
+    """Return a checkpoint's metadata, completed from the config, without NUL characters.
 
-    Those of the config are its metadata and plain values of ``configurable``, except for keys that
-    control a run.
+    The config's own metadata are added, and the texts and numbers in ``configurable``, except for
+    keys that control a run.
     """
     found: Any = {name: without_nul(value) for name, value in metadata.items()}
     for own in (config.get("metadata"), config.get("configurable")):

@@ -54,7 +54,8 @@ MIN_BYTES = 2048
 class _GrownValue:
     """The encoded value of a growing list or dict.
 
-    Its versions share the bytes of their entries, and so do the repeated items of a list.
+    All versions of the value share the bytes of their common entries. Repeated items of a list also
+    share their bytes.
     """
 
     __slots__ = ("count", "extent", "pieces")
@@ -65,7 +66,7 @@ class _GrownValue:
     def add(self, entries: bytes, extent: Extent) -> _GrownValue:
         """Return the value with more entries, given as encoded bytes.
 
-        ``extent`` is its new size.
+        ``extent`` is the size of the extended value.
         """
         pieces = self.pieces
         if len(pieces) > self.count:

@@ -1,4 +1,4 @@
-"""Conversion of values of subclasses to their plain base type before they are stored."""
+"""Conversion of instances of subclasses to their base type before they are stored."""
 
 from __future__ import annotations
 

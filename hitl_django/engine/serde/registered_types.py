@@ -65,7 +65,7 @@ class TypeTable:
     def adopt(self, entry: TypeCodec) -> None:
         """Add a type codec with a generated tag.
 
-        It replaces the codec of a class with the same tag.
+        The codec replaces an earlier codec with the same tag.
         """
         replaced = self.by_tag.get(entry.tag)
         # The entry must exist at all times, because another thread may look up the class.

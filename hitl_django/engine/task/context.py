@@ -265,7 +265,8 @@ class TaskContext:
     def _check_fingerprint(self, slot: str, print_: str, name: str) -> None:
         """Compare an interrupt's hash with the hash of the interrupt that was decided.
 
-        If they differ, log a warning or raise InterruptChangedError, depending on the config.
+        ``slot`` is the position or the key of the interrupt, and ``name`` its id. If the hashes
+        differ, log a warning or raise InterruptChangedError, depending on the config.
         """
         before = self.fingerprints.get(slot)
         if before is None:
@@ -286,7 +287,7 @@ class TaskContext:
     ) -> tuple[PendingInterrupt, ...]:
         """Return the pending interrupts of the task and its subgraphs.
 
-        ``raised`` are those in exceptions.
+        ``raised`` are interrupts from exceptions of the node.
         """
         raised_here = [
             self.task.build_interrupt(self._assign_id(q), len(self.open))
@@ -399,7 +400,7 @@ class TaskContext:
     def full_context(self) -> TaskContext:
         """The context of the whole task.
 
-        This object may be the context of a single attempt only.
+        This object may be the context of a part of the task, or of a single attempt.
         """
         return self
 

@@ -44,7 +44,7 @@ class DeferredCommits:
     def begin(self, saver: BaseCheckpointSaver, commit: Commit) -> None:
         """Start to store a commit on another OS thread.
 
-        If the saver can't do this, store it here.
+        If the saver can't do this, store the commit on this OS thread.
         """
         self.wait()
         under_way = saver.begin_commit(commit)

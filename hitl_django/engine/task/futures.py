@@ -58,7 +58,10 @@ def get_running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def resolve_future(result: Any, on_loop: asyncio.AbstractEventLoop | None) -> AnyFuture:
-    """Return a completed future: of the event loop ``on_loop``, or a CallFuture if this is None."""
+    """Return a completed future with the value ``result``.
+
+    The future belongs to the event loop ``on_loop``. If ``on_loop`` is None, it is a CallFuture.
+    """
     future: AnyFuture = CallFuture() if on_loop is None else on_loop.create_future()
     future.set_result(result)
     return future

@@ -1,4 +1,4 @@
-"""The parts of a compiled graph with which tasks are planned and run and writes are applied."""
+"""The parts of a compiled graph that are needed to run its tasks and to apply their writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .renames import NO_RENAMES, Renames
 
 
 class GraphSpec:
-    """The parts of a compiled graph with which tasks are planned and writes are applied."""
+    """The parts of a compiled graph that are needed to run its tasks and to apply their writes."""
 
     __slots__ = (
         "channels",

@@ -14,7 +14,7 @@ class OnceGuard:
 
     ``storing`` is locked while results are stored. All results of a task are stored in one write,
     which replaces the previous write. Without the lock, an OS thread with outdated results could
-    overwrite the results of others.
+    overwrite the results of another OS thread.
     """
 
     __slots__ = ("_changing", "_transacting", "_under_way", "storing")

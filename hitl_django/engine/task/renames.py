@@ -1,7 +1,7 @@
 """Renames of nodes and channels, and their former names in stored checkpoints.
 
-A checkpoint contains the names from the time when it was stored. They are translated when it is
-read. Ids of tasks and interrupts are still computed from the original names.
+A checkpoint contains the names from the time when it was stored. The names are translated when the
+checkpoint is read. Ids of tasks and interrupts are still computed from the original names.
 """
 
 from __future__ import annotations

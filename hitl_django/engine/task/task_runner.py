@@ -118,7 +118,8 @@ def _trace(
 def take_result(context: TaskContext, output: Any, choose: Choose | None = None) -> None:
     """Set the outcome of a task whose node has returned ``output``.
 
-    ``choose`` calls the functions of the node's conditional edges. It is None for a node without.
+    ``choose`` calls the functions of the node's conditional edges. ``choose`` is None for a node
+    without conditional edges.
     """
     try:
         writes = _collect_writes(context, output)

@@ -31,9 +31,9 @@ class ToolStream:
         self._open: set[tuple[Namespace, str]] = set()
 
     def drop_narrow(self) -> ToolStream | None:
-        """Return this tool stream with those above it, but only those that include subgraphs.
+        """Return copies of this tool stream and those above it, if they include subgraphs.
 
-        Return None if there are none.
+        Tool streams that exclude subgraphs are left out. Return None if there are no others.
         """
         above = None if self._above is None else self._above.drop_narrow()
         if not self.subgraphs:
