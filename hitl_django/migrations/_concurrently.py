@@ -1,4 +1,4 @@
-"""An operation that builds an index while the table is written to."""
+"""An operation that builds an index while other transactions write to the table."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from django.db import migrations
 
 
 class AddIndexConcurrently(migrations.AddIndex):
-    """Add an index, on PostgreSQL without blocking writers; can be run again after a failure.
+    """Add an index, on PostgreSQL without blocking writers.
 
-    A build that failed leaves an index that PostgreSQL maintains and never uses: it is dropped
-    first. Where the index was built before the migration was recorded, it is kept. It must be the
-    only operation of a migration with ``atomic = False``.
+    The operation can be run again after a failure. An index that a failed build has left is dropped
+    first, because PostgreSQL maintains but never uses such an index. An index that was built before
+    the migration was recorded is kept. The operation must be the only one of a migration with
+    ``atomic = False``.
     """
 
     def database_forwards(
@@ -46,7 +47,7 @@ class AddIndexConcurrently(migrations.AddIndex):
 
 
 def _is_valid(connection: Any, name: str) -> bool | None:
-    """Return whether the index can be used, None if there is none."""
+    """Return whether the index can be used, or None if it doesn't exist."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", [name])
         row = cursor.fetchone()

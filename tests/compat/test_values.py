@@ -240,7 +240,9 @@ def test_serialized_value_is_restored_unchanged_as_in_langgraph(value: Any) -> N
 
 
 @pytest.mark.parametrize(("value", "plain"), PLAIN, ids=[repr(plain) for _, plain in PLAIN])
-def test_serialized_value_is_restored_as_plain_type_as_in_langgraph(value: Any, plain: Any) -> None:
+def test_value_of_unsupported_type_is_restored_as_builtin_value_like_in_langgraph(
+    value: Any, plain: Any
+) -> None:
     assert is_same(revive(Theirs(), value), plain)
     assert is_same(revive(JsonPlusSerializer(), value), plain)
 

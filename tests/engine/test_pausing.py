@@ -297,7 +297,7 @@ def test_new_response_replaces_response_that_made_node_fail() -> None:
     assert answer(graph, 5)["log"] == [2]
 
 
-def test_only_last_response_of_failed_node_can_be_replaced() -> None:
+def test_only_last_response_given_to_a_failed_node_can_be_replaced() -> None:
     def node(state: State) -> dict[str, Any]:
         first = interrupt("one")
         second = interrupt(f"after {first}")

@@ -486,7 +486,7 @@ def test_release_of_expired_claim_writes_no_audit_entry_and_changes_no_row(
     assert again(interrupt).claimed_by == reviewer
 
 
-def test_release_of_claim_that_passed_to_the_releasing_user_before_lock_ends_claim(
+def test_release_ends_claim_that_the_user_took_over_just_before_the_lock(
     interrupt: Interrupt, reviewer: User, lead: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.claim(interrupt.pk, by=lead)
@@ -688,7 +688,7 @@ class TestDecisionOverClaim:
         with pytest.raises(InvalidAnswerError):
             services.decide(interrupt.pk, "approve", 7, by=reviewer, ignore_claim=False)
 
-    def test_decision_on_interrupt_with_own_or_expired_claim_names_no_claimant(
+    def test_decision_has_no_claimant_if_claim_is_expired_or_belongs_to_the_deciding_user(
         self, advance: Advance, reviewer: User, sam: User
     ) -> None:
         for holder, lapsed in ((reviewer, False), (sam, True)):

@@ -10,10 +10,11 @@ _KEY = '"id" bigint NOT NULL PRIMARY KEY'
 
 
 class CreatePartitionedModel(migrations.CreateModel):
-    """Creates a table that PostgreSQL partitions by the month of ``ended_at``.
+    """Create a table that PostgreSQL partitions by the month of ``ended_at``.
 
-    Each part of a partitioned table's key is a column that it is partitioned by, so there the key
-    is (id, ended_at). Elsewhere it is a table like any other.
+    On PostgreSQL, the primary key of a partitioned table must contain the column by which it is
+    partitioned. The primary key is therefore (id, ended_at). On other databases, the table is not
+    partitioned.
     """
 
     def database_forwards(
