@@ -81,6 +81,7 @@ class WriteBatch:
         self._before: list[Callable[[], object]] = []
         self._after: list[Callable[[], object]] = []
         self._prefetches: list[Prefetch] = []
+        self._channel = ""
 
     def guard(
         self,
@@ -151,6 +152,13 @@ class WriteBatch:
         """
         self._prefetches.append(Prefetch(statement, values))
         return self._prefetches[-1]
+
+    def notify(self, channel: str) -> None:
+        """Notify the sessions that listen to the channel when the transaction is committed.
+
+        On SQLite, nothing happens.
+        """
+        self._channel = channel
 
     def before_commit(self, function: Callable[[], object]) -> None:
         """Add a function to call in the same transaction, after the batch is written."""
@@ -299,13 +307,14 @@ class WriteBatch:
         for each in self._prefetches:
             cursor.execute(*each.statement.ready(connection, each.values))
             each.keep(cursor.fetchall())
+        if self._channel and connection.vendor == "postgresql":
+            cursor.execute("SELECT pg_notify(%s, '')", [self._channel])
         return found
 
     def _set_key(self, rows: list[Row]) -> None:
         assert self._first is not None
         _, row, key = self._first
-        [[key.value]] = rows
-        row.pk = key.value
+        row.pk = key.value = rows[0][0]
 
     def _run_as_one(self, connection: Any, cursor: Any) -> list[Row]:
         text, parameters = self._compose(connection)
@@ -344,7 +353,7 @@ class WriteBatch:
         )
         compose = _compose_cached if sum(count for _, count, _ in parts) <= FEW else _compose
         guards = tuple([guard.statement for guard in self._guards])
-        return compose(connection.alias, first, guards, parts), parameters
+        return compose(connection.alias, first, guards, parts, self._channel), parameters
 
     def _split(self, rows: list[Row]) -> list[Row]:
         """Split the result row of the single statement into one row for each guard that matched."""
@@ -370,12 +379,13 @@ def _compose(
     first: BulkInsert | None,
     guards: tuple[PreparedSelect | PreparedUpdate, ...],
     parts: tuple[tuple[BulkInsert, int, tuple[int, ...]], ...],
+    channel: str,
 ) -> str:
     """Return the SQL of a batch as a single statement, which can be reused with other values.
 
     ``first`` inserts the row to which the others refer. ``parts`` are the other INSERTs, each with
     the number of its rows and the indexes at which the rows contain the primary key of the first
-    row.
+    row. ``channel`` is the channel to notify, or empty.
     """
     connection = connections[using]
     names, held, expressions = [], "", []
@@ -391,10 +401,14 @@ def _compose(
         held += f" AND EXISTS (SELECT FROM held{at})"
     for at, (insert, count, keys) in enumerate(parts):
         expressions.append(f"written{at} AS ({insert.guarded(connection, count, names, keys)})")
+    columns = ["*"] if names else []
+    if channel:
+        columns.append(f"pg_notify('{channel}', '')")
     if not expressions:
-        return ""
+        return f"SELECT {columns[0]}" if columns else ""
     joined = " LEFT JOIN ".join(names) + " ON TRUE" * (len(names) - 1)
-    return f"WITH {', '.join(expressions)} SELECT{f' * FROM {joined}' if names else ''}"
+    source = f" FROM {joined}" if names else ""
+    return f"WITH {', '.join(expressions)} SELECT {', '.join(columns)}{source}"
 
 
 #: The function is cached, because composing the text takes as long as the rest of a batch.

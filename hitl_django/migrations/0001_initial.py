@@ -367,6 +367,11 @@ class Migration(migrations.Migration):
                         name="hitl_run_due",
                     ),
                     models.Index(
+                        condition=models.Q(("state", "queued")),
+                        fields=["graph", "queued_at"],
+                        name="hitl_run_queued",
+                    ),
+                    models.Index(
                         condition=models.Q(("resumes_at__isnull", False)),
                         fields=["resumes_at"],
                         name="hitl_run_resumes",

@@ -260,7 +260,8 @@ class Run(models.Model):
     created_at: models.DateTimeField[datetime, datetime] = models.DateTimeField(
         _("created"), db_default=Now(), editable=False
     )
-    #: The time at which the run was last queued.
+    #: The time at which the run was last queued. After an error of a worker, the time from which
+    #: workers may execute the run again.
     queued_at: models.DateTimeField[datetime, datetime] = models.DateTimeField(
         _("queued"), db_default=Now(), editable=False
     )
@@ -311,6 +312,12 @@ class Run(models.Model):
                 fields=["hinted_at"],
                 condition=models.Q(state__in=["queued", "running"]),
                 name="hitl_run_due",
+            ),
+            # For the due runs of each graph, oldest first.
+            models.Index(
+                fields=["graph", "queued_at"],
+                condition=models.Q(state="queued"),
+                name="hitl_run_queued",
             ),
             models.Index(
                 fields=["resumes_at"],

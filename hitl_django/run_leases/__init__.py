@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .claim import claim
+from .claim import claim, claim_next
 from .ended_workers import release_ended_workers
 from .fence import RunFence
 from .lease import RunLease
@@ -14,6 +14,7 @@ __all__ = [
     "RunFence",
     "RunLease",
     "claim",
+    "claim_next",
     "describe_error",
     "enqueue_next",
     "keep_renewed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 from uuid import UUID
 
 from hitl_django.conf import hitl
@@ -12,11 +13,15 @@ from hitl_django.json_text.sanitize import format_count
 from hitl_django.leases.lease_owner import name_owner
 from hitl_django.leases.thread_lease import ThreadLease, lease_duration
 from hitl_django.run_events import EventLog
+from hitl_django.task_queue.due_runs import find_due
 
 from . import queries, transitions
 from .lease import RunLease, StoredRun
 
 logger = logging.getLogger("hitl_django")
+
+#: The number of runs that a worker tries to claim, while other workers claim the same runs.
+TRIES = 10
 
 
 def claim(run_id: UUID, *, durable: bool = True) -> RunLease | None:
@@ -83,6 +88,21 @@ def claim(run_id: UUID, *, durable: bool = True) -> RunLease | None:
         extra=lease.log_fields(),
     )
     return lease
+
+
+def claim_next(graph: str) -> RunLease | None:
+    """Take the lease of a due run of the next graph. Return None if no run is due.
+
+    ``graph`` is the name of the graph of the previous run, or empty.
+    """
+    for _ in range(TRIES):
+        found = find_due(graph)
+        if not found:
+            break
+        lease = claim(random.choice(found).id)
+        if lease is not None:
+            return lease
+    return None
 
 
 def _describe_no_progress(last_error: str) -> str:

@@ -143,6 +143,16 @@ END = PreparedUpdate(Run, _LEAVABLE, lambda: {**_outcome_columns(), "finished_at
 REQUEUE = PreparedUpdate(
     Run, _LEAVABLE, lambda: {**_outcome_columns(), "queued_at": Now(), "hinted_at": Now()}
 )
+#: Releases a run that another worker will try again after a delay.
+RETRY = PreparedUpdate(
+    Run,
+    _LEAVABLE,
+    lambda: {
+        **_outcome_columns(),
+        "queued_at": Now() + Parameter("delay", models.DurationField()),
+        "hinted_at": Now(),
+    },
+)
 
 
 def _waiting() -> models.QuerySet[Interrupt, Interrupt]:

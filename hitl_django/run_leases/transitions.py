@@ -6,10 +6,12 @@ Each transition stores the state and the run's last event, publishes events and 
 from __future__ import annotations
 
 import traceback
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from hitl_django import events, signals
+from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import InterruptChangedError, iterate_leaves
@@ -129,9 +131,9 @@ def release(
 ) -> None:
     """Release the lease after an error that the graph's own code didn't cause.
 
-    The run is queued, and the sweep (a periodic job) sends a new message for it. With ``to_park``,
-    the run is parked instead. The count of attempts isn't reset, so a permanent error finally parks
-    the run. ``described`` replaces the message of the error.
+    The run is queued, and is due again after SWEEP_SECONDS. With ``to_park``, the run is parked
+    instead. The count of attempts isn't reset, so a permanent error finally parks the run.
+    ``described`` replaces the message of the error.
     """
     batch = WriteBatch(write_alias())
     # The error may have occurred in a commit, so it is unknown which events are stored.
@@ -140,7 +142,8 @@ def release(
     # Zero rows: another worker has the lease, and will release the run.
     lease.thread.guard(batch, lease_queries.RELEASE)
     line, full = describe_error(error)
-    _leave(lease, state, batch, line if described is None else _shorten(described), full)
+    line = line if described is None else _shorten(described)
+    _leave(lease, state, batch, line, full, delay=timedelta(seconds=hitl.SWEEP_SECONDS))
     batch.after_write(partial(_send_signals, lease, state, batch.using))
     batch.commit(durable=True)
 
@@ -154,6 +157,7 @@ def _leave(
     *,
     step: int | None = None,
     detail: dict[str, Any] | None = None,
+    delay: timedelta | None = None,
 ) -> None:
     about = detail or ({"reason": "continued"} if state == Run.State.QUEUED else {})
     last_event = lease.log.append_state(batch, state, **about)
@@ -161,12 +165,17 @@ def _leave(
     if state in _END_STATES.values():
         statement = queries.END
     elif state == Run.State.QUEUED:
-        statement = queries.REQUEUE
+        statement = queries.RETRY if delay else queries.REQUEUE
     # Zero rows: the run isn't RUNNING although this worker has the lease. This is only possible
     # after a manual change, which takes precedence: the transaction is rolled back. If the
     # transaction is a single statement, the lease is released immediately. Otherwise, it expires.
-    how = {"state": str(state), "step": step, "error": error, "traceback": traceback}
-    how["last_event"] = last_event
+    how: dict[str, Any] = {
+        "state": str(state),
+        "step": step,
+        "error": error,
+        "traceback": traceback,
+    }
+    how |= {"last_event": last_event, "delay": delay}
     batch.guard(statement, {"run": lease.run_id, **how}, LeaseLostError)
     if event := _EVENTS.get(Run.State(state)):
         ids = {"run_id": lease.run_id, "thread_id": lease.thread.thread_id}

@@ -21,4 +21,4 @@ def enqueue_next(batch: WriteBatch, thread: int) -> None:
     """Add a message that starts the next waiting run of a thread, if there is one."""
     found: UUID | None = select_waiting(batch.using, thread).values_list("pk", flat=True).first()
     if found is not None:
-        dispatcher.enqueue(found, batch)
+        dispatcher.enqueue_message(found, batch)

@@ -4,6 +4,8 @@ A message consists of the dotted path of a function, and the id of a run or of a
 row. A message may be lost, repeated or late, because the state of the work is stored in the rows:
 the sweep, a periodic job, enqueues another message for each row that waits too long. Dotted paths
 are used so that web processes don't import the worker.
+
+A queue whose workers watch the table of runs needs no messages for queued runs.
 """
 
 from __future__ import annotations
@@ -15,16 +17,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
 from django.core.checks import CheckMessage
-from django.db import models, transaction
+from django.db import transaction
 from django.utils.module_loading import import_string
 
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
-from hitl_django.db.bulk_insert import BulkInsert, insertable_columns
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.extensions import list_extensions
 
+from . import due_runs
+
 ADVANCE = "hitl_django.worker.advance"
+ADVANCE_DUE = "hitl_django.worker.advance_due"
 SWEEP = "hitl_django.worker.sweep"
 REPORT = "hitl_django.task_queue.heartbeat.report_idle"
 #: The maximum nesting of calls in a dispatcher that calls functions immediately. Each call takes
@@ -49,14 +53,12 @@ class Dispatcher(ABC):
         undo the commit: ``transaction.on_commit(send, robust=True)``.
         """
 
-    def message_row(self, function: str, argument: str) -> models.Model | None:
-        """Return the message as an unsaved row of a table in the runs' database, or None.
+    def watches_runs(self) -> bool:
+        """Return whether workers of this queue find queued runs themselves, with ``RunWatch``.
 
-        The row is inserted together with other rows of the transaction, and ``enqueue`` isn't
-        called. Columns with a database default are omitted. Return None if the queue has no such
-        table.
+        Then no messages are enqueued for queued runs.
         """
-        return None
+        return False
 
     def time_slice(self) -> float | None:
         """Return the maximum seconds that a task may spend on one run, or None without a limit."""
@@ -160,7 +162,21 @@ def _find_dispatcher(path: str) -> type[Dispatcher]:
 
 
 def enqueue(run_id: object, batch: WriteBatch) -> None:
-    """Add a message to the batch that lets a worker execute the run."""
+    """Make a worker execute a run that the batch, or an earlier statement, sets to queued.
+
+    The batch notifies the workers that watch the runs. Other queues get a message.
+    """
+    if get_dispatcher().watches_runs():
+        batch.notify(due_runs.CHANNEL)
+    else:
+        enqueue_message(run_id, batch)
+
+
+def enqueue_message(run_id: object, batch: WriteBatch) -> None:
+    """Add a message to the batch, for a run in any state. A worker executes the run if it is due.
+
+    The message also starts the next waiting run of an ended run's thread.
+    """
     _add_message(ADVANCE, run_id, batch)
 
 
@@ -171,7 +187,9 @@ def enqueue_task(function: str, argument: object, batch: WriteBatch) -> None:
 
 def list_functions() -> frozenset[str]:
     """Return the dotted paths of the functions that messages may name."""
-    return frozenset({ADVANCE, REPORT}).union(*(each.tasks for each in list_extensions()))
+    return frozenset({ADVANCE, ADVANCE_DUE, REPORT}).union(
+        *(each.tasks for each in list_extensions())
+    )
 
 
 def enqueue_report(batch: WriteBatch) -> None:
@@ -192,15 +210,4 @@ def get_stop_errors() -> Mapping[type[BaseException], str]:
 
 
 def _add_message(function: str, subject: object, batch: WriteBatch) -> None:
-    queue, argument = get_dispatcher(), str(subject)
-    row = queue.message_row(function, argument)
-    if row is None:
-        batch.after_write(partial(queue.enqueue, function, argument))
-        return
-    insert = _message_insert(type(row))
-    batch.insert(insert, [insert.values_of(row)])
-
-
-@cache
-def _message_insert(model: type[models.Model]) -> BulkInsert:
-    return BulkInsert(model, insertable_columns(model), fresh=True)
+    batch.after_write(partial(get_dispatcher().enqueue, function, str(subject)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .runner import advance
+from .runner import advance, advance_due
 from .sweeper import sweep
 
-__all__ = ["advance", "sweep"]
+__all__ = ["advance", "advance_due", "sweep"]

@@ -7,6 +7,7 @@ take the lease on the run's thread, load the newest checkpoint, and continue fro
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -35,6 +36,10 @@ from .stop_note import StopNote
 
 logger = logging.getLogger("hitl_django")
 
+#: The seconds in which a worker claims further runs in one task. The queue's time limit for the
+#: task must be longer than this and the time slice of a run.
+TURN = 1.0
+
 
 def advance(run_id: str) -> None:
     """Execute a run until it ends, is interrupted, or its time slice ends.
@@ -55,8 +60,43 @@ def advance(run_id: str) -> None:
         logger.error("%r is not a run id", run_id)
         return
     lease = _claim(run)
-    if lease is None:
-        return
+    if lease is not None:
+        _advance(lease)
+
+
+def advance_due(argument: str = "") -> None:
+    """Execute due runs one after the other, until no run is due or a turn of TURN seconds ends.
+
+    Errors are handled as by ``advance``. After the turn, other tasks of the queue are executed. The
+    queue must then call this function again if runs are due.
+    """
+    ends, graph = time.monotonic() + TURN, _turns.graph
+    while _drain_reason is None and (lease := _claim_next(graph)) is not None:
+        graph = _turns.graph = lease.graph
+        _advance(lease)
+        if time.monotonic() >= ends:
+            break
+
+
+class _Turns:
+    """The graph of the last run that this process has claimed, after which other graphs follow."""
+
+    graph = ""
+
+
+_turns = _Turns()
+
+
+def _claim_next(graph: str) -> RunLease | None:
+    try:
+        return run_leases.claim_next(graph)
+    except Exception:
+        # The database is unavailable. The runs are unchanged.
+        logger.exception("could not claim a run")
+    return None
+
+
+def _advance(lease: RunLease) -> None:
     with observe_segment(lease) as segments:
         status, error = _execute(lease, segments)
         for segment in segments:

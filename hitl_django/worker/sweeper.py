@@ -111,7 +111,7 @@ def _enqueue_overdue(limit: timedelta) -> list[UUID]:
         Run.objects.using(using).filter(pk__in=run_ids).update(hinted_at=Now())
         batch = WriteBatch(using)
         for run_id in run_ids:
-            dispatcher.enqueue(run_id, batch)
+            dispatcher.enqueue_message(run_id, batch)
         batch.run()
     logger.info("sweep: runs requeued: %s", len(run_ids))
     return run_ids

@@ -14,7 +14,7 @@ from django_q.models import OrmQ
 from hitl_django import services
 from hitl_django.errors import AlreadyDecidedError, RunStateError
 from hitl_django.models import Interrupt, Run
-from hitl_django.task_queue import dispatcher
+from hitl_django.task_queue import dispatcher, due_runs
 from hitl_django.worker import runner
 from hitl_django.worker.sweeper import sweep
 
@@ -27,7 +27,20 @@ DUE = (Run.State.QUEUED, Run.State.RUNNING, Run.State.WAITING)
 
 
 def deliver(times: int = 1, most: int | None = None) -> int:
-    """Execute the messages in the queue, each ``times`` times, and return their number."""
+    """Execute the messages in the queue and the due runs, each ``times`` times.
+
+    Returns the number of messages and due runs.
+    """
+    count = _deliver_messages(times, most)
+    due = due_runs.select_due().values_list("pk", flat=True)
+    for run in list(due[: None if most is None else most - count]):
+        count += 1
+        for _ in range(times):
+            runner.advance(str(run))
+    return count
+
+
+def _deliver_messages(times: int, most: int | None) -> int:
     count = 0
     while count != most and (row := OrmQ.objects.order_by("pk").first()) is not None:
         task = row.task

@@ -21,6 +21,7 @@ from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.worker import runner
 from hitl_django.worker.sweeper import sweep
 from tests import processes
+from tests.messages import count_due_runs
 
 from . import invariants, recovery, victim
 from .graphs import EMPTY, Effects
@@ -37,11 +38,13 @@ def test_sweep_per_step_completes_all_runs_although_every_message_is_lost(
     for _ in range(count):
         services.start(SHAPE, EMPTY)
     for state in ("interrupted", "succeeded"):
-        OrmQ.objects.all().delete()
-        # Let as much time pass as the sweep allows for the arrival of a message.
-        Run.objects.update(hinted_at=Now() - timedelta(minutes=1))
+        assert (OrmQ.objects.count(), count_due_runs()) == (0, count)
+        # Let as much time pass as the sweep allows for a worker to find the run, and let no worker
+        # find it.
+        later = Now() + timedelta(minutes=1)
+        Run.objects.update(hinted_at=Now() - timedelta(minutes=1), queued_at=later)
         sweep()
-        assert OrmQ.objects.count() == count
+        assert (OrmQ.objects.count(), count_due_runs()) == (count, 0)
         assert recovery.deliver() == count
         assert set(Run.objects.values_list("state", flat=True)) == {state}
         recovery.answer()

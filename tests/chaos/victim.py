@@ -89,6 +89,7 @@ def toil(marks: Path, seed: int, ready: Any) -> None:
     This function never returns.
     """
     Recording.effects = Effects(marks)
+    runner.TURN = 0.1
     chance = Random(seed)
     connection.ensure_connection()
     ready.send(os.getpid())
@@ -101,6 +102,8 @@ def toil(marks: Path, seed: int, ready: Any) -> None:
             # delay the runs.
             if OrmQ.objects.count() < BUSY:
                 sweep()
+            if chance.random() < 0.5:
+                runner.advance_due()
             recovery.deliver(most=chance.randrange(1, 4))
             recovery.answer(most=chance.randrange(3))
         except (OperationalError, InterfaceError):

@@ -17,6 +17,7 @@ from hitl_django import services
 from hitl_django.apps import install_schedules
 from hitl_django.contrib.django_q2 import schedules
 from hitl_django.models import Interrupt
+from tests.messages import enqueue_run
 
 from .conftest import (
     IMPATIENT,
@@ -95,6 +96,8 @@ def test_worker_of_named_cluster_executes_runs_whose_messages_were_lost(
     worker: Callable[[], Cluster], book: Path
 ) -> None:
     runs = start_laps(book, 3, laps=1, seconds=0)
+    for run in runs:
+        enqueue_run(run)
     assert set(OrmQ.objects.values_list("key", flat=True)) == {"runs"}
     OrmQ.objects.all().delete()
     worker().wait_for(all_succeeded(runs))

@@ -85,6 +85,8 @@ def take_a_run() -> None:
     later = services.start(filled_rows.GRAPH, given, thread_id=run.thread_id)
     runner.advance(str(later.id))
     services.cancel(later.id)
+    services.start(filled_rows.GRAPH, given)
+    runner.advance_due()
 
 
 def sweep() -> None:

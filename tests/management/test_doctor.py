@@ -61,7 +61,7 @@ def test_doctor_reports_a_read_only_database_as_error() -> None:
 def test_doctor_with_json_prints_findings_with_level_and_advice() -> None:
     code, said = examined("--json")
     found = [json.loads(line) for line in said.splitlines()]
-    assert (code, {each["level"] for each in found}) == (0, {"ok", "note"})
+    assert (code, {each["level"] for each in found}) == (0, {"ok"})
     assert "is reachable" in found[0]["words"]
     WorkerHeartbeat.objects.all().delete()
     services.start("approval", {"text": "A"})
@@ -224,6 +224,7 @@ def test_doctor_reports_unreachable_broker_as_error(
     worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Conf, "ORM", None)
+    monkeypatch.setattr(Conf, "BROKER_CLASS", None)
     monkeypatch.setattr(Conf, "REDIS", "unix:///no/such/socket")
     code, said = examined()
     assert code == 1
@@ -253,9 +254,13 @@ def test_doctor_warns_of_reviewers_with_permission_to_change_queue_schedules(
     assert "edit django-q2 schedules: reviewers. (hitl_django.W033)" in examined()[1]
 
 
-def test_doctor_notes_slow_bulk_setting_unless_verbosity_is_0(
+def test_doctor_notes_slow_bulk_setting_of_redis_broker_unless_verbosity_is_0(
     worker: WorkerHeartbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert "'bulk'] is 1" not in examined()[1]
+    monkeypatch.setattr(Conf, "ORM", None)
+    monkeypatch.setattr(Conf, "BROKER_CLASS", None)
+    monkeypatch.setattr(Conf, "REDIS", "unix:///no/such/socket")
     assert "'bulk'] is 1" in examined()[1]
     assert "note" not in examined("--verbosity", "0")[1]
     monkeypatch.setattr(Conf, "BULK", 10)

@@ -34,6 +34,7 @@ from hitl_django.errors import (
 from hitl_django.models import AuditEntry, Decision, Interrupt, PendingWrite, Run, Thread
 from hitl_django.services.reviews import decide
 from hitl_django.worker import runner
+from tests.messages import MESSAGES
 from tests.reading import values_of
 
 from .conftest import asked
@@ -136,8 +137,9 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
 @pytest.mark.promise("P9")
 @pytest.mark.django_db(transaction=True)
 def test_decision_that_loses_to_concurrent_decision_sends_no_message_to_worker(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
+    settings.HITL = MESSAGES
     run = services.start("approval", {"text": "x"})
     runner.advance(str(run.id))
     OrmQ.objects.all().delete()

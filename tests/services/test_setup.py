@@ -260,6 +260,7 @@ def test_check_reports_redis_broker_without_installed_redis_package(
     from django_q.conf import Conf
 
     monkeypatch.setattr(Conf, "ORM", None)
+    monkeypatch.setattr(Conf, "BROKER_CLASS", None)
     assert found_alone("check_queue") == {}
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert list(found_alone("check_queue")) == ["hitl_django.E017"]

@@ -38,6 +38,7 @@ from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, Thread
 from hitl_django.models.functions import Now
 from hitl_django.permissions import ModelPermissionPolicy
 from hitl_django.task_queue import dispatcher
+from tests.messages import MESSAGES
 
 Advance = Callable[[], int]
 
@@ -96,7 +97,10 @@ def test_start_on_thread_with_different_subject_raises_invalid_input_error(
 
 @pytest.mark.promise("P9")
 @pytest.mark.django_db(transaction=True)
-def test_start_in_rolled_back_transaction_stores_no_rows_and_no_worker_task() -> None:
+def test_start_in_rolled_back_transaction_stores_no_rows_and_no_worker_task(
+    settings: Any,
+) -> None:
+    settings.HITL = MESSAGES
     with transaction.atomic():
         services.start("approval", {"text": "x"})
         assert OrmQ.objects.count() == 1
@@ -119,8 +123,9 @@ urlpatterns = [path("", starts_and_fails)]
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.urls(__name__)
 def test_start_in_view_failing_with_atomic_requests_stores_no_rows(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+    client: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
+    settings.HITL = MESSAGES
     client.raise_request_exception = False
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
     assert client.get("/").status_code == 500

@@ -38,6 +38,7 @@ def test_enqueue_run_in_rolled_back_transaction_leaves_no_queue_row() -> None:
 @pytest.mark.promise("P22")
 def test_queued_message_contains_only_function_name_and_run_id() -> None:
     run = services.start("approval", {"text": "secret"})
+    enqueue_run(run.id)
     task = SignedPackage.loads(OrmQ.objects.get().payload)
     assert (task["func"], task["args"]) == ("hitl_django.worker.advance", (str(run.id),))
     assert (task["kwargs"], task["ack_failure"], task["save"]) == ({}, True, False)

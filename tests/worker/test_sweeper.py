@@ -116,7 +116,7 @@ def test_concurrent_sweeps_requeue_different_runs_without_blocking_each_other(
             thread.start()
             thread.join()
 
-    monkeypatch.setattr(dispatcher, "enqueue", meanwhile)
+    monkeypatch.setattr(dispatcher, "enqueue_message", meanwhile)
     with override_settings(HITL={**settings.HITL, "SWEEP_BATCH": 2}):
         found.append(sweep())
     assert [len(ids) for ids in found] == [0, 2, 2]
@@ -165,7 +165,7 @@ def test_run_whose_message_failed_in_one_sweep_is_requeued_by_the_next_sweep(
     info = services.start("steps", {"log": []})
     forget(info)
     with monkeypatch.context() as patch:
-        patch.setattr(dispatcher, "enqueue", refuse)
+        patch.setattr(dispatcher, "enqueue_message", refuse)
         with pytest.raises(ConnectionError):
             sweep()
     assert sweep() == [info.id]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hitl_django.extensions import Extension, register
 
-from . import named_cluster, worker_process
+from . import broker_choice, named_cluster, worker_process
 from .conf import ClusterSettings
 from .dispatcher import DjangoQ2Dispatcher as Dispatcher
 
@@ -16,4 +16,5 @@ __all__ = ["Dispatcher"]
 # HITL["DISPATCH"] selects this package, so it has no AppConfig that could register the settings.
 register(Extension(name="hitl_django_q2", settings=ClusterSettings))
 named_cluster.join_cluster()
+broker_choice.watch_runs()
 worker_process.connect_signals()

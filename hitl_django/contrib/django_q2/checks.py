@@ -12,7 +12,7 @@ from django_q.conf import Conf
 
 from hitl_django.db.alias import write_alias
 
-from . import named_cluster
+from . import broker_choice, named_cluster
 
 
 def check_cluster() -> list[checks.CheckMessage]:
@@ -71,7 +71,7 @@ def _broker() -> Iterator[checks.CheckMessage]:
             hint="Set Q_CLUSTER['orm'] to the alias of the database that stores runs.",
             id="hitl_django.W010",
         )
-    elif uses_redis() and importlib.util.find_spec("redis") is None:
+    elif broker_choice.uses_redis() and importlib.util.find_spec("redis") is None:
         yield checks.Error(
             "Q_CLUSTER uses Redis, but the redis package isn't installed.",
             hint="Run pip install 'hitl-django[redis]', or set Q_CLUSTER['orm'].",
@@ -101,9 +101,3 @@ def _times() -> Iterator[checks.CheckMessage]:
             hint="Set Q_CLUSTER['retry'] to more than Q_CLUSTER['timeout'].",
             id="hitl_django.W012",
         )
-
-
-def uses_redis() -> bool:
-    """Return whether django-q2 uses Redis because no other broker is configured."""
-    others = (Conf.BROKER_CLASS, Conf.IRON_MQ, Conf.SQS, Conf.ORM, Conf.MONGO)
-    return not any(others)

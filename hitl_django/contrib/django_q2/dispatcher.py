@@ -8,18 +8,15 @@ from typing import Any
 
 from django.core.checks import CheckMessage
 from django.db import transaction
-from django.utils import timezone
 from django_q.brokers import Broker, get_broker
 from django_q.conf import Conf
 from django_q.exceptions import TimeoutException
-from django_q.models import OrmQ
 from django_q.tasks import async_task
 
 from hitl_django.db.alias import write_alias
 from hitl_django.task_queue.dispatcher import Dispatcher
 
-from . import checks, health, named_cluster, schedules
-from .packing_broker import PackingBroker
+from . import broker_choice, checks, health, named_cluster, schedules
 
 #: Share of the task's timeout after which a run is requeued between super-steps, so that django-q2
 #: rarely kills a worker within a node.
@@ -29,9 +26,9 @@ SLICE = 0.6
 class DjangoQ2Dispatcher(Dispatcher):
     """Dispatcher that sends ``(function, id)`` as a django-q2 task, without payload or result.
 
-    If the ORM broker uses the runs' database, the task is inserted in the caller's transaction. The
-    task and the run are then committed or rolled back together. Other brokers get the task after
-    the commit. If a message is lost in between, the sweep sends it again.
+    If the ORM broker uses the runs' database, the cluster watches the runs (``RunBroker``), and
+    queued runs need no task. Other tasks are inserted in the caller's transaction. Other brokers
+    get the task after the commit. If a message is lost in between, the sweep sends it again.
     """
 
     def reports_when_idle(self) -> bool:
@@ -39,21 +36,17 @@ class DjangoQ2Dispatcher(Dispatcher):
 
     def enqueue(self, function: str, argument: str) -> None:
         # Use a function instead of a partial, because Django reports failures by __qualname__.
-        def send() -> None:
-            _send(function, argument)
+        def call() -> None:
+            send(function, argument)
 
-        if shares_transaction():
-            send()
+        if broker_choice.shares_transaction():
+            call()
         else:
-            transaction.on_commit(send, using=write_alias(), robust=True)
+            transaction.on_commit(call, using=write_alias(), robust=True)
 
-    def message_row(self, function: str, argument: str) -> OrmQ | None:
-        # With ``sync``, django-q2 calls the function directly and doesn't pack the task.
-        if Conf.SYNC or not shares_transaction():
-            return None
-        broker = PackingBroker()
-        _send(function, argument, broker=broker)
-        return OrmQ(key=broker.list_key, payload=broker.payload, lock=timezone.now())
+    def watches_runs(self) -> bool:
+        # With ``sync``, django-q2 calls the function directly, and no process watches.
+        return broker_choice.shares_transaction() and not Conf.SYNC
 
     def time_slice(self) -> float | None:
         return Conf.TIMEOUT * SLICE if Conf.TIMEOUT else None
@@ -77,27 +70,15 @@ class DjangoQ2Dispatcher(Dispatcher):
         return named_cluster.build_environment()
 
 
-def _send(function: str, argument: str, **options: Any) -> None:
+def send(function: str, argument: str, **options: Any) -> None:
+    """Send a task, with options of ``async_task``."""
     # With save=False, django-q2 stores no result, because the outcome is in the run's row. With
     # ack_failure=True, a failed task isn't repeated, because the sweep sends a new message for a
     # run that is still due.
     cluster = named_cluster.get_name()
-    if "broker" not in options and _uses_redis():
+    if "broker" not in options and broker_choice.uses_redis():
         options["broker"] = _keep_redis_broker(cluster, str(Conf.REDIS))
     async_task(function, argument, cluster=cluster, ack_failure=True, save=False, **options)
-
-
-def shares_transaction() -> bool:
-    """Return whether the broker's tables are in the database that contains the runs."""
-    return not _has_other_broker() and write_alias() == Conf.ORM
-
-
-def _has_other_broker() -> bool:
-    return bool(Conf.BROKER_CLASS or Conf.IRON_MQ or Conf.SQS)
-
-
-def _uses_redis() -> bool:
-    return not (_has_other_broker() or Conf.ORM or Conf.MONGO)
 
 
 @cache

@@ -11,7 +11,7 @@ from django_q.brokers import get_broker
 from django_q.conf import Conf
 from django_q.models import Schedule
 
-from . import named_cluster, schedules
+from . import broker_choice, named_cluster, schedules
 
 
 def probe_queue() -> list[checks.CheckMessage]:
@@ -65,7 +65,8 @@ def _privileges() -> Iterator[checks.CheckMessage]:
 
 
 def _throughput() -> Iterator[checks.CheckMessage]:
-    if Conf.BULK == 1:
+    # Runs need no tasks if the broker watches the runs.
+    if Conf.BULK == 1 and not broker_choice.shares_transaction():
         yield checks.Info(
             "Each task costs more than it has to: Q_CLUSTER['bulk'] is 1.",
             hint="For many runs a second: 'bulk': 10, 'queue_limit': 50 and 'recycle': 5000 in "

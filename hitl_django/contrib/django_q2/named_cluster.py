@@ -23,6 +23,12 @@ def get_name() -> str | None:
     return hitl.CLUSTER or None
 
 
+def get_cluster_of_runs() -> str:
+    """Return the name of the cluster for runs, also if the current process has another cluster."""
+    own = getattr(settings, "Q_CLUSTER", None) or {}
+    return str(hitl.CLUSTER or own.get("cluster_name") or own.get("name") or "default")
+
+
 def build_environment() -> Mapping[str, str]:
     """Return the environment variables of the cluster's processes."""
     name = get_name()

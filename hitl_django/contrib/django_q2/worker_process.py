@@ -25,6 +25,8 @@ from django_q.signals import post_execute, post_execute_in_worker, post_spawn, p
 
 from hitl_django.task_queue import dispatcher, heartbeat, parent_death, supervisor_pipe
 
+from . import wake_up
+
 ENDED = 128 + signal.SIGTERM  # The exit code that a shell reports after SIGTERM.
 
 #: qcluster forks the sentinel, and the sentinel forks workers, monitor and pusher. Processes that a
@@ -79,6 +81,8 @@ def _begins(task: dict[str, Any], **kwargs: Any) -> None:
     if _Process.pid != os.getpid():
         return
     _Process.task = str(task["func"])
+    if _Process.task == dispatcher.ADVANCE_DUE:
+        wake_up.note_begun()
     _Process.until = time.monotonic() + Conf.TIMEOUT if Conf.TIMEOUT else float("inf")
     # A task of the project may have a different timeout, which isn't available here. django-q2
     # kills the process if the timeout is exceeded.
@@ -131,7 +135,8 @@ def _is_stubborn() -> bool:
     """
     if _Process.task is None:
         return False
-    return _Process.task != dispatcher.ADVANCE or time.monotonic() >= _Process.until
+    is_run = _Process.task in (dispatcher.ADVANCE, dispatcher.ADVANCE_DUE)
+    return not is_run or time.monotonic() >= _Process.until
 
 
 def _drain(number: int, frame: FrameType | None) -> None:

@@ -1,0 +1,36 @@
+"""The wake-up that a cluster's pusher has sent to its workers, and that no worker has begun.
+
+The pusher and the workers share one byte, because they are forks of the same process. Without
+forks, each wake-up expires.
+"""
+
+from __future__ import annotations
+
+import mmap
+import time
+
+#: Seconds after which another wake-up is sent, because a worker may have died with the last one.
+EXPIRY = 1.0
+
+_sent = mmap.mmap(-1, 1)
+
+
+class _Pusher:
+    """State of the process that sends wake-ups."""
+
+    expires = -float("inf")
+
+
+def is_outstanding() -> bool:
+    """Return whether no worker has begun the last wake-up, which may still be queued."""
+    return bool(_sent[0]) and time.monotonic() < _Pusher.expires
+
+
+def note_sent() -> None:
+    """Note that the pusher sends a wake-up."""
+    _sent[0], _Pusher.expires = 1, time.monotonic() + EXPIRY
+
+
+def note_begun() -> None:
+    """Note that a worker begins a wake-up, before the worker looks for runs."""
+    _sent[0] = 0

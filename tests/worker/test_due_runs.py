@@ -1,0 +1,69 @@
+"""Workers that find due runs without messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db.models.functions import Now
+
+from hitl_django import StateGraph, register, services
+from hitl_django.graph_registry import registry
+from hitl_django.models import Run
+from hitl_django.worker import advance_due, runner
+from tests.messages import count_due_runs
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def other_graph() -> Iterator[str]:
+    name = "a second graph"
+
+    @register(name, version="1")
+    def second() -> StateGraph:
+        graph = StateGraph(dict).add_node("only", lambda state: state)
+        return graph.set_entry_point("only").set_finish_point("only")
+
+    yield name
+    registry.unregister(name)
+
+
+def test_worker_executes_due_runs_of_graphs_in_turn(
+    other_graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(5):
+        services.start("steps", {"log": []})
+    for _ in range(2):
+        services.start(other_graph, {})
+    executed: list[str] = []
+    advance = runner._advance
+    monkeypatch.setattr(
+        runner, "_advance", lambda lease: (executed.append(lease.graph), advance(lease))
+    )
+    monkeypatch.setattr(runner._turns, "graph", "steps")
+    advance_due()
+    assert executed == [other_graph, "steps", other_graph, *["steps"] * 4]
+    assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
+
+
+def test_worker_whose_turn_has_ended_leaves_due_runs_to_other_tasks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner, "TURN", 0.0)
+    for _ in range(2):
+        services.start("steps", {"log": []})
+    advance_due()
+    assert sorted(Run.objects.values_list("state", flat=True)) == ["queued", "succeeded"]
+
+
+@pytest.mark.promise("P11")
+def test_run_without_its_graph_is_due_again_only_after_the_sweep_interval() -> None:
+    info = services.start("steps", {"log": []})
+    Run.objects.update(graph="not deployed here")
+    advance_due()
+    row = Run.objects.get(pk=info.id)
+    assert (row.state, count_due_runs()) == ("queued", 0)
+    assert "not deployed here" in row.error
+    Run.objects.update(queued_at=Now())
+    assert count_due_runs() == 1
