@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any
 
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate
 from django.utils.module_loading import autodiscover_modules
 from django.utils.translation import gettext_lazy as _
 
@@ -32,7 +30,6 @@ class HitlConfig(AppConfig):
             # Imported before the queue forks its workers, so that they share the memory.
             import_module("hitl_django.worker")
         autodiscover_modules("graphs")
-        post_migrate.connect(install_schedules, sender=self, dispatch_uid="hitl_django.schedules")
 
 
 def _load_queue() -> None:
@@ -57,10 +54,3 @@ def _is_worker() -> bool:
     # No queue announces all of its processes. For example, django-q2 sends a signal in workers, but
     # not in processes that fetch and acknowledge messages.
     return bool(command) and sys.argv[1:2] == [command[0]]
-
-
-def install_schedules(*, using: str, **kwargs: Any) -> None:
-    """Let the task queue call the sweep regularly. The sweep recovers lost messages."""
-    from hitl_django.task_queue import dispatcher
-
-    dispatcher.get_dispatcher().install(using)

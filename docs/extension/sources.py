@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from pkgutil import resolve_name, walk_packages
 from typing import Any
 
+from hitl_django import contrib, langgraph
 from hitl_django import errors as _errors
-from hitl_django import langgraph
 
 #: Function that lists the settings, including those of optional apps.
 SETTINGS = "hitl_django.conf.list_settings"
@@ -49,11 +50,9 @@ POLICY = "hitl_django.permissions.ModelPermissionPolicy"
 #: Interface of a task queue.
 DISPATCHER = "hitl_django.task_queue.dispatcher.Dispatcher"
 #: Dispatchers of this package, as named in ``HITL["DISPATCH"]``.
-DISPATCHERS = (
-    "hitl_django.contrib.django_q2.Dispatcher",
-    "hitl_django.contrib.django_tasks.Dispatcher",
-    "hitl_django.contrib.celery.Dispatcher",
-    "hitl_django.contrib.procrastinate.Dispatcher",
+DISPATCHERS = tuple(
+    f"hitl_django.contrib.{path.parent.name}.Dispatcher"
+    for path in sorted(Path(contrib.__path__[0]).glob("*/dispatcher.py"))
 )
 #: Names for optional apps of other packages. A class is followed by its public members, if it has
 #: others.

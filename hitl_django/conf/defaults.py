@@ -57,7 +57,7 @@ class Settings:
     TIME_SLICE_SECONDS: float | None = setting(
         None,
         "Maximum time a worker spends on one run before it requeues it. None: 60 % of "
-        "the queue's task timeout.",
+        "the queue's task timeout, at most 60 s except with django-q2.",
         positive_or_none,
     )
     ON_INTERRUPT_CHANGE: str = setting(

@@ -34,6 +34,8 @@ REPORT = "hitl_django.task_queue.heartbeat.report_idle"
 #: The maximum nesting of calls in a dispatcher that calls functions immediately. Each call takes
 #: about twenty stack frames.
 DEEPEST = 10
+#: The seconds after which a worker requeues a run.
+TIME_SLICE = 60.0
 
 
 class Dispatcher(ABC):
@@ -61,8 +63,11 @@ class Dispatcher(ABC):
         return False
 
     def time_slice(self) -> float | None:
-        """Return the maximum seconds that a task may spend on one run, or None without a limit."""
-        return None
+        """Return the maximum seconds that a task may spend on one run, or None without a limit.
+
+        The default is TIME_SLICE. A queue that stops tasks earlier must return less than its limit.
+        """
+        return TIME_SLICE
 
     def stop_errors(self) -> Mapping[type[BaseException], str]:
         """Return the errors that this queue raises in a task to stop it, each with a reason.
@@ -71,12 +76,6 @@ class Dispatcher(ABC):
         and the node's name, for example "exceeded the timeout of 60 s in node 'search'".
         """
         return {}
-
-    def install(self, using: str) -> None:  # noqa: B027  # a queue without schedules needs nothing
-        """Store a schedule that regularly calls the function SWEEP, in the database ``using``.
-
-        This method is called after ``using`` was migrated.
-        """
 
     def check(self) -> Sequence[CheckMessage]:
         """Return system check messages about the queue's settings."""

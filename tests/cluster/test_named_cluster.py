@@ -14,7 +14,6 @@ from django_q.models import OrmQ
 from django_q.tasks import async_task
 
 from hitl_django import services
-from hitl_django.apps import install_schedules
 from hitl_django.contrib.django_q2 import schedules
 from hitl_django.models import Interrupt
 from tests.messages import enqueue_run
@@ -108,8 +107,8 @@ def test_sweep_schedules_are_installed_for_the_configured_cluster(settings: Any)
         installed = schedules.Schedule.objects.filter(name__startswith=schedules.NAME)
         return set(installed.values_list("cluster", flat=True))
 
-    install_schedules(using="default")
+    schedules.install_schedules(using="default")
     assert clusters() == {None}
     settings.HITL = {"CLUSTER": "runs"}
-    install_schedules(using="default")
+    schedules.install_schedules(using="default")
     assert clusters() == {"runs"}

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from hitl_django import contrib
+
 from .conftest import run
 from .limited_imports import EXTRAS
 
 PROGRAM = Path(__file__).parent / "limited_imports.py"
 #: Modules that need an extra, by extra. ``*`` means most modules of a package.
 OWN_MODULES = {
-    "celery": ("hitl_django.contrib.celery",),
     "docs": ("docs.extension.directives",),
     "langgraph": ("hitl_django.contrib.langchain", "hitl_django.contrib.langgraph.*"),
     "openai-agents": ("hitl_django.contrib.openai_agents",),
@@ -28,12 +29,17 @@ OWN_MODULES = {
         "hitl_django.contrib.opentelemetry.trace_ids",
     ),
     "mcp": ("hitl_django.contrib.mcp.server",),
-    "procrastinate": ("hitl_django.contrib.procrastinate",),
     "pydantic-ai": ("hitl_django.contrib.pydantic_ai",),
     "prometheus": ("hitl_django.contrib.prometheus",),
     "sentry": ("hitl_django.contrib.sentry.segments",),
     "tasks": ("hitl_django.contrib.django_tasks",),
     "test": ("hitl_django.contrib.pytest_plugin",),
+    # Task queues have an extra of the same name.
+    **{
+        path.parent.name: (f"hitl_django.contrib.{path.parent.name}",)
+        for path in Path(contrib.__path__[0]).glob("*/dispatcher.py")
+        if path.parent.name in EXTRAS
+    },
 }
 #: Extras whose requirements include those of another extra.
 INCLUDED = {

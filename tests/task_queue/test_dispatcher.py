@@ -14,7 +14,6 @@ from django_q.signing import SignedPackage
 from django_q.tasks import async_task
 
 from hitl_django import services, worker
-from hitl_django.apps import install_schedules
 from hitl_django.contrib.django_q2 import Dispatcher, schedules
 from hitl_django.contrib.webhooks import delivery, tasks
 from hitl_django.models import Interrupt, Run
@@ -103,9 +102,8 @@ def test_custom_dispatcher_with_only_enqueue_receives_run_id_of_started_run() ->
         run = services.start("steps", {"log": []})
         assert RowlessDispatcher.sent == [("hitl_django.worker.advance", str(run.id))]
         queue = dispatcher.get_dispatcher()
-        assert dispatcher.get_time_slice() is None
+        assert dispatcher.get_time_slice() == 60
         assert [*queue.check(), *queue.probe(), *queue.command()] == []
-        install_schedules(using="default")
 
 
 @pytest.mark.parametrize(
@@ -154,13 +152,13 @@ def test_install_schedules_creates_sweep_schedules_once_and_preserves_changed_in
 
     Schedule.objects.all().delete()
     for _ in range(2):
-        install_schedules(using="default")
+        schedules.install_schedules(using="default")
         assert names() == ["hitl_django sweep 1", "hitl_django sweep 2"]
     Schedule.objects.filter(name=names()[0]).update(minutes=7)
-    install_schedules(using="default")
+    schedules.install_schedules(using="default")
     assert Schedule.objects.get(name=names()[0]).minutes == 7
     with override_settings(HITL={"SWEEP_SECONDS": 120}):
-        install_schedules(using="default")
+        schedules.install_schedules(using="default")
         assert names() == ["hitl_django sweep 1"]
 
 
@@ -169,6 +167,6 @@ def test_install_schedules_before_schedule_table_exists_creates_no_schedule(
 ) -> None:
     Schedule.objects.all().delete()
     monkeypatch.setattr(Schedule._meta, "db_table", "not_yet_migrated")
-    install_schedules(using="default")
+    schedules.install_schedules(using="default")
     monkeypatch.undo()
     assert not Schedule.objects.exists()

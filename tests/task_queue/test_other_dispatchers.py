@@ -66,6 +66,7 @@ def test_tasks_dispatcher_subclass_enqueues_to_its_configured_queue(settings: An
     row = apps.get_model("django_tasks_database", "DBTaskResult")._default_manager.get()
     assert row.queue_name == "runs"
     assert row.args_kwargs == {"args": [ADVANCE, "an id"], "kwargs": {}}
+    assert Runs().time_slice() == 60
     assert Runs().command()[-6:-3] == ["--queue-name", "runs", "--interval"]
 
 

@@ -11,12 +11,10 @@ from django.core import checks
 from django.db import connections, transaction
 
 from hitl_django.db.alias import write_alias
-from hitl_django.task_queue.dispatcher import Dispatcher
+from hitl_django.task_queue.dispatcher import TIME_SLICE, Dispatcher
 
 from . import message_task
 
-#: Number of seconds after which a worker requeues a run.
-SLICE = 60.0
 #: Share of a task's time limit after which a run is requeued, so that Celery doesn't kill the
 #: worker.
 PART = 0.6
@@ -46,7 +44,7 @@ class CeleryDispatcher(Dispatcher):
     def time_slice(self) -> float | None:
         conf = current_app.conf
         limits = [limit for limit in (conf.task_soft_time_limit, conf.task_time_limit) if limit]
-        return min([SLICE, *(limit * PART for limit in limits)])
+        return min([TIME_SLICE, *(limit * PART for limit in limits)])
 
     def stop_errors(self) -> Mapping[type[BaseException], str]:
         request = current_task.request if current_task else None

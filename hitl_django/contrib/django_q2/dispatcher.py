@@ -16,7 +16,7 @@ from django_q.tasks import async_task
 from hitl_django.db.alias import write_alias
 from hitl_django.task_queue.dispatcher import Dispatcher
 
-from . import broker_choice, checks, health, named_cluster, schedules
+from . import broker_choice, checks, health, named_cluster
 
 #: Share of the task's timeout after which a run is requeued between super-steps, so that django-q2
 #: rarely kills a worker within a node.
@@ -53,9 +53,6 @@ class DjangoQ2Dispatcher(Dispatcher):
 
     def stop_errors(self) -> Mapping[type[BaseException], str]:
         return {TimeoutException: f"exceeded Q_CLUSTER['timeout'] ({Conf.TIMEOUT} s)"}
-
-    def install(self, using: str) -> None:
-        schedules.install_schedules(using)
 
     def check(self) -> Sequence[CheckMessage]:
         return checks.check_cluster()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from django.db import connections, router
 from django.utils import timezone
@@ -19,7 +20,7 @@ TICK = 30
 MINUTE = 60
 
 
-def install_schedules(using: str) -> None:
+def install_schedules(*, using: str, **kwargs: Any) -> None:
     """Create those django-q2 schedules of the sweep that don't exist yet.
 
     If a schedule exists, only its cluster name is updated.

@@ -18,8 +18,6 @@ from .framework import InvalidTaskBackend, task_backends
 #: App that stores tasks in the database, and command that runs the app's worker.
 DATABASE_APP, DATABASE_LABEL = "django_tasks_db", "django_tasks_database"
 DATABASE_COMMAND = "db_worker"
-#: Number of seconds after which a worker requeues a run. These queues have no time limit.
-SLICE = 60.0
 
 
 class DjangoTasksDispatcher(Dispatcher):
@@ -42,9 +40,6 @@ class DjangoTasksDispatcher(Dispatcher):
             send()
         else:
             transaction.on_commit(send, using=write_alias(), robust=True)
-
-    def time_slice(self) -> float | None:
-        return SLICE
 
     def check(self) -> Sequence[checks.CheckMessage]:
         try:

@@ -17,9 +17,6 @@ from hitl_django.task_queue.dispatcher import Dispatcher
 
 from . import message_task
 
-#: Number of seconds after which a worker requeues a run. Procrastinate has no time limit.
-SLICE = 60.0
-
 
 class ProcrastinateDispatcher(Dispatcher):
     """Dispatcher that sends ``(function, id)`` as a job.
@@ -40,9 +37,6 @@ class ProcrastinateDispatcher(Dispatcher):
             send()
         else:
             transaction.on_commit(send, using=write_alias(), robust=True)
-
-    def time_slice(self) -> float | None:
-        return SLICE
 
     def check(self) -> Sequence[checks.CheckMessage]:
         if not apps.is_installed("procrastinate.contrib.django"):
