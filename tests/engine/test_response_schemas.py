@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from decimal import Decimal
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, Optional, TypedDict
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from hitl_django import interrupt
-from hitl_django.engine.errors import GraphDefinitionError, PayloadError
+from hitl_django import START, StateGraph, interrupt
+from hitl_django.engine.errors import GraphDefinitionError, InvalidUpdateError, PayloadError
 from hitl_django.engine.state import response_schemas
 from hitl_django.engine.state.response_schemas import make_response_schema
 from hitl_django.engine.state.schema import build_json_schema
@@ -129,6 +129,30 @@ def test_make_response_schema_describes_each_class_once_and_returns_independent_
 def test_build_json_schema_keeps_the_order_of_equal_unions() -> None:
     for first, second in ((int | str, str | int), (list[int | str], list[str | int])):
         assert build_json_schema(first) != build_json_schema(second)
+
+
+class Column:
+    pass
+
+
+class Row:
+    title: Column[str]  # type: ignore[type-arg]
+
+
+class RowState(TypedDict):
+    row: Row
+
+
+def test_class_with_annotations_for_type_checkers_only_can_be_the_type_of_a_field() -> None:
+    graph = StateGraph(RowState).add_node("same", lambda state: {"row": Row()})
+    described = graph.add_edge(START, "same").compile().get_input_jsonschema()
+    assert described["properties"] == {"row": {}}
+    with pytest.raises(InvalidUpdateError):
+        StateGraph(RowState).add_node("row", lambda state: Row()).add_edge(
+            START, "row"
+        ).compile().invoke({"row": None})
+    with pytest.raises(TypeError, match="not subscriptable"):
+        StateGraph(Row)
 
 
 def test_make_response_schema_with_decimal_raises_payload_error_naming_path() -> None:

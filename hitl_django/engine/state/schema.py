@@ -74,7 +74,20 @@ def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
 
 @_cached
 def get_hints(schema: Any) -> dict[str, Any] | None:
-    """Return the annotated fields of a state class, or None if the class has no annotations."""
+    """Return the annotated fields of a state class, or None if the class has no annotations.
+
+    Annotations of other classes that can't be evaluated don't count: Django models may have columns
+    with type parameters, which exist only for type checkers.
+    """
+    try:
+        return _evaluate_hints(schema)
+    except (NameError, TypeError):
+        if is_typeddict(schema) or is_model(schema) or dataclasses.is_dataclass(schema):
+            raise
+        return None
+
+
+def _evaluate_hints(schema: Any) -> dict[str, Any] | None:
     if not isinstance(schema, type):
         return None
     declares = bool(getattr(schema, "__annotations__", None))
@@ -89,7 +102,7 @@ def is_model(schema: Any) -> bool:
 
 def build_channels(schema: Any) -> tuple[dict[str, BaseChannel], dict[str, ManagedValue]]:
     """Return the channels and managed values declared by a state class."""
-    hints = get_hints(schema)
+    hints = _evaluate_hints(schema)
     if hints is None:
         return {ROOT: build_channel(ROOT, schema)}, {}
     channels: dict[str, BaseChannel] = {}
