@@ -7,7 +7,9 @@ include this app's URLs, the app has no pages.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from django.apps import apps
 from django.conf import settings
@@ -19,6 +21,9 @@ from hitl_django.conf import hitl
 
 if TYPE_CHECKING:
     from django.contrib.admin import AdminSite
+
+#: The id in a URL that is reversed once and then used for several rows.
+ANY_ID = UUID(int=0)
 
 
 def find_path(view: str, *args: Any) -> str | None:
@@ -71,24 +76,33 @@ def find_admin_page(model: Any, page: str, *args: Any, request: HttpRequest | No
     return ""
 
 
-def find_request_page(interrupt: Any, user: Any = None, request: HttpRequest | None = None) -> str:
-    """Return the URL of the page on which a user decides an interrupt, or an empty string.
+class RequestPages:
+    """The pages on which a user decides interrupts.
 
     ``REQUEST_URL`` determines the page. If the setting is empty, or its function returns None, the
-    page is the admin's. The URL may be a path. ``user`` is None in messages to systems and to
-    several people.
+    page is the admin's. ``user`` is None in messages to systems and to several people.
     """
-    own = import_string(hitl.REQUEST_URL)(user, interrupt) if hitl.REQUEST_URL else None
-    model = apps.get_model("hitl_django", "reviewitem")
-    return str(own or find_admin_page(model, "change", interrupt.pk, request=request))
+
+    def __init__(self, user: Any = None, request: HttpRequest | None = None) -> None:
+        self._user, self._request = user, request
+
+    def find(self, interrupt: Any) -> str:
+        """Return the URL of an interrupt's page, or an empty string. The URL may be a path."""
+        own = import_string(hitl.REQUEST_URL)(self._user, interrupt) if hitl.REQUEST_URL else None
+        return str(own or self._admin_page.replace(str(ANY_ID), str(interrupt.pk)))
+
+    @cached_property
+    def _admin_page(self) -> str:
+        model = apps.get_model("hitl_django", "reviewitem")
+        return find_admin_page(model, "change", ANY_ID, request=self._request)
 
 
 def find_request_url(interrupt: Any, user: Any = None) -> str:
-    """Return the absolute URL of ``find_request_page`` for links in messages.
+    """Return the absolute URL of an interrupt's page for links in messages.
 
     The URL is empty if there is no page, or if its host is unknown because SITE_URL is not set.
     """
-    page = find_request_page(interrupt, user)
+    page = RequestPages(user).find(interrupt)
     if not page.startswith("/"):
         return page
     return build_url(page) if hitl.SITE_URL else ""

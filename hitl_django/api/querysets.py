@@ -6,6 +6,7 @@ All other rows are treated as if they didn't exist. Views of a single row find t
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -71,8 +72,20 @@ def visible_interrupts(user: Any) -> QuerySet[Interrupt]:
 
     ``is_claimed``, ``is_snoozed`` and ``is_overdue`` are true for pending interrupts only.
     """
-    rows = Interrupt.objects.using(write_alias()).select_related("thread")
-    return select_visible(rows, user).annotate(
+    every, annotated = (rows.all() for rows in _select_interrupts(write_alias()))
+    seen = select_visible(every, user)
+    return annotated if seen is every else _annotate(seen)
+
+
+@cache
+def _select_interrupts(using: str) -> tuple[QuerySet[Interrupt], QuerySet[Interrupt]]:
+    """Return all interrupts, without and with annotations, which take a while to build."""
+    every = Interrupt.objects.using(using).select_related("thread")
+    return every, _annotate(every)
+
+
+def _annotate(rows: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
+    return rows.annotate(
         is_claimed=_is_true_while_pending(queue_filters.CLAIMED),
         is_snoozed=_is_true_while_pending(queue_filters.SNOOZED),
         is_overdue=_is_true_while_pending(queue_filters.OVERDUE),

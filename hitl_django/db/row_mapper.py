@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from django.db import connections, models
@@ -16,14 +16,19 @@ Convert = Callable[[Any, Any, Any], Any]
 class RowMapper(Generic[M]):
     """The columns of a model, and the conversion of their values to model instances.
 
-    ``more`` are annotations after the columns, by attribute name. All attributes are set with one
+    ``more`` are annotations after the columns, by attribute name. The ``deferred`` columns are read
+    on their first use. All attributes are set with one
     assignment, because the model's constructor, which sets each attribute and evaluates each
     default, takes longer than the database needs for the row.
     """
 
-    def __init__(self, model: type[M], **more: models.Field[Any, Any]) -> None:
+    def __init__(
+        self, model: type[M], *, deferred: Collection[str] = (), **more: models.Field[Any, Any]
+    ) -> None:
         self.model = model
-        self.fields: list[Any] = list(model._meta.concrete_fields)
+        self.fields: list[Any] = [
+            field for field in model._meta.concrete_fields if field.name not in deferred
+        ]
         self.names = [field.attname for field in self.fields]
         self.more = more
         self._defaults: dict[str, Any] | None = None

@@ -551,6 +551,66 @@ def test_claim_next_finds_allowed_interrupt_behind_several_batches_of_candidates
         assert services.claim_next(by=reviewer) == interrupt.pk
 
 
+class Narrowing(ModelPermissionPolicy):
+    """A policy that shows all interrupts, but in another queryset."""
+
+    def visible_interrupts(self, user: Any, interrupts: Any) -> Any:
+        assert interrupts.count() == len(interrupts)  # evaluates the queryset
+        return super().visible_interrupts(user, interrupts).all()
+
+
+@pytest.mark.parametrize(
+    ("graph", "group", "expected"),
+    [
+        (None, None, "10 1 0 2 3 4 8"),
+        ("approval", None, "10 1 0 2 3 8"),
+        (None, "Crew", "2 3 4"),
+        (None, "Other", "1"),
+    ],
+)
+def test_claim_next_order_is_the_same_for_policy_that_narrows_the_queue(
+    interrupt: Interrupt,
+    reviewer: User,
+    sam: User,
+    graph: str | None,
+    group: str | None,
+    expected: str,
+) -> None:
+    crew, desk, other = (Group.objects.create(name=name) for name in ("Crew", "Desk", "Other"))
+    reviewer.groups.set([crew, desk])
+    changes: list[dict[str, Any]] = [
+        {"priority": 1, "group": desk},
+        {"priority": 2, "assignee": reviewer, "group": other},
+        {"group": crew, "due_at": now() + MINUTE},
+        {"group": crew, "assignee": reviewer},
+        {"graph": "other", "group": crew},
+        {"group": crew, "assignee": sam},
+        {"group": other},
+        {"claimed_by": sam, "claimed_until": now() + MINUTE},
+        {"claimed_by": sam, "claimed_until": now() - MINUTE},
+        {"snoozed_until": now() + MINUTE},
+        {"overdue": True, "no_self_approval": True},
+    ]
+    for number, changed in enumerate(changes):
+        copy = again(interrupt)
+        copy.pk, copy.interrupt_id, copy.title = None, str(number), str(number)
+        for name, value in changed.items():
+            setattr(copy, name, value)
+        copy.save()
+    Interrupt.objects.filter(pk=interrupt.pk).update(status="cancelled")
+    wanted = None if group is None else Group.objects.get(name=group)
+
+    def take_all() -> str:
+        Interrupt.objects.filter(claimed_by=reviewer).update(claimed_by=None, claimed_until=None)
+        taken = [services.claim_next(by=reviewer, graph=graph, group=wanted) for _ in range(9)]
+        titles = dict(Interrupt.objects.values_list("pk", "title"))
+        return " ".join(titles[pk] for pk in taken if pk)
+
+    assert take_all() == expected
+    with override_settings(HITL={"POLICY": f"{__name__}.Narrowing"}):
+        assert take_all() == expected
+
+
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("meanwhile", [{"claimed_until": Now() + MINUTE}, {"status": "cancelled"}])
 def test_claim_next_skips_interrupt_claimed_or_closed_before_its_write(

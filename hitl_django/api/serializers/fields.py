@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from uuid import UUID
 
 from django.core.exceptions import ValidationError
@@ -20,7 +20,7 @@ from rest_framework.request import Request
 
 from hitl_django.conf import hitl
 from hitl_django.db.clock import to_stored, to_utc
-from hitl_django.page_urls import find_request_page
+from hitl_django.page_urls import ANY_ID, RequestPages
 
 from ..invalid_params import MAX_FAULTS
 
@@ -283,14 +283,23 @@ class MethodField(serializers.SerializerMethodField):
 
 
 class Hyperlink(serializers.Field):
-    """The absolute URL of the object in ``source``, built from the name of a view."""
+    """The absolute URL of the object in ``source``, built from the name of a view.
+
+    The URLs of all rows of a response differ only in the id, so the URL is reversed only once.
+    """
 
     def __init__(self, view: str, *, source: str) -> None:
         super().__init__(source=source, read_only=True)
         self.view = view
 
     def to_representation(self, value: Any) -> str:
-        return build_url(self.context["request"], self.view, value)
+        context = cast(dict[Any, Any], self.context)
+        if type(value) is not UUID:
+            return build_url(context["request"], self.view, value)
+        url = context.get(self.view)
+        if url is None:
+            url = context[self.view] = build_url(context["request"], self.view, ANY_ID)
+        return str(url.replace(str(ANY_ID), str(value)))
 
     def json_schema(self) -> dict[str, Any]:
         return {"type": "string", "format": "uri"}
@@ -308,8 +317,11 @@ class ReviewPage(serializers.Field):
         )
 
     def to_representation(self, value: Any) -> str:
-        request = self.context["request"]
-        page = find_request_page(value, request.user, request)
+        context = cast(dict[Any, Any], self.context)
+        request, pages = context["request"], context.get(RequestPages)
+        if pages is None:
+            pages = context[RequestPages] = RequestPages(request.user, request)
+        page = pages.find(value)
         return str(request.build_absolute_uri(page)) if page else ""
 
     def json_schema(self) -> dict[str, Any]:

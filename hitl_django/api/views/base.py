@@ -248,11 +248,13 @@ class Resource(APIView):
         shown = self.render(serializer_class, thing)
         return Response(shown, status=status, headers={"Location": shown["url"]})
 
-    def render(self, serializer_class: type[Serializer[Any]], thing: Any, **options: Any) -> Any:
-        """Return the serialized form of ``thing``."""
-        if options:
-            return serializer_class(thing, context={"request": self.request}, **options).data
+    def render(
+        self, serializer_class: type[Serializer[Any]], thing: Any, *, many: bool = False
+    ) -> Any:
+        """Return the serialized form of ``thing``, or a list for each of ``many`` things."""
         with _borrow_serializer(serializer_class, self.request) as serializer:
+            if many:
+                return [serializer.to_representation(one) for one in thing]
             return serializer.to_representation(thing)
 
 
@@ -310,8 +312,9 @@ class Collection(Resource, GenericAPIView[Any]):
     def render_page(self) -> Response:
         """Return one page of the list."""
         names = read_names(self.request.query_params.get(EXPAND), self.expansions)
+        kind: Any = self.get_serializer_class()
         rows: Any = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        page = self.get_paginated_response(self.get_serializer(rows, many=True).data)
+        page = self.get_paginated_response(self.render(kind, rows, many=True))
         if names:
             user = self.request.user
             page.data["expanded"] = expand(rows, names, self.expansions, user, self.render)

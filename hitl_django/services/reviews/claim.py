@@ -8,9 +8,10 @@ log entry.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import chain
 from typing import Any, cast
 from uuid import UUID
@@ -27,11 +28,11 @@ from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.models import Interrupt, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.functions import Now
-from hitl_django.models.review import LARGE_COLUMNS, get_cleared_claim, queue_order
-from hitl_django.permissions import get_policy, refuse_unless_may
+from hitl_django.models.review import LARGE_COLUMNS, get_cleared_claim
+from hitl_django.permissions import get_policy, refuse_unless_may, select_visible
 
 from .. import denied_log
-from . import deadlines, lookup, queue_filters
+from . import claim_queries, deadlines, lookup, queue_filters
 
 #: Maximum numbers of candidates that claim_next reads in the first batch, in each later batch, and
 #: in total.
@@ -161,8 +162,14 @@ def claim_next(
             # similar requests and return None.
             users = get_user_model()._base_manager.using(write_alias()).filter(pk=by.pk)
             users.select_for_update(no_key=True, of=("self",)).values_list("pk").first()
-        rows = queue_filters.list_waiting(by, graph=graph, group=group, where=where)
-        return taking.found() or _take(rows, by, group, taking, left)
+        earlier = taking.found()
+        if earlier is not None:
+            return earlier
+        every = queue_filters.list_waiting(None, graph=graph, group=group, where=where)
+        rows = select_visible(every, by)
+        if rows is every and where is None and left is None:
+            return _take_prepared(rows, by, graph, group, taking)
+        return _take(rows, by, group, taking, left)
 
 
 def find_next(
@@ -223,6 +230,19 @@ class _KeyedClaim:
         return None if taken is None else taken.pk
 
 
+def _take_prepared(
+    rows: QuerySet[Interrupt], by: Any, graph: str | None, group: Any, taking: _KeyedClaim
+) -> UUID | None:
+    """Claim an interrupt for a user who may see all interrupts, with prepared statements."""
+    groups = queue_filters.list_group_keys(by)
+    free = claim_queries.FreeInterrupts.build(by, groups, graph, group)
+    found = free.read_first(FEW)
+    taken = _take_first(free.lock_first, _list_decidable(found, by), by, taking)
+    if taken is not None or len(found) < FEW:
+        return taken
+    return _take_one_of(rows, queue_filters.split_free(by, groups, group), by, taking)
+
+
 def _take(
     rows: QuerySet[Interrupt], by: Any, group: Any, taking: _KeyedClaim, after: UUID | None
 ) -> UUID | None:
@@ -246,7 +266,7 @@ def _take_one_of(
     rows: QuerySet[Interrupt], free: list[Q], by: Any, taking: _KeyedClaim
 ) -> UUID | None:
     for candidates in _candidates(rows, free, by):
-        taken = _take_first(rows, candidates, by, taking)
+        taken = _take_first(partial(_lock_first, rows, by), candidates, by, taking)
         if taken is not None:
             return taken
     return None
@@ -263,28 +283,42 @@ def _renew_own_claim(rows: QuerySet[Interrupt], by: Any) -> UUID | None:
 
 def _candidates(rows: QuerySet[Interrupt], parts: list[Q], by: Any) -> Iterator[list[UUID]]:
     """Yield batches of the ids of candidates for a claim, without locking their rows."""
-    policy, seen = get_policy(), set[UUID]()
+    seen = set[UUID]()
     rows = rows.select_related("run", "thread").defer(*LARGE_COLUMNS)
     while len(seen) < MOST:
         size = MANY if seen else FEW
         found = list(queue_filters.read_first(rows.exclude(pk__in=seen), parts, size)[:size])
-        yield [row.pk for row in found if policy.may_decide(by, row)]
+        yield _list_decidable(found, by)
         seen.update(row.pk for row in found)
         if len(found) < size:
             return
 
 
+def _list_decidable(found: Iterable[Interrupt], by: Any) -> list[UUID]:
+    may_decide = get_policy().may_decide
+    return [row.pk for row in found if may_decide(by, row)]
+
+
+def _lock_first(rows: QuerySet[Interrupt], by: Any, candidates: list[UUID]) -> UUID | None:
+    """Lock the first candidate that still matches and that nobody else has locked.
+
+    Returns its id, or None if there is no such candidate.
+    """
+    free = rows.filter(queue_filters.match_unclaimed(by), pk__in=candidates)
+    return queue_filters.skip_locked(free).values_list("pk", flat=True).first()
+
+
 def _take_first(
-    rows: QuerySet[Interrupt], candidates: list[UUID], by: Any, taking: _KeyedClaim
+    lock_first: Callable[[list[UUID]], UUID | None],
+    candidates: list[UUID],
+    by: Any,
+    taking: _KeyedClaim,
 ) -> UUID | None:
     """Claim the first candidate that no other user has claimed or is claiming now."""
-    free = rows.filter(queue_filters.match_unclaimed(by)).order_by(*queue_order())
     while candidates:
         # Check all conditions again, because the interrupt may have been assigned or snoozed since
-        # it was read. Skip rows that another caller has locked. SQLite has no row locks, but only
-        # one writer at a time.
-        row = free.filter(pk__in=candidates).select_for_update(skip_locked=True, of=("self",))
-        pk = row.values_list("pk", flat=True).first()
+        # it was read.
+        pk = lock_first(candidates)
         if pk is None:
             return None
         # Zero rows: without row locks, another user has claimed the interrupt since it was read.

@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from hitl_django import events, signals
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
+from hitl_django.db.prepared_query import PreparedSelect
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.events import EventName
@@ -28,19 +29,25 @@ logger = logging.getLogger("hitl_django")
 RETRY_DELAY = timedelta(minutes=5)
 
 
+def _list_passed() -> QuerySet[Interrupt]:
+    return Interrupt.objects.filter(queue_filters.PENDING, overdue=False, due_at__lte=Now())
+
+
+#: Finds an interrupt that has to be marked as overdue.
+_ANY_PASSED = PreparedSelect(lambda: _list_passed().order_by().values_list("pk")[:1])
+
+
 @retry_on_conflict
 def mark_overdue() -> int:
     """Mark a batch of due interrupts as overdue, and return their number."""
     using = write_alias()
-    passed = Interrupt.objects.using(using).filter(
-        queue_filters.PENDING, overdue=False, due_at__lte=Now()
-    )
     # Usually nothing is due. On SQLite, a transaction would wait for other writers.
-    if not passed.exists():
+    if not _ANY_PASSED.run(using):
         return 0
     with transaction.atomic(using=using):
         # Concurrent callers lock different rows, so they don't wait for each other.
-        batch = passed.order_by("due_at").select_for_update(skip_locked=True)
+        passed = _list_passed().using(using).order_by("due_at")
+        batch = passed.select_for_update(skip_locked=True)
         found = list(batch.only("graph", "group_label")[: hitl.SWEEP_BATCH])
         messages = WriteBatch(using)
         for row in found:

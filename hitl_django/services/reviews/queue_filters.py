@@ -50,7 +50,7 @@ ANSWERABLE = Q(run__state__in=Run.ANSWERABLE)
 
 
 def list_waiting(
-    user: Any, *, graph: str | None = None, group: Any = None, where: Q | None = None
+    user: Any, *, graph: Any = None, group: Any = None, where: Q | None = None
 ) -> QuerySet[Interrupt]:
     """Return the pending interrupts that the user may see.
 
@@ -84,6 +84,14 @@ def read_first(rows: QuerySet[Any], parts: Sequence[Q], most: int) -> QuerySet[A
         for part in parts
     ]
     return rows.filter(pk__in=keys[0].union(*keys[1:], all=True)).order_by(*queue_order())
+
+
+def skip_locked(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Lock rows in the order of the queue, except rows that another caller has locked.
+
+    SQLite has no row locks, but only one writer at a time.
+    """
+    return rows.select_for_update(skip_locked=True, of=("self",)).order_by(*queue_order())
 
 
 def match_words(text: str, *, common: bool = False, through: str = "") -> Q:
@@ -189,14 +197,19 @@ def match_claimed_by_others(user: Any) -> Q:
     return CLAIMED & ~Q(claimed_by=user.pk)
 
 
-def match_unclaimed(user: Any) -> Q:
+def match_unclaimed(user: Any, groups: Sequence[Any] | None = None) -> Q:
     """Return a condition on interrupts: the user could claim the interrupt.
 
     The interrupt is neither claimed nor snoozed, its run can be resumed, and the user hasn't
     approved it. The interrupt is assigned to the user, to one of the user's groups, or to nobody.
+    ``groups`` are the keys of the user's groups, if they are known.
     """
-    groups = Q(group__isnull=True) | Q(group__in=user.groups.order_by().values("pk"))
-    assigned = Q(assignee=user.pk) | Q(assignee__isnull=True) & groups
+    shared = Q(group__isnull=True)
+    if groups is None:
+        shared |= Q(group__in=user.groups.order_by().values("pk"))
+    for key in groups or ():
+        shared |= Q(group=key)
+    assigned = Q(assignee=user.pk) | Q(assignee__isnull=True) & shared
     return assigned & _match_takeable(user)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import django_filters as filters
 
-from hitl_django.api.filters import OrderFilter
+from hitl_django.api.filters import FilterSet, OrderFilter
 
 from ..event_labels import list_choices
 from ..models import Delivery
 
 
-class DeliveryFilterSet(filters.FilterSet):
+class DeliveryFilterSet(FilterSet):
     """Filters of deliveries by state and event."""
 
     state = filters.ChoiceFilter(choices=Delivery.State.choices, label="Delivery state.")
