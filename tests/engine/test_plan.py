@@ -320,3 +320,18 @@ def test_planner_repeats_node_with_edge_to_itself_until_node_writes_no_trigger()
     assert run.begin({"x": 1}) == ["a"]
     assert [run.take({}), run.take({}), run.take({"a": []})] == [["a"], ["a"], []]
     assert END not in run.state.values
+
+
+def test_failed_reducer_leaves_all_channels_unchanged() -> None:
+    graph = StateGraph(Values).add_node("a", nothing).add_node("b", nothing)
+    graph.add_edge(START, "a").add_edge(START, "b")
+    run = Stepper(graph.compile().spec)
+    assert run.begin({"x": 1, "total": 1}) == ["a", "b"]
+    before = run.state.copy()
+    for task, writes in zip(run.tasks, ([("x", 2)], [("total", "text")]), strict=True):
+        task.writes = writes
+    assert run.spec.is_atomic
+    with pytest.raises(TypeError):
+        apply_writes(run.spec, run.state, run.tasks, count_version)
+    for name in ("values", "versions", "seen", "clock", "updated"):
+        assert getattr(run.state, name) == getattr(before, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .barrier import NamedBarrierValue, NamedBarrierValueAfterFinish
 from .channel import MISSING, SAME, BaseChannel, EmptyChannelError
 from .delta import DeltaChannel
@@ -16,7 +18,13 @@ from .last_value import (
 from .reducer import BinaryOperatorAggregate
 from .topic import Topic
 
+#: Channels of which only the reducer can raise an error.
+ATOMIC: frozenset[type[BaseChannel[Any, Any, Any]]] = frozenset(
+    (AnyValue, BinaryOperatorAggregate, EphemeralValue, LastValue, Topic, UntrackedValue)
+)
+
 __all__ = [
+    "ATOMIC",
     "MISSING",
     "REPLACING",
     "SAME",

@@ -60,11 +60,14 @@ def apply_writes(
     """Apply the writes of one super-step to ``state``, which is changed in place.
 
     ``state.updated`` becomes the set of the updated channels that have a value. They may trigger
-    the next tasks.
+    the next tasks. If an error is raised and ``spec.is_atomic`` is true, no channel has changed.
     """
     if len(writers) > 1 and not _are_sends_in_order(writers):
         writers = sorted(writers, key=lambda writer: ids.make_path_key(writer.path[:3]))
     version = next_version(state.clock, None)
+    grouped = _group_by_channel(spec, writers)
+    # Reducers may raise an error, so they are called before the state changes.
+    folded = _fold(spec, state, grouped) if spec.is_atomic else None
     updated: set[str] = set()
     is_step = starts = False
     passed: list[str] = []
@@ -82,7 +85,9 @@ def apply_writes(
             passed.append(writer.name)
         if spec.consumable:
             _consume(spec, state, triggers, version)
-    _fold(spec, state, _group_by_channel(spec, writers), version, updated)
+    if folded is None:
+        folded = _fold(spec, state, grouped)
+    _set_values(spec, state, folded, version, updated)
     if is_step:
         _expire(spec, state, version, updated)
         if starts:
@@ -136,22 +141,33 @@ def _group_by_channel(spec: GraphSpec, writers: Iterable[Writer]) -> dict[str, l
 
 
 def _fold(
+    spec: GraphSpec, state: ChannelState, grouped: dict[str, list[Any]]
+) -> list[tuple[str, Any]]:
+    """Return the new values of the written channels."""
+    folded: list[tuple[str, Any]] = []
+    for name, written in grouped.items():
+        if len(written) == 1 and name in spec.replacing:
+            folded.append((name, written[0]))
+            continue
+        value = state.values.get(name, MISSING)
+        new_value = spec.channels[name].fold(value, written)
+        if new_value is SAME:
+            continue
+        if name in spec.growing:
+            state.note_growth(name, value, written, new_value)
+        folded.append((name, new_value))
+    return folded
+
+
+def _set_values(
     spec: GraphSpec,
     state: ChannelState,
-    grouped: dict[str, list[Any]],
+    folded: Sequence[tuple[str, Any]],
     version: Version,
     updated: set[str],
 ) -> None:
-    channels, plain, growing, values = spec.channels, spec.plain, spec.growing, state.values
-    for name, written in grouped.items():
-        if len(written) == 1 and name in spec.replacing:
-            new_value = written[0]
-        else:
-            new_value = channels[name].fold(values.get(name, MISSING), written)
-            if new_value is SAME:
-                continue
-            if name in growing:
-                state.note_growth(name, values.get(name), written, new_value)
+    plain, values = spec.plain, state.values
+    for name, new_value in folded:
         if new_value is not MISSING and name in plain:
             # This is the code of _set_value, inlined for the channels of nearly all writes.
             values[name] = new_value

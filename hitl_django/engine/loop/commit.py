@@ -37,7 +37,7 @@ def commit_step(state: LoopState) -> Iterable[Effect]:
 def _apply_tasks(state: LoopState) -> bool:
     """Apply the writes of the step's tasks. Return False if they can't be applied."""
     tasks, before = state.tasks, state.channel_state
-    if state.exits:
+    if state.exits and not state.spec.is_atomic:
         # A partially applied step must not be stored when the run stops.
         state.channel_state = before.copy()
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from operator import add, or_
 
-from ..channels import MISSING, REPLACING, BaseChannel, EphemeralValue
+from ..channels import ATOMIC, MISSING, REPLACING, BaseChannel, EphemeralValue
 from ..constants import BRANCH_TO
 from ..state.messages import is_message_reducer
 from ..state.schema import ManagedValue
@@ -24,6 +24,7 @@ class GraphSpec:
         "finishing",
         "growing",
         "handled",
+        "is_atomic",
         "managed",
         "messages",
         "mixed",
@@ -56,6 +57,8 @@ class GraphSpec:
         self.replacing = frozenset(
             name for name, c in channels.items() if type(c).fold in REPLACING
         )
+        #: Whether writes can only fail in reducers, so that a failed step changes no channel.
+        self.is_atomic = ATOMIC.issuperset(map(type, channels.values()))
         #: Channels that trigger one node and are empty after the node has run. Their entries are
         #: removed. Otherwise, checkpoints would grow with the number of nodes that ever ran.
         self.spent = frozenset(
