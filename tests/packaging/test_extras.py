@@ -19,6 +19,7 @@ PROGRAM = Path(__file__).parent / "limited_imports.py"
 #: Modules that need an extra, by extra. ``*`` means most modules of a package.
 OWN_MODULES = {
     "docs": ("docs.extension.directives",),
+    "google-adk": ("hitl_django.contrib.google_adk",),
     "langgraph": ("hitl_django.contrib.langchain", "hitl_django.contrib.langgraph.*"),
     "openai-agents": ("hitl_django.contrib.openai_agents",),
     "openapi": ("hitl_django.api.openapi",),
@@ -43,6 +44,7 @@ OWN_MODULES = {
 }
 #: Extras whose requirements include those of another extra.
 INCLUDED = {
+    "google-adk": {"opentelemetry"},
     "mcp": {"opentelemetry"},
     "openai-agents": {"mcp", "opentelemetry"},
     "pydantic-ai": {"opentelemetry"},
