@@ -36,9 +36,9 @@ from .stop_note import StopNote
 
 logger = logging.getLogger("hitl_django")
 
-#: The seconds in which a worker claims further runs in one task. The queue's time limit for the
-#: task must be longer than this and the time slice of a run.
-TURN = 1.0
+#: The maximum seconds in which a worker claims further runs in one task, and the maximum share of
+#: the time slice. The time limit of a task must be longer than turn and slice together.
+TURN, TURN_SHARE = 1.0, 0.1
 
 
 def advance(run_id: str) -> None:
@@ -51,7 +51,7 @@ def advance(run_id: str) -> None:
     """
     if _drain_reason is not None:
         batch = WriteBatch(write_alias())
-        dispatcher.enqueue(run_id, batch)  # The message is for another worker.
+        dispatcher.enqueue_message(run_id, batch)  # The message is for another worker.
         batch.run()
         return
     try:
@@ -65,12 +65,13 @@ def advance(run_id: str) -> None:
 
 
 def advance_due(argument: str = "") -> None:
-    """Execute due runs one after the other, until no run is due or a turn of TURN seconds ends.
+    """Execute due runs one after the other, until no run is due or the worker's turn ends.
 
     Errors are handled as by ``advance``. After the turn, other tasks of the queue are executed. The
     queue must then call this function again if runs are due.
     """
-    ends, graph = time.monotonic() + TURN, _turns.graph
+    turn = min(TURN, TURN_SHARE * (dispatcher.get_time_slice() or float("inf")))
+    ends, graph = time.monotonic() + turn, _turns.graph
     while _drain_reason is None and (lease := _claim_next(graph)) is not None:
         graph = _turns.graph = lease.graph
         _advance(lease)

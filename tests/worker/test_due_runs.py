@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.db.models.functions import Now
+from django_q.models import OrmQ
 
 from hitl_django import StateGraph, register, services
 from hitl_django.graph_registry import registry
@@ -55,6 +57,30 @@ def test_worker_whose_turn_has_ended_leaves_due_runs_to_other_tasks(
         services.start("steps", {"log": []})
     advance_due()
     assert sorted(Run.objects.values_list("state", flat=True)) == ["queued", "succeeded"]
+
+
+@pytest.mark.promise("P8")
+def test_draining_worker_leaves_due_runs_and_returns_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = services.start("steps", {"log": []})
+    monkeypatch.setattr(runner, "_drain_reason", "shutdown")
+    advance_due()
+    runner.advance(str(run.id))
+    # The message may be about a waiting run, which workers don't find without a message.
+    assert OrmQ.objects.get().task["args"] == (str(run.id),)
+    assert count_due_runs() == 1
+
+
+def test_turn_of_worker_is_a_tenth_of_a_short_time_slice(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.HITL = {**settings.HITL, "TIME_SLICE_SECONDS": 1e-9}
+    monkeypatch.setattr(runner, "_advance", lambda lease: None)
+    for _ in range(2):
+        services.start("steps", {"log": []})
+    advance_due()
+    assert count_due_runs() == 1
 
 
 @pytest.mark.promise("P11")

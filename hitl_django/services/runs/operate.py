@@ -127,7 +127,10 @@ def retry(
         run_events.append_event(batch, run, after, reason="retried")
         detail = {"from": before}
         audit.append(batch, thread, "retry", by=by, via=via, subject=str(run.pk), detail=detail)
-        dispatcher.enqueue(run.pk, batch)
+        if after == Run.State.WAITING:
+            dispatcher.enqueue_message(run.pk, batch)
+        else:
+            dispatcher.enqueue(run.pk, batch)
         batch.run()
         run.refresh_from_db(write_alias(), fields=["state", "error"])
         return RunInfo.from_row(run)
