@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import chain
 
-from tests.contrib.langgraph_api.recordings.differences import GENERAL, REFUSED, SPECIFIC
+from tests.contrib.langgraph_api.recordings.differences import AGENT, GENERAL, REFUSED, SPECIFIC
 from tests.contrib.langgraph_api.recordings.exchanges import RECORDING, SCRIPT
 
 from . import markdown
@@ -16,7 +16,7 @@ def page() -> str:
     exchanges = json.loads(RECORDING.read_text("utf-8"))
     sdks = sorted(set(chain.from_iterable(each["sdks"] for each in exchanges)))
     calls = json.loads(SCRIPT.read_text("utf-8"))
-    methods = sorted({each["call"] for each in calls} | REFUSED.keys())
+    methods = sorted({each["call"] for each in calls} - {AGENT} | REFUSED.keys())
     return markdown.page(
         [
             f"{len(exchanges)} requests of these versions were compared: {', '.join(sdks)}.",

@@ -1,4 +1,4 @@
-"""Program that records the responses of LangGraph's server to its SDKs.
+"""Program that records the responses of LangGraph's server to its SDKs and to AG-UI's agent.
 
     python -m tools.langgraph_recordings
 
@@ -36,6 +36,7 @@ WORK = HERE.parents[1] / "var" / "langgraph_recordings"
 #: The newest version of each SDK, and the last version of the previous series.
 PYTHON_VERSIONS = ("0.3.15", "0.4.14")
 JAVASCRIPT_VERSIONS = ("1.15.0", "2.0.0")
+AG_UI_VERSION = "0.0.43"
 #: Seconds until the server responds.
 PATIENCE = 90
 SERVED = """
@@ -60,8 +61,12 @@ def main() -> None:
         environment = {"PYTHONPATH": str(folder)}
         recordings[f"Python {version}"] = record(python, command, environment)
     for version in JAVASCRIPT_VERSIONS:
-        program = install_javascript_sdk(version)
+        package = f"@langchain/langgraph-sdk@{version}"
+        program = install_javascript(f"javascript-{version}", "call_methods.mjs", package)
         recordings[f"JavaScript {version}"] = record(python, ["node", str(program)], {})
+    packages = (f"@ag-ui/langgraph@{AG_UI_VERSION}", "@ag-ui/client", "@ag-ui/core")
+    program = install_javascript(f"ag-ui-{AG_UI_VERSION}", "call_agent.mjs", *packages)
+    recordings[f"AG-UI {AG_UI_VERSION}"] = record(python, ["node", str(program)], {})
     lines = [json.dumps(each, ensure_ascii=False) for each in merge(recordings)]
     RECORDING.write_text("[\n" + ",\n".join(lines) + "\n]\n", "utf-8")
 
@@ -87,14 +92,14 @@ def install_python_sdk(python: Path, version: str) -> Path:
     return folder
 
 
-def install_javascript_sdk(version: str) -> Path:
-    """Install the SDK if necessary, and return the program in the SDK's folder."""
-    folder = WORK / f"javascript-{version}"
+def install_javascript(name: str, program: str, *packages: str) -> Path:
+    """Install packages if necessary, and return the program in their folder."""
+    folder = WORK / name
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "node_modules").exists():
-        package = f"@langchain/langgraph-sdk@{version}"
-        call("npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", package, cwd=folder)
-    return Path(shutil.copy(HERE / "call_methods.mjs", folder))
+        options = ("--no-audit", "--no-fund", "--ignore-scripts")
+        call("npm", "install", *options, *packages, cwd=folder)
+    return Path(shutil.copy(HERE / program, folder))
 
 
 def record(python: Path, command: list[str], environment: dict[str, str]) -> list[dict[str, Any]]:

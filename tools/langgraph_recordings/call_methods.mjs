@@ -20,7 +20,7 @@ function fillIn(value) {
 
 for (const [number, call] of JSON.parse(readFileSync(script, "utf-8")).entries()) {
   const [area, name] = call.call.split(".").map(toCamel);
-  if (client[area][name] === undefined) continue;
+  if (client[area]?.[name] === undefined) continue;
   await fetch(`${apiUrl}/call/${number}`, { method: "POST" });
   const own = { ...call, ...call.js };
   try {

@@ -22,7 +22,7 @@ def main(url: str, script: str) -> None:
     client, saved = get_sync_client(url=url, api_key=None), {}
     for number, call in enumerate(json.loads(Path(script).read_text())):
         area, _, name = call["call"].partition(".")
-        method = getattr(getattr(client, area), name, None)
+        method = getattr(getattr(client, area, None), name, None)
         if method is None:
             continue
         httpx.post(f"{url}/call/{number}")

@@ -14,6 +14,7 @@ from hitl_django.engine.constants import INPUT
 from hitl_django.engine.errors import EmptyInputError, InvalidInputError, PendingInterruptsError
 from hitl_django.engine.types import Command, Send
 from hitl_django.errors import NoSuchThread, RunStateError
+from hitl_django.graph_registry import registry
 from hitl_django.json_text.json_patch import is_same_json
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 from hitl_django.models.events import STATES, SUBGRAPHS
@@ -57,13 +58,13 @@ def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) 
             f"Thread {thread.thread_id!r} belongs to graph {thread.graph!r}.",
             [("assistant_id", f"the thread belongs to the graph {thread.graph!r}")],
         )
-    command, given = body.get("command") or {}, body.get("input")
+    command = body.get("command") or {}
+    given = _drop_unknown_fields(graph, body.get("input"))
     checkpoint_id = _read_checkpoint_id(body)
     if checkpoint_id is not None and _is_shown_now(user, thread, checkpoint_id):
         # Clients send the current checkpoint with every request. This is not a fork.
         checkpoint_id = None
-    if command:
-        _refuse_both("command", given=bool(given), name="input")
+    if command:  # Clients such as AG-UI also send the messages as input, which has no effect.
         return _take_command(user, thread, command, checkpoint_id, body)
     if checkpoint_id is not None:
         as_node = None if given is None else INPUT
@@ -102,7 +103,7 @@ def _start(
 ) -> StartedRun:
     run = services.start(
         graph,
-        body.get("input"),
+        _drop_unknown_fields(graph, body.get("input")),
         thread_id=thread_id,
         on_pending=on_pending,
         events=list_kinds(body),
@@ -111,6 +112,24 @@ def _start(
         via=VIA,
     )
     return StartedRun(run.id, run.thread_id, 0)
+
+
+def _drop_unknown_fields(graph: str, given: Any) -> Any:
+    """Return an input without the fields that the graph doesn't have, as LangGraph ignores them.
+
+    AG-UI sends its tools to every graph.
+    """
+    registered = registry.get_graph(graph).graph
+    if not isinstance(given, dict):
+        return given
+    try:
+        registered.validate_input(given)
+    except InvalidInputError:
+        schema = registered.get_input_jsonschema()
+        fields = schema.get("properties")
+        if fields is not None and not schema.get("additionalProperties"):
+            return {name: value for name, value in given.items() if name in fields}
+    return given
 
 
 def _take_command(

@@ -49,17 +49,26 @@ def test_langgraph_resume_command_stores_a_decision_of_the_user_and_ends_the_run
     assert AuditEntry.objects.get(verb="decide").actor_label == "dana"
 
 
-def test_langgraph_resume_command_accepts_empty_input(client: Any) -> None:
-    """agent-chat-ui sends an empty input with a command."""
+@pytest.mark.parametrize("given", [{}, {"log": ["lost"], "tools": []}])
+def test_langgraph_resume_command_ignores_input(client: Any, given: Any) -> None:
+    """agent-chat-ui sends an empty input with a command, and AG-UI the messages."""
     thread, _ = start(client)
-    post = client.http.client.post
-    answer = post(
-        f"threads/{thread}/runs/wait",
-        json={"assistant_id": "chat", "input": {}, "command": GO_ON},
-    )
-    assert answer.json()["answer"] == {"approved": True}
-    body = {"assistant_id": "chat", "input": {"log": []}, "command": GO_ON}
-    assert post(f"threads/{thread}/runs/wait", json=body).status_code == 400
+    body = {"assistant_id": "chat", "input": given, "command": GO_ON}
+    answer = client.http.client.post(f"threads/{thread}/runs/wait", json=body).json()
+    assert answer == {"log": ["hello", "greeted", "closed"], "answer": {"approved": True}}
+
+
+def test_langgraph_run_ignores_unknown_fields_of_input_and_checks_the_others(client: Any) -> None:
+    """AG-UI sends the tools of the page to every graph."""
+    thread = client.threads.create()["thread_id"]
+    for _ in range(2):
+        given = {"log": ["hello"], "tools": [{"name": "show"}]}
+        found = client.runs.wait(thread, "plain", input=given)
+        assert "tools" not in found
+    assert found["log"] == ["hello", "greeted", "closed"] * 2
+    body = {"assistant_id": "plain", "input": {"log": 5, "tools": []}}
+    refused = client.http.client.post(f"threads/{thread}/runs", json=body)
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/input/log")
 
 
 def test_langgraph_request_with_unknown_query_parameters_ignores_them(client: Any) -> None:

@@ -36,3 +36,5 @@ def _read(name: str) -> list[Difference]:
 GENERAL, SPECIFIC = _read("general"), _read("difference")
 #: Alternatives of the methods that get the status 501.
 REFUSED: dict[str, str] = _LISTED["refused"]
+#: The call in the script that is not a method of the SDKs: a conversation with AG-UI's agent.
+AGENT = "ag_ui.run_agent"

@@ -14,7 +14,7 @@ SCRIPT, RECORDING = FOLDER / "script.json", FOLDER / "recording.json"
 _ID = re.compile(r"\b(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32})\b")
 _DEPLOYMENT = re.compile(
     "langgraph_(request_id|api_url|api_version|version|host|plan|auth.*)|__request_start_time_ms__"
-    "|langsmith_.*|ls_integration|lc_versions"
+    "|langsmith_.*|ls_integration|lc_versions|\\$defs"
 )
 _URL = re.compile(r"http://127\.0\.0\.1:\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
