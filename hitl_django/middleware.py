@@ -29,7 +29,7 @@ class FormLimits(MiddlewareMixin):
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
     ) -> HttpResponseBase | None:
-        """Return a page that explains the size limit if the submitted form is too large.
+        """Return a page that explains the size limit if the submitted form is too large, else None.
 
         The form is read here before any other code reads it.
         """

@@ -280,7 +280,7 @@ def may_start(user: Any, graph: str, via: str) -> bool:
 def find_startable_graphs(user: Any) -> Iterator[str]:
     """Yield the names of the graphs that the user may start with an input of their own.
 
-    This applies to the admin and the API. Graphs that only your project's code may start are
+    The function is for the admin and the API. Graphs that only your project's code may start are
     omitted.
     """
     return (name for name in registry.list_names() if may_start(user, name, "api"))

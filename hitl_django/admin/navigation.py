@@ -66,14 +66,17 @@ def _list_models(available_apps: Iterable[Any]) -> Iterator[tuple[Any, Mapping[s
 
 
 def _list_overview(request: HttpRequest, listed: Mapping[Any, Any]) -> Iterator[NavigationLink]:
-    """Yield the link to the overview of runs, for operators."""
+    """Yield the link to the overview of runs, for operators. ``listed`` are the visible models."""
     if Run in listed and get_policy().may_view_workers(request.user):
         url = find_admin_page(Run, "overview", request=request)
         yield NavigationLink(_("Overview"), url)
 
 
 def _list_added(request: HttpRequest, listed: Mapping[Any, Any]) -> Iterator[NavigationLink]:
-    """Yield the navigation links of optional apps, for models that the user may view."""
+    """Yield the navigation links of optional apps, for models in ``listed``.
+
+    ``listed`` are the models that the user may view.
+    """
     for link in (link for extension in list_extensions() for link in extension.admin_links):
         if link.model in listed:
             url = find_admin_page(link.model, link.page, request=request)

@@ -35,7 +35,7 @@ def read_names(text: str | None, known: Mapping[str, Expansion]) -> list[str]:
     """Return the names in an ``expand`` parameter.
 
     Raises:
-        InvalidRequest: if a name is unknown.
+        InvalidRequest: if a name isn't in ``known``.
     """
     names = [] if text is None else text.split(",")
     if unknown := [name for name in names if name not in known]:

@@ -84,7 +84,10 @@ class QueueStream:
                 yield HEARTBEAT
 
     def _render(self, page: Page, rows: Rows, shown: Rows | None) -> bytes:
-        """Return all changes as one event, so that a client never receives only some of them."""
+        """Return all changes as one event, so that a client never receives only some of them.
+
+        ``rows`` is the current page. ``shown`` is the page that the client has, or None if unknown.
+        """
         place = digest_json(rows)
         self._keep(place, rows)
         if shown is None:

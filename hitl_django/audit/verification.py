@@ -221,7 +221,7 @@ def _check_readable(thread: Thread) -> CheckedThread:
 
 @retry_on_conflict
 def _check_again(thread: Thread, using: str) -> CheckedThread | None:
-    """Check a thread again with its row locked.
+    """Check a thread again with its row locked. Return None if the thread was deleted.
 
     A first check without a lock may fail because entries were added between its two queries.
     """

@@ -259,7 +259,10 @@ def _fill_values(group: Sequence[_Decoded], using: str, cached: CachedNamespace 
 
 
 def _read_values(one: _Decoded, using: str, wanted: set[tuple[str, int]]) -> value_deltas.Rows:
-    """Read the values of the channel versions in ``wanted``, with all parts of their deltas."""
+    """Read the values of a checkpoint's channel versions in ``wanted``.
+
+    All parts of values that are stored as deltas are included.
+    """
     rows = _read_named(using, one.thread, one.ns, wanted)
     deltas = {key: value_deltas.read_delta(data) for key, (data, _) in rows.items()}
     parts = {key: part for key, part in deltas.items() if part is not None}

@@ -109,8 +109,8 @@ class CommitRows:
         """Add a checkpoint as a child of the checkpoint to which this commit belongs.
 
         ``new_versions`` are the changed channels. ``added`` contains the new entries of lists and
-        dicts that have only grown, by channel. It is None outside of a run. ``is_last`` is true for
-        the last commit of a run.
+        dicts that have only grown, by channel. ``added`` is None outside of a run. ``is_last`` is
+        true for the last commit of a run.
         """
         self._is_last = is_last
         head: dict[str, Any] = dict(checkpoint)
@@ -166,8 +166,8 @@ class CommitRows:
     ) -> None:
         """Add separate rows for small values that so far may be stored only in the parent's row.
 
-        This is necessary if the state has too many small values to store them in the checkpoint's
-        row.
+        Separate rows are necessary if the state has too many small values to store them in the
+        checkpoint's row.
         """
         self.without_inline = head["id"]
         parent = self.ref.checkpoint_id

@@ -160,7 +160,7 @@ class BatchedWriter(_BoundWriter):
 class DirectWriter(CommitWriter):
     """A writer for commits outside of workers and services.
 
-    It creates the rows of new threads, and checks the lease of a direct graph call.
+    The writer creates the rows of new threads, and checks the lease of a direct graph call.
     """
 
     def __init__(self, using: str) -> None:

@@ -386,9 +386,9 @@ class DjangoSaver(BaseCheckpointSaver):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that ``config`` selects, by default the newest of the namespace.
 
-        For a small state, one query is sufficient. Larger values and states with many channels need
-        one more query each, and long lists need two more. An older checkpoint needs one more query
-        for its writes.
+        Return None if the checkpoint doesn't exist. For a small state, one query is sufficient.
+        Larger values and states with many channels need one more query each, and long lists need
+        two more. An older checkpoint needs one more query for its writes.
         """
         ref = CheckpointRef.from_config(config)
         writer = self._find_writer(ref)

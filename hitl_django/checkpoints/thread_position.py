@@ -83,7 +83,10 @@ def _read_parents(using: str, thread: int) -> dict[str, Any]:
 
 
 def read_head(using: str, thread: int) -> ThreadHead | None:
-    """Read the newest checkpoint of a thread's root graph, in two or three queries."""
+    """Read the newest checkpoint of a thread's root graph, or return None without a checkpoint.
+
+    This takes two or three queries.
+    """
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
     row: Any = rows.values_list("checkpoint_id", *PAYLOAD_COLUMNS, named=True).first()
     if row is None:

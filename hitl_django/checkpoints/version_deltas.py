@@ -52,7 +52,8 @@ def encode_head(
 ) -> tuple[list[Any], VersionBase, bytes | None]:
     """Encode a checkpoint's versions as differences from a base.
 
-    Return the record to store, the base, and the bytes of the base's row if the base is new.
+    Return the record to store, the base, and the bytes of the base's row, or None if the base is
+    already stored.
     """
     versions, seen = head["channel_versions"], head["versions_seen"]
     row = None
@@ -73,7 +74,10 @@ def encode_head(
 
 
 def _changes(versions: Versions, seen: Versions, base: VersionBase) -> list[Any] | None:
-    """Return the differences of the versions from the base, or None if a new base is smaller."""
+    """Return the differences of the versions from the base, or None if a new base is smaller.
+
+    The differences include the versions that each node has ``seen``.
+    """
     found: list[Any] = []
     for now, then in ((versions, base.versions), (seen, base.seen)):
         found.append({name: one for name, one in now.items() if then.get(name, _NONE) != one})

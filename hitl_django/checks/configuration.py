@@ -72,7 +72,8 @@ def check_groups(
 ) -> list[checks.CheckMessage]:
     """Report groups that a graph's review policy or ``startable_by`` names, but that don't exist.
 
-    This is a warning, because the migration that creates the group may not have been applied yet.
+    The message is only a warning, because the migration that creates the group may not have been
+    applied yet.
     """
     return [
         *_missing_groups(registry.list_reviewer_groups(), "review policy", "decide its interrupts"),
@@ -189,7 +190,7 @@ def check_postgresql(
 ) -> list[checks.CheckMessage]:
     """Report missing transaction timeouts, without which a frozen worker would keep its locks.
 
-    This is only informational, because the role or the server may define the timeouts.
+    The message is only informational, because the role or the server may define the timeouts.
     """
     connection = connections[write_alias()]
     options = str((connection.settings_dict.get("OPTIONS") or {}).get("options", ""))

@@ -104,7 +104,7 @@ class BulkInsert:
     ) -> list[tuple[str, list[Any]]]:
         """Return the statements that insert the rows, each with its parameters.
 
-        One statement is sufficient unless the rows exceed the limit of one statement.
+        The result is a single statement, unless the rows exceed the limit of a statement.
         """
         text = self._text(connection)
         if len(rows) == 1:

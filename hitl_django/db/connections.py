@@ -72,7 +72,7 @@ def keep_connections() -> None:
 def close_connections() -> None:
     """Close the connections of the current OS thread after its last task.
 
-    No other OS thread can use the connections. They would otherwise remain open until garbage
+    No other OS thread can use these connections, so they would otherwise remain open until garbage
     collection, and the server could run out of connections.
     """
     for connection in connections.all(initialized_only=True):
@@ -96,7 +96,7 @@ def reset_connections() -> None:
 def close_lost_connections() -> None:
     """Close lost connections, so that the next query opens a new connection.
 
-    This includes the connections of the OS thread on which async nodes run queries.
+    The function also closes lost connections of the OS thread on which async nodes run queries.
     """
     _close_lost()
     asyncio.run(sync_to_async(_close_lost)())

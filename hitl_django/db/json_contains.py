@@ -45,7 +45,7 @@ def _match_members(source: str, wanted: Mapping[str, Any], level: int) -> Iterat
 
 
 def _match_value(row: str, wanted: Any, level: int) -> Iterator[Sql]:
-    """Yield SQL conditions: the ``json_each`` row with the alias ``row`` contains a value."""
+    """Yield SQL conditions: the ``json_each`` row with the alias ``row`` contains ``wanted``."""
     if isinstance(wanted, Mapping):
         yield f"{row}.type = 'object'", ()
         # The CASE is needed because the database may evaluate the conditions in any order, and a

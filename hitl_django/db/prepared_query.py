@@ -238,8 +238,8 @@ class PreparedSelect(_Compiled):
 class PreparedUpdate(_Compiled):
     """A conditional UPDATE.
 
-    In a ``WriteBatch``, the UPDATE can return the columns named in ``returning``. They are not
-    converted.
+    In a ``WriteBatch``, the UPDATE can return the columns named in ``returning``. The values of
+    these columns are not converted.
     """
 
     def __init__(

@@ -126,7 +126,7 @@ def execute_together(connection: Any, statements: Sequence[tuple[str, Any]]) -> 
 
 
 def _open_raw_cursor(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
-    """Return the driver's cursor, and the translation of placeholders if one is necessary."""
+    """Return the driver's cursor, and the translation of placeholders or None if unnecessary."""
     if connection.vendor == "sqlite":
         return raw.cursor(), _QUESTION_MARKS
     if getattr(raw, "prepare_threshold", None) is None:

@@ -159,7 +159,7 @@ class HitlRequestDialect(Dialect):
 def _checked(
     payload: Any, at: int, entry: Any, pointer: str, *, bare: bool = False
 ) -> dict[str, Any]:
-    """Return a validated decision on one action.
+    """Return ``entry`` as a validated decision on the action at the index ``at``.
 
     With ``bare``, JSON pointers in errors address the value itself instead of a member of the
     value.

@@ -334,7 +334,10 @@ def _has_errors(block: ActionBlock) -> bool:
 def make_interrupt_forms(
     item: Interrupt, data: Mapping[str, Any] | None = None, *, files: Any = None, more: str = ""
 ) -> InterruptForms:
-    """Return the forms of an interrupt, bound to submitted values if ``data`` is given."""
+    """Return the forms of an interrupt, bound to submitted values if ``data`` is given.
+
+    ``files`` and ``more`` are as for ``InterruptForms``.
+    """
     is_separate = DIALECTS[item.dialect].has_separate_actions(item.payload)
     kind: type[InterruptForms] = SeparateActionForms if is_separate else InterruptForms
     return kind(item, data, files=files, more=more)

@@ -581,7 +581,10 @@ def make_field(
     hint: Hint | None = None,
     unit: Unit | None = None,
 ) -> AnswerField:
-    """Return a field of the first field class that can show the original value without loss."""
+    """Return a field of the first field class that can show the original value without loss.
+
+    ``wanted`` is true if the key of the field is required.
+    """
     if unit is not None and UnitField.suits(shape, original, unit):
         return UnitField(shape, original, wanted=wanted, unit=unit, label=label)
     if unit is not None and UnitLinesField.suits(shape, original, unit):

@@ -24,7 +24,7 @@ class CustomForm:
 
     The form's fields are named like the members of the response, which is an object. Unchanged
     values, and members without a field, are preserved. Other values are the form's cleaned data as
-    JSON. They are validated against the schema like any other response.
+    JSON. The response is validated against the schema, as with a generated form.
     """
 
     def __init__(

@@ -141,11 +141,11 @@ def register(
 ) -> Callable[[Factory], Factory]:
     """Register the decorated function as the factory of the graph ``name``.
 
-    The factory returns a StateGraph, compiled or not. It is called once, on first use. If it fails,
-    it is called again on the next use after ten seconds. Instead of a factory, the result of
-    ``@entrypoint`` can be registered. If a name is registered twice, neither graph can be built,
-    and a system check reports both factories. Otherwise, the order of imports would determine the
-    graph of stored threads.
+    The factory returns a StateGraph, compiled or not. The factory is called once, on first use. If
+    the factory fails, it is called again on the next use after ten seconds. Instead of a factory,
+    the result of ``@entrypoint`` can be registered. If a name is registered twice, neither graph
+    can be built, and a system check reports both factories. Otherwise, the order of imports would
+    determine the graph of stored threads.
 
     Args:
         version: the version of the graph. Numbers in versions are compared as numbers, so "10" is
@@ -244,7 +244,7 @@ def _get_age(entry: _Entry) -> list[tuple[int, int, str]]:
 def _find_conflicts(entries: list[_Entry], newest: _Entry) -> list[str]:
     """Return the factories that conflict with the newest version.
 
-    These are several factories of the same version, and older versions that are not pinned.
+    A conflict is another factory of the same version, or an older version that is not pinned.
     """
     versions = [entry.version for entry in entries]
     found = [
@@ -299,7 +299,7 @@ def get_review_policy(name: str) -> ReviewPolicy:
 def get_present_name(name: str, node: str) -> str:
     """Return the current name of a node that may have been renamed.
 
-    This works even if the graph can't be built here.
+    The graph isn't built for this.
     """
     entry, passed = _entries.get(name), set[str]()
     while entry is not None and node in entry.renamed and node not in passed:
@@ -359,8 +359,8 @@ def list_duplicates() -> dict[str, list[str]]:
 def get_redacted_keys(name: str) -> tuple[str, ...]:
     """Return the keys whose values are hidden in a graph's events.
 
-    These are the keys in the graph's registration and the secrets declared in its schemas. If the
-    graph can't be built here, only the keys in the registration are returned.
+    The result contains the keys in the graph's registration and the secrets declared in its
+    schemas. If the graph can't be built here, only the keys in the registration are returned.
     """
     try:
         return get_graph(name).redact
@@ -425,7 +425,7 @@ def find_graph(name: str) -> RegisteredGraph | BrokenGraph:
 
 
 def get_graph(name: str) -> RegisteredGraph:
-    """Return the graph with this name. It is built on first use.
+    """Return the graph with this name. The graph is built on first use.
 
     Raises:
         UnknownGraphError: the graph isn't registered.
@@ -456,7 +456,7 @@ def get_graph_of_run(name: str, version: str, *, is_pinned: bool = False) -> Reg
 
 
 def note_pin(registered: RegisteredGraph, options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the options of a new run, including whether it is pinned to its graph version."""
+    """Return the options of a new run, including whether it is pinned, or None without options."""
     rest = {name: value for name, value in (options or {}).items() if name != PINNED}
     return ({**rest, PINNED: True} if registered.pin else rest) or None
 

@@ -133,7 +133,7 @@ def _as_fraction(number: Any) -> Fraction:
 def _properties(validator: Any, properties: Any, instance: Any, schema: Any) -> Errors:
     """Validate the properties of an object.
 
-    Those that distinguish the branches of a union come first.
+    Properties that distinguish the branches of a union come first.
     """
     if not isinstance(instance, dict):
         return
@@ -286,7 +286,7 @@ def _format(validator: Any, name: Any, instance: Any, schema: Any) -> Errors:
 
 
 def _items(validator: Any, items: Any, instance: Any, schema: Any) -> Errors:
-    """Apply ``items``. It may be a list as in draft 2019-09 and earlier (now ``prefixItems``)."""
+    """Apply ``items``, which may also be a list (``prefixItems`` since draft 2020-12)."""
     if not isinstance(items, list):
         yield from Draft202012Validator.VALIDATORS["items"](validator, items, instance, schema)
     elif isinstance(instance, list):

@@ -156,7 +156,7 @@ def _open_root(schema: JSON) -> list[_Node]:
 def _expand(nodes: Iterable[_Node]) -> list[_Node]:
     """Return schemas, and all other schemas that apply to the same value.
 
-    These are the targets of references, and the branches of unions and conditions.
+    The other schemas are the targets of references, and the branches of unions and conditions.
     """
     found: list[_Node] = []
     seen: set[int] = set()

@@ -58,7 +58,10 @@ class DirectCallLease(LocalThreadLease):
         self.epoch, self.in_force = 1, False
 
     def take_over(self, left: DirectCallLease) -> None:
-        """Take over the lease of a run that was abandoned in this process without a last commit."""
+        """Take over the thread from ``left``, the lease of a run that this process has abandoned.
+
+        The abandoned run has stored no last commit.
+        """
         super().take_over(left)
         left.stop_renewal()
         self._left_owner = left._owner

@@ -24,7 +24,7 @@ logger = logging.getLogger("hitl_django")
 class LeaseRenewal:
     """The regular renewal of one lease.
 
-    It is due every HEARTBEAT_SECONDS until the object is removed from ``renewals``.
+    The renewal is due every HEARTBEAT_SECONDS until the object is removed from ``renewals``.
     """
 
     def __init__(self, lease: ThreadLease, log_fields: Mapping[str, str] = {}) -> None:

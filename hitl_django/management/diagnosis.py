@@ -229,9 +229,9 @@ def _clock() -> Iterator[Finding]:
 
 
 def _clock_set_back() -> Iterator[Finding]:
-    """Yield a warning if a lease or an undo period ends later than one that starts now would end.
+    """Yield a warning if a clock was set back.
 
-    This shows that a clock was set back.
+    In this case, a stored lease or undo period ends later than one that started now would end.
     """
     running = Run.objects.using(write_alias()).annotate(now=Now()).order_by()
     ends = (

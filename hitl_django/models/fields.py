@@ -48,7 +48,11 @@ class JSONTextField(_TextField):
         return self.encode(value)
 
     def encode(self, value: Any) -> str | None:
-        """Return a value in its stored form."""
+        """Return a value in its stored form.
+
+        In a nullable column, None is stored as NULL. In other columns, None is stored as JSON's
+        null.
+        """
         # None is JSON's null, which is a valid response. Only nullable columns use NULL for a
         # missing value.
         if value is None and self.null:

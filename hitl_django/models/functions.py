@@ -20,8 +20,8 @@ class Now(functions.Now):
     """The database's current time, comparable with times that Django stores.
 
     SQLite has no time zones, and Django's own function returns UTC there. Django stores times in
-    the time zone of the connection. This is TIME_ZONE if USE_TZ is off, otherwise TIME_ZONE in
-    DATABASES.
+    the time zone of the connection. This time zone is TIME_ZONE if USE_TZ is off, otherwise
+    TIME_ZONE in DATABASES.
     """
 
     def as_sqlite(self, compiler: Any, connection: Any, **extra_context: Any) -> Any:

@@ -13,7 +13,7 @@ _HOLDERS = ("content", "additional_kwargs", "tool_call_chunks", "invalid_tool_ca
 
 
 def describe_message(shown: Any, attempt: int) -> Any:
-    """Return a model's message and its metadata as they are stored in an event.
+    """Return a model's message and its metadata (``shown``) as they are stored in an event.
 
     ``run_attempt`` in the metadata distinguishes the outputs of a node that runs several times.
     """

@@ -63,7 +63,7 @@ class RunLease:
     def log_fields(self) -> dict[str, str]:
         """Return the extra fields of log records about the run.
 
-        They contain ids, but no payloads.
+        The fields contain ids, but no payloads.
         """
         ids = {"run_id": str(self.run_id), "thread_id": self.thread.thread_id}
         return {**ids, "graph": self.graph}

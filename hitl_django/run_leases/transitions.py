@@ -44,7 +44,10 @@ _END_STATES = {
 
 
 def finish(lease: RunLease, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
-    """Add the outcome of a run and the resulting run state to the run's last commit."""
+    """Add the outcome of a run and the resulting run state to the run's last commit.
+
+    ``step`` is the super-step of the last checkpoint.
+    """
     using = batch.using
     if outcome.status == "interrupted" and lease.has_interrupts:
         # Earlier interrupts may have been decided in the meantime, which can only be checked with

@@ -60,9 +60,9 @@ class GraphEnvironment:
     def advance_time(self, **passed: float) -> None:
         """Simulate the passing of time, with arguments of ``timedelta``, and process due times.
 
-        This affects expiry, reminders, due dates, claims, links, leases and retention, which are
-        based on stored times. Stored times are moved to the past. Rows of your project and Python's
-        clock don't change.
+        The method affects expiry, reminders, due dates, claims, links, leases and retention, which
+        are based on stored times. Stored times are moved to the past. Rows of your project and
+        Python's clock don't change.
         """
         move_back(timedelta(**passed))
         self.sweep()

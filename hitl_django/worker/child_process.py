@@ -96,8 +96,9 @@ class Child:
 class StopSignals:
     """A listener for the signals that stop this process.
 
-    It raises Stopped, except in deferred blocks. Python ignores exceptions in destructors and in
-    calls from C, such as functions of SQLite. Long-running code must therefore also call ``check``.
+    The listener raises Stopped, except in deferred blocks. Python ignores exceptions in destructors
+    and in calls from C, such as functions of SQLite. Long-running code must therefore also call
+    ``check``.
     """
 
     def __init__(self) -> None:

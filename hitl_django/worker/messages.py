@@ -70,7 +70,7 @@ def end_task() -> None:
 def drain_on_sigterm() -> None:
     """Install a SIGTERM handler that releases all runs of this process when it is stopped.
 
-    It's needed by queues whose workers are OS threads, because OS threads can't handle signals.
+    Queues whose workers are OS threads need this handler, because OS threads can't handle signals.
     """
     in_main = threading.current_thread() is threading.main_thread()
     if in_main and supervisor_pipe.is_supervised():

@@ -43,7 +43,7 @@ def add_observer(observer: Observer) -> None:
 
 
 def remove_observer(observer: Observer) -> None:
-    """Remove an observer. It isn't called for new segments."""
+    """Remove an observer, so that it isn't called for new segments."""
     _observers.remove(observer)
 
 

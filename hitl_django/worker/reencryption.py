@@ -136,7 +136,10 @@ def _process_batch(table: _EncryptedTable, heads: list[Any], *, rewrite: bool) -
 
 @retry_on_conflict
 def _rewrite_together(table: _EncryptedTable, chosen: list[Any]) -> tuple[int, int]:
-    """Encrypt rows in one transaction. Return the numbers of rewritten and unreadable rows."""
+    """Encrypt the rows with the primary keys ``chosen`` in one transaction.
+
+    Return the numbers of rewritten and unreadable rows.
+    """
     rewritten = unreadable = 0
     with transaction.atomic(using=write_alias()):
         for pk in chosen:

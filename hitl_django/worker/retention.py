@@ -170,9 +170,10 @@ def _delete_archived(model: type[Model], days: float, limit: int, graph: str | N
 
 
 def _delete(using: str, days: float, chosen: list[int]) -> tuple[int, list[Exception]]:
-    """Delete threads in one transaction. After an error, delete each thread separately.
+    """Delete the threads with the primary keys ``chosen`` in one transaction.
 
-    Return the number of deleted threads, and the errors.
+    After an error, delete each thread separately. Return the number of deleted threads, and the
+    errors.
     """
     try:
         return _delete_together(using, days, chosen), []

@@ -105,7 +105,10 @@ def _advance(lease: RunLease) -> None:
 
 
 def _execute(lease: RunLease, segments: Sequence[RunSegment]) -> tuple[str, BaseException | None]:
-    """Execute a run after its lease was taken. Return its outcome and the error that stopped it."""
+    """Execute a run after its lease was taken.
+
+    Return its outcome, and the error that stopped it or None.
+    """
     stop = StopNote(lease)
     try:
         outcome = _run_graph(lease, combine_around(segments), stop)
@@ -147,7 +150,7 @@ def drain(reason: str = "shutdown") -> None:
     """Stop all runs of this process after their current super-step, and start no more runs.
 
     The runs become queued, so that other workers continue them. Use this function in a process that
-    is about to end. It takes no lock, so a signal handler may call it.
+    is about to end. The function takes no lock, so a signal handler may call it.
     """
     global _drain_reason
     _drain_reason = reason

@@ -29,7 +29,7 @@ OMITTED = ("comment", "refuse")
 class Activity:
     """A comment, with its HTML, or another action, with its text.
 
-    ``who`` is empty if no person performed the action.
+    ``who`` is the person's name, or empty if no person performed the action.
     """
 
     at: datetime

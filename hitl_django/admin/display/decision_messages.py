@@ -43,9 +43,9 @@ def format_confirmation(
     run_url: str,
     undo: str,
 ) -> str:
-    """Return the message that confirms a decision, with a status line that a script updates.
+    """Return the message that confirms the decision ``made``, with the status line ``line``.
 
-    ``undo`` is the HTML of the undo button, or empty.
+    A script updates the status line. ``undo`` is the HTML of the undo button, or empty.
     """
     # Escape the title first, because the sentence is a format string.
     type_ = DECISION_TYPES[made.type]

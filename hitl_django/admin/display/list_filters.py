@@ -211,7 +211,7 @@ def _count_choices(key: str, field: str, choices: Sequence[tuple[Any, Any]]) -> 
 
 
 def parse_group(value: str | None) -> int | None:
-    """Parse the id of a group.
+    """Parse the id of a group, or return None for an empty value.
 
     An invalid value results in an id that no group has.
     """

@@ -181,7 +181,7 @@ class BulkRunPages(RunOperations, ReadOnlyAdmin):
     def _operate(
         self, request: HttpRequest, verb: str, chosen: Sequence[UUID], form: CancelForm | None
     ) -> dict[UUID, Any]:
-        """Apply the operation to each run.
+        """Apply the operation to each of the runs with the ids ``chosen``.
 
         Returns an error message for each run, by run id. On success, the message is empty.
         """

@@ -93,7 +93,7 @@ def _iterate(operation: Operation, names_object: bool) -> Iterator[ProblemType]:
 def build_response(
     status: int, found: list[ProblemType], schemas: ComponentSchemas
 ) -> dict[str, Any]:
-    """Return the OpenAPI response object of one status."""
+    """Return the OpenAPI response object of one status, for the problem types ``found``."""
     schemas.add("Fault", FAULT, InvalidRequest)
     refs = [_reference_problem(problem_type, schemas) for problem_type in found]
     response: dict[str, Any] = {

@@ -53,7 +53,10 @@ class InterruptAction(Resource):
         return Response(self.render(InterruptDetailSerializer, interrupt), headers=headers)
 
     def change_interrupt(self, interrupt_id: UUID, act: Callable[[], object]) -> Response:
-        """Change the interrupt once per idempotency key, and return its new state."""
+        """Change the interrupt once per idempotency key, and return its new state.
+
+        ``act`` is the function that changes the interrupt.
+        """
         return self.run_idempotent(
             act, lambda _: None, lambda _: self.render_interrupt(interrupt_id)
         )

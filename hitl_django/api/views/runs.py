@@ -84,7 +84,7 @@ class RunResource(Resource):
 
 
 def start_run(user: Any, wanted: dict[str, Any]) -> services.RunInfo:
-    """Start the run that a validated StartBody describes."""
+    """Start the run that the fields ``wanted`` of a validated StartBody describe."""
     if "subject" in wanted:
         wanted = {**wanted, "subject": services.SubjectRef(**wanted["subject"])}
     return services.start(by=user, via="api", **wanted)

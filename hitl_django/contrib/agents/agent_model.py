@@ -39,7 +39,7 @@ class AgentModel:
         ) or _is_async_alone(self._prompt)
 
     def ask(self, state: Any) -> Any:
-        """Return the model's response to the messages in a state. This is the sync form."""
+        """Return the model's response to the messages in a state (sync)."""
         action = self._build_action(self.resolve(state))
         return call_now(action, call_now(self._prompt, state))
 
@@ -164,7 +164,10 @@ def _check_bound(bound: Sequence[Any], tools: Sequence[Any], builtin: int) -> No
 
 
 def _name_bound(tool: Any) -> str | None:
-    """Return the name of a bound tool, which is a dict in OpenAI's or Anthropic's format."""
+    """Return the name of a bound tool, or None if it has none.
+
+    A bound tool is a dict in OpenAI's or Anthropic's format.
+    """
     if tool.get("type") == "function":
         return str(tool["function"]["name"])
     name: str | None = tool.get("name")

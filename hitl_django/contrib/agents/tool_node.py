@@ -102,7 +102,7 @@ class ToolNode(InvokedRunnable):
     def _run_together(
         self, context: TaskContext, given: NodeInput, calls: list[ToolCall], config: Any
     ) -> None:
-        """Run each tool call on a separate OS thread. Saver calls are made on this OS thread."""
+        """Run each tool call on a separate OS thread, and saver calls on the calling OS thread."""
         inbox: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         lock, saver = Lock(), context.run.saver
 

@@ -169,7 +169,7 @@ def _clear_dangling(using: str, model: type[models.Model], rows: Sequence[Any]) 
 def _reduce_search_texts(rows: ArchivedRows) -> None:
     """Remove from search texts all words that encrypted interrupts must not contain.
 
-    This is for interrupts from the time before encryption was enabled.
+    Search texts from the time before encryption was enabled contain such words.
     """
     (thread,), found = rows[Thread], rows[Interrupt]
     keys: dict[Any, Any] = {run.pk: getattr(run, "key", None) for run in rows[Run]}

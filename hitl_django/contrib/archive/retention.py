@@ -51,9 +51,10 @@ def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
 
 
 def _archive(archivable: QuerySet[Thread], chosen: list[int]) -> tuple[int, list[Exception]]:
-    """Archive threads in one transaction.
+    """Archive the threads with the primary keys ``chosen`` in one transaction.
 
-    If the transaction fails, archive each thread separately.
+    If the transaction fails, archive each thread separately. Return the number of archived threads,
+    and the errors.
     """
     try:
         return len(archive_threads(archivable.filter(pk__in=chosen))), []

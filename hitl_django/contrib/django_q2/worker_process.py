@@ -130,8 +130,8 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 def _is_stubborn() -> bool:
     """Return whether the current task can't be stopped between two super-steps.
 
-    This applies to tasks of the project. It also applies to tasks past their deadline, because
-    django-q2 itself stops a worker whose task exceeds its timeout.
+    The result is true for tasks of the project, and for tasks past their deadline. django-q2 itself
+    stops a worker whose task exceeds its timeout.
     """
     if _Process.task is None:
         return False

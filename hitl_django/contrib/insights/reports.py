@@ -605,7 +605,7 @@ def _make_shares(
 def _count_ages(waiting: QuerySet[Interrupt]) -> tuple[list[AgeBucket], datetime | None]:
     """Count the pending interrupts by age, youngest first, in one scan of an index.
 
-    Return the counts, and the creation time of the oldest interrupt.
+    Return the counts, and the creation time of the oldest interrupt, or None without an interrupt.
     """
     now = timezone.now()
     bounds = [None, *(now - age for age in AGES), None]

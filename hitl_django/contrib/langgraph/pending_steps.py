@@ -36,7 +36,10 @@ class PendingStep:
 
     @classmethod
     def read(cls, found: CheckpointTuple, paths: Mapping[str, str]) -> PendingStep:
-        """Read the pending writes of a checkpoint. ``paths`` are the paths of tasks by task id."""
+        """Read the pending writes of the checkpoint ``found``.
+
+        ``paths`` are the paths of tasks by task id.
+        """
         tasks: dict[str, TaskWrites] = {}
         for task_id, name, value in found.pending_writes or ():
             task = tasks.setdefault(task_id, TaskWrites(task_id, paths.get(task_id, ""), []))

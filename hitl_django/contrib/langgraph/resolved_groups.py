@@ -29,7 +29,7 @@ from .run_saver import RunSaver
 def resolve_groups(graph: ForeignPregel) -> ForeignPregel:
     """Return a graph whose nodes and tasks never raise an exception group that contains a pause.
 
-    They raise the pause itself. This includes subgraphs at any depth.
+    Instead, the nodes and tasks raise the pause itself. Subgraphs at any depth are included.
     """
     return _resolve(graph, {})
 
@@ -104,7 +104,7 @@ def _copy_identifier(source: Any, target: Any) -> None:
 def _resolving(config: Any) -> Iterator[None]:
     """Replace the exception groups that a node or task raises inside the block.
 
-    This includes exception groups raised by tasks that the node or task calls.
+    Exception groups of tasks that the node or task calls are also replaced.
     """
     values = config["configurable"]
     values[CONFIG_KEY_CALL] = partial(_call_task, values[CONFIG_KEY_CALL])

@@ -146,7 +146,7 @@ class RunSaver(BridgedSaver):
         return await super().aput(config, checkpoint, metadata, new_versions)
 
     def _list_awaited(self, config: Any) -> list[Future[None]]:
-        """Return the futures that must complete before data of a checkpoint is stored.
+        """Return the futures that must complete before data that follows a checkpoint is stored.
 
         With the durability ``async``, LangGraph starts a super-step before its checkpoint is
         stored.

@@ -119,7 +119,10 @@ class _Import:
         return set(rows.values_list("ns", "checkpoint_id"))
 
     def _find_grown(self, known: set[Place]) -> dict[Place, CheckpointTuple]:
-        """Return the imported checkpoints that have no child, but new writes in the source."""
+        """Return the imported checkpoints that have no child, but new writes in the source.
+
+        ``known`` are the checkpoints that were imported before.
+        """
         followed = {
             (one.ns, one.parent_id) for one in self.found if (one.ns, one.checkpoint_id) in known
         }
@@ -136,7 +139,10 @@ class _Import:
         return grown
 
     def _refuse_unless_ours(self, thread: Thread, known: set[Place]) -> None:
-        """Raise an error if the thread exists and the import must not extend it."""
+        """Raise an error if the thread exists and the import must not extend it.
+
+        ``known`` are the checkpoints that were imported before.
+        """
         using = write_alias()
         if not AuditEntry.objects.using(using).filter(thread=thread, verb=IMPORT).exists():
             raise ThreadExistsError(
@@ -219,7 +225,11 @@ class _Import:
     def _read_versions(
         self, versions: Mapping[Place, Mapping[str, Any]], place: Place
     ) -> Mapping[str, Any]:
-        """Return the channel versions of a parent checkpoint, or an empty dict without a parent."""
+        """Return the channel versions of the checkpoint at ``place``.
+
+        ``versions`` are the versions that were already read. If the source doesn't contain the
+        checkpoint, the result is empty.
+        """
         if place in versions:
             return versions[place]
         if all((one.ns, one.checkpoint_id) != place for one in self.found):

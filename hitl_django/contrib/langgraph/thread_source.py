@@ -117,7 +117,7 @@ class ThreadSource:
     ) -> CheckpointTuple:
         """Read a checkpoint with its pending writes.
 
-        ``channels`` are the channels of the registered graph. They compute the values of
+        ``channels`` are the channels of the registered graph. These channels compute the values of
         DeltaChannels from LangGraph's stored deltas.
 
         Raises:

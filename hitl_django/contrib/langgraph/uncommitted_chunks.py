@@ -118,7 +118,10 @@ class UncommittedChunks:
         self._lock = threading.Lock()
 
     def enter_graph(self, config: Any, found: CheckpointTuple | None) -> None:
-        """Record that a graph is about to resume from its stored state."""
+        """Record that a graph is about to resume from its stored state.
+
+        ``found`` is the checkpoint, or None without stored state.
+        """
         given = config["configurable"]
         ns, owner = given.get("checkpoint_ns", ""), given.get(keys.CONFIG_KEY_TASK_ID)
         with self._lock:
@@ -175,9 +178,9 @@ class UncommittedChunks:
             self._add(task.chunks, task.graph, chunk)
 
     def _find_owner(self, ns: Sequence[str]) -> _Task | None:
-        """Return the task with whose writes the chunks of a namespace are stored.
+        """Return the task with whose writes the chunks of a namespace are stored, or None.
 
-        This is the task of the namespace, or the nearest task above it.
+        The result is the task of the namespace, or the nearest known task above it.
         """
         for at in reversed(range(len(ns))):
             name, _, task_id = ns[at].rpartition(NS_END)
@@ -281,10 +284,7 @@ class UncommittedChunks:
         return ns
 
     def find_status(self, ns: str, task_id: str) -> TaskStatus | None:
-        """Return the stored status that a task had when its graph resumed.
-
-        It is None for a new task.
-        """
+        """Return the stored status of a task when its graph resumed, or None for a new task."""
         return self._graphs[ns].statuses.get(task_id)
 
     def list_bases_above(self, ns: str) -> list[tuple[str, str]]:
@@ -357,9 +357,9 @@ class UncommittedChunks:
         return taken
 
     def take_of_checkpoint(self, ns: str, checkpoint_id: str) -> list[BufferedChunk]:
-        """Remove and return the chunks that are stored with a checkpoint.
+        """Remove and return the chunks of the super-steps before a checkpoint.
 
-        These are the chunks of the super-steps before the checkpoint.
+        The chunks are stored together with the checkpoint.
         """
         with self._lock:
             graph = self._graphs.get(ns)

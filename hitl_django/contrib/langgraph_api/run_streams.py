@@ -62,7 +62,10 @@ class RunStream:
         self.subgraphs = subgraphs
 
     def steps(self, most: float) -> Steps:
-        """Yield the events to send, and the numbers of seconds to wait between events."""
+        """Yield the events to send, and the numbers of seconds to wait between events.
+
+        ``most`` is the maximum time of a response in seconds.
+        """
         if self.derived:
             self._read_earlier_events()
         yield from stream_events(self.reader, self.last, most, self._render_page)
@@ -141,7 +144,11 @@ class RunStream:
             yield "values", values
 
     def _find_answered_values(self, before: int) -> Any:
-        """Return the run's last values that had interrupts, without the interrupts, or None."""
+        """Return the values of the last ``values`` event, without their interrupts.
+
+        Only events before the event number ``before`` are considered. Return None if the values had
+        no interrupts.
+        """
         event = self.reader.find_last("values", before) if "values" in self.kinds else None
         if event is None or event.withheld:
             return None
@@ -223,7 +230,7 @@ def read_outcome(run_id: UUID, user: Any, *, may_hide: bool = False) -> Any:
 
 
 def describe_failure(run: Run, user: Any) -> dict[str, str] | None:
-    """Return the reason why a run failed.
+    """Return the reason why a run failed, or None if it hasn't failed.
 
     The error's message is included only for operators.
     """

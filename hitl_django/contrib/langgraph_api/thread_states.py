@@ -164,7 +164,10 @@ class AgentThreadHistory(AgentResource):
 
 
 def _read_checkpoint_id(before: Any) -> str | None:
-    """Return a checkpoint id. Clients send the id itself, a checkpoint, or a config."""
+    """Return the checkpoint id in ``before``, or None if there is none.
+
+    Clients send the id itself, a checkpoint, or a config.
+    """
     if isinstance(before, dict):
         before = before.get("configurable", before)
         before = before.get("checkpoint_id") if isinstance(before, dict) else None

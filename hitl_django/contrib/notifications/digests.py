@@ -83,7 +83,10 @@ def _is_for(user: Any) -> Q:
 
 
 def _find_mentions(seen: QuerySet[Interrupt], user: Any, delivery: Delivery) -> QuerySet[Interrupt]:
-    """Return the interrupts with comments that mention the user since the last digest."""
+    """Return the interrupts in ``seen`` with comments that mention the user.
+
+    Only comments since the last digest are considered.
+    """
     after, until = (datetime.fromisoformat(delivery.data[name]) for name in ("after", "until"))
     told = Delivery.objects.using(write_alias()).filter(
         endpoint=delivery.endpoint_id,

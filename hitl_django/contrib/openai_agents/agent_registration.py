@@ -60,7 +60,7 @@ def register_agent(
     Args:
         name: the name of the graph.
         agent: the agent. Its handoffs can be agents.
-        context: returns the agent's context. It is called each time the agent runs.
+        context: a function that returns the agent's context, called each time the agent runs.
         terms: the options of ``register``.
     """
     register_framework_agent(name, lambda: _OpenAIAgent(agent, context), terms)

@@ -53,7 +53,7 @@ def register_agent(
     Args:
         name: the name of the graph.
         agent: the agent.
-        deps: returns the agent's dependencies. It is called each time the agent runs.
+        deps: a function that returns the agent's dependencies, called each time the agent runs.
         terms: the options of ``register``.
     """
     register_framework_agent(name, lambda: _PydanticAgent(agent, deps), terms)

@@ -23,6 +23,6 @@ def read_now() -> datetime:
 
 
 def find_next(cron: Cron) -> datetime | None:
-    """Return the first due time after the current time, in the format in which it is stored."""
+    """Return the first due time after the current time as Django stores it, or None."""
     found = cron.find_next(read_now())
     return None if found is None else to_stored(found)

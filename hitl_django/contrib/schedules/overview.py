@@ -26,7 +26,10 @@ TONES: dict[str, Any] = {
 
 
 def list_next_runs(user: Any) -> OverviewTable | None:
-    """Return the active schedules that have an error or are due next."""
+    """Return a table of the active schedules that have an error or are due next.
+
+    Return None if there are no such schedules.
+    """
     schedules = select_visible(select_schedules().filter(is_active=True), user)
     schedules = schedules.defer("input", "context", "configurable")
     found = {row.pk: row for row in schedules.exclude(last_error="")[:MOST]}

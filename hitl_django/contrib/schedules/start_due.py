@@ -91,7 +91,11 @@ class _DueTime:
 
 @retry_on_conflict
 def _start_one(pk: UUID) -> UUID | None:
-    """In one transaction, set a schedule's next due time and start the run that is due."""
+    """Start the run of a schedule that is due, and return the run's id.
+
+    The schedule's next due time is set in the same transaction. Return None if no run is started,
+    for example because another sweep was faster.
+    """
     with transaction.atomic(using=write_alias()):
         # A sweep that has locked the row is processing the same due time, so there is no need to
         # wait.

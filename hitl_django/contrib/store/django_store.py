@@ -98,7 +98,10 @@ class DjangoStore(IndexedStore):
 def _perform_together(
     ops: Sequence[Op], embedded: EmbeddedTexts, put: Sequence[ItemKey], new: Sequence[StoreItem]
 ) -> list[Result]:
-    """Perform the reads and writes of a batch in one transaction."""
+    """Perform the reads and writes of a batch in one transaction.
+
+    ``put`` are the keys of all puts, and ``new`` are the rows to store.
+    """
     using = write_alias()
     kept = {(row.namespace, row.key) for row in new}
     with transaction.atomic(using=using):

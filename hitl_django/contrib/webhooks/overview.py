@@ -20,7 +20,10 @@ MOST = 10
 
 
 def list_failing(user: Any) -> OverviewTable | None:
-    """Return the webhooks whose last delivery failed, and those deactivated after failures."""
+    """Return a table of the webhooks whose last delivery failed, or None if there are none.
+
+    Webhooks that were deactivated after failures are included.
+    """
     rows = WebhookEndpoint._default_manager.using(write_alias()).filter(channel=WEBHOOK.name)
     failing = Q(is_active=True, failures__gt=0) | Q(is_active=False) & ~Q(stopped="")
     found = select_visible(rows, user).filter(failing).order_by("-failures", "-id")[:MOST]

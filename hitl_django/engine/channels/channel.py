@@ -107,14 +107,20 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
         return self.fold(held, ())
 
     def consume_value(self, held: Any) -> Any:
-        """Return the stored value after the channel triggered a node, or SAME if unchanged."""
+        """Return the stored value after the channel triggered a node, or SAME if unchanged.
+
+        ``held`` is the stored value before.
+        """
         if not self.consumable:
             return SAME
         kept = self.from_checkpoint(held)
         return kept.checkpoint() if kept.consume() else SAME
 
     def finish_value(self, held: Any) -> Any:
-        """Return the stored value after all nodes have finished, or SAME if it doesn't change."""
+        """Return the stored value after all nodes have finished, or SAME if it doesn't change.
+
+        ``held`` is the stored value before.
+        """
         if not self.finishes:
             return SAME
         kept = self.from_checkpoint(held)

@@ -95,8 +95,9 @@ class Drawing:
     ) -> tuple[DrawnNode | None, DrawnNode | None]:
         """Add the nodes and edges of another drawing, and return its first and last node.
 
-        With a ``prefix``, ids of added nodes start with ``prefix:``. An added node replaces a node
-        with the same id.
+        A returned node is None if the other drawing has several first or last nodes, or none. With
+        a ``prefix``, ids of added nodes start with ``prefix:``. An added node replaces a node with
+        the same id.
         """
         added = graph._with_ids(lambda old: f"{prefix}{BETWEEN}{old}" if prefix else old)
         self.nodes.update(added.nodes)

@@ -49,7 +49,7 @@ class AsyncTasks:
         self.deadline: float | None = None
 
     def take_on(self, contexts: Sequence[TaskContext]) -> None:
-        """Add tasks. They start as soon as the caller awaits."""
+        """Add tasks, which start as soon as the caller awaits."""
         self._variables = contextvars.copy_context()
         self._open.update(contexts)
         self._waiting.extend(contexts)

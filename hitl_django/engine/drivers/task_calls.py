@@ -108,8 +108,8 @@ class TaskCalls:
         """Start a call of a @task function, and return its future.
 
         If an earlier attempt of the calling task has made the same call, return the future of that
-        call. ``seen`` is the context of the calling code. It may be a view of the calling task's
-        context.
+        call. ``seen`` is the context of the calling code. This context may be a view of the calling
+        task's context.
         """
         seen.check_in_time()
         self.context = seen.full_context
@@ -309,7 +309,7 @@ class TaskCalls:
     def _build_stored_chunks(self, context: TaskContext) -> list[Any]:
         """Return the stream chunks of a called task that are stored with its result.
 
-        They include the chunks for the start and the end of the task.
+        The chunks for the start and the end of the task are included.
         """
         state, task = self._state, context.task
         if state.saver is None or task.pending_interrupts:

@@ -365,7 +365,10 @@ def list_former_ns(ns: str, node: str, renames: Renames) -> tuple[str, ...]:
 
 
 def strip_task_ids(ns: str) -> str:
-    """Return a namespace without task ids. It's the same for all tasks that call the subgraph."""
+    """Return a namespace without task ids.
+
+    The result is the same for all tasks that call the same subgraph.
+    """
     return NS_SEP.join(part.partition(NS_END)[0] for part in ns.split(NS_SEP))
 
 

@@ -68,7 +68,10 @@ def load_history(
     before: RunnableConfig | None,
     limit: int | None,
 ) -> Query:
-    """Return the stored states, newest first."""
+    """Return the stored states, newest first.
+
+    The arguments are those of ``get_state_history``.
+    """
     found = yield List(config, filter, before, limit)
     snapshots = []
     for saved in found:

@@ -32,9 +32,9 @@ class ReadableGraph(Protocol):
 class StoredGraph:
     """A graph structure that is reconstructed from the channels in a checkpoint.
 
-    It's used for a subgraph whose call can't be detected, so that its graph object is unknown. The
-    subgraph's checkpoints contain the names of all channels, and the names of triggering channels
-    contain the node names.
+    The class is used for a subgraph whose call can't be detected, so that the graph object is
+    unknown. The subgraph's checkpoints contain the names of all channels, and the names of
+    triggering channels contain the node names.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:

@@ -59,7 +59,11 @@ class ThreadStates:
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[StateSnapshot]:
-        """Yield the stored states of a thread, newest first."""
+        """Yield the stored states of a thread, newest first.
+
+        ``filter`` are metadata that the checkpoints must have. ``before`` is the config of a
+        checkpoint: only states of earlier checkpoints are yielded.
+        """
         graph, saver, config = self._addressed(config)
         yield from run_query(snapshots.load_history(graph, config, filter, before, limit), saver)
 

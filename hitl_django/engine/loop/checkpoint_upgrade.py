@@ -88,7 +88,10 @@ def _is_new(version: Version, last: Version | None) -> bool:
 
 
 def _pass_breakpoint(seen: dict[str, dict[str, Version]]) -> None:
-    """Convert the versions at the last passed breakpoint, stored per channel in older layouts."""
+    """Convert the versions at the last passed breakpoint, which older layouts store per channel.
+
+    ``seen`` contains the seen versions by node, and is changed in place.
+    """
     passed = seen.pop(INTERRUPT, None)
     if passed:
         seen[INTERRUPT] = {INTERRUPT: max(passed.values())}

@@ -74,7 +74,8 @@ def emit_step(state: LoopState) -> Sequence[Emit]:
 def build_step_chunks(state: LoopState) -> list[Chunk]:
     """Return the stream chunks at the start of a super-step, or at the end of the run.
 
-    They describe the checkpoint, the tasks of the super-step, and the tasks that have finished.
+    The chunks describe the checkpoint, the tasks of the super-step, and the tasks that have
+    finished.
     """
     chunks: list[Chunk] = []
     modes = state.run.modes

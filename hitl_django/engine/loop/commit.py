@@ -143,8 +143,8 @@ def store(
 def _release_ended(state: LoopState, commit: Commit) -> None:
     """Release the lease on the thread if the commit ends the run.
 
-    This happens before the stream is closed, because the caller may start another run as soon as
-    the outcome is known.
+    The lease is released before the stream is closed, because the caller may start another run as
+    soon as the outcome is known.
     """
     if commit.outcome is not None and state.run.lease is not None and not state.job.nested:
         state.run.lease.release()
@@ -221,7 +221,7 @@ def _store_overdue(state: LoopState) -> Effects:
 def _leaves_result_to_task(state: LoopState) -> bool:
     """Return whether a subgraph run doesn't store its result, because the calling task stores it.
 
-    This applies to subgraphs that start from the beginning on each call.
+    The result is true for subgraphs that start from the beginning on each call.
     """
     outcome = state.outcome
     if outcome is None or outcome.status != "finished" or outcome.error is not None:

@@ -99,7 +99,8 @@ def restore_handlers(
 ) -> list[HandlerTask]:
     """Return the tasks of error handlers whose execution was interrupted.
 
-    They handle the stored failures of ``tasks`` that have not been handled completely.
+    The error handlers handle those stored failures of ``tasks`` that have not been handled
+    completely.
     """
     found = []
     for task in tasks:

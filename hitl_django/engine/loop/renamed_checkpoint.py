@@ -16,8 +16,8 @@ from ..types import Send
 def rename_checkpoint(spec: GraphSpec, saved: CheckpointTuple | None) -> CheckpointTuple | None:
     """Return a stored checkpoint and its pending writes with the graph's current names.
 
-    The given checkpoint is not changed. A checkpoint may contain former and current names if
-    workers of different versions wrote to it.
+    The given checkpoint is not changed. If it is None, return None. A checkpoint may contain former
+    and current names if workers of different versions wrote to it.
     """
     renames = spec.renames
     if saved is None or not renames:

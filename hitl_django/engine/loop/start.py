@@ -145,7 +145,10 @@ def _is_new(state: LoopState) -> bool:
 
 
 def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None, bool]]:
-    """Return the checkpoint from which the run starts, and whether the thread has a newer one."""
+    """Return the checkpoint from which the run starts, or None without a stored checkpoint.
+
+    The second result states whether the thread has a newer checkpoint.
+    """
     config, replay = state.commits.config_for(state.job.checkpoint_id), state.run.replay
     if replay is not None and not state.job.addressed:
         # In a replay, a subgraph starts with its input again.
@@ -384,7 +387,10 @@ def _keep_answered(state: LoopState) -> None:
 
 
 def _keep_pending(state: LoopState) -> None:
-    """Set the stored interrupts of the tasks that get no new resume value. They don't run again."""
+    """Set the stored interrupts of the tasks that get no new resume value.
+
+    These tasks don't run again.
+    """
     for task in state.tasks:
         status = state.statuses.get(task.id)
         if status is None or status.finished or not status.interrupts:

@@ -94,7 +94,10 @@ def describe_interrupt(interrupt: Interrupt) -> dict[str, Any]:
 
 
 def wrap_for_debug(mode: str, step: int, data: dict[str, Any]) -> dict[str, Any]:
-    """Return the data of a ``tasks`` or ``checkpoints`` chunk in the form of the mode ``debug``."""
+    """Return the data of a ``tasks`` or ``checkpoints`` chunk in the form of the mode ``debug``.
+
+    ``step`` is the number of the super-step.
+    """
     kind = "checkpoint" if mode == "checkpoints" else "task_result" if "result" in data else "task"
     return {
         "step": step - 1 if mode == "checkpoints" else step,

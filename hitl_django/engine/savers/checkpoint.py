@@ -194,10 +194,10 @@ class Commit:
     store. ``lease`` is the run's lease on its thread, if the run needs a lease.
 
     ``added`` describes new values of lists and dicts that have only grown, so that only the added
-    entries need to be stored. It's None if the commit is not a step of a run. If a node changes
-    existing entries in place, the changes are not stored at that time. The commit with the
-    ``outcome`` therefore compares the whole values with the stored values: those in ``added``, and
-    those in ``grown``, which have no new version.
+    entries need to be stored. ``added`` is None if the commit is not a super-step of a run. If a
+    node changes existing entries in place, the changes are not stored at that time. The commit with
+    the ``outcome`` therefore compares the whole values with the stored values: those in ``added``,
+    and those in ``grown``, which have no new version.
     """
 
     config: RunnableConfig
@@ -275,7 +275,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
     def serves_threads(self) -> bool:
         """Return whether other OS threads can read the data that this OS thread has stored.
 
-        They can't if this OS thread has an open transaction.
+        The result is false if this OS thread has an open transaction.
         """
         return True
 

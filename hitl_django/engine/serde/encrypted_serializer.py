@@ -18,8 +18,8 @@ class EncryptedSerializer(SerializerProtocol):
     """A serializer that encrypts the bytes of ``serde`` with ``cipher``.
 
     The kind, which is returned with the bytes, contains the name of the cipher and isn't encrypted.
-    Bytes with a kind without this name were stored before encryption was enabled. They are not
-    decrypted.
+    Bytes with a kind without this name were stored before encryption was enabled. Such bytes are
+    not decrypted.
     """
 
     def __init__(self, cipher: CipherProtocol, serde: SerializerProtocol | None = None) -> None:

@@ -22,8 +22,8 @@ class KeyRing(CipherProtocol):
     """A cipher that encrypts with its first key and decrypts with any of its keys.
 
     A key is 32 bytes in base64, as returned by ``Fernet.generate_key()``. Encrypted bytes use
-    AES-GCM with a random nonce. They start with the first bytes of the key's hash, which identify
-    the key without revealing the key.
+    AES-GCM with a random nonce. The encrypted bytes start with the first bytes of the key's hash,
+    which identify the key without revealing the key.
 
     Raises:
         ValueError: a key is invalid, or no key is given.

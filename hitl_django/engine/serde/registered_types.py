@@ -23,7 +23,7 @@ class TypeCodec:
     """The stored form of instances of exactly ``cls``: ``load(dump(value))`` equals ``value``.
 
     ``dump`` returns any value that the codec supports. ``tag`` is the short name in stored bytes.
-    It must remain the same if the class is renamed or moved.
+    The tag must remain the same if the class is renamed or moved.
     """
 
     tag: str

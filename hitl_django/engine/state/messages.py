@@ -161,7 +161,7 @@ def _list_messages(value: Any) -> tuple[list[Any], list[str | None]]:
 def _list_ids(found: list[Any]) -> list[str | None] | None:
     """Return the ids of messages, or None if a message must be converted or has no id.
 
-    This is a fast path, because adding a message checks all messages of a conversation.
+    The function must be fast, because each added message requires a check of all messages.
     """
     if not all(map(_is_object, set(map(type, found)))):
         return None

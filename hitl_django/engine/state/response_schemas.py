@@ -83,7 +83,7 @@ _describe_class = lru_cache(maxsize=256)(_describe)
 
 
 def make_resolver(schema: dict[str, Any]) -> Resolver[Any]:
-    """Return a resolver of references within a schema. It resolves no external references."""
+    """Return a resolver of references within a schema. References to other documents fail."""
     registry: Registry[Any] = Registry()
     return registry.resolver_with_root(SPECIFICATION.create_resource(schema))
 

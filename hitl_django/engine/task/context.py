@@ -55,7 +55,7 @@ class CalledTasks(Protocol):
         """Start a call of a @task function, and return its future.
 
         If an earlier attempt of the calling task has made the same call, return the future of that
-        call.
+        call. ``seen`` is the context of the calling code.
         """
 
     def settle(self) -> None:
@@ -211,7 +211,7 @@ class TaskContext:
     def push(self, name: str, value: Any) -> None:
         """Add a write to the channel ``name``.
 
-        It is applied before the writes of the node's result.
+        The write is applied before the writes of the node's result.
         """
         with changing:
             self.pushed = [*self.pushed, (name, value)]

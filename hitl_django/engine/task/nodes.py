@@ -80,8 +80,8 @@ def build_action(source: Any) -> Action:
 def _combine_actions(source: Mapping[str, Any]) -> Action:
     """Return an Action that calls several actions with the same input, one after the other.
 
-    They don't run in parallel, because the order of their ``interrupt()`` calls must not depend on
-    their duration.
+    The actions don't run in parallel, because the order of their ``interrupt()`` calls must not
+    depend on their duration.
     """
     actions = {key: build_action(value) for key, value in source.items()}
     # A NodeError is injected only into the error handler's own function.

@@ -56,7 +56,7 @@ class StepOrigin:
     def checkpoint_id(self) -> str:
         """The id of the checkpoint.
 
-        It's created on first use if the checkpoint may never be stored.
+        If the checkpoint may never be stored, the id is created on first use.
         """
         if self._checkpoint_id is None:
             with _FIRST:

@@ -15,8 +15,8 @@ UNANSWERED = MissingResume()
 class TaskMemory:
     """The data that a task keeps between attempts: resume values, interrupts, results of once().
 
-    - ``fingerprints`` are the hashes of interrupts, by position or key. They are left out if the
-      task's only interrupt is pending, because ``waiting`` contains this interrupt.
+    - ``fingerprints`` are the hashes of interrupts, by position or key. The hashes are left out if
+      the task's only interrupt is pending, because ``waiting`` contains this interrupt.
     - ``voided`` are the kinds of resume values (RESUME or KEYED) of which a value was discarded.
     - ``attempts`` contains the number of attempts, the start of the first attempt, and the earliest
       start of the next attempt. Both times are in seconds since the epoch.

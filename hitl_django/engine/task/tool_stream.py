@@ -47,7 +47,7 @@ class ToolStream:
     ) -> ToolCallChunks:
         """Emit the start of a tool call to this tool stream and those above it.
 
-        Return an emitter for the end of the call.
+        ``given`` is the input of the tool. Return an emitter for the end of the call.
         """
         including = [
             stream for stream in self._lineage() if stream.open(ns, call_id, name, given, tags)
@@ -55,7 +55,10 @@ class ToolStream:
         return ToolCallChunks(including, ns, call_id)
 
     def open(self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]) -> bool:
-        """Emit the start of a tool call. Return whether this tool stream includes the call."""
+        """Emit the start of a tool call with the input ``given``.
+
+        Return whether this tool stream includes the call.
+        """
         if TAG_NOSTREAM in tags or (ns != self._ns and not self.subgraphs):
             return False
         self._open.add((ns, call_id))

@@ -41,9 +41,9 @@ def find_people(
 ) -> list[PersonInfo]:
     """Return up to MAX_PEOPLE active users who may see the interrupt.
 
-    Each word must be part of the username or name. People who decided recently come first. With
-    ``to_decide``, the users may also decide the interrupt. If ``by`` may not assign the interrupt,
-    only people named on the interrupt's page are returned.
+    Each of the ``words`` must be part of the username or name. People who decided recently come
+    first. With ``to_decide``, the users may also decide the interrupt. If ``by`` may not assign the
+    interrupt, only people named on the interrupt's page are returned.
 
     Raises:
         InterruptNotFound: if the interrupt doesn't exist or ``by`` may not see it.

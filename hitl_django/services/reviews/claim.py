@@ -70,7 +70,7 @@ def claim(
     """Claim a pending interrupt, or renew the user's own claim.
 
     The claim ends after ``seconds``, by default CLAIM_SECONDS. With ``take_over``, another user's
-    claim is replaced. This needs a separate permission and appends an audit log entry.
+    claim is replaced. Replacing a claim needs a separate permission and appends an audit log entry.
 
     Raises:
         ClaimedError: if another user has claimed the interrupt, without ``take_over``.
@@ -180,7 +180,7 @@ def find_next(
     where: Q | None = None,
     after: UUID | str | None = None,
 ) -> UUID | None:
-    """Return the interrupt that ``claim_next`` would probably return, without claiming it.
+    """Return the id of the interrupt that ``claim_next`` would probably claim, or None.
 
     The arguments are those of ``claim_next``. Nothing is written, so another user may claim the
     interrupt first. Other interrupts of the thread of ``after`` have no precedence.
@@ -196,7 +196,7 @@ def find_next(
 
 
 def find_taken(key: str, *, by: Any, graph: str | None = None, group: Any = None) -> UUID | None:
-    """Return the interrupt that ``claim_next`` returned for this user and key, or None.
+    """Return the id that ``claim_next`` has returned for this user and key, or None.
 
     Raises:
         IdempotencyKeyReusedError: if ``graph`` or ``group`` differ from the earlier call.

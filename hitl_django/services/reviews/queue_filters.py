@@ -54,8 +54,8 @@ def list_waiting(
 ) -> QuerySet[Interrupt]:
     """Return the pending interrupts that the user may see.
 
-    Without a user, all pending interrupts are returned. ``graph`` and ``group`` (a Group or its
-    key) narrow the result.
+    Without a user, all pending interrupts are returned. ``graph``, ``group`` (a Group or its key)
+    and the condition ``where`` narrow the result.
     """
     rows = Interrupt.objects.using(write_alias()).filter(PENDING).order_by()
     if graph is not None:

@@ -130,7 +130,10 @@ def _read_newest(interrupt: Interrupt) -> ThreadMessages | None:
 
 
 def _read_channel(interrupt: Interrupt, registered: RegisteredGraph) -> Sequence[Any] | None:
-    """Return the messages of the innermost graph that has both messages and a checkpoint."""
+    """Return the messages of the innermost graph that has both messages and a checkpoint.
+
+    Return None if there is no such graph.
+    """
     saver = DjangoSaver()
     for ns, checkpoint_id in _list_places(interrupt, registered):
         place: dict[str, Any] = {"thread_id": interrupt.thread.thread_id, "checkpoint_ns": ns}

@@ -56,10 +56,10 @@ class RunOptions:
     def encode(
         self, registered: RegisteredGraph, before: Mapping[str, Any] | None = None
     ) -> dict[str, Any] | None:
-        """Validate the options, and return them in their stored form.
+        """Validate the options, and return them in their stored form, or None without options.
 
-        ``before`` are the stored options of an earlier run. ``context`` and ``configurable`` are
-        taken from there if they aren't given.
+        ``before`` are the stored options of an earlier run. If ``context`` and ``configurable``
+        aren't given, those of the earlier run are used.
         """
         nodes = registered.graph.nodes
         for what in ("interrupt_before", "interrupt_after"):
