@@ -50,8 +50,8 @@ def decode_checkpoints(
     """Decode the rows whose metadata contains ``wanted``, with few queries per namespace.
 
     Lists and dicts that may grow in later commits are added to ``cached``. ``has_newest`` is true
-    if the newest checkpoint of each namespace is among the rows. ``written`` are the writes based
-    on the checkpoints, if they have been read.
+    if the newest checkpoint of each namespace is among the rows. ``written`` are the pending writes
+    of the checkpoints, if already read.
     """
     opened = [_Decoded(row) for row in rows]
     groups = _group_by_namespace(opened)

@@ -265,7 +265,7 @@ class DjangoSaver(BaseCheckpointSaver):
         self._write_controls(ref, task, batch)
 
     def drop_answer(self, interrupt: models.Interrupt) -> Any:
-        """Remove the resume value that the interrupt's task has rejected, and all later ones.
+        """Remove the resume value that the interrupt's task has rejected, and all later values.
 
         Return the removed value, or None if the task has no such value. The caller must have locked
         the thread in its transaction.

@@ -161,7 +161,7 @@ def thread_key(thread_id: Any) -> models.Subquery:
 def _with_writes(
     thread: Any, checkpoint_id: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
 ) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return a query for the row of a checkpoint and the rows of the writes that follow it.
+    """Return a query for the row of a checkpoint and the rows of its pending writes.
 
     The row of a write contains the path of its task in the column ``parent_id``, and its data and
     digest in the columns of the same names. Two additional columns contain the id of the task and
@@ -185,7 +185,7 @@ _NO_SLOT = models.Value(None, output_field=models.SmallIntegerField())
 def newest_rows(
     thread: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
 ) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return a query for the row of a thread's newest checkpoint and the writes that follow it.
+    """Return a query for the row of a thread's newest checkpoint and of its pending writes.
 
     ``others`` are queries for more rows with the same columns.
     """
@@ -325,7 +325,7 @@ def answer_columns() -> tuple[models.Subquery, models.Subquery]:
 def read_newest(
     using: str, threads: Sequence[int]
 ) -> tuple[dict[int, str], list[CheckpointRow], list[tuple[int, WriteRow]]]:
-    """Read the newest checkpoints of the threads' root graphs, and the writes based on them.
+    """Read the newest checkpoints of the threads' root graphs, and their pending writes.
 
     Return the checkpoint ids by thread, the checkpoint rows, and the writes by thread. Copies of a
     thread have the same checkpoint ids, so the writes may include writes of other copies.

@@ -70,7 +70,7 @@ class OpenValue(NamedTuple):
 class ValueTip(NamedTuple):
     """The newest stored version of a list or dict.
 
-    The next version may be stored as a delta of it.
+    The next version may be stored as a delta of this version.
     """
 
     version: int

@@ -21,7 +21,7 @@ _Work = tuple[Callable[[], None], Future[None]] | None
 
 
 class CommitThreads:
-    """The OS threads of this process that store commits: idle ones and busy ones."""
+    """The OS threads of this process that store commits, idle or busy."""
 
     def __init__(self) -> None:
         self.reset()

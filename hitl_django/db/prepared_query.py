@@ -156,7 +156,7 @@ def _prepare_each(prepare: Prepare, values: Sequence[Any], connection: Any) -> l
 
 
 def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-    """Write constants, which are words and numbers of the code, into the SQL of a query.
+    """Write the constants of a query into its SQL. Constants are words and numbers from the code.
 
     Otherwise, queries on rows of one state, which have partial indexes, would be slow: SQLite would
     plan the query each time, and PostgreSQL couldn't use the partial index in a generic plan.

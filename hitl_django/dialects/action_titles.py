@@ -87,8 +87,9 @@ def describe_actions(
 ) -> str:
     """Return the title of one or several actions.
 
-    ``schema`` is the schema of a single action's arguments. ``currencies`` contains the currency of
-    arguments in minor units, by argument.
+    ``schema`` is the schema of a single action's arguments. Some arguments are amounts of money in
+    the minor unit, such as cents. ``currencies`` contains the currency of each of these arguments,
+    by argument name.
     """
     if len(actions) == 1:
         return describe_action(actions[0], schema, currencies)

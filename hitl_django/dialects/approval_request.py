@@ -119,7 +119,7 @@ def _branches(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _action_schema(schema: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the schema of an edited action, which is empty if edits aren't allowed."""
+    """Return the schema of an edited action, or an empty schema if edits aren't allowed."""
     edit = dict(_branches(schema or {})).get(EDIT, {})
     definitions = (schema or {}).get("$defs", {})
     return {**edit.get("properties", {}).get(EDITED, {}), "$defs": definitions}

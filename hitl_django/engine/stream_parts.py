@@ -124,7 +124,7 @@ class TasksStreamPart(TypedDict):
 
 
 class DebugStreamPart(TypedDict, Generic[StateT]):
-    """A checkpoint, a started task or a finished task, with its step and time."""
+    """A checkpoint, a started task or a finished task, with its super-step and time."""
 
     type: Literal["debug"]
     ns: tuple[str, ...]

@@ -167,8 +167,8 @@ def register(
         renamed: the new names of nodes and state keys by their old names. Threads stored with the
             old names continue with the new names.
         migrate_state: a function of a state and its version that returns the state for this
-            version. It is called once when a thread stored by another version continues. Its result
-            is stored with the next checkpoint.
+            version. The function is called once when a thread stored by another version continues.
+            Its result is stored with the next checkpoint.
         pin: whether runs that start with this version also continue with it. Other versions can
             then be registered, too. Pinned runs continue with their own version, and new runs use
             the newest version. All versions except the newest must be pinned.

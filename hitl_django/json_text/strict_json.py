@@ -141,10 +141,10 @@ def collect_violations(
 
 
 def check_extent(text: str, *, depth: int, items: int, what: str) -> None:
-    """Check the nesting depth and the number of values of a JSON text, which isn't parsed yet.
+    """Check the nesting depth and the number of values of a JSON text before it is parsed.
 
-    Values are counted at all levels. The text may be invalid JSON. ``what`` names it in the
-    message.
+    Values are counted at all levels. The text may be invalid JSON. ``what`` names the text in the
+    error message.
 
     Raises:
         PayloadLimitError: a limit is exceeded.

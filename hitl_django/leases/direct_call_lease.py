@@ -67,7 +67,7 @@ class DirectCallLease(LocalThreadLease):
         self._left_owner = left._owner
 
     def check(self) -> None:
-        """Read the thread's row, if it exists, and check that no other process has a lease on it.
+        """Read the thread's row, if it exists, and check that no other process has the lease.
 
         Raises:
             LeaseTakenError: another process has the lease.

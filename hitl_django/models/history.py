@@ -106,7 +106,7 @@ class GraphShape(models.Model):
 
 
 class PendingWrite(models.Model):
-    """Writes of a task based on a checkpoint, before a later checkpoint contains them.
+    """Writes of a task that started from a checkpoint, until a later checkpoint contains them.
 
     Writes are stored here if the task ended before its siblings, was interrupted, failed, is
     waiting, or wrote many bytes. A task has at most one row for each ``slot``. Slot 0 contains all

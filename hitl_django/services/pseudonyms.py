@@ -277,7 +277,7 @@ class _Pseudonymization:
 
 
 def _list_columns(model: type[Model]) -> list[str]:
-    """List the columns of a model that identify a user or change with the user's name."""
+    """List the columns of a model that the pseudonymization reads or changes."""
     guests = find_guests(model)
     return [
         "pk",

@@ -158,7 +158,7 @@ def _rewrite_row(table: _EncryptedTable, pk: Any) -> bool:
 
 
 class _ConcurrentChangeError(Exception):
-    """An error: a row was changed or deleted after it was read."""
+    """Raised if a row was changed or deleted after it was read."""
 
 
 class _EncryptedTable:
@@ -238,7 +238,7 @@ def _find_text_tables() -> Iterator[_TextTable]:
 
 
 class _SearchTextTable(_EncryptedTable):
-    """The table of interrupts with their search texts, which must not contain encrypted data."""
+    """The table of interrupts, with search texts without words of encrypted columns."""
 
     model = Interrupt
     #: The parts of a search text if ENCRYPTION_KEYS contains a key (run_leases.interrupts).

@@ -120,8 +120,8 @@ def _list_graphs(using: str) -> list[str]:
 def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
     """Delete threads that ended more than ``days`` days ago, and return their number.
 
-    At most ``limit`` threads are deleted, those that ended first before others. ``graph`` limits
-    the deletion to one graph. All data of the threads is deleted: state, runs, interrupts,
+    At most ``limit`` threads are deleted, starting with the threads that ended first. ``graph``
+    limits the deletion to one graph. All data of the threads is deleted: state, runs, interrupts,
     decisions and audit log. Each transaction deletes at most ``BATCH`` threads. Archived threads
     are deleted last. If rows of the project prevent the deletion of a thread, the other threads are
     still deleted, and the first such error is then raised.

@@ -55,10 +55,10 @@ class Tool:
         )
 
     def arguments(self, given: Any, filled_in: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the validated arguments for the function, including the injected ones.
+        """Return the validated arguments for the function, including injected arguments.
 
-        ``given`` are the arguments from the model, and ``filled_in`` the injected ones. Arguments
-        for which the function has no parameter are left out.
+        ``given`` are the arguments from the model, and ``filled_in`` are the injected arguments.
+        Arguments for which the function has no parameter are left out.
 
         Raises:
             ToolInvocationError: the arguments are invalid.

@@ -271,7 +271,10 @@ def _show_task_paths(connection: Any) -> None:
 
 
 def _load_saver(kind: str) -> Any:
-    """Import and return the module of a LangGraph saver, which is a separate distribution."""
+    """Import and return the module of a LangGraph saver.
+
+    Each kind of saver is a separate distribution.
+    """
     try:
         return import_module(f"langgraph.checkpoint.{kind}")
     except ImportError as error:

@@ -82,9 +82,9 @@ def publish_digest() -> bool:
 
 
 def _read_mark(name: str) -> tuple[datetime, datetime]:
-    """Return the time up to which a step has sent notifications, and the current time.
+    """Return the time up to which a sweep step has sent notifications, and the current time.
 
-    For a new step, both times are the current time.
+    For a new sweep step, both times are the current time.
     """
     rows = NotificationCursor.objects.using(write_alias()).annotate(now=Now())
     found = rows.filter(name=name).values_list("until", "now").first()

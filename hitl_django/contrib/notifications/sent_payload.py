@@ -73,7 +73,7 @@ class SentPayload:
 
 
 def read_payload(channel: str, item: Interrupt) -> SentPayload:
-    """Return the payload, which is empty if the policy doesn't allow sending it."""
+    """Return the payload, or an empty payload if the policy doesn't allow sending it."""
     if not get_policy().may_send_payload(channel, item):
         return SentPayload()
     redacted = copy_redacted(item)

@@ -62,7 +62,10 @@ def claim_endpoint(endpoint_id: UUID) -> WebhookEndpoint | None:
 
 
 def select_claimed(endpoint: WebhookEndpoint) -> QuerySet[WebhookEndpoint]:
-    """Return a queryset with the endpoint, which is empty if this worker has lost the lease."""
+    """Return a queryset with the endpoint.
+
+    The queryset is empty if this worker has lost the lease.
+    """
     return select_endpoints().filter(pk=endpoint.pk, epoch=endpoint.epoch)
 
 

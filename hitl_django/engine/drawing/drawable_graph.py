@@ -202,9 +202,10 @@ class Drawing:
     def draw_png(
         self, output_file_path: str | None = None, *, background_color: str | None = "white"
     ) -> bytes:
-        """Return the drawing as a PNG image, and write it to ``output_file_path`` if this is given.
+        """Return the drawing as a PNG image.
 
-        The image is created locally and requires cairosvg (the extra ``draw``).
+        The image is also written to ``output_file_path``, if given. It is created locally and
+        requires cairosvg (the extra ``draw``).
         """
         image = render_png(self.lay_out(), background_color)
         if output_file_path is not None:

@@ -184,7 +184,7 @@ async def _go_through(context: TaskContext) -> None:
 
 
 class AsyncDriver:
-    """A driver that runs a loop in a coroutine. The tasks of a step run in parallel."""
+    """A driver that runs a loop in a coroutine. The tasks of a super-step run in parallel."""
 
     def __init__(self, state: LoopState, max_concurrency: int | None = None) -> None:
         self.state = state

@@ -1,6 +1,6 @@
-"""A pool of asyncio tasks that runs the tasks of a step.
+"""A pool of asyncio tasks that runs the tasks of a super-step.
 
-The pool creates an additional asyncio task only if a task of the step has to wait.
+The pool creates an additional asyncio task only if a task of the super-step has to wait.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Performing = Coroutine[Any, Any, Task]
 
 
 class AsyncTasks:
-    """The asyncio tasks, called lanes, that run a step's tasks in parallel on one event loop.
+    """The asyncio tasks, called lanes, that run a super-step's tasks in parallel on one event loop.
 
     A lane runs queued tasks one after the other until a task has to wait. From then on, the lane
     belongs to the waiting task, and new lanes run the remaining tasks. A task that never waits

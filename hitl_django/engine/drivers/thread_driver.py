@@ -195,7 +195,7 @@ class SyncDriver:
         return ()
 
     def _may_join(self, contexts: Sequence[TaskContext]) -> bool:
-        """Return whether the driver's OS thread may run tasks of a step with several tasks."""
+        """Return whether the driver's OS thread may run the tasks of a parallel super-step."""
         run = self.state.run
         if run.live or run.modes or self.limit < 2 or self.state.graph.step_timeout is not None:
             return False
@@ -268,7 +268,7 @@ class SyncDriver:
     def _end_deputy(self, deputy: Future[None]) -> None:
         """End the work of the deputy, the OS thread that replaces the driver's blocked OS thread.
 
-        Afterwards, the driver's OS thread no longer runs tasks of the step itself.
+        Afterwards, the driver's OS thread no longer runs tasks of the super-step itself.
         """
         assert self.threads is not None
         self.threads.inbox.put(None)
@@ -326,7 +326,7 @@ class SyncDriver:
 
 
 def _needs_thread(context: TaskContext, threads: int) -> bool:
-    """Return whether a task needs a separate OS thread even if the step has no other task.
+    """Return whether a task needs a separate OS thread even if the super-step has no other task.
 
     A task needs a separate OS thread if it needs an event loop or may wait for tasks that it
     starts. The driver's OS thread must then remain free for saver calls.

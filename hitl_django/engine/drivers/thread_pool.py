@@ -1,4 +1,4 @@
-"""OS threads for the parallel tasks of a step. Their number grows while tasks are queued."""
+"""OS threads for the parallel tasks of a super-step. Their number grows while tasks are queued."""
 
 from __future__ import annotations
 

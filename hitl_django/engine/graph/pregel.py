@@ -329,8 +329,8 @@ class Pregel(
     ) -> str:
         """Store ``input`` as the thread's next checkpoint without running a node.
 
-        Return the id of the newest checkpoint. Stream chunks of the ``modes`` are stored with it,
-        as by ``advance``. If an error is raised, nothing is stored.
+        Return the id of the newest checkpoint. Stream chunks of the ``modes`` are stored with the
+        checkpoint, as by ``advance``. If an error is raised, nothing is stored.
 
         Raises:
             EmptyInputError: the input contains no value for the graph.

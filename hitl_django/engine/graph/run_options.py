@@ -55,7 +55,7 @@ class Options:
 def open_run_state(
     graph: CompiledGraph, input: Any, config: RunnableConfig | None, options: Options
 ) -> LoopState:
-    """Return the state of the run that a call starts, before the first step of the run.
+    """Return the state of the run that a call starts, before the first super-step of the run.
 
     Raises:
         ValueError: the config is invalid.

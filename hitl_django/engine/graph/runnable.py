@@ -210,7 +210,7 @@ class RunnableMethods:
 
     @property
     def config_specs(self) -> list[Any]:
-        """The configurable fields of the graph for LangChain chains, which are always empty."""
+        """The graph's configurable fields for LangChain chains. The list is always empty."""
         return []
 
     def _runnable(self, what: str) -> Any:

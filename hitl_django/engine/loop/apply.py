@@ -100,7 +100,7 @@ def apply_writes(
 def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
     """Return whether all writers are tasks of Sends and are already sorted.
 
-    Steps with many tasks usually consist of Sends, and sorting is then unnecessary.
+    Super-steps with many tasks usually consist of Sends, and sorting is then unnecessary.
     """
     for index, writer in enumerate(writers):
         path = writer.path

@@ -22,7 +22,7 @@ _DESCRIBING = frozenset(("checkpoints", "tasks", "debug"))
 
 
 def emit_writes(state: LoopState, task: Task | None, chunks: Sequence[Chunk]) -> Sequence[Emit]:
-    """Emit the stream chunks about the writes of a task or a step, after the writes are stored."""
+    """Emit the stream chunks about stored writes: those of a task, or of a super-step."""
     if state.withheld is None:
         return (Emit(chunks),)
     state.withheld.append((None if task is None else task.id, chunks))
@@ -40,8 +40,8 @@ def emit_values(
 ) -> Sequence[Emit]:
     """Emit the graph's output if writes of ``tasks`` have changed it.
 
-    If ``tasks`` is None, the output is always emitted. If ``is_stored`` is false, it is emitted
-    later, after it's stored.
+    If ``tasks`` is None, the output is always emitted. If ``is_stored`` is false, the output is
+    emitted later, after it has been stored.
     """
     if tasks is not None and not is_output_changed(state, tasks):
         return ()

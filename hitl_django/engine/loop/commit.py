@@ -1,4 +1,4 @@
-"""The end of a super-step: applying writes, planning the next step, storing the checkpoint."""
+"""The end of a super-step: applying writes, planning, storing the checkpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .stop import find_outcome
 
 
 def commit_step(state: LoopState) -> Iterable[Effect]:
-    """Apply the writes of the step's tasks and create the next checkpoint.
+    """Apply the writes of the super-step's tasks and create the next checkpoint.
 
     Return the effects that store and emit the checkpoint.
     """
@@ -35,7 +35,7 @@ def commit_step(state: LoopState) -> Iterable[Effect]:
 
 
 def _apply_tasks(state: LoopState) -> bool:
-    """Apply the writes of the step's tasks. Return False if they can't be applied."""
+    """Apply the writes of the super-step's tasks. Return False if they can't be applied."""
     tasks, before = state.tasks, state.channel_state
     if state.exits and not state.spec.is_atomic:
         # A partially applied step must not be stored when the run stops.
@@ -200,7 +200,7 @@ def stop_run(state: LoopState) -> Effects:
 
 
 def _store_overdue(state: LoopState) -> Effects:
-    """Store the steps and the outcome of a run with the durability "exit"."""
+    """Store the super-steps and the outcome of a run with the durability "exit"."""
     commits = state.build_overdue(state.outcome)
     if len(commits) == 1:
         yield from store(state, commits[0])

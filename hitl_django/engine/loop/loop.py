@@ -43,7 +43,7 @@ def run_loop(state: LoopState) -> Effects:
 
 
 def _get_lone_task(state: LoopState) -> Task | None:
-    """Return the step's only task, or None if the step needs the general procedure.
+    """Return the super-step's only task, or None if the super-step needs the general procedure.
 
     The general procedure is needed for several tasks, for a task that has already ended, and in
     graphs with error handlers or a cache.

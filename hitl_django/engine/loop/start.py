@@ -304,7 +304,7 @@ def _commit_input(
 
 
 def _apply_input(state: LoopState) -> Effects:
-    """Apply the input without a super-step, if this would only write the input to channels.
+    """Apply the input without a super-step, if the super-step would do nothing else.
 
     If a conditional entry point must run first, the input is not applied. If applying the input
     fails, the first super-step runs and raises the same error.
@@ -441,9 +441,9 @@ def _restore(state: LoopState, saved: CheckpointTuple | None) -> None:
 
 
 def _count_input_steps(saved: CheckpointTuple) -> int:
-    """Return the number of steps that stored the run's input, or 0 if a task has run since.
+    """Return the number of super-steps that stored the run's input, or 0 if a task has run since.
 
-    In a call with an input, these steps count. In a call that resumes a run, they don't.
+    In a call with an input, these super-steps count. In a call that resumes a run, they don't.
     """
     source = saved.metadata.get("source")
     if saved.pending_writes or source not in ("input", "loop"):

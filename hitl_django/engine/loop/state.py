@@ -60,8 +60,8 @@ class LoopState:
     the caller. The loop changes these attributes:
 
     - ``channel_state``, ``origin`` and ``tasks`` are the newest checkpoint and its next tasks.
-      ``ran`` are the tasks of the current step.
-    - ``statuses`` are the stored writes of the step's tasks, by task id.
+      ``ran`` are the tasks of the current super-step.
+    - ``statuses`` are the stored writes of the super-step's tasks, by task id.
     - ``checkpoint_id`` and ``metadata`` belong to the newest checkpoint.
     - ``commits`` is the builder of commits.
     - ``running`` is the number of started tasks that the loop has not processed. ``broken`` is a
@@ -168,12 +168,12 @@ class LoopState:
 
     @property
     def ns(self) -> tuple[str, ...]:
-        """The namespace as a tuple of levels, as in chunks."""
+        """The namespace as a tuple of levels, as in stream chunks."""
         return tuple(self.job.ns.split("|")) if self.job.ns else ()
 
     @property
     def leaves_unstored(self) -> bool:
-        """Whether a run with the durability "exit" was abandoned before its steps were stored."""
+        """Whether a run was abandoned before its super-steps were stored (durability "exit")."""
         if not self.exits or self.outcome is not None or not self.tasks:
             return False
         return self.run.lease is None or not self.run.lease.is_lost
@@ -184,7 +184,7 @@ class LoopState:
         return Save(commit)
 
     def save_beside(self, commit: Commit) -> SaveAsync:
-        """Return the effect that stores a commit while the next step runs."""
+        """Return the effect that stores a commit while the next super-step runs."""
         self._bind(commit)
         return SaveAsync(commit)
 
@@ -227,7 +227,7 @@ class LoopState:
         return [checkpoint_commit, Commit(write_config, writes, outcome=outcome)]
 
     def store_overdue(self) -> None:
-        """Store the steps that the durability "exit" has delayed.
+        """Store the super-steps that the durability "exit" has delayed.
 
         The saver is called on this OS thread.
         """
@@ -247,7 +247,7 @@ class LoopState:
         return lease is not None and not lease.is_over and not self.job.nested
 
     def list_unfinished_nodes(self) -> tuple[str, ...]:
-        """Return the names of the nodes whose tasks in this step have not finished."""
+        """Return the names of the nodes whose tasks in this super-step have not finished."""
         return tuple(t.name for t in self.tasks if not t.writes and get_handled_failure(t) is None)
 
     def read_output(self) -> Any:

@@ -1,4 +1,4 @@
-"""One super-step: run tasks, process each task when it ends, and end the step."""
+"""One super-step: run tasks, process each task when it ends, and end the super-step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOTHING: list[Write] = [(NO_WRITES, None)]
 
 
 def run_step(state: LoopState) -> Effects:
-    """Run the planned tasks that have not ended yet, and end the step."""
+    """Run the planned tasks that have not ended yet, and end the super-step."""
     state.ran = state.tasks
     todo = [t for t in state.tasks if t.writes is None and not t.pending_interrupts]
     if todo and not _list_failed(todo):
@@ -40,7 +40,7 @@ def run_step(state: LoopState) -> Effects:
 
 
 def end_step(state: LoopState) -> Iterable[Effect]:
-    """Return the effects that end a step. All of its tasks must have ended."""
+    """Return the effects that end a super-step. All of its tasks must have ended."""
     if state.broken is not None:
         return stop_run(state)
     if failed := _list_failed(state.ran):
@@ -111,7 +111,7 @@ def build_context(state: LoopState, task: Task) -> TaskContext:
 
 
 def settle_task(state: LoopState, task: Task) -> Sequence[Chunk]:
-    """Add an ended task to the next commit, and return the stream chunks about it."""
+    """Add an ended task to the next commit, and return the stream chunks about the task."""
     if state.saver is not None:
         state.commits.add_task(task)
     if task.writes is not None and not task.writes:

@@ -19,7 +19,7 @@ from .state import LoopState
 def find_outcome(state: LoopState, ran: Sequence[Task]) -> Outcome | None:
     """Return the outcome of a run that stops before its next tasks, or None if it continues.
 
-    ``ran`` are the tasks of the previous step.
+    ``ran`` are the tasks of the previous super-step.
     """
     job, step = state.job, state.origin.step
     if job.after and (hits := find_breakpoints(state.channel_state, job.after, ran)):
@@ -48,10 +48,10 @@ def _out_of_steps(state: LoopState) -> Outcome:
 
 
 def _is_draining(state: LoopState, control: RunControl) -> bool:
-    """Return whether a drain (a requested stop) ends the run before the next step.
+    """Return whether a drain (a requested stop) ends the run before the next super-step.
 
-    If the call has given resume values, the next step runs first, because the resume values are
-    stored together with it.
+    If the call has given resume values, the next super-step runs first, because the resume values
+    are stored together with it.
     """
     return control.drain_requested and not state.run.answers
 

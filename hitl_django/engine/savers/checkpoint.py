@@ -188,10 +188,10 @@ class Commit:
 
     ``config`` selects the checkpoint from which the tasks started. ``writes`` belong to that
     checkpoint, and ``checkpoint`` becomes its child. ``checkpoint`` is None while tasks are running
-    or if a task has paused. ``new_versions`` contains the channels changed by this step, including
-    emptied channels. ``outcome`` is None while the run continues. Only commits of the root graph
-    (empty ``checkpoint_ns``) contain the outcome of the run. ``chunks`` are the stream chunks to
-    store. ``lease`` is the run's lease on its thread, if the run needs a lease.
+    or if a task has paused. ``new_versions`` contains the channels changed by this super-step,
+    including emptied channels. ``outcome`` is None while the run continues. Only commits of the
+    root graph (empty ``checkpoint_ns``) contain the outcome of the run. ``chunks`` are the stream
+    chunks to store. ``lease`` is the run's lease on its thread, if the run needs a lease.
 
     ``added`` describes new values of lists and dicts that have only grown, so that only the added
     entries need to be stored. ``added`` is None if the commit is not a super-step of a run. If a

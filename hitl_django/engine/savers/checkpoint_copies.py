@@ -113,5 +113,5 @@ def get_serializable_checkpoint_metadata(
 
 
 def writes_sort_key(task_path: str, task_id: str = "", idx: int = 0) -> tuple[str, str, int]:
-    """Return the key by which pending writes are sorted: the order in which a step applies them."""
+    """Return the key by which pending writes are sorted: the order of their application."""
     return task_path, task_id, idx

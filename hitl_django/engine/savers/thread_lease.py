@@ -61,7 +61,10 @@ class LocalThreadLease:
         """
 
     def take_over(self, left: Any) -> None:
-        """Take over the thread from ``left``, the lease of an abandoned run, which is lost."""
+        """Take over the thread from the lease ``left`` of an abandoned run.
+
+        The abandoned run then has no lease any more.
+        """
         left.is_lost = True
 
     def release(self) -> None:

@@ -261,7 +261,7 @@ class Codec:
         return hook
 
     def _tag(self, value: Any) -> Any:
-        """Return a value with its tag, or the plain value to store if it needs no tag."""
+        """Return a value with its tag, or a value of a basic type if no tag is needed."""
         if type(value) is Tagged:
             return value
         dumped = self._dump_object(value)

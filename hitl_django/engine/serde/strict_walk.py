@@ -89,7 +89,8 @@ def _open(
 ) -> tuple[Any, list[tuple[Any, Any, Any, Any]] | None]:
     """Return an empty container for ``item``, and a list of the entries to add to it.
 
-    If the list is None, the first result is a plain value to traverse instead of ``item``.
+    If the list is None, the first result is a value of a basic type to traverse instead of
+    ``item``.
     """
     cls = type(item)
     if cls is list:

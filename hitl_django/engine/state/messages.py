@@ -82,7 +82,7 @@ def add_message_ids(
     """Return writes in which every message for one of the channels ``keys`` has an id.
 
     Ids must be assigned before a write is stored. A write is applied once for a conditional edge
-    and once at the end of the step. If ids were assigned later, one message would become two.
+    and once at the end of the super-step. If ids were assigned later, one message would become two.
     """
     return [
         (name, _assign_ids(value))

@@ -41,7 +41,7 @@ MAX_FAULTS = 50
 
 
 class ManagedValue:
-    """A value that nodes read like state, and that the loop computes from the step number."""
+    """A value that nodes read like state, and that the loop computes from the super-step number."""
 
     def __init__(self, compute: Callable[[int, int], Any], name: str) -> None:
         self.compute, self.name = compute, name

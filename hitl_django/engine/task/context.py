@@ -237,7 +237,10 @@ class TaskContext:
             ]
 
     def _discard_answer(self, index: int, key: str | None, name: str) -> None:
-        """Discard an invalid resume value and all later ones, because they depended on it."""
+        """Discard an invalid resume value, and all later values of the task.
+
+        Later values may depend on the invalid value.
+        """
         self.changed = [changed for changed in self.changed if changed != name]
         if key is None:
             self.answers, self.consumed = self.answers[:index], index
@@ -337,7 +340,7 @@ class TaskContext:
         return kept
 
     def _is_one_open_interrupt(self) -> bool:
-        """Return whether the task has only one interrupt, which is pending and has no key."""
+        """Return whether the task has exactly one interrupt, and it is pending and has no key."""
         if self._has_prints or len(self.fingerprints) != 1 or len(self.open) != 1:
             return False
         return self.open[0].key is None
@@ -568,7 +571,7 @@ async def astore_commit(context: TaskContext, commit: Commit) -> None:
 
 
 def store_steps(context: TaskContext) -> None:
-    """Store the delayed commits of earlier steps before a task stores its own results."""
+    """Store the delayed commits of earlier super-steps before a task stores its own results."""
     if context.run.deferred is not None:
         with saver_calls():
             context.perform(context.run.store_steps)

@@ -19,19 +19,19 @@ logger = logging.getLogger("hitl_django")
 
 
 class UnsavedRun(Protocol):
-    """A run that may have unstored steps."""
+    """A run that may have unstored super-steps."""
 
     def store_overdue(self) -> None:
-        """Store the finished steps that have not been stored yet."""
+        """Store the finished super-steps that have not been stored yet."""
 
 
 class DeferredCommits:
     """The unstored commits of a run, shared with its subgraphs.
 
-    With the durability "async", there is at most one commit, which is stored while the next step
-    runs. With "exit", there are all commits since the last stored checkpoint, which are stored when
-    the run stops. In both cases, the commits are stored before a node stores results of once() or
-    transact().
+    With the durability "async", there is at most one commit, which is stored while the next
+    super-step runs. With "exit", there are all commits since the last stored checkpoint, which are
+    stored when the run stops. In both cases, the commits are stored before a node stores results of
+    once() or transact().
     """
 
     __slots__ = ("_is_raised", "_storing", "_under_way")
@@ -88,7 +88,7 @@ class DeferredCommits:
             ended.exception()  # This retrieves the exception, which is raised elsewhere.
 
     def store_steps(self, runs: Iterable[UnsavedRun]) -> None:
-        """Store the unstored steps of several runs in the given order. The root run comes first."""
+        """Store the unstored super-steps of runs in the given order, the root run first."""
         self.wait()
         # A second caller must wait until the steps are stored, not only until they are removed from
         # the buffer.

@@ -202,7 +202,7 @@ class RunContext:
         await self.saver.acommit(commit)  # type: ignore[union-attr]
 
     def store_steps(self) -> None:
-        """Store the finished steps of this run and its calling runs that are not stored yet."""
+        """Store the unstored super-steps of this run and of its calling runs."""
         states: list[UnsavedRun] = []
         run: RunContext | None = self
         while run is not None:

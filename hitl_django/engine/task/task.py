@@ -19,9 +19,10 @@ _FIRST = Lock()
 
 
 class StepOrigin:
-    """The common origin of a super-step's tasks: checkpoint, namespace, step and channel values.
+    """The common origin of a super-step's tasks.
 
-    ``values`` doesn't change while the tasks run.
+    The origin consists of the checkpoint, the namespace, the number of the super-step, and the
+    channel values. ``values`` doesn't change while the tasks run.
     """
 
     __slots__ = (

@@ -260,7 +260,10 @@ def _view_state(context: TaskContext, branch: Branch, output: Any, writes: Seque
 def _trace_branch(
     context: TaskContext, index: int, path: Action, seen: Any
 ) -> Generator[Step, Any, Any]:
-    """Call a conditional edge's function, and report its start and end to LangChain's callbacks."""
+    """Call a conditional edge's function, and report its start and end to LangChain's callbacks.
+
+    ``seen`` is the argument of the function.
+    """
     trace = context.run.trace
     yield Report(trace.begin_branch, context, index, path, seen)
     try:

@@ -285,7 +285,7 @@ def _match_after(row: Any) -> Q:
 
 
 def _select_tasks(tasks: Iterable[_Task], source: str, epoch: int) -> list[_Task]:
-    """Return the tasks that led to a checkpoint, out of the tasks based on its parent.
+    """Return the tasks that led to a checkpoint, out of the tasks that started from its parent.
 
     ``source`` and ``epoch`` are those of the checkpoint. A parent can have several children. Writes
     of a state update, which have no path, belong to the checkpoint with the same epoch.

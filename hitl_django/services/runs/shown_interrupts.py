@@ -94,5 +94,5 @@ def list_interrupt_ids(kind: str, data: Any) -> list[str]:
 
 
 def _list_interrupts(value: Any) -> list[dict[str, Any]]:
-    """Return the interrupts in an event's list, which may be truncated."""
+    """Return the interrupts in a list from an event. The list may be truncated."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
