@@ -133,8 +133,7 @@ class DjangoSaver(BaseCheckpointSaver):
     def lease_thread(self, thread_id: str, stream: Stream) -> DirectCallLease | None:
         """Take the lease on a thread for a direct graph call.
 
-        Return None if a worker or a service uses this saver, because it already has the right to
-        write.
+        Return None if a worker or a service uses this saver, which already has the right to write.
         """
         if self.thread is not None and self.thread.thread_id == thread_id:
             return None

@@ -118,7 +118,10 @@ def describe_action(
 
 
 def format_argument(name: str, value: Any, currencies: Mapping[str, str]) -> str:
-    """Return an argument as text on one line, for a title that a review policy defines."""
+    """Return an argument as text on one line, for a title that a review policy defines.
+
+    ``currencies`` is as for ``describe_actions``.
+    """
     if isinstance(value, dict | list):
         return shorten(json.dumps(value, ensure_ascii=False), ARGUMENT_LENGTH)
     if value is None or isinstance(value, bool):

@@ -84,7 +84,7 @@ class ValuesStreamPart(TypedDict, Generic[OutputT]):
 
 
 class UpdatesStreamPart(TypedDict):
-    """Return values of nodes, by node name. A pause has the key ``__interrupt__``."""
+    """The return values of nodes, by node name. A pause has the key ``__interrupt__``."""
 
     type: Literal["updates"]
     ns: tuple[str, ...]

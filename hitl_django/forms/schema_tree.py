@@ -402,10 +402,10 @@ class _Reader:
 
 
 def _rows_of(items: SchemaNode, known: SchemaNode) -> SchemaNode:
-    """Return a copy of ``known`` for a list with one row per object of ``items``.
+    """Return a node for a list of objects with one row per object, as a copy of ``known``.
 
-    Return ``known`` unchanged if ``items`` doesn't describe objects, or describes objects that
-    contain lists of objects.
+    ``items`` is the node of the objects. Return ``known`` unchanged if ``items`` doesn't describe
+    objects, or describes objects that contain lists of objects.
     """
     shapes = items.alternatives if items.kind == "union" else (items,)
     if not all(shape.kind == "object" and shape.properties for shape in shapes):

@@ -22,7 +22,7 @@ class RunSegment(Protocol):
     def note_outcome(self, status: str, error: BaseException | None) -> None:
         """Handle the end of the segment. The method isn't called if the process is ending.
 
-        ``status`` is the outcome of the run. ``error`` is the error that stopped it, or None.
+        ``status`` is the outcome of the run. ``error`` is the error that stopped the run, or None.
         """
 
 

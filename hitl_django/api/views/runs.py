@@ -176,7 +176,11 @@ class RunList(RunResource, Collection):
         return self._wait(run.id, seconds, response) if seconds else response
 
     def _wait(self, run_id: UUID, seconds: float, response: Response) -> Any:
-        """Return the response when the started run pauses or ends, or after a number of seconds."""
+        """Return a response that is sent when the started run pauses or ends.
+
+        After a number of seconds, the response is sent in any case. ``response`` is the response to
+        send if the request can't wait.
+        """
 
         def find() -> Run | None:
             return querysets.visible_runs(self.request.user).filter(pk=run_id).first()

@@ -17,9 +17,9 @@ class DjangoCheckpointer(BridgedSaver):
     """Checkpointer that stores LangGraph threads in Django's database: ``compile(checkpointer=…)``.
 
     State may contain the types of the engine, and LangChain's messages and documents. ``types`` are
-    more classes of the application (dataclasses, pydantic models, enums, named tuples). Classes
-    passed to ``register_model`` are also allowed. Values of other classes are rejected when they
-    are stored.
+    additional classes of the application (dataclasses, pydantic models, enums, named tuples).
+    Classes passed to ``register_model`` are also allowed. Values of other classes are rejected when
+    they are stored.
     """
 
     def __init__(self, *, types: Iterable[type] = ()) -> None:

@@ -173,8 +173,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     ) -> StateGraph:
         """Set default policies for the nodes of this graph.
 
-        Nodes of its subgraphs are not affected. ``retry_policy`` and ``timeout`` also apply to
-        error handlers. A policy that isn't given keeps its value from an earlier call.
+        Nodes of subgraphs are not affected. ``retry_policy`` and ``timeout`` also apply to error
+        handlers. A policy that isn't given keeps its value from an earlier call.
         """
         self.defaults.update(Policies.given(retry_policy, cache_policy, timeout), error_handler)
         return self

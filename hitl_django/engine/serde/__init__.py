@@ -83,7 +83,10 @@ __all__ = [
 
 
 def digest(data: bytes) -> str:
-    """Return a checksum of ``data`` as 32 hex digits, which detects damage but not forgery."""
+    """Return a checksum of ``data`` as 32 hex digits.
+
+    The checksum detects damage, but not forgery.
+    """
     return xxhash.xxh3_128_hexdigest(data)
 
 

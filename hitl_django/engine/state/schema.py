@@ -326,8 +326,8 @@ def coerce(schema: Any, value: Any) -> Any:
     """Return ``value`` as an instance of ``schema``.
 
     Raises:
-        ValidationError: the value is invalid, or validating a recursive union would take too long.
-            The class is pydantic's.
+        pydantic.ValidationError: the value is invalid, or validating a recursive union would take
+            too long.
     """
     described = _recursive_schema(schema)
     if described is not None and is_too_complex(described, value):

@@ -60,7 +60,8 @@ def get_running_loop() -> asyncio.AbstractEventLoop | None:
 def resolve_future(result: Any, on_loop: asyncio.AbstractEventLoop | None) -> AnyFuture:
     """Return a completed future with the value ``result``.
 
-    The future belongs to the event loop ``on_loop``. If ``on_loop`` is None, it is a CallFuture.
+    The future belongs to the event loop ``on_loop``. If ``on_loop`` is None, the future is a
+    CallFuture.
     """
     future: AnyFuture = CallFuture() if on_loop is None else on_loop.create_future()
     future.set_result(result)

@@ -105,7 +105,7 @@ def run_events(
 def follow(run_id: UUID | str, *, after: int = 0, by: Any = None) -> Iterator[EventInfo]:
     """Yield the events of a run as soon as they are stored, until the run ends.
 
-    Only events with numbers greater than ``after`` are yielded.The iteration also waits while the
+    Only events with numbers greater than ``after`` are yielded. The iteration also waits while the
     run is interrupted or parked.
     """
     reader = EventReader(run_id, by=by)

@@ -280,12 +280,12 @@ class ReportPages(ReadOnlyAdmin):
         return self.page(request, _("Insights"), "reports.html", status=status, **context)
 
     def decisions_csv_view(self, request: HttpRequest) -> HttpResponseBase:
-        """Return the decisions of a period as CSV."""
+        """Return a CSV file with the decisions of a period."""
         columns = [*(each.name for each in fields(ExportedDecision)), "seconds"]
         return self._download(request, "decisions", columns, export_decisions)
 
     def audit_csv_view(self, request: HttpRequest) -> HttpResponseBase:
-        """Return the audit log of the threads with decisions in a period as CSV."""
+        """Return a CSV file with the audit log of all threads with decisions in a period."""
 
         def export(user: Any, period: Period, *, graph: str | None, **_ignored: Any) -> Any:
             return services.export_audit_log(user, period, graph=graph)
