@@ -97,8 +97,7 @@ class StartTerms(forms.Form):
         return bool(self.errors) or any(field.value() for field in self.visible_fields())
 
     def clean_subject(self) -> SubjectRef | None:
-        """Parse the related object, given as ``app_label.model/key``, or return None without one.
-        """
+        """Parse the related object (``app_label.model/key``), or return None without one."""
         kind, _slash, key = self.cleaned_data["subject"].partition("/")
         return SubjectRef(kind, key) if kind else None
 

@@ -118,8 +118,7 @@ class InterruptResource(Resource):
     """Base class of views that return an interrupt with all details and may wait for a decision."""
 
     def wait_until_closed(self, interrupt: Interrupt, seconds: float, response: Response) -> Any:
-        """Return a response that is sent when the interrupt is closed, or after a number of
-        seconds.
+        """Return a response that is sent when the interrupt is closed, or after ``seconds``.
 
         A decision that can still be undone hasn't closed the interrupt. ``response`` is the
         response to send if the request can't wait.

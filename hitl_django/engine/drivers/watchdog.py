@@ -41,7 +41,7 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def add(self, worker: MonitoredThread) -> None:
-        """Start to monitor a driver. If the watchdog is awake, no lock is needed."""
+        """Start to monitor a driver, and wake the watchdog if it is asleep."""
         self._workers.add(worker)
         if self._asleep:
             self._wake()
