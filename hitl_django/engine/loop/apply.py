@@ -59,8 +59,9 @@ def apply_writes(
 ) -> None:
     """Apply the writes of one super-step to ``state``, which is changed in place.
 
-    ``state.updated`` becomes the set of the updated channels that have a value. They may trigger
-    the next tasks. If an error is raised and ``spec.is_atomic`` is true, no channel has changed.
+    ``state.updated`` becomes the set of the updated channels that have a value. These channels may
+    trigger the next tasks. If an error is raised and ``spec.is_atomic`` is true, no channel has
+    changed.
     """
     if len(writers) > 1 and not _are_sends_in_order(writers):
         writers = sorted(writers, key=lambda writer: ids.make_path_key(writer.path[:3]))

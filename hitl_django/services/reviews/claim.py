@@ -282,7 +282,10 @@ def _renew_own_claim(rows: QuerySet[Interrupt], by: Any) -> UUID | None:
 
 
 def _candidates(rows: QuerySet[Interrupt], parts: list[Q], by: Any) -> Iterator[list[UUID]]:
-    """Yield batches of the ids of candidates for a claim, without locking their rows."""
+    """Yield batches of the ids of candidates for a claim, without locking their rows.
+
+    A candidate matches one of the conditions ``parts``.
+    """
     seen = set[UUID]()
     rows = rows.select_related("run", "thread").defer(*LARGE_COLUMNS)
     while len(seen) < MOST:
@@ -314,7 +317,11 @@ def _take_first(
     by: Any,
     taking: _KeyedClaim,
 ) -> UUID | None:
-    """Claim the first candidate that no other user has claimed or is claiming now."""
+    """Claim the first candidate that no other user has claimed or is claiming now.
+
+    Return its id, or None if no candidate is left. ``taking`` contains the values of the columns to
+    set.
+    """
     while candidates:
         # Check all conditions again, because the interrupt may have been assigned or snoozed since
         # it was read.
