@@ -52,6 +52,15 @@ def test_python_client_of_the_guide_returns_the_decision(api: str) -> None:
         assert names["ask"](BODY)["type"] == "approve"
 
 
+def test_n8n_body_of_the_guide_creates_an_interrupt(api: str) -> None:
+    body = json.loads(find_code("json").replace("{{ $json.order }}", "10443"))
+    created = requests.post(f"{api}/interrupts/", json=body, auth=("olga", "demo"), timeout=60)
+    assert created.status_code == 201
+    shown = requests.get(created.json()["url"], auth=("olga", "demo"), timeout=60).json()
+    assert (shown["status"], shown["resumes_at"]) == ("decided", None)
+    assert shown["decision"]["type"] == "approve"
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_javascript_client_of_the_guide_returns_the_decision(api: str) -> None:
     key = base64.b64encode(b"olga:demo").decode()
