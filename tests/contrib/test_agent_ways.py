@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -110,13 +111,24 @@ def build_async_agent() -> Any:
     return create_agent(build_model(), [tool("pay")(pay_later)])
 
 
+#: LangGraph cancels tool calls that haven't begun when another tool call pauses.
+both_run = Barrier(2)
+
+
+def pay_together(to: str) -> str:
+    """Pay a person while another person is paid."""
+    both_run.wait(timeout=30)
+    return pay(to)
+
+
 def build_parallel_agent() -> Any:
     """Return a LangGraph graph that runs both tool calls in one task."""
     calls = [("pay", {"to": "Ines"}), ("pay", {"to": "Lena"})]
     model = ScriptedModel(script=[calls, "Done."])
     graph = ForeignStateGraph(MessagesState)
     graph.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
-    graph.add_node("tools", ForeignToolNode([pay])).add_edge(START, "model")
+    together = ForeignToolNode([tool("pay")(pay_together)])
+    graph.add_node("tools", together).add_edge(START, "model")
     graph.add_conditional_edges("model", foreign_condition).add_edge("tools", "model")
     return graph.compile()
 

@@ -18,7 +18,6 @@ from hitl_django.contrib.langchain import add_handler
 from hitl_django.db.node_connections import close_node_connections
 from hitl_django.engine.constants import INTERRUPT
 from hitl_django.engine.drivers.thread_pool import MOST_THREADS
-from hitl_django.engine.errors import GraphInterrupt
 from hitl_django.engine.task.context import (
     TaskContext,
     astore_steps,
@@ -30,6 +29,7 @@ from hitl_django.engine.task.node_api import get_context, interrupt
 from hitl_django.engine.task.nodes import Action
 
 from .cross_thread_calls import CrossThreadCalls
+from .forwarded_interrupts import ask_all
 from .graph_adapter import needs_event_loop
 from .node_saver import NodeSaver
 from .resolved_groups import resolve_groups
@@ -147,26 +147,10 @@ def _choose_input(value: Any, state: Any) -> Any:
     node pauses.
     """
     if state.interrupts:
-        return Command(resume=_ask_all(state.interrupts))
+        return Command(resume=ask_all(state.interrupts))
     if state.created_at is None:
         return value
     return None if state.next else _OVER
-
-
-def _ask_all(pending_interrupts: Any) -> dict[str, Any]:
-    """Return the responses to interrupts by interrupt id.
-
-    If one has no response, the node pauses.
-    """
-    answers, pause = {}, None
-    for one in pending_interrupts:
-        try:
-            answers[one.id] = interrupt(one.value, key=one.id)
-        except GraphInterrupt as error:
-            pause = error
-    if pause is not None:
-        raise pause
-    return answers
 
 
 def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:

@@ -14,16 +14,24 @@ from functools import partial, wraps
 from typing import Any
 
 from langchain_core.runnables import Runnable
-from langgraph._internal._constants import CONFIG_KEY_CALL, CONFIG_KEY_CHECKPOINTER
+from langchain_core.runnables.config import set_config_context
+from langgraph._internal._constants import (
+    CONFIG_KEY_CALL,
+    CONFIG_KEY_CHECKPOINTER,
+    CONFIG_KEY_RUNTIME,
+)
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
 from langgraph.pregel import Pregel as ForeignPregel
 from langgraph.pregel._call import get_runnable_for_task, identifier
 from langgraph.pregel._read import DEFAULT_BOUND
+from langgraph.pregel.remote import RemoteGraph
 
 from hitl_django.engine.errors import InvalidUpdateError, iterate_leaves
 
+from .remote_node import call_remote_graph
 from .run_saver import RunSaver
+from .saver import BridgedSaver
 
 
 def resolve_groups(graph: ForeignPregel) -> ForeignPregel:
@@ -48,7 +56,24 @@ def _resolve(graph: ForeignPregel, known: dict[int, ForeignPregel]) -> ForeignPr
 
 
 def _resolve_bound(bound: Any, known: dict[int, ForeignPregel]) -> Any:
-    return _resolve(bound, known) if isinstance(bound, ForeignPregel) else _ResolvingNode(bound)
+    if isinstance(bound, ForeignPregel):
+        return _resolve(bound, known)
+    return _RemoteNode(bound) if isinstance(bound, RemoteGraph) else _ResolvingNode(bound)
+
+
+class _RemoteNode(Runnable[Any, Any]):
+    """Runnable that calls a remote graph, whose interrupts become interrupts of the node."""
+
+    def __init__(self, graph: RemoteGraph) -> None:
+        self.graph, self.name = graph, graph.name
+        _copy_identifier(graph, self)
+
+    def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:
+        if not isinstance(config["configurable"].get(CONFIG_KEY_CHECKPOINTER), BridgedSaver):
+            return self.graph.invoke(input, config, **kwargs)
+        context = config["configurable"][CONFIG_KEY_RUNTIME].context
+        with set_config_context(config) as variables:
+            return variables.run(call_remote_graph, self.graph, input, config, context)
 
 
 class _ResolvingNode(Runnable[Any, Any]):

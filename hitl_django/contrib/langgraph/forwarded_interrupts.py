@@ -1,0 +1,28 @@
+"""Interrupts of a LangGraph graph that become interrupts of the node that calls the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from langgraph.errors import GraphInterrupt as ForeignPause
+
+from hitl_django.engine.errors import GraphInterrupt
+from hitl_django.engine.task.node_api import interrupt
+
+
+def ask_all(pending_interrupts: Iterable[Any]) -> dict[str, Any]:
+    """Return the responses to interrupts by interrupt id.
+
+    If one has no response, the node pauses.
+    """
+    answers: dict[str, Any] = {}
+    pause: BaseException | None = None
+    for one in pending_interrupts:
+        try:
+            answers[one.id] = interrupt(one.value, key=one.id, response_schema=one.response_schema)
+        except (GraphInterrupt, ForeignPause) as error:
+            pause = error
+    if pause is not None:
+        raise pause
+    return answers
