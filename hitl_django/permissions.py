@@ -57,19 +57,12 @@ class ModelPermissionPolicy:
         """Restrict a queryset to the runs that the user may see.
 
         Users with the permission ``view_run`` see all runs. Other users see the runs that they
-        started, if they may still start the graph, or if only the project's code may start the
-        graph (``api=False``). Runs of ``ask()`` need the permission to ask.
+        started, and the runs that the project's code started for them (``by=user``).
         """
         seen = self._visible(user, "view_run", runs)
         if seen is runs or not user.is_active:
             return seen
-        graphs = [
-            name
-            for name in registry.list_names()
-            if self.may_start(user, name)
-            or (name != ASK_GRAPH and not registry.is_startable_over_api(name))
-        ]
-        return runs.filter(started_by=user.pk, graph__in=graphs) if graphs else seen
+        return runs.filter(started_by=user.pk)
 
     def visible_interrupts(self, user: Any, interrupts: QuerySet[Interrupt]) -> QuerySet[Interrupt]:
         """Restrict a queryset to the interrupts that the user may see.

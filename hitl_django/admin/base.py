@@ -31,7 +31,13 @@ from hitl_django.dialects import is_middleware_node
 from hitl_django.forms.json_input import escape_hidden
 from hitl_django.graph_registry import registry
 from hitl_django.models import Run
-from hitl_django.permissions import find_row, select_visible, select_visible_through
+from hitl_django.permissions import (
+    find_row,
+    find_startable_graphs,
+    get_policy,
+    select_visible,
+    select_visible_through,
+)
 
 from .form_tokens import check_form_token
 from .navigation import build_navigation
@@ -400,5 +406,14 @@ def describe_node(row: Any) -> str:
 
 
 def can_view_runs(request: HttpRequest) -> bool:
-    """Return whether the user may view at least one of the admin pages about runs."""
-    return not select_visible(Run.objects.all(), request.user).query.is_empty()
+    """Return whether the user may view at least one of the admin pages about runs.
+
+    Users who may not view, start or ask for runs can view the pages if they have own runs.
+    """
+    user, rows = request.user, select_visible(Run.objects.all(), request.user)
+    if rows.query.is_empty():
+        return False
+    policy = get_policy()
+    if policy.has_permission(user, "hitl_django.view_run") or policy.may_ask(user):
+        return True
+    return any(find_startable_graphs(user)) or rows.exists()

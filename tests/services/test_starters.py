@@ -245,33 +245,35 @@ class OnlyMia(ModelPermissionPolicy):
 
 
 class TestOwnRuns:
-    def test_policy_that_allows_start_of_graph_makes_own_runs_of_that_graph_visible(
-        self, advance: Advance, user: Make, settings: Any
-    ) -> None:
-        settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.OnlyMia"}
-        mia = user("mia")
-        services.start("steps", {"log": []}, by=mia, skip_permission_checks=True)
-        assert not get_policy().visible_runs(mia, Run.objects.all())
-        mine = services.start("approval", INPUT, by=mia)
-        services.start("approval", INPUT)
-        assert [each.pk for each in get_policy().visible_runs(mia, Run.objects.all())] == [mine.id]
-
-    def test_own_runs_of_a_graph_started_only_by_code_are_visible_without_their_result(
-        self, advance: Advance, user: Make
+    @pytest.mark.parametrize("graph", ["for code", "approval"])
+    def test_runs_that_code_started_for_a_user_are_visible_without_their_result(
+        self, advance: Advance, user: Make, graph: str
     ) -> None:
         customer, policy = user("carla"), get_policy()
-        info = services.start("for code", INPUT, by=customer, skip_permission_checks=True)
-        services.start("for code", INPUT, by=user("stan"), skip_permission_checks=True)
+        info = services.start(graph, INPUT, by=customer, skip_permission_checks=True)
+        services.start(graph, INPUT, by=user("stan"), skip_permission_checks=True)
+        services.start(graph, INPUT)
         assert [row.pk for row in policy.visible_runs(customer, Run.objects.all())] == [info.id]
         run = Run.objects.get(pk=info.id)
         assert not policy.may_view_result(customer, run)
         assert policy.may_view_result(user("dora", "view_thread_state"), run)
 
-    def test_visible_runs_of_user_without_permissions_are_empty_without_a_query(
+    def test_result_of_own_run_needs_permission_of_policy_to_start_the_graph(
+        self, advance: Advance, user: Make, settings: Any
+    ) -> None:
+        settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.OnlyMia"}
+        mia = user("mia")
+        for graph, given in (("steps", {"log": []}), ("approval", INPUT)):
+            info = services.start(graph, given, by=mia, skip_permission_checks=True)
+            run = get_policy().visible_runs(mia, Run.objects.all()).get(pk=info.id)
+            assert get_policy().may_view_result(mia, run) == (graph == "approval")
+
+    def test_inactive_and_anonymous_users_see_no_own_runs(
         self, advance: Advance, user: Make
     ) -> None:
-        nobody = user("nora")
-        registry.unregister("for code")
-        services.start("steps", {"log": []}, by=nobody, skip_permission_checks=True)
-        assert get_policy().visible_runs(nobody, Run.objects.all()).query.is_empty()
-        assert not get_policy().visible_runs(AnonymousUser(), Run.objects.all())
+        former = user("nora")
+        services.start("steps", {"log": []}, by=former, skip_permission_checks=True)
+        former.is_active = False
+        former.save()
+        for nobody in (former, AnonymousUser()):
+            assert get_policy().visible_runs(nobody, Run.objects.all()).query.is_empty()

@@ -15,6 +15,7 @@ from hitl_django.admin.base import (
     NOTHING,
     PICK,
     GraphFilter,
+    can_view_runs,
     format_entry,
     format_pill,
     format_tick,
@@ -115,6 +116,9 @@ class RunAdmin(RecentRowsSearch, OverviewPages, StartPages, BulkRunPages):
     def list_context(self, changes: ChangeList) -> dict[str, Any]:
         may_operate = isinstance(changes, RunChangeList) and changes.may_operate
         return {**super().list_context(changes), "may_operate": may_operate}
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return can_view_runs(request)
 
     def rows(self) -> QuerySet[Any]:
         return Run.objects.select_related("thread__subject_type")
