@@ -111,13 +111,15 @@ class _AdkAgent(FrameworkAgent):
 
         schemas: dict[str, dict[str, Any]] = {}
         agent = adapt_agent(self._agent, calls, schemas)
-        decided = _DecisionPlugin(decisions)
-        plugins = [decided, *self._app.plugins]
+        decided = _find_decided(old, decisions)
+        confirmed = {k: decisions[k] for k, (_, call) in decided.items() if _is_confirmation(call)}
+        plugin = _DecisionPlugin(confirmed)
+        plugins = [plugin, *self._app.plugins]
         app = self._app.model_copy(update={"root_agent": agent, "plugins": plugins})
         started = len(old)
         async with Runner(app=app, app_name=_APP, session_service=sessions) as runner:
             runner.plugin_manager.set_skip_closing_plugins(True)
-            for parts in _list_new_messages(old, prompt, decisions):
+            for parts in _list_new_messages(decided, prompt, decisions):
                 if parts[0].text is not None:
                     # Calls that the user's message follows aren't decided any more.
                     started = len((await _get_session(sessions, session.id)).events)
@@ -126,8 +128,8 @@ class _AdkAgent(FrameworkAgent):
                     user_id=_USER, session_id=session.id, new_message=message, run_config=_CONFIG
                 ):
                     pass
-        if ignored := _list_confirmed(old) & decided.decisions.keys():
-            raise RuntimeError(f"The ADK did not continue the decided calls {sorted(ignored)}.")
+        if plugin.decisions:
+            raise RuntimeError(f"The ADK did not continue the calls {sorted(plugin.decisions)}.")
         events = (await _get_session(sessions, session.id)).events
         state = {
             "state": run_state["state"],
@@ -174,23 +176,30 @@ def _build_result(decision: ToolDecision) -> dict[str, Any]:
     return {"result": decision.message}
 
 
+def _find_decided(
+    events: Sequence[Event], decisions: Mapping[str, ToolDecision]
+) -> dict[str, tuple[str, FunctionCall]]:
+    """Return the agent and the call of each decision: the confirmation, or the tool call itself."""
+    # A confirmation follows the call that it belongs to.
+    return {
+        _get_call_id(call): (event.author, call)
+        for event in events
+        for call in event.get_function_calls()
+        if _get_call_id(call) in decisions
+    }
+
+
 def _list_new_messages(
-    events: Sequence[Event], prompt: str | None, decisions: Mapping[str, ToolDecision]
+    decided: Mapping[str, tuple[str, FunctionCall]],
+    prompt: str | None,
+    decisions: Mapping[str, ToolDecision],
 ) -> Iterator[list[Part]]:
     """Yield the parts of the new messages of the user.
 
     A message continues one agent, so the decisions are a message for each agent that made calls.
     """
-    waiting = [
-        (event.author, call)
-        for event in events
-        for call in event.get_function_calls()
-        if _get_call_id(call) in decisions
-    ]
-    # A confirmation follows the call that it belongs to.
-    last = {_get_call_id(call): (author, call) for author, call in waiting}
     responses: dict[str, list[Part]] = {}
-    for call_id, (author, call) in last.items():
+    for call_id, (author, call) in decided.items():
         responses.setdefault(author, []).append(_build_response(call, decisions[call_id]))
     yield from responses.values()
     if prompt is not None:
@@ -199,22 +208,21 @@ def _list_new_messages(
 
 def _build_response(call: FunctionCall, decision: ToolDecision) -> Part:
     result = _build_result(decision)
-    if call.name == _CONFIRMATION:
+    if _is_confirmation(call):
         asked = (call.args or {}).get("toolConfirmation") or {}
         result = {"confirmed": decision.type != REJECT, "payload": asked.get("payload")}
     response = FunctionResponse(id=call.id, name=call.name, response=result)
     return Part(function_response=response)
 
 
+def _is_confirmation(call: FunctionCall) -> bool:
+    return call.name == _CONFIRMATION
+
+
 def _get_call_id(call: FunctionCall) -> str:
-    if call.name == _CONFIRMATION:
+    if _is_confirmation(call):
         call = _get_confirmed_call(call)
     return call.id or ""
-
-
-def _list_confirmed(events: Sequence[Event]) -> set[str]:
-    calls = (call for event in events for call in event.get_function_calls())
-    return {_get_call_id(each) for each in calls if each.name == _CONFIRMATION}
 
 
 def _get_confirmed_call(confirmation: FunctionCall) -> FunctionCall:
@@ -230,7 +238,7 @@ def _list_requests(
                 raise NotImplementedError(
                     f"Agent '{event.author}' called '{call.name}', which is not supported."
                 )
-            if call.name == _CONFIRMATION:
+            if _is_confirmation(call):
                 yield _build_request(_get_confirmed_call(call), schemas, APPROVAL)
             elif call.id in (event.long_running_tool_ids or ()):
                 yield _build_request(call, schemas, REPLY)

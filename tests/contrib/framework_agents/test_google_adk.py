@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from google.adk.agents import BaseAgent, LlmAgent
+from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent
+from google.adk.apps import App, ResumabilityConfig
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext
 from google.genai.types import Content, Part
@@ -205,6 +206,30 @@ def test_sub_agent_continues_after_a_decision_and_stores_message_events(
 
 class Total(BaseModel):
     cents: int
+
+
+@pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL", "ignore:ParallelAgent is deprecated")
+def test_parallel_agents_of_a_resumable_app_continue_after_all_decisions(
+    advance: Callable[[], int],
+) -> None:
+    agents = [
+        build_payer(ScriptedModel([build_call("pay", to=to, cents=1)], say(f"{to} is paid.")))
+        for to in "ab"
+    ]
+    root = ParallelAgent(
+        name="payers",
+        sub_agents=[each.clone({"name": name}) for name, each in zip("xy", agents, strict=True)],
+    )
+    resumable = ResumabilityConfig(is_resumable=True)
+    register_agent("payers", App(name="payers", root_agent=root, resumability_config=resumable))
+    run = start("payers", GIVEN)
+    advance()
+    for pending in list_pending(run):
+        decide(pending.pk, "approve")
+    advance()
+    assert list_tool_results(run) == ['{"paid":"a 1"}', '{"paid":"b 1"}']
+    said = [m["content"] for m in run_result(run.id)["messages"] if m["type"] == "ai"]
+    assert sorted(filter(None, said)) == ["a is paid.", "b is paid."]
 
 
 def test_agent_that_is_not_an_llm_agent_needs_a_resumable_app() -> None:
