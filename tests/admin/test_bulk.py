@@ -228,7 +228,7 @@ def test_bulk_decision_page_excludes_unclaimed_request_that_requires_a_claim(
     assert "3 requests to decide" in words(reviewer.post(BULK, select(three)))
 
 
-def test_bulk_approval_by_run_starter_excludes_request_without_self_approval(
+def test_bulk_approval_by_run_starter_excludes_request_that_forbids_self_approval(
     reviewer: Client, three: list[Interrupt], person: Callable[[str], Any]
 ) -> None:
     Interrupt.objects.filter(pk=three[0].pk).update(no_self_approval=True)

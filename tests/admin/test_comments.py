@@ -73,7 +73,7 @@ def test_comment_mention_of_a_user_is_highlighted_outside_of_code_only(
     assert "<code>@reader</code>" in shown
 
 
-def test_comment_without_markdown_extra_is_escaped_plain_text_with_mentions(
+def test_comment_without_markdown_extra_is_shown_as_escaped_text_with_mentions(
     reviewer: Client, person: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person("reader")
@@ -83,7 +83,7 @@ def test_comment_without_markdown_extra_is_escaped_plain_text_with_mentions(
     assert shown == f'<p class="hitl-text" dir="auto">{marked}</p>'
 
 
-def test_comment_erased_is_shown_as_erased_on_request_page(reviewer: Client) -> None:
+def test_erased_comment_is_shown_as_erased_on_request_page(reviewer: Client) -> None:
     item = make_interrupt({})
     Comment.objects.create(interrupt=item, by_label="sam", via="admin", text="")
     assert "(erased)" in text_of(reviewer.get(page_of(item)))

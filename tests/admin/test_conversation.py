@@ -217,7 +217,7 @@ def test_conversation_is_redacted_by_function_of_review_policy(
     assert lines(found) == ["User: …"]
 
 
-def test_conversation_of_graph_without_messages_is_provided_by_function_of_review_policy(
+def test_review_policy_function_provides_conversation_of_graph_without_messages(
     hold: Callable[..., Interrupt], person: Person
 ) -> None:
     def provide(messages: list[dict[str, Any]], item: Interrupt) -> Any:

@@ -433,7 +433,7 @@ class TestSeveralActions:
         assert told.startswith("1. Send email responded Call &lt;b&gt;her&lt;/b&gt;. 2. Dele")
         assert "2. Delete file rejected 3. Pay approved with changes Cents 90" in told
 
-    def test_request_with_single_action_edited_in_plain_form_sends_one_edited_action(
+    def test_edit_of_request_with_single_action_sends_one_edited_action(
         self, reviewer: Client, asked: Asked, advance: Callable[[], int]
     ) -> None:
         one = {key: rows[:1] for key, rows in REQUEST.items()}

@@ -23,7 +23,7 @@ from .conftest import list_of, make_interrupt
 INDEX = reverse("admin:index")
 
 
-def test_admin_index_counts_requests_assigned_to_user_or_unassigned_and_unclaimed(
+def test_admin_index_counts_unclaimed_requests_that_are_unassigned_or_assigned_to_the_user(
     reviewer: Client, person: Callable[[str], Any]
 ) -> None:
     me, sam = person("reviewer"), User.objects.create_user("sam")
@@ -117,7 +117,7 @@ def test_login_of_reviewer_with_empty_queue_or_other_model_permissions_leads_to_
 
 
 @pytest.mark.parametrize("came_from", ["none", "cross-site", "same-site"])
-def test_admin_index_opened_from_outside_redirects_reviewer_with_pending_requests_to_queue(
+def test_admin_index_opened_from_address_bar_or_other_site_redirects_reviewer_to_pending_requests(
     came_from: str, reviewer: Client, browse: Callable[[str], Client]
 ) -> None:
     come: dict[str, Any] = {"headers": {"sec-fetch-site": came_from}}

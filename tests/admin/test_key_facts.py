@@ -59,7 +59,7 @@ def test_queue_row_without_facts_policy_shows_first_three_short_values_and_longe
     assert facts_of(reviewer) == [f"Order number A-1 Paid Yes Days 6 {PAYLOAD['note']}"]
 
 
-def test_queue_row_with_facts_policy_shows_these_values_in_its_order(
+def test_queue_row_shows_facts_of_the_review_policy_in_the_order_of_the_policy(
     reviewer: Client, orders: Register
 ) -> None:
     payload = {**PAYLOAD, "customer": {"name": "Dana"}, "cents": 1200}

@@ -58,7 +58,9 @@ def test_overview_without_permission_to_view_runs_returns_403(
     assert browse("nobody").get(OVERVIEW).status_code == 403
 
 
-def test_overview_figures_count_runs_by_state_and_link_to_their_lists(browse: Browse) -> None:
+def test_overview_page_counts_runs_by_state_and_links_to_the_lists_of_these_runs(
+    browse: Browse,
+) -> None:
     now = timezone.now()
     add_runs(2, state="failed", finished_at=now - timedelta(minutes=5), error="KeyError: 'total'")
     add_runs(1, state="failed", finished_at=now - timedelta(days=3), error="KeyError: 'total'")

@@ -139,7 +139,9 @@ def test_queue_list_beside_a_request_can_be_hidden_and_shown_by_the_user(reviewe
     assert len(beside(open_from(reviewer, items[1]))) == 2
 
 
-def test_only_request_in_the_queue_shows_no_position_and_no_list(reviewer: Client) -> None:
+def test_page_of_the_only_request_in_the_queue_shows_no_position_and_no_list(
+    reviewer: Client,
+) -> None:
     page = open_from(reviewer, make_interrupt({}))
     assert "hitl-place" not in page
     assert "hitl-pane" not in page

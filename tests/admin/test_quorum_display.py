@@ -103,7 +103,7 @@ class TestQuorumOfTwo:
 
 
 class TestStarterOfTheRun:
-    def test_run_starter_without_self_approval_has_no_approve_button_and_post_returns_403(
+    def test_run_starter_has_no_approve_button_if_self_approval_is_forbidden_and_post_returns_403(
         self, browse: Browse, person: Person, asked: Asked
     ) -> None:
         item = asked("reviewed", payload={"amount": 5}, terms={"no_self_approval": True})
@@ -118,7 +118,7 @@ class TestStarterOfTheRun:
         assert "Mine." in text_of(response)
         assert not Decision.objects.exists()
 
-    def test_run_starter_without_self_approval_has_no_edit_reply_or_link_buttons(
+    def test_run_starter_has_no_edit_reply_or_link_buttons_if_self_approval_is_forbidden(
         self, browse: Browse, person: Person, asked: Asked
     ) -> None:
         item = asked("reviewed", payload={"amount": 5}, terms={"no_self_approval": True})
@@ -227,7 +227,7 @@ class TestChange:
         assert len(page) < 400_000
 
 
-def test_run_with_resume_on_all_shows_the_rule_on_request_page_and_stays_waiting_for_review(
+def test_run_with_resume_on_all_waits_for_remaining_requests_and_request_page_shows_the_rule(
     reviewer: Client, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

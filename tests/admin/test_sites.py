@@ -133,7 +133,7 @@ def test_decision_message_on_a_custom_admin_site_links_to_the_custom_site(
     assert "/admin/hitl_django" not in told
 
 
-def test_object_page_on_site_without_package_pages_links_to_a_site_with_them(
+def test_object_page_on_site_without_package_pages_links_to_a_site_with_package_pages(
     root: Client, about: Group
 ) -> None:
     item = Interrupt.objects.get()

@@ -57,7 +57,7 @@ def test_rejection_with_suggested_reason_saves_suggestion_followed_by_typed_text
     assert (made.type, made.reason) == ("reject", kept)
 
 
-def test_lazy_suggested_reason_with_language_code_de_is_in_german_and_plain_text_unchanged(
+def test_suggested_reason_is_translated_if_lazy_and_unchanged_if_string(
     reviewer: Client, item: Interrupt, settings: Any
 ) -> None:
     settings.LANGUAGE_CODE = "de"

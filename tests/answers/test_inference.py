@@ -68,7 +68,7 @@ HUMAN = {
          "edit", {"action": "send", "args": {"to": "b"}}),
     ],
 )  # fmt: skip
-def test_infer_decision_returns_decision_type_and_value_of_resume_value(
+def test_infer_decision_returns_type_and_value_of_the_decision_for_a_resume_value(
     interrupt: AnswerOptions, resume: Any, decision: str, value: Any
 ) -> None:
     meant = infer_decision(interrupt, resume)

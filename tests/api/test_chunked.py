@@ -64,7 +64,7 @@ def outcome(api: Any, arguments: dict[str, tuple[Any, ...]], make_user: Any, set
 
 
 @pytest.mark.parametrize("name", POSTS)
-def test_api_post_with_chunked_body_gives_the_outcome_of_a_body_with_length(
+def test_api_post_with_chunked_body_has_the_outcome_of_a_body_with_length(
     name: str, outcome: Any, bodies: dict[str, dict[str, Any]]
 ) -> None:
     body = json.dumps(bodies.get(name) or MORE.get(name) or {}).encode()
@@ -154,7 +154,7 @@ class BreaksOff:
 @pytest.mark.parametrize(
     ("chunks", "error"), [(False, OSError), (True, OSError), (True, RuntimeError)]
 )
-def test_claim_with_body_breaking_off_returns_400_and_claims_no_interrupt(
+def test_claim_with_truncated_body_returns_400_and_claims_no_interrupt(
     make_user: Any, make_interrupt: Any, chunks: bool, error: type[Exception]
 ) -> None:
     # With a session, Django's CSRF protection first looks for its token in the body, and ignores an

@@ -490,7 +490,7 @@ def test_interrupt_detail_after_rejection_by_graph_contains_the_rejected_decisio
     )
 
 
-def test_decision_by_run_starter_without_self_approval_returns_403_self_approval(
+def test_decision_by_run_starter_returns_403_if_self_approval_is_forbidden(
     api: Any, asked: Asked
 ) -> None:
     interrupt = asked()

@@ -132,7 +132,7 @@ def test_event_request_to_single_threaded_server_returns_immediately_with_retry_
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_waiting_requests_of_a_user_occupy_only_the_share_of_slots_per_user(
+def test_waiting_requests_of_a_user_are_limited_to_the_share_per_user(
     kind: str, serve: Any
 ) -> None:
     # As many streams as gunicorn has threads, which is more than the limit per user.
@@ -151,7 +151,9 @@ def test_waiting_requests_of_a_user_occupy_only_the_share_of_slots_per_user(
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_event_stream_closed_by_its_client_frees_the_waiting_slot(kind: str, serve: Any) -> None:
+def test_event_stream_closed_by_its_client_no_longer_counts_as_waiting(
+    kind: str, serve: Any
+) -> None:
     # gunicorn notices a disconnected client only at the end or at the next write.
     seconds = 5 if kind == "gunicorn" else 60
     server = serve(

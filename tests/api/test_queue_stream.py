@@ -213,7 +213,7 @@ def test_queue_stream_without_cache_sends_reset_at_every_connection(
     assert again["event"] == "reset"
 
 
-def test_queue_stream_without_waiting_slot_sends_the_page_and_ends(
+def test_queue_stream_beyond_waiting_limit_sends_the_page_and_ends(
     api: API, make_interrupt: Asked, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "EVENT_MAX_WAITING_THREADS": 1}

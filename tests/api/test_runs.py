@@ -96,7 +96,7 @@ def test_run_creation_with_malformed_subject_returns_400_with_pointer(
 
 
 @pytest.mark.promise("P2")
-def test_run_creation_repeated_with_its_key_returns_the_run_and_with_changed_input_422(
+def test_run_creation_repeated_with_its_key_returns_the_run_or_422_if_the_input_changed(
     api: Any, invoice: str
 ) -> None:
     first = api.post("runs", body={**BODY, "key": "order-7"})

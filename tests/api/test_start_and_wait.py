@@ -89,7 +89,7 @@ def test_run_creation_with_wait_returns_queued_run_at_the_configured_limit(
     assert Run.objects.get().state == "queued"
 
 
-def test_run_creation_with_wait_and_no_waiting_slot_returns_retry_after(
+def test_run_creation_with_wait_beyond_waiting_limit_returns_retry_after(
     wait: Callable[..., Any],
 ) -> None:
     first, second = wait(), wait()

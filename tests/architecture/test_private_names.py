@@ -23,7 +23,7 @@ FOREIGN = {
 OWN = {"self", "cls", "super()"}
 
 
-def test_tests_use_private_names_of_their_own_package_only() -> None:
+def test_tests_use_private_names_of_the_tested_package_only() -> None:
     owners = find_packages_of_private_names(modules())
     found = [
         f"{path}:{line} {name} of {', '.join(sorted(packages))}"

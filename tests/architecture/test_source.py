@@ -63,7 +63,7 @@ OPTIONAL = ("hitl_django/contrib/", "hitl_django/langgraph/")
 DEFAULTS = {"hitl_django/conf/defaults.py": {"hitl_django.contrib.django_q2.Dispatcher"}}
 
 
-def test_core_and_engine_source_names_no_contrib_package() -> None:
+def test_core_and_engine_source_mentions_no_contrib_package() -> None:
     found = {
         path: set(find_named(tree, *CONTRIB))
         for path, tree in modules().items()
@@ -72,7 +72,7 @@ def test_core_and_engine_source_names_no_contrib_package() -> None:
     assert {path: named for path, named in found.items() if named} == DEFAULTS
 
 
-def test_engine_source_names_no_module_above_the_engine() -> None:
+def test_engine_source_mentions_no_module_above_the_engine() -> None:
     above = [each.stem for each in PACKAGE.iterdir() if each.stem not in ("engine", "__init__")]
     names = [name for each in above for name in (f"hitl_django.{each}", f".{each}")]
     trees = modules(PACKAGE / "engine").items()

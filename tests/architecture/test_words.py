@@ -32,6 +32,6 @@ def test_word_check_reports_each_kind_of_forbidden_phrase(kind: str, text: str) 
     assert list(find_faults(Sentence(kind, "page", text)))
 
 
-def test_word_check_reports_no_fault_in_a_plain_sentence() -> None:
+def test_word_check_reports_no_fault_in_a_clear_sentence() -> None:
     sentence = "Return the pending interrupts of a thread, oldest first."
     assert not list(find_faults(Sentence(CODE, "module", sentence)))

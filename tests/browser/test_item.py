@@ -109,7 +109,7 @@ class TestKeys:
         assert "Claimed by you" in page.inner_text(".hitl-claim")
         assert not Decision.objects.exists()
 
-    def test_control_enter_submits_the_button_armed_by_a_shortcut(
+    def test_control_enter_submits_the_button_selected_by_a_shortcut(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         start("typed", customer="Dana", amount=120.0)

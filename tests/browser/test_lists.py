@@ -85,7 +85,7 @@ def test_queue_on_phone_shows_five_requests_above_the_review_next_button(
     assert not page.locator(".hitl-bulk").is_visible()
 
 
-def test_admin_opened_from_outside_shows_the_queue_and_home_link_shows_the_index(
+def test_admin_opened_from_address_bar_shows_the_queue_and_home_link_shows_the_index(
     log_in: Callable[..., Any], start: Callable[..., Any]
 ) -> None:
     page = log_in("rita")

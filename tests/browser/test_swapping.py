@@ -196,7 +196,7 @@ def test_expired_session_shows_the_page_with_the_typed_text(page: Any) -> None:
     assert not Decision.objects.exists()
 
 
-def test_decision_whose_response_is_lost_stays_on_the_page_and_retry_records_it_once(
+def test_decision_with_lost_response_stays_on_the_page_and_is_stored_once_by_retry(
     page: Any,
 ) -> None:
     open_reason(page).fill("Half a thought")

@@ -88,7 +88,7 @@ def asking(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
     registry.unregister("asking")
 
 
-def test_parallel_tasks_answered_in_random_order_receive_their_own_responses(
+def test_each_parallel_task_receives_its_response_if_responses_arrive_in_random_order(
     asking: tuple[str, int], amount: Callable[[int, int], int], chance: Random
 ) -> None:
     graph, wanted = asking

@@ -73,7 +73,7 @@ def test_run_whose_worker_dies_at_each_attempt_is_parked_after_max_attempts(
     assert len(invariants.tasks_of(record)) == end_of("chaos line")[0]
 
 
-def test_memory_error_in_node_fails_only_its_own_run() -> None:
+def test_memory_error_in_node_fails_only_the_run_of_the_node() -> None:
     run, other = (str(services.start("chaos line", EMPTY).id) for _ in range(2))
     process = processes.start(victim.starve, run, "b", other)
     process.join(processes.PATIENCE)

@@ -143,7 +143,7 @@ def test_saver_restores_emptied_channel_with_version_and_without_value(
     assert found["channel_versions"] == {"a": 1, "b": 2}
 
 
-def test_saver_restores_each_branch_of_a_thread_with_its_own_values(
+def test_saver_restores_each_branch_of_a_thread_with_the_values_of_the_branch(
     saver: BaseCheckpointSaver,
 ) -> None:
     root = put(saver, place(), {"a": 0}, 1)
@@ -212,7 +212,7 @@ def test_saver_put_writes_of_error_or_resume_twice_stores_the_last_value(
     ]
 
 
-def test_saver_returns_pending_writes_only_for_their_own_checkpoint(
+def test_saver_returns_pending_writes_only_with_the_checkpoint_they_belong_to(
     saver: BaseCheckpointSaver,
 ) -> None:
     first = put(saver, place(), {"a": 1}, 1)

@@ -142,7 +142,7 @@ def test_step_of_state_with_many_keys_stores_one_value_row_per_changed_scalar() 
 
 
 @pytest.mark.parametrize("value", ["ä" * (MAX_TEXT + 1), 2**64, [1], {"a": 1}, b"x"])
-def test_channel_value_too_large_for_checkpoint_row_is_stored_in_its_own_row(value: Any) -> None:
+def test_channel_value_too_large_for_checkpoint_row_is_stored_in_a_separate_row(value: Any) -> None:
     Chain().go(DjangoSaver(), {"a": value})
     assert ChannelBlob.objects.get().channel == "a"
     assert DjangoSaver().get_tuple(place()).checkpoint["channel_values"] == {"a": value}
@@ -168,7 +168,7 @@ def test_short_graph_input_is_stored_in_its_checkpoint_row(value: Any) -> None:
         ["x"],
     ],
 )
-def test_long_graph_input_is_stored_in_its_own_row(value: Any) -> None:
+def test_long_graph_input_is_stored_in_a_separate_row(value: Any) -> None:
     Chain().go(DjangoSaver(), {START: value})
     assert ChannelBlob.objects.get().channel == START
     assert DjangoSaver().get_tuple(place()).checkpoint["channel_values"] == {START: value}

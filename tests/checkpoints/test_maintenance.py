@@ -479,7 +479,7 @@ def test_prune_leaves_subgraph_checkpoint_without_root_checkpoint() -> None:
 
 
 @pytest.mark.django_db
-def test_pending_interrupt_protects_checkpoints_only_of_its_own_thread() -> None:
+def test_pending_interrupt_protects_checkpoints_only_of_the_same_thread() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 3)
     saver.copy_thread("t", "copy")

@@ -111,7 +111,7 @@ def test_get_tuple_result_does_not_depend_on_other_threads_and_namespaces(
 
 
 @pytest.mark.promise("P4")
-def test_responses_of_interrupt_are_read_only_from_its_own_task() -> None:
+def test_responses_of_interrupt_exclude_responses_of_other_tasks() -> None:
     interrupts, expected = [], {}
     for where in PLACES:
         build(where)
@@ -181,7 +181,7 @@ def test_get_tuple_result_of_root_graph_does_not_depend_on_other_threads(name: s
         assert len({str(found) for found in expected.values()}) == len(threads)
 
 
-def test_finished_subgraph_nodes_are_read_only_for_their_own_thread() -> None:
+def test_finished_subgraph_nodes_exclude_nodes_of_other_threads() -> None:
     threads = list(dict.fromkeys(thread for thread, _ in PLACES))
     for where in PLACES:
         build(where)
@@ -287,7 +287,7 @@ def test_finished_subgraph_nodes_are_read_from_at_most_max_steps_checkpoints(
     assert of_head(thread_position.read_finished_in_subgraphs, "one") == {("below:2", "late")}
 
 
-def test_thread_history_page_lists_only_nodes_of_its_own_steps(
+def test_thread_history_page_lists_only_nodes_of_the_listed_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for number in range(6):

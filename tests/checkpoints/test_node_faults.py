@@ -217,7 +217,7 @@ def test_transaction_left_open_by_node_is_rolled_back_inside_transaction_of_call
 
 
 @pytest.mark.usefixtures("real")
-def test_node_committing_its_own_transaction_finishes_with_its_rows_stored() -> None:
+def test_node_that_commits_a_transaction_finishes_and_its_rows_are_stored() -> None:
     def node(state: Any) -> dict[str, Any]:
         with transaction.atomic():
             Group.objects.create(name="kept")
@@ -271,7 +271,7 @@ def test_interrupt_inside_transaction_of_node_rolls_transaction_back_and_pauses(
 
 
 @pytest.mark.django_db
-def test_thread_deleted_by_its_own_node_can_be_started_again() -> None:
+def test_thread_deleted_by_one_of_its_nodes_can_be_started_again() -> None:
     saver = DjangoSaver()
 
     def node(state: Any) -> dict[str, Any]:

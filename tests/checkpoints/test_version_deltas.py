@@ -140,7 +140,7 @@ def test_channel_versions_restored_from_differences_equal_versions_of_memory_sav
 
 
 @real
-def test_stored_size_of_step_in_state_with_many_channels_depends_only_on_its_changes() -> None:
+def test_stored_size_of_super_step_depends_only_on_its_changes_even_with_many_channels() -> None:
     def stored(name: str) -> int:
         heads = Checkpoint.objects.filter(thread__thread_id=name)
         rows = ChannelBlob.objects.filter(thread__thread_id=name)

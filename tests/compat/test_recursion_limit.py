@@ -52,7 +52,7 @@ def count_calls(limit: int, asks_at: int | None) -> list[int]:
 @pytest.mark.parametrize("asks_at", [None, 0, 2])
 @pytest.mark.parametrize("limit", [2, 3, 5])
 @pytest.mark.parametrize("is_registered", [False, True])
-def test_worker_run_makes_as_many_steps_as_langgraph_from_start_and_after_interrupt(
+def test_worker_run_makes_same_number_of_steps_as_langgraph_from_start_and_after_interrupt(
     limit: int, asks_at: int | None, is_registered: bool
 ) -> None:
     ran: list[int] = []

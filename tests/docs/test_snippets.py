@@ -76,7 +76,7 @@ def test_documentation_view_example_starts_a_run_as_the_user(read: Reader) -> No
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("route", ["DeliveryView", "deliver"])
-def test_documentation_own_page_lets_a_customer_decide_in_the_layout_of_the_project(
+def test_documented_response_page_lets_a_customer_decide_in_the_layout_of_the_project(
     read: Reader, settings: Any, client: Client, route: str
 ) -> None:
     (page,) = (page for page in PAGES if "class DeliveryView(" in page.text)

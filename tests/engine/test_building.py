@@ -222,7 +222,7 @@ class Data:
     x: int = 0
 
 
-def test_graph_state_schema_accepts_dataclass_and_plain_type() -> None:
+def test_graph_state_schema_accepts_dataclass_and_builtin_type() -> None:
     graph = StateGraph(Data).add_node("a", lambda state: {"x": state.x + 1}).add_edge(START, "a")
     assert graph.compile().invoke({"x": 1}) == {"x": 2}
     number = StateGraph(int).add_node("a", lambda n: n + 1).add_edge(START, "a")

@@ -99,7 +99,7 @@ def test_stored_error_of_node_failing_with_huge_message_is_truncated() -> None:
     assert len(str(task.error)) < 100_000
 
 
-def test_node_exception_with_null_character_in_repr_fails_run_with_its_own_type() -> None:
+def test_node_exception_with_null_character_in_repr_is_raised_with_unchanged_type() -> None:
     class Odd(Exception):
         def __repr__(self) -> str:
             return "a\0b"
@@ -212,7 +212,7 @@ def test_crash_in_parallel_node_preserves_writes_of_finished_sibling(kind: Any) 
 
 
 @in_each_place
-def test_node_exception_that_rejects_notes_is_raised_with_its_own_type(place: str) -> None:
+def test_node_exception_that_rejects_notes_is_raised_with_unchanged_type(place: str) -> None:
     class Deaf(Exception):
         def add_note(self, note: str) -> None:
             raise TypeError("no notes")

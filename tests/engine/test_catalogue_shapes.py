@@ -307,7 +307,7 @@ def test_node_added_from_functools_partial_without_name_is_named_partial() -> No
     assert line(a=node).compile().invoke({"x": 1})["log"] == ["given"]
 
 
-def test_add_node_accepts_object_with_invoke_method_and_rejects_plain_object() -> None:
+def test_add_node_accepts_object_with_invoke_method_and_rejects_object_without_invoke() -> None:
     class Invoked:
         def invoke(self, state: Any) -> Any:
             return {"log": ["invoked"]}

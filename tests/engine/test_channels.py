@@ -171,7 +171,7 @@ def test_channel_write_after_overwrite_in_same_step_is_ignored() -> None:
     "plain",
     [{"__overwrite__": 1, "more": 2}, {"type": "other", "value": 1}, {"type": "__overwrite__"}],
 )
-def test_dict_with_incomplete_overwrite_keys_is_folded_as_plain_value(plain: Any) -> None:
+def test_dict_with_incomplete_overwrite_keys_is_folded_as_ordinary_value(plain: Any) -> None:
     channel = BinaryOperatorAggregate(dict, operator.or_)
     assert channel.fold({}, [plain]) == plain
 
@@ -213,7 +213,7 @@ def test_after_finish_barrier_with_missing_writer_is_not_set_by_finish() -> None
     assert channel.finish_value(channel.fold(MISSING, ["a"])) is SAME
 
 
-def test_finish_and_consume_leave_values_of_plain_channels_unchanged() -> None:
+def test_finish_and_consume_leave_values_of_value_and_topic_channels_unchanged() -> None:
     for channel in (LastValue(int), Topic(int), EphemeralValue(int), AnyValue(int)):
         assert channel.finish_value(1) is SAME
         assert channel.consume_value(1) is SAME

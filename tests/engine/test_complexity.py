@@ -128,7 +128,9 @@ def test_discriminated_union_nested_sixty_levels_is_validated() -> None:
 @pytest.mark.parametrize(
     "value", [{"type": "none", "of": {}}, {"type": 1}, {"type": "all", "of": 3}, "text", None, []]
 )
-def test_value_with_unknown_discriminator_gets_pydantics_own_validation_error(value: Any) -> None:
+def test_value_with_unknown_discriminator_raises_the_validation_error_of_pydantic(
+    value: Any,
+) -> None:
     assert not is_too_complex(described(Tagged), value)
     with pytest.raises(ValidationError, match=r"(?!too complex)"):
         coerce(Tagged, value)

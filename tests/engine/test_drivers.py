@@ -433,7 +433,7 @@ def test_async_run_awaits_overridden_async_saver_method(form: str) -> None:
     assert set(awaited) == {form}
 
 
-def test_concurrent_threads_of_one_graph_receive_their_own_responses() -> None:
+def test_each_of_several_concurrent_threads_receives_its_response() -> None:
     graph = saved(StateGraph(State).add_node("a", asks("q")).add_edge("__start__", "a"))
     places = [{"configurable": {"thread_id": f"t{i}"}} for i in range(6)]
 

@@ -351,7 +351,7 @@ def test_node_exception_has_note_with_its_task_name_and_id() -> None:
     assert note.startswith("During task with name 'a' and id '")
 
 
-def test_default_retry_policy_of_graph_applies_only_to_nodes_without_own_policy() -> None:
+def test_default_retry_policy_of_graph_applies_only_to_nodes_without_a_retry_policy() -> None:
     default, own = Flaky(KeyError("k")), Flaky(KeyError("k"), KeyError("k"))
     graph = StateGraph(State).add_node("default", default)
     graph.add_node("own", own, retry_policy=quick(retry_on=KeyError, max_attempts=1))

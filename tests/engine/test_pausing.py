@@ -58,7 +58,7 @@ def test_node_resumed_after_interrupt_runs_again_from_its_first_line() -> None:
     assert calls == ["before", "before", "after"]
 
 
-def test_sequential_interrupts_of_one_node_each_receive_their_own_response() -> None:
+def test_each_sequential_interrupt_of_a_node_receives_its_response() -> None:
     graph = paused(line(a=asks("one", "two", "three")))
     for payload, given in (("one", "1"), ("two", "2"), ("three", "3")):
         assert list(open_interrupts(graph)) == [payload]
@@ -124,7 +124,7 @@ def test_node_finished_beside_an_interrupt_does_not_run_again_on_resume() -> Non
     assert (log_of(graph), len(calls)) == (["A", "b"], 1)
 
 
-def test_sequential_interrupts_of_two_parallel_nodes_receive_their_own_responses() -> None:
+def test_each_sequential_interrupt_of_two_parallel_nodes_receives_its_response() -> None:
     graph = paused(side_by_side(a=asks("a1", "a2"), b=asks("b1", "b2")))
     answer(graph, {open_interrupts(graph)["a1"]: "A1"})
     assert set(open_interrupts(graph)) == {"a2", "b1"}
@@ -346,7 +346,7 @@ def test_node_retried_after_failure_receives_its_stored_responses_again() -> Non
     assert calls == [["1", "2"]] * 3
 
 
-def test_node_interrupted_in_step_with_failed_sibling_is_in_next_of_state() -> None:
+def test_state_next_contains_node_interrupted_beside_a_failed_sibling() -> None:
     graph = saved(side_by_side(a=asks("qa"), b=lambda state: 1 / 0))
     with pytest.raises(ZeroDivisionError):
         graph.invoke({"x": 1}, CONFIG)

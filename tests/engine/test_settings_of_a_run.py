@@ -46,7 +46,7 @@ def test_node_exceeding_step_timeout_fails_async_run_with_timeout_error() -> Non
     assert graph.get_state(CONFIG).next == ("a",)
 
 
-def test_runtime_merge_uses_context_of_argument_if_set_or_else_its_own_context() -> None:
+def test_runtime_merge_uses_context_of_the_argument_or_else_the_context_of_the_runtime() -> None:
     base, other = Runtime(context="base"), Runtime(context="other")
     assert base.merge(other).context == "other"
     assert base.merge(Runtime()).context == "base"

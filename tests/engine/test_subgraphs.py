@@ -169,7 +169,7 @@ def test_subgraph_compiled_with_checkpointer_false_runs_again_on_resume_of_paren
     assert counts == {"before": 2}
 
 
-def test_subgraph_with_own_checkpointer_stores_in_checkpointer_of_its_parent() -> None:
+def test_subgraph_with_a_checkpointer_stores_in_the_checkpointer_of_its_parent() -> None:
     own = InMemorySaver()
     child = line(c=asks("child?")).compile(own)
     graph = paused(line(a=calling(child)))
@@ -178,7 +178,7 @@ def test_subgraph_with_own_checkpointer_stores_in_checkpointer_of_its_parent() -
     assert list(own.list(None)) == []
 
 
-def test_subgraph_invoked_with_own_thread_id_stores_in_its_own_checkpointer() -> None:
+def test_subgraph_invoked_with_another_thread_id_stores_in_its_compiled_checkpointer() -> None:
     own = InMemorySaver()
     child = line(c=says("c")).compile(own)
 
@@ -333,7 +333,7 @@ def test_get_subgraphs_lists_graph_that_a_node_reads_from_an_object_attribute(no
     assert answer(compiled, "yes")["log"] == ["pre", "edited", "yes"]
 
 
-def test_get_subgraphs_omits_graph_whose_own_node_reads_the_graph() -> None:
+def test_get_subgraphs_omits_graph_read_by_one_of_its_nodes() -> None:
     compiled = saved(line(n=lambda state: {"log": [compiled.name]}))
     assert list(compiled.get_subgraphs(recurse=True)) == []
 

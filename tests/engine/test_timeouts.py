@@ -278,7 +278,7 @@ def test_heartbeat_in_subgraph_restarts_idle_timeout_of_all_parent_nodes(noted: 
     assert noted == ["b", "a"]
 
 
-def test_heartbeat_in_subgraph_with_own_context_restarts_idle_timeout_of_parent(
+def test_heartbeat_in_subgraph_with_separate_context_restarts_idle_timeout_of_parent(
     noted: list[str],
 ) -> None:
     below = line(b=doing(beat)).compile()

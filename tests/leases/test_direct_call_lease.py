@@ -303,7 +303,9 @@ def test_invoke_on_another_os_thread_during_open_stream_raises_lease_taken_error
     assert [*left] == [{"n1": {"log": ["b"]}}]
 
 
-def test_node_invoking_graph_on_its_own_thread_gets_lease_taken_error(savers: MakeSaver) -> None:
+def test_node_that_invokes_a_graph_on_the_thread_of_its_run_gets_lease_taken_error(
+    savers: MakeSaver,
+) -> None:
     other = build(savers(), lambda state: None)
 
     def node(state: State) -> State:

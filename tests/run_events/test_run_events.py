@@ -218,7 +218,7 @@ def test_unknown_event_mode_raises_value_error_at_registration_and_start() -> No
         services.start("approval", {"text": "x"}, events=["everything"])
 
 
-def test_second_run_of_a_thread_records_events_only_of_its_own_steps(tell: Tell) -> None:
+def test_second_run_of_a_thread_records_events_only_of_steps_of_the_second_run(tell: Tell) -> None:
     first = tell(line(a=one), events=["updates", "values"])
     thread = Run.objects.get().thread.thread_id
     second = services.start(NAME, {"count": 5}, thread_id=thread)
@@ -269,7 +269,7 @@ def test_custom_output_of_task_lost_with_its_worker_is_recorded_by_next_worker(t
     assert data_of(info, "custom") == ["before", "life 2"]
 
 
-def test_parallel_send_tasks_record_their_own_custom_output_and_updates(tell: Tell) -> None:
+def test_each_parallel_send_task_records_its_custom_output_and_updates(tell: Tell) -> None:
     def fan(state: State) -> Any:
         return Command(goto=[Send("each", {"count": n}) for n in range(5)])
 

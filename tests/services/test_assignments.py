@@ -183,7 +183,7 @@ def test_snooze_without_user_ends_claim_and_wake_without_user_preserves_claim(
     assert again(interrupt).claimed_by is None
 
 
-def test_comment_is_stored_as_plain_text_and_omitted_from_audit_log(
+def test_comment_is_stored_without_null_characters_and_omitted_from_audit_log(
     interrupt: Interrupt, reviewer: User
 ) -> None:
     info = services.comment(interrupt.pk, "  Why \x00 so <b>much</b>?\n", by=reviewer, via="api")

@@ -223,7 +223,7 @@ def test_decide_checks_view_and_decide_permission_inside_the_writing_transaction
 
 
 @pytest.mark.promise("P20")
-def test_decision_after_concurrent_audit_entry_extends_the_audit_log_of_its_own_thread(
+def test_decision_after_concurrent_audit_entry_extends_the_audit_log_of_the_thread(
     advance: Advance, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other, interrupt = (asked("approval", {"text": "x"}, advance) for _ in range(2))

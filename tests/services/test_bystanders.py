@@ -117,7 +117,7 @@ def late(interrupt: Interrupt) -> None:
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_service_call_changes_only_rows_of_its_own_thread(
+def test_service_call_changes_no_rows_of_other_threads(
     advance: Advance, operator: User, name: str
 ) -> None:
     asking = {"payload": {"amount": 5}, "terms": {"quorum": 2}}
@@ -258,7 +258,7 @@ def lose(lease: run_leases.RunLease) -> None:
 
 
 @pytest.mark.parametrize("name", WORKED)
-def test_run_lease_call_changes_only_rows_of_its_own_thread(advance: Advance, name: str) -> None:
+def test_run_lease_call_changes_no_rows_of_other_threads(advance: Advance, name: str) -> None:
     runs = [services.start("steps", {"log": []}) for _ in range(3)]
     held = [run_leases.claim(run.id) for run in runs]
     first, lease, last = (each for each in held if each)
@@ -271,7 +271,7 @@ def test_run_lease_call_changes_only_rows_of_its_own_thread(advance: Advance, na
     assert rows_of(lease.thread.pk) != own
 
 
-def test_worker_resumes_each_of_three_runs_from_checkpoint_of_its_own_thread(
+def test_worker_resumes_each_of_three_runs_from_the_checkpoint_of_its_thread(
     advance: Advance,
 ) -> None:
     runs = [services.start("steps", {"log": [name]}) for name in "xyz"]
@@ -316,7 +316,7 @@ def test_retry_of_one_run_leaves_failed_runs_of_other_threads_unchanged(
     assert (run.thread.attempts, run.thread.ended_at) == (0, None)
 
 
-def test_second_run_clears_ended_at_only_on_its_own_thread(advance: Advance) -> None:
+def test_second_run_clears_ended_at_only_on_the_thread_of_the_run(advance: Advance) -> None:
     runs = [services.start("steps", {"log": []}) for _ in range(3)]
     advance()
     assert not Thread.objects.filter(ended_at=None).exists()

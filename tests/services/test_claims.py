@@ -346,7 +346,7 @@ class TestClaimNext:
         assert services.queue_counts(reviewer).free == 1
         assert services.claim_next(by=reviewer) == first.pk
 
-    def test_claim_next_skips_interrupt_of_own_run_that_forbids_self_approval(
+    def test_claim_next_skips_interrupt_that_forbids_approval_by_the_run_starter(
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         rows = [ask(no_self_approval=True), ask(no_self_approval=False)]
@@ -680,7 +680,7 @@ class TestClaimNextAfterDecision:
         services.decide(first.pk, "respond", "yes", by=reviewer)
         assert services.claim_next(by=reviewer, after=first.pk) == other.pk
 
-    def test_claim_next_after_interrupt_prefers_unclaimed_to_own_claimed_interrupts(
+    def test_claim_next_after_interrupt_prefers_unclaimed_interrupts_to_those_claimed_by_the_user(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         first, second, third = (ask() for _ in range(3))

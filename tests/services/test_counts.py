@@ -126,7 +126,7 @@ def test_waiting_graphs_returns_only_graphs_with_pending_interrupts(
     assert services.waiting_graphs(reviewer) == ["patient"]
 
 
-def test_waiting_groups_returns_groups_with_pending_interrupts_and_own_membership(
+def test_waiting_groups_returns_groups_with_pending_interrupts_and_membership_of_the_user(
     ask: Callable[..., Interrupt], reviewer: User, user: Callable[..., User]
 ) -> None:
     crew, desk, _empty = (Group.objects.create(name=name) for name in ("Crew", "A desk", "Empty"))

@@ -261,7 +261,7 @@ def test_failed_expiry_warning_of_concurrently_changed_interrupt_is_not_postpone
     assert [again(row).warn_at] == left
 
 
-def test_failed_expiry_warning_postpones_only_its_own_interrupt(
+def test_failed_expiry_warning_postpones_no_other_interrupt(
     interrupt: Callable[..., Interrupt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second, third = (interrupt(DAY) for _ in range(3))

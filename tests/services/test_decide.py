@@ -214,7 +214,7 @@ def test_node_receives_resume_value_of_each_decision_type(
 
 
 @pytest.mark.promise("P4")
-def test_parallel_interrupts_decided_in_any_order_receive_their_own_responses(
+def test_each_parallel_interrupt_receives_its_response_in_any_order_of_decisions(
     advance: Advance,
 ) -> None:
     asked("panel", {"log": []}, advance)
@@ -282,7 +282,7 @@ def test_interrupts_with_keys_receive_the_responses_given_to_their_keys(advance:
 
 @pytest.mark.promise("P4")
 @pytest.mark.parametrize("first", ["deep", "top"])
-def test_interrupts_of_nested_subgraphs_receive_their_own_responses_in_any_order(
+def test_each_interrupt_of_nested_subgraphs_receives_its_response_in_any_order(
     advance: Advance, first: str
 ) -> None:
     asked("nested", {"log": []}, advance)

@@ -122,7 +122,7 @@ def test_thread_history_lists_decision_at_the_step_after_its_interrupt(advance: 
     assert not any(step.decisions for step in page.steps)
 
 
-def test_thread_history_lists_each_decision_once_and_only_in_its_own_thread(
+def test_thread_history_lists_each_decision_once_and_only_in_the_thread_of_the_decision(
     advance: Advance, made: Callable[..., str]
 ) -> None:
     graph = StateGraph(State).add_node("a", lambda state: {"text": interrupt("A?")})

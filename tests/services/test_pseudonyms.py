@@ -407,7 +407,7 @@ def test_audit_entries_without_user_contain_no_salts(advance: Advance) -> None:
     assert not [entry for entry in AuditEntry.objects.all() if "salts" in entry.detail]
 
 
-def test_each_name_in_audit_entries_has_its_own_salt(lena: User) -> None:
+def test_each_name_in_audit_entries_has_a_different_salt(lena: User) -> None:
     salts = [
         salt
         for entry in AuditEntry.objects.all()

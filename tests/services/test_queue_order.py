@@ -45,7 +45,7 @@ def test_queue_page_query_reads_queue_index_without_sorting() -> None:
 
 
 @pytest.mark.django_db
-def test_queue_query_filtered_by_graph_or_group_reads_its_own_index_in_order() -> None:
+def test_queue_query_filtered_by_graph_or_group_reads_the_index_for_the_filter_in_order() -> None:
     crew = Group.objects.create(name="Crew")
     user = User.objects.create_user("rita")
     rows, crews, nobodys = (

@@ -253,7 +253,7 @@ def test_approval_below_quorum_ends_claim_and_assignment_of_the_approving_user(
     assert services.claim_next(by=bob) == interrupt.pk
 
 
-def test_approval_of_one_interrupt_preserves_own_claims_on_other_interrupts(
+def test_approval_of_one_interrupt_preserves_claims_of_the_user_on_other_interrupts(
     advance: Advance, people: list[User]
 ) -> None:
     ann = people[0]

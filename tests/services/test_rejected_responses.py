@@ -65,7 +65,7 @@ def test_response_rejected_by_node_makes_interrupt_pending_and_stores_refusal(
 
 
 @pytest.mark.promise("P5")
-def test_rejected_response_makes_only_its_own_interrupt_pending_again(advance: Advance) -> None:
+def test_rejected_response_makes_no_other_interrupt_pending_again(advance: Advance) -> None:
     interrupt = asked("booking", {"log": []}, advance)
     for seats in (2, 4, 6, 8):
         interrupt = Interrupt.objects.get(status="pending")
@@ -117,7 +117,7 @@ def test_each_interrupt_version_accepts_only_one_decision(
     assert (caught.value.decision.version, caught.value.decision.value) == (3, {"seats": 2})
 
 
-def test_decision_on_interrupt_cancelled_after_rejected_response_names_no_decision(
+def test_error_for_interrupt_cancelled_after_rejected_response_contains_no_decision(
     booked: Interrupt, advance: Advance
 ) -> None:
     interrupt = refused(booked, advance)

@@ -72,7 +72,7 @@ def test_run_result_read_while_next_run_executes_excludes_values_of_the_next_run
     assert len(services.run_result(first.id)["log"]) == 6
 
 
-def test_thread_state_and_run_result_contain_values_of_their_own_thread(advance: Advance) -> None:
+def test_thread_state_and_run_result_contain_no_values_of_other_threads(advance: Advance) -> None:
     runs = [services.start("steps", {"log": [str(number)]}) for number in range(3)]
     advance()
     for number, run in enumerate(runs):

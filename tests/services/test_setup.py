@@ -247,7 +247,7 @@ def test_check_reports_harmful_django_q_setting(name: str, value: Any, id_: str)
         assert list(found_alone("check_queue")) == [id_]
 
 
-def test_check_reports_worker_cluster_named_like_the_projects_own_cluster() -> None:
+def test_check_reports_worker_cluster_named_like_the_cluster_of_the_project() -> None:
     with override_settings(HITL={"CLUSTER": "runs"}):
         assert found_alone("check_queue") == {}
     with override_settings(HITL={"CLUSTER": "hitl"}):  # the name in Q_CLUSTER

@@ -462,7 +462,7 @@ def test_start_with_cancel_replaces_active_run_and_revokes_its_lease(
     assert Interrupt.objects.get(status="pending").title == "Publish two?"
 
 
-def test_start_on_thread_with_pending_interrupt_names_only_interrupts_of_that_thread(
+def test_error_of_start_on_thread_with_pending_interrupt_lists_only_interrupts_of_that_thread(
     advance: Advance,
 ) -> None:
     for thread in ("before", "t", "behind"):
@@ -479,7 +479,7 @@ def test_start_on_thread_with_pending_interrupt_names_only_interrupts_of_that_th
 
 
 @pytest.mark.promise("P18")
-def test_pending_interrupts_error_of_start_names_ids_only_if_user_can_view_them(
+def test_pending_interrupts_error_of_start_lists_ids_only_if_the_user_can_view_the_interrupts(
     user: Callable[..., User], advance: Advance
 ) -> None:
     services.start("approval", {"text": "x"}, thread_id="t")

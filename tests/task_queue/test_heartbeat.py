@@ -34,7 +34,7 @@ def test_report_work_updates_heartbeat_of_its_process_only_after_the_interval(
     assert (health.workers, health.is_alive, health.is_missing) == (1, True, False)
 
 
-def test_report_work_in_forked_process_creates_its_own_heartbeat(
+def test_report_work_in_forked_process_creates_a_separate_heartbeat(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     heartbeat.report_work()

@@ -99,7 +99,7 @@ def test_check_reports_procrastinate_on_database_other_than_postgresql(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_sweep_enqueues_one_task_with_which_an_idle_worker_writes_its_heartbeat(
+def test_sweep_enqueues_one_task_that_makes_an_idle_worker_write_its_heartbeat(
     settings: Any,
 ) -> None:
     settings.HITL = {**settings.HITL, "DISPATCH": "hitl_django.contrib.django_tasks.Dispatcher"}

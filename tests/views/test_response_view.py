@@ -75,7 +75,7 @@ def post(client: Client, url: str, item: Interrupt, **values: str) -> Any:
     return client.post(url, submit(item, **values).data.dict())
 
 
-def test_response_page_with_own_queryset_stores_decision_of_customer_without_permissions(
+def test_response_page_with_custom_queryset_stores_decision_of_customer_without_permissions(
     carla: User, ask: Ask
 ) -> None:
     item, client = ask(), sign_in(carla)
@@ -134,7 +134,7 @@ def test_response_page_with_invalid_values_shows_errors_and_keeps_the_input(
     assert "Blue" in text
 
 
-def test_response_page_accepts_repeated_submission_and_rejects_one_of_another_user(
+def test_response_page_accepts_repeated_submission_and_rejects_submission_of_another_user(
     carla: User, ask: Ask
 ) -> None:
     item, client = ask(), sign_in(carla)

@@ -76,7 +76,7 @@ def test_child_process_that_ignores_sigterm_is_killed(
     assert child.exit_code() == -signal.SIGKILL
 
 
-def test_child_process_is_started_in_its_own_session(tmp_path: Path) -> None:
+def test_child_process_is_started_in_a_separate_session(tmp_path: Path) -> None:
     with run_programs([program(tmp_path, SLEEPS)], StopSignals()) as (child,):
         assert os.getsid(child.process.pid) == child.process.pid
 

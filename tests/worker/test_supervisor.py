@@ -37,7 +37,7 @@ def due(db: None) -> Any:
         yield services.start("steps", {"log": []}).id
 
 
-def test_worker_watch_reports_fault_once_for_run_unclaimed_beyond_patience(due: Any) -> None:
+def test_worker_watch_reports_fault_once_for_run_unclaimed_for_too_long(due: Any) -> None:
     watch = WorkerWatch()
     watch.expect([due], 0.0)
     watch.expect([due], PATIENCE / 2)  # a second signal doesn't restart the timeout
@@ -216,7 +216,7 @@ def test_worker_watch_reports_fault_for_reachable_but_misconfigured_queue(
     assert "no worker" in str(watch.find_fault(PATIENCE))
 
 
-def test_worker_watch_reports_fault_for_task_results_unread_beyond_patience(due: Any) -> None:
+def test_worker_watch_reports_fault_for_task_results_unread_for_too_long(due: Any) -> None:
     watch = WorkerWatch()
     watch.record(StatusReport("idle", 1), 0.0)
     watch.record(StatusReport("idle", 2), 5.0)

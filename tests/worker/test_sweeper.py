@@ -202,7 +202,7 @@ def age(info: services.RunInfo, **hours: int) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_find_missed_since_returns_time_of_run_no_sweep_has_requeued(advance: Advance) -> None:
+def test_find_missed_since_returns_time_of_run_that_no_sweep_has_requeued(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     assert find_missed_since() is None
     age(info, queued_at=3, hinted_at=2)

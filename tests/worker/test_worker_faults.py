@@ -113,7 +113,7 @@ def test_node_that_breaks_the_database_connection_fails_and_succeeds_on_retry(
 
 
 @pytest.mark.django_db
-def test_run_cancelled_by_its_own_node_stores_no_further_step(spoilt: Spoilt) -> None:
+def test_run_cancelled_by_one_of_its_nodes_stores_no_further_step(spoilt: Spoilt) -> None:
     def cancels(state: Any) -> dict[str, Any]:
         services.cancel(Run.objects.get().pk)
         return {"log": ["bad"]}
@@ -133,7 +133,7 @@ def test_run_cancelled_by_its_own_node_stores_no_further_step(spoilt: Spoilt) ->
 
 
 @pytest.mark.django_db
-def test_thread_deleted_by_its_own_node_does_not_stop_the_worker(spoilt: Spoilt) -> None:
+def test_thread_deleted_by_one_of_its_nodes_does_not_stop_the_worker(spoilt: Spoilt) -> None:
     def deletes(state: Any) -> dict[str, Any]:
         Run.objects.all().delete()
         Thread.objects.all().delete()

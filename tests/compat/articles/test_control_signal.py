@@ -181,7 +181,7 @@ def test_resume_map_keyed_by_hash_of_task_namespace_resumes_both_interrupts(
     assert result == {"x": "valueX", "y": "valueY"}
 
 
-def test_plain_resume_value_with_two_pending_interrupts_raises_unknown_interrupt_error(
+def test_resume_value_without_id_for_two_pending_interrupts_raises_unknown_interrupt_error(
     checkpointer: Any, config: Any
 ) -> None:
     """Follow "Command(resume=...)": which question would it answer?"""

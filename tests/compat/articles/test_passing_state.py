@@ -78,7 +78,7 @@ def test_private_state_written_before_an_interrupt_reaches_the_resumed_node(
     assert graph.invoke(Command(resume="friend"), config) == {"graph_output": "My friend"}
 
 
-def test_conditional_edge_function_receives_state_by_its_own_schema() -> None:
+def test_conditional_edge_function_receives_state_by_the_schema_of_its_parameter() -> None:
     """Follow 2.2: the path function gets its own input schema, as its node leaves the state."""
     seen = []
 

@@ -143,7 +143,7 @@ def test_insights_report_has_approval_count_late_count_and_times_per_graph_and_r
     assert times == {"a": (2, 30, 86), "b": (0, 7, 7), ann.pk: (2, 20, 28), ben.pk: (0, 54, 91)}
 
 
-def test_insights_report_of_one_reviewer_counts_only_their_decisions_and_lists_all_reviewers(
+def test_insights_report_of_one_reviewer_excludes_decisions_of_others_and_lists_all_reviewers(
     ann: User,
 ) -> None:
     ben = User.objects.create_user("ben")
@@ -315,7 +315,7 @@ class TestPreviousPeriod:
         assert (found.previous.decided, found.previous.checked) == (1, 1)
 
     @pytest.mark.parametrize(("first", "unit"), [(DAY, "week"), (DAY, "month")])
-    def test_insights_report_bucket_that_began_in_the_previous_period_has_only_its_own_days(
+    def test_insights_report_bucket_that_began_in_the_previous_period_has_only_days_of_the_period(
         self, first: date, unit: str, ann: User
     ) -> None:
         decide(ann, at=NOON - timedelta(days=1))  # the Monday of the first week
@@ -418,7 +418,7 @@ class TestPreviousPeriod:
         assert count() == few <= 11
 
     @pytest.mark.database("sqlite")
-    def test_insights_report_previous_times_without_database_percentiles_use_their_own_sample(
+    def test_insights_report_previous_times_without_database_percentiles_use_a_separate_sample(
         self, ann: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("hitl_django.contrib.insights.reports.SAMPLE", 2)

@@ -136,7 +136,7 @@ def test_spot_check_result_changes_no_run_or_interrupt_and_is_logged(
     assert audit.find_first_fault(look.interrupt.thread) is None
 
 
-def test_spot_check_of_own_approval_raises_not_allowed_error(look: SpotCheck, ann: User) -> None:
+def test_spot_check_by_the_approver_raises_not_allowed_error(look: SpotCheck, ann: User) -> None:
     with pytest.raises(NotAllowedError, match="yourself"):
         record_spot_check(look.pk, True, by=ann)
     look.refresh_from_db()

@@ -395,7 +395,7 @@ def test_link_creation_for_interrupt_with_quorum_raises_invalid_input_error(
         create_review_link(interrupt.pk, name=DANA)
 
 
-def test_run_starter_who_may_not_approve_own_runs_cannot_create_link_and_attempt_is_logged(
+def test_link_creation_by_run_starter_is_rejected_and_logged_if_self_approval_is_forbidden(
     interrupt: Interrupt, maker: Any
 ) -> None:
     Interrupt.objects.update(no_self_approval=True)

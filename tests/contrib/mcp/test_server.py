@@ -145,7 +145,7 @@ def test_review_tools_list_show_and_decide_as_the_user(agent: Any, reviewer: Any
     assert (entry.actor_label, entry.via) == ("rita", "mcp")
 
 
-def test_tool_error_says_what_the_user_may_not_do_and_changes_nothing(
+def test_tool_error_describes_the_missing_permission_and_changes_nothing(
     agent: Any, reviewer: Any
 ) -> None:
     asked = services.ask({"city": "Bern"}, by=agent)

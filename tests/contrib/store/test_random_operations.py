@@ -190,7 +190,7 @@ def test_django_store_results_of_random_operations_match_memory_store_and_langgr
 @pytest.mark.parametrize("call", ["batch", "abatch"])
 @pytest.mark.django_db
 @given(batches=BATCHES)
-def test_langgraph_store_bridge_results_of_random_operations_match_langgraph_memory_store(
+def test_langgraph_store_results_of_random_operations_match_langgraph_memory_store(
     call: str, batches: list[list[Any]]
 ) -> None:
     StoreItem.objects.all().delete()

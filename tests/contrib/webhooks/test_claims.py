@@ -37,7 +37,7 @@ def test_webhook_release_by_a_worker_preserves_leases_of_other_webhooks(hook: Ho
     assert [(endpoint.pk, endpoint.failures) for endpoint in free] == [(held[1].pk, 7)]
 
 
-def test_claimed_webhook_gets_only_its_own_deliveries(hook: Hook) -> None:
+def test_claimed_webhook_gets_no_deliveries_of_other_webhooks(hook: Hook) -> None:
     endpoints = [hook(f"https://example.com/{number}") for number in range(3)]
     messages = [message_to(endpoint) for endpoint in endpoints]
     Delivery.objects.update(due_at=Now())

@@ -136,7 +136,7 @@ def test_sweep_deletes_only_old_finished_or_orphaned_deliveries(hook: Hook, what
     assert set(Delivery.objects.all()) == left
 
 
-def test_sweep_deletes_one_batch_of_old_and_one_of_orphaned_deliveries(
+def test_sweep_deletes_one_batch_of_old_deliveries_and_one_batch_of_orphaned_deliveries(
     hook: Hook, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "SWEEP_BATCH": 2}
