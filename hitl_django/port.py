@@ -164,7 +164,7 @@ def _asks(tree: ast.AST) -> bool:
 
 
 def _find_changed_call(node: ast.Call, asks: bool) -> Iterator[PortFinding]:
-    """Yield a finding if a call of Command, NodeInterrupt or update_state behaves differently here.
+    """Yield a finding if a call of Command, NodeInterrupt or update_state differs from LangGraph.
 
     State updates at breakpoints behave as in LangGraph. ``asks`` is whether the module calls
     ``interrupt()``.

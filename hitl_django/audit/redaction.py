@@ -35,6 +35,9 @@ class Redaction:
         self._entries.append([entry.seq, sorted(places)])
 
     def take_detail(self) -> dict[str, Any] | None:
-        """Return the details of an entry that lists the changed places, or None without changes."""
+        """Return the details of the audit entry about the replacement, or None without changes.
+
+        The details list the changed places of each entry.
+        """
         entries, self._entries = self._entries, []
         return {"pseudonym": self.pseudonym, "entries": entries} if entries else None

@@ -142,7 +142,10 @@ class Dialect(ABC):
         return value
 
     def may_edit_with(self, type: str, value: Any) -> bool:  # noqa: A002
-        """Return whether a decision of this type may contain edits without being an "edit"."""
+        """Return whether a decision other than "edit" may also contain edits.
+
+        ``type`` and ``value`` are those of the decision.
+        """
         return False
 
     def actions(self, payload: Any) -> Sequence[RequestedAction]:

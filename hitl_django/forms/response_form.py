@@ -80,7 +80,7 @@ class ResponseForm(forms.Form):
         return super().is_valid() and not self.interrupt_forms.more
 
     def is_stale(self) -> bool:
-        """Return whether the submitted values belong to an older version, or name no version."""
+        """Return whether the submitted values belong to an older version, or contain no version."""
         return self.interrupt_forms.is_stale()
 
     def full_clean(self) -> None:

@@ -39,7 +39,11 @@ class Size:
 
 
 def measure_tables(using: str) -> Size:
-    """Return the sizes from the database's catalogue, and the counts from the index of runs."""
+    """Return the number of runs and the sizes of the tables.
+
+    On PostgreSQL, the sizes are read from the database's catalogue. If there are more than MOST
+    runs, their number is an estimate of the database.
+    """
     runs = Run.objects.using(using).order_by()
     recent = runs.filter(created_at__gte=Now() - timedelta(days=DAYS))[:MOST].count()
     connection = connections[using]

@@ -58,8 +58,8 @@ class OptionalJSONField(forms.CharField):
 class StartTerms(forms.Form):
     """Options of a run in addition to its input.
 
-    ``subject`` is the related object, if the user opened the form from the object's page.
-    ``context`` has a field here only for graphs without a context schema.
+    ``subject`` is the related object, if the user opened the form from the object's page. For a
+    graph with a context schema, ``context`` is entered in another form.
     """
 
     thread_id = forms.CharField(

@@ -29,7 +29,7 @@ class CrossThreadCalls:
         self._is_left = False
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
-        """Submit a call to the OS thread with the connections, and return the result's future."""
+        """Submit a call to the OS thread with the connections, and return a future."""
         call = _Call(Future(), function, args)
         with self._lock:
             if self._is_left:

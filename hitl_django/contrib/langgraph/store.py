@@ -44,7 +44,7 @@ class LangGraphStore(theirs.BaseStore):
         return self._store.embeddings
 
     def sweep_ttl(self) -> int:
-        """Delete expired items before the sweep (a periodic job) does, and return their number."""
+        """Delete the expired items without waiting for the next sweep, and return their number."""
         return call_with_connection(write_alias(), self._store.sweep_ttl)
 
     def batch(self, ops: Iterable[theirs.Op]) -> list[theirs.Result]:

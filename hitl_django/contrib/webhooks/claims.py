@@ -27,7 +27,7 @@ from .models import Delivery, WebhookEndpoint
 class Claim:
     """A delivery that this worker may send until ``deadline``.
 
-    The deadline is a time on the process's own clock.
+    The deadline is a time on the monotonic clock of the process.
     """
 
     delivery: Delivery

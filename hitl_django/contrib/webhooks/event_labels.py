@@ -23,10 +23,10 @@ def add_labels(labels: Mapping[str, str | Promise]) -> None:
 
 
 def list_labels() -> dict[str, Any]:
-    """Return the labels of all events and of other deliveries, by name."""
+    """Return the labels of all deliveries by name, including deliveries without an event."""
     return {**events.list_labels(), **_messages}
 
 
 def list_choices() -> list[tuple[str, Any]]:
-    """Return the labels of all events and of other deliveries, as choices of a form field."""
+    """Return the labels of ``list_labels`` as choices of a form field."""
     return [*list_labels().items()]

@@ -86,7 +86,7 @@ def _follow(variables: Mapping[str, Any], chain: _Chain) -> Iterator[Any]:
 def _list_chains(code: CodeType) -> tuple[tuple[_Chain, ...], tuple[_Chain, ...]]:
     """Return the closure variables and globals that a function and its inner functions read.
 
-    Each is a tuple of names: the variable and the attributes read from it.
+    Each variable is described by a tuple: its name, and the names of the attributes read from it.
     """
     of_closure: dict[_Chain, None] = {}
     of_globals: dict[_Chain, None] = {}

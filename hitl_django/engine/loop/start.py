@@ -304,7 +304,7 @@ def _commit_input(
 
 
 def _apply_input(state: LoopState) -> Effects:
-    """Apply the input without a super-step, if the super-step would do nothing else.
+    """Apply the input without a first super-step, if this super-step would do nothing else.
 
     If a conditional entry point must run first, the input is not applied. If applying the input
     fails, the first super-step runs and raises the same error.

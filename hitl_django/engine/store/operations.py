@@ -55,7 +55,7 @@ class MatchCondition(NamedTuple):
 
 
 class ListNamespacesOp(NamedTuple):
-    """A list operation for the namespaces that match all conditions.
+    """An operation that lists the namespaces that match all conditions.
 
     The namespaces are shortened to ``max_depth`` labels.
     """

@@ -42,7 +42,8 @@ def get_context() -> TaskContext:
 def _get_task_context(name: str, message: str) -> TaskContext:
     """Return the context of the running node of an engine graph or a LangGraph graph.
 
-    ``name`` is the called function, such as ``once``.
+    ``name`` is the called function, such as ``once``. ``message`` is the text of the error without
+    a running node.
 
     Raises:
         RuntimeError: no node is running, or the node's run can't store results of ``name``.

@@ -54,7 +54,10 @@ class Replay:
         self._visited: set[str] = set()
 
     def visits_first(self, ns: str) -> bool:
-        """Return whether this is the namespace's first call in the replay, and note the call."""
+        """Return whether a call of a subgraph is the first in its namespace during the replay.
+
+        Record the call for later checks.
+        """
         stable = ns.rpartition(":")[0] or ns
         if stable in self._visited:
             return False

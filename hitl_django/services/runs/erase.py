@@ -102,7 +102,7 @@ def _erase_thread(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> 
 
 
 def _lock_operated_copy(thread_id: str, by: Any) -> Thread | None:
-    """Lock a copy of a thread if the user may operate its runs, and return it.
+    """Lock and return a copy of a thread, if the user may operate the runs of the copy.
 
     Returns None if the copy was deleted.
     """

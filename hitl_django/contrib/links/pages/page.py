@@ -236,7 +236,7 @@ class LinkPage(View):
     def _fail(self, request: HttpRequest, token: str, error: Exception) -> HttpResponse:
         """Return the error page.
 
-        Django's own error report would contain the URL.
+        Django's error report is not used, because it would contain the URL with the token.
         """
         text = "".join(traceback.format_exception(error)).replace(token, HIDDEN)
         logger.error("The page of a review link failed.\n%s", text)

@@ -99,7 +99,7 @@ class ScheduleDetail(ScheduleResource):
     def patch(self, request: Request, schedule_id: UUID) -> Response:
         """Change, pause or resume a schedule.
 
-        Due times before the change don't get a run.
+        No runs are started for due times before the change.
         """
         changed = services.change_schedule(schedule_id, by=request.user, **self.read_body())
         return Response(self.render(ScheduleSerializer, changed))
