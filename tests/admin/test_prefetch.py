@@ -57,7 +57,9 @@ class TestPrefetchedPage:
         assert "Claimed by you" in page
         assert comparable(page) == comparable(opened)
 
-    def test_prefetching_writes_nothing(self, reviewer: Client, three: list[Interrupt]) -> None:
+    def test_prefetching_of_a_page_stores_no_rows(
+        self, reviewer: Client, three: list[Interrupt]
+    ) -> None:
         Interrupt.objects.update(due_at="2020-01-01T00:00Z")
         reviewer.get(page_of(three[0]))
         with CaptureQueriesContext(connection) as queries:

@@ -260,7 +260,7 @@ def test_decision_with_stale_if_match_returns_412_and_with_asterisk_is_accepted(
     assert response.status_code == 202
 
 
-def test_decision_with_comma_inside_if_match_tag_returns_412_and_with_two_tags_400(
+def test_decision_with_comma_inside_if_match_tag_returns_412_and_with_two_tags_returns_400(
     api: Any, asked: Asked
 ) -> None:
     interrupt, tag = asked(), {"If-Match": '"a,b"'}
@@ -436,7 +436,7 @@ def test_integer_above_64_bits_in_request_is_rejected_with_422_or_stored_without
         assert api.get("run", interrupt.run_id).json()["result"]["answer"] == number
 
 
-def test_decision_with_atomic_requests_returns_422_if_invalid_202_first_and_409_second(
+def test_decision_with_atomic_requests_returns_422_if_invalid_and_409_if_already_decided(
     api: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)

@@ -101,7 +101,7 @@ def find_page(user: Any, interrupt: Interrupt) -> str:
     return f"/{user.username}/requests/{interrupt.pk}/"
 
 
-def test_interrupt_review_url_is_the_page_of_request_url(
+def test_interrupt_review_url_is_the_result_of_the_request_url_function(
     api: Any, make_interrupt: Any, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "REQUEST_URL": f"{__name__}.find_page"}

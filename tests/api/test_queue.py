@@ -34,7 +34,7 @@ def people(make_user: Any) -> tuple[Any, Any]:
     return clients[0], clients[1]
 
 
-def test_claim_next_returns_interrupt_by_priority_claimed_by_user_or_204(
+def test_claim_next_returns_interrupt_with_highest_priority_or_204_if_none_is_unclaimed(
     people: Any, make_interrupt: Any
 ) -> None:
     later, sooner = make_interrupt(), make_interrupt(priority=5)

@@ -88,7 +88,7 @@ def test_status_line_after_response_rejected_by_graph_links_to_the_pending_reque
 
 
 @WAYS
-def test_edit_in_old_tab_over_a_claim_of_another_reviewer_requires_confirmation(
+def test_edit_in_old_tab_requires_confirmation_if_another_reviewer_has_claimed_the_request(
     log_in: Callable[..., Any], start: Start, window: dict[str, Any]
 ) -> None:
     start("typed", customer="Dana", amount=120.0)

@@ -65,7 +65,7 @@ def is_reached(page: Any, element: Any) -> bool:
 
 
 @WINDOWS
-def test_queue_when_zoomed_or_narrow_shows_whole_titles_and_reaches_rows_and_bulk_buttons(
+def test_queue_page_if_zoomed_or_narrow_shows_whole_titles_and_reachable_rows_and_bulk_buttons(
     log_in: Callable[..., Any], start: Callable[..., Any], window: dict[str, Any]
 ) -> None:
     people(PASSWORD)

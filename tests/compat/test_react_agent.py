@@ -424,7 +424,7 @@ def test_react_agent_stream_matches_langgraph(stream_mode: str, version: str) ->
 @pytest.mark.parametrize("version", ["v1", "v2"])
 @pytest.mark.parametrize("where", ["interrupt_before", "interrupt_after"])
 @pytest.mark.parametrize("node", ["agent", "tools"])
-def test_react_agent_with_breakpoints_stops_at_the_nodes_of_langgraph(
+def test_react_agent_with_breakpoints_stops_at_the_same_nodes_as_in_langgraph(
     node: str, where: str, version: str
 ) -> None:
     def result(engine: Engine) -> Any:

@@ -285,7 +285,7 @@ def test_result_of_finished_sibling_of_crashed_node_is_reused_after_both_are_ren
     assert ran == ["left"]
 
 
-def test_thread_paused_under_any_older_name_resumes_through_chain_of_renames() -> None:
+def test_thread_paused_under_any_older_node_name_resumes_through_chain_of_renames() -> None:
     def build(node: str, saver: Any, renamed: Any = None) -> Any:
         graph = graph_of(old).add_node(node, asks(old, "Well?")).add_edge(START, node)
         graph.add_node("end", asks(old, "End?")).add_edge(node, "end")

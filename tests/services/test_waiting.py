@@ -590,7 +590,7 @@ def test_failed_start_of_waiting_run_stores_no_checkpoints(
     assert Run.objects.get(pk=third.id).state != "failed"
 
 
-def test_start_on_thread_with_outdated_has_waiting_column_queues_run(advance: Advance) -> None:
+def test_start_on_thread_with_outdated_value_of_has_waiting_queues_run(advance: Advance) -> None:
     start("steps", {"log": ["one"]})
     advance()
     Thread.objects.update(has_waiting=True)

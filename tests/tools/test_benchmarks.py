@@ -122,7 +122,7 @@ def test_benchmark_tables_of_pages_are_rewritten_from_measurements(tmp_path: Pat
     assert {page: (tmp_path / page).read_text() for page in document.PAGES} == first
 
 
-def test_benchmark_overview_names_only_measured_rows() -> None:
+def test_benchmark_overview_contains_only_names_of_measured_rows() -> None:
     named = {
         name
         for line in document.LINES

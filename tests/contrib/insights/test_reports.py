@@ -333,7 +333,7 @@ class TestPreviousPeriod:
         assert (before.created, before.decided, before.checked) == (0, 0, 0)
         assert (before.median, before.p90) == (None, None)
 
-    def test_insights_report_of_a_graph_and_a_reviewer_narrows_the_previous_period(
+    def test_insights_report_filters_the_previous_period_by_graph_and_reviewer(
         self, ann: User
     ) -> None:
         ben = User.objects.create_user("ben")
