@@ -79,7 +79,10 @@ def visible_interrupts(user: Any) -> QuerySet[Interrupt]:
 
 @cache
 def _select_interrupts(using: str) -> tuple[QuerySet[Interrupt], QuerySet[Interrupt]]:
-    """Return all interrupts, without and with annotations, which take a while to build."""
+    """Return two cached querysets of all interrupts, without and with annotations.
+
+    Building the annotations takes a while.
+    """
     every = Interrupt.objects.using(using).select_related("thread")
     return every, _annotate(every)
 

@@ -129,7 +129,8 @@ def _is_async_alone(action: Action) -> bool:
 def _bind_tools(model: Any, tools: Sequence[Any], builtin: Sequence[dict[str, Any]]) -> Any:
     """Return the model with the tools bound to it.
 
-    A model with bound tools is returned unchanged.
+    ``builtin`` are tools that the provider of the model executes. A model with bound tools is
+    returned unchanged.
     """
     if not tools and not builtin:
         return model
@@ -151,7 +152,10 @@ def _shown_to_model(tool: Any) -> Any:
 
 
 def _check_bound(bound: Sequence[Any], tools: Sequence[Any], builtin: int) -> None:
-    """Raise ValueError if the tools bound to a model differ from the tools of the agent."""
+    """Raise ValueError if the tools bound to a model differ from the tools of the agent.
+
+    ``builtin`` is the number of bound tools that the provider of the model executes.
+    """
     if len(bound) - builtin != len(tools):
         raise ValueError(
             f"The model has {len(bound) - builtin} tools bound, but the agent has "
@@ -164,7 +168,7 @@ def _check_bound(bound: Sequence[Any], tools: Sequence[Any], builtin: int) -> No
 
 
 def _name_bound(tool: Any) -> str | None:
-    """Return the name of a bound tool, or None if it has none.
+    """Return the name of a bound tool, or None if the tool has no name.
 
     A bound tool is a dict in OpenAI's or Anthropic's format.
     """

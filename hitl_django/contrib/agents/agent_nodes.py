@@ -20,7 +20,7 @@ _NO_STEPS = "Sorry, need more steps to process this request."
 class ModelNode:
     """Node that calls the model and adds its response to the messages.
 
-    ``speaker`` is the name of the agent, which the messages get.
+    ``speaker`` is the name of the agent. The model's messages get this name.
 
     Raises:
         ValueError: there are no messages, or a tool call has no result.

@@ -16,7 +16,7 @@ _sent = mmap.mmap(-1, 1)
 
 
 class _Pusher:
-    """State of the process that sends wake-ups."""
+    """State of the process that sends wake-ups, i.e. tasks that let a worker execute due runs."""
 
     expires = -float("inf")
 
@@ -27,10 +27,10 @@ def is_outstanding() -> bool:
 
 
 def note_sent() -> None:
-    """Note that the pusher sends a wake-up."""
+    """Record that the pusher (the process that sends wake-ups) sends a wake-up."""
     _sent[0], _Pusher.expires = 1, time.monotonic() + EXPIRY
 
 
 def note_begun() -> None:
-    """Note that a worker begins a wake-up, before the worker looks for runs."""
+    """Record that a worker begins a wake-up, before the worker looks for runs."""
     _sent[0] = 0

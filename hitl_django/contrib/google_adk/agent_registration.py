@@ -179,7 +179,10 @@ def _build_result(decision: ToolDecision) -> dict[str, Any]:
 def _find_decided(
     events: Sequence[Event], decisions: Mapping[str, ToolDecision]
 ) -> dict[str, tuple[str, FunctionCall]]:
-    """Return the agent and the call of each decision: the confirmation, or the tool call itself."""
+    """Return the agent and the call of each decision, by call id.
+
+    The call is a request for confirmation or the tool call itself.
+    """
     # A confirmation follows the call that it belongs to.
     return {
         _get_call_id(call): (event.author, call)
@@ -196,7 +199,7 @@ def _list_new_messages(
 ) -> Iterator[list[Part]]:
     """Yield the parts of the new messages of the user.
 
-    A message continues one agent, so the decisions are a message for each agent that made calls.
+    A message continues one agent. The decisions on the calls of an agent are therefore one message.
     """
     responses: dict[str, list[Part]] = {}
     for call_id, (author, call) in decided.items():

@@ -14,7 +14,7 @@ from hitl_django.engine.task.node_api import interrupt
 def ask_all(pending_interrupts: Iterable[Any]) -> dict[str, Any]:
     """Return the responses to interrupts by interrupt id.
 
-    If one has no response, the node pauses.
+    If an interrupt has no response, the node pauses.
     """
     answers: dict[str, Any] = {}
     pause: BaseException | None = None

@@ -60,7 +60,7 @@ class LangGraphAdapter(Pregel):
             add_code_of(function)
 
     def subgraph_of(self, name: str) -> Pregel | None:
-        """Return the subgraph called by a node, or None if it can't be detected."""
+        """Return the subgraph called by a node, or None if no subgraph is detected."""
         called = find_called_graph(self.source, name)
         if called is None or called.checkpointer is False:
             return None

@@ -57,7 +57,7 @@ class _PendingWrites(NamedTuple):
 
 
 class RunSaver(BridgedSaver):
-    """Saver for a worker's run of a LangGraph graph. It calls the saver of the worker.
+    """Saver for a worker's run of a LangGraph graph, which calls the saver of the worker.
 
     All calls of the worker's saver are made on the worker's OS thread. Each chunk is stored in the
     commit of the state that it describes. Message chunks are also stored earlier, while the model
@@ -313,7 +313,7 @@ class RunSaver(BridgedSaver):
 
         A subgraph with ``checkpointer=True`` may have stored the checkpoint in an earlier
         super-step. In the first super-step of a resumed run, LangGraph would resume from this
-        checkpoint. As it is the end of the subgraph, the call would do nothing.
+        checkpoint. As the checkpoint is the end of the subgraph, the call would do nothing.
         """
         above = self._ledger.list_bases_above(ns)
         if not above or NS_END in ns.rpartition(NS_SEP)[2]:

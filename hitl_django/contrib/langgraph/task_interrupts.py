@@ -147,7 +147,7 @@ class TaskInterrupts:
     def check_answers(
         self, found: CheckpointTuple, writes: Sequence[PendingWrite]
     ) -> Sequence[PendingWrite]:
-        """Return a checkpoint's writes for LangGraph. The responses among them are validated."""
+        """Return a checkpoint's writes for LangGraph. Responses are validated."""
         pending = found.pending_writes or ()
         self._asked |= {task: value for task, name, value in pending if name == ASKED}
         kept: list[PendingWrite] = []

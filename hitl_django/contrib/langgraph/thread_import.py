@@ -240,7 +240,7 @@ class _Import:
         return self.source.read(self.thread_id, ns, checkpoint_id, self._find_channels(ns))
 
     def _find_channels(self, ns: str) -> Mapping[str, BaseChannel]:
-        """Return the channels of the graph in a namespace, or an empty dict if it isn't known."""
+        """Return the channels of the graph in a namespace, or {} if the graph isn't known."""
         if self.registered is None:
             return {}
         root = self.registered.graph

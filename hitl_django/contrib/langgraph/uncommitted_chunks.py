@@ -45,7 +45,10 @@ class BufferedChunk(NamedTuple):
 
 @dataclass(slots=True)
 class _Graph:
-    """A graph of the run that stores its state. ``owner`` is the id of the task that runs it."""
+    """A graph of the run that stores its state.
+
+    ``owner`` is the id of the task that runs the graph.
+    """
 
     ns: str
     owner: str | None = None
@@ -140,7 +143,10 @@ class UncommittedChunks:
                 self._add_of_task(task, kept)
 
     def add_chunk(self, chunk: Chunk) -> str | None:
-        """Add a chunk from LangGraph. Return the id of the task that ends with it, or None."""
+        """Add a chunk from LangGraph.
+
+        Return the id of the task that ends with this chunk, or None.
+        """
         ns, mode, data = chunk
         kept = self._select_chunk(chunk)
         with self._lock:

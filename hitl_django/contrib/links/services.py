@@ -126,7 +126,7 @@ def create_review_link(
     """Create a review link to a pending interrupt.
 
     Only the returned value contains the link's URL. The URL begins with ``SITE_URL``. Without this
-    setting, it is a path.
+    setting, the URL is only a path.
 
     Args:
         name: the name of the person, which is stored with the decision.

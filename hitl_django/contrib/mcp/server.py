@@ -208,7 +208,8 @@ class ReviewTools:
 def _name(details: Any) -> dict[str, Any]:
     """Return the members to add to the payload beside the member ``question``.
 
-    A dict is returned unchanged, unless it has a key of this name. Other details become one member.
+    A dict is returned unchanged, unless it contains the key ``question``. Other details become one
+    member.
     """
     is_separate = isinstance(details, dict) and "question" not in details
     return details if is_separate else {"details": details}

@@ -127,9 +127,9 @@ def create_schedule(
 def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) -> ScheduleInfo:
     """Change the values that were given to ``create_schedule``, except the graph.
 
-    ``is_active`` pauses or resumes the schedule. Due times before the change don't get a run. A
-    user who changes any other value becomes the owner. A schedule that is defined in code can only
-    be paused and resumed.
+    ``is_active`` pauses or resumes the schedule. No runs are started for due times before the
+    change. A user who changes any other value becomes the owner. A schedule that is defined in code
+    can only be paused and resumed.
     """
     row = _find_managed(schedule_id, by)
     if unknown := changes.keys() - CHANGEABLE:

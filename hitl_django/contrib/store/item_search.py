@@ -64,7 +64,7 @@ def _select_candidates(using: str, op: SearchOp) -> QuerySet[StoreItem]:
 
 
 def _list_needed_texts(wanted: Mapping[str, Any]) -> Iterator[str]:
-    """Yield texts that the JSON of every item contains that matches the filter ``wanted``.
+    """Yield texts contained in the JSON of every item that matches the filter ``wanted``.
 
     The query finds items that contain these texts. Filters on other values are applied to the items
     that were read, because only texts have a single JSON form.

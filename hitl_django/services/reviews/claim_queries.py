@@ -95,7 +95,11 @@ def _prepare_lock(by_graph: bool, by_group: bool, groups: int) -> PreparedSelect
 
 
 def _build(by_graph: bool, by_group: bool, groups: int) -> tuple[Any, Any, list[Any], Any]:
-    """Return the pending interrupts, the user, the groups and the group, as parameters."""
+    """Return a queryset of pending interrupts, and parameters for the user and the groups.
+
+    The third value contains the groups of the user, the last value is the group that narrows the
+    queryset, or None.
+    """
     graph = Parameter("graph", models.CharField()) if by_graph else None
     keys = [_parameter(Group, _name(number)) for number in range(groups)]
     group = _parameter(Group, "group") if by_group else None

@@ -77,7 +77,8 @@ def refuse_unless_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None
 def is_seconded(options: AnswerOptions, answer: Any) -> bool:
     """Return whether a validated value equals the value proposed in this version of the interrupt.
 
-    Without a proposal, it is compared with the value of an approval without changes.
+    Without a proposal, the validated value is compared with the value of an approval without
+    changes.
     """
     if options.proposal is not None:
         return json_patch.is_same_json(options.proposal["answer"], answer)

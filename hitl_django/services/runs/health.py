@@ -58,8 +58,8 @@ class WorkerOutage:
 def find_worker_outage() -> WorkerOutage | None:
     """Return the outage if no worker is alive, otherwise None.
 
-    This takes one query, because the most frequently opened page calls it. Runs are read only if no
-    worker has a recent heartbeat.
+    The function makes a single query, because it is called by the most frequently opened page. Runs
+    are read only if no worker has a recent heartbeat.
     """
     seen = _build_aggregates()
     alive = GreaterThan(seen["workers"], 0)
