@@ -408,7 +408,8 @@ def describe_node(row: Any) -> str:
 def can_view_runs(request: HttpRequest) -> bool:
     """Return whether the user may view at least one of the admin pages about runs.
 
-    Users who may not view, start or ask for runs can view the pages if they have own runs.
+    Users who may not view, start or ask for runs can view the pages if a run was started by or for
+    them.
     """
     user, rows = request.user, select_visible(Run.objects.all(), request.user)
     if rows.query.is_empty():

@@ -221,7 +221,7 @@ class InterruptForms:
         return read
 
     def is_stale(self) -> bool:
-        """Return whether the submitted values belong to an older version, or name no version."""
+        """Return whether the submitted values belong to an older version, or contain no version."""
         seen = (self.decision_form["digest"].data, str(self.decision_form["version"].data or ""))
         return seen != (self.item.payload_digest, str(self.item.version))
 

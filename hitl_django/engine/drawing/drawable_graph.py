@@ -204,8 +204,8 @@ class Drawing:
     ) -> bytes:
         """Return the drawing as a PNG image.
 
-        The image is also written to ``output_file_path``, if given. It is created locally and
-        requires cairosvg (the extra ``draw``).
+        The image is also written to ``output_file_path``, if given. Creating the image requires no
+        server, but cairosvg (the extra ``draw``).
         """
         image = render_png(self.lay_out(), background_color)
         if output_file_path is not None:

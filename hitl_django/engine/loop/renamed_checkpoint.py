@@ -91,7 +91,7 @@ def _rename_write(spec: GraphSpec, write: PendingWrite) -> PendingWrite:
 
 
 def _find_former_names(renames: Renames, checkpoint: Checkpoint) -> FormerNames | None:
-    """Return the names of nodes and channels that a checkpoint's task ids are based on.
+    """Return the names of nodes and channels from which a checkpoint's task ids were computed.
 
     Return None if these are the current names. A checkpoint lists the renames known when it was
     stored. For a checkpoint without this list, the names are derived from the names that it

@@ -443,7 +443,8 @@ def _restore(state: LoopState, saved: CheckpointTuple | None) -> None:
 def _count_input_steps(saved: CheckpointTuple) -> int:
     """Return the number of super-steps that stored the run's input, or 0 if a task has run since.
 
-    In a call with an input, these super-steps count. In a call that resumes a run, they don't.
+    These super-steps count towards the recursion limit of a call with an input, but not towards
+    that of a call that resumes a run.
     """
     source = saved.metadata.get("source")
     if saved.pending_writes or source not in ("input", "loop"):

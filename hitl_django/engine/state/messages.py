@@ -68,7 +68,7 @@ def is_message_reducer(reducer: Any) -> bool:
 
 
 def find_message_fault(value: Any) -> str | None:
-    """Return the reason why a value isn't a message or a list of messages, or None if it is."""
+    """Return the reason why a value isn't a message or a list of messages, otherwise None."""
     try:
         _list_messages(value)
     except Exception as error:

@@ -135,8 +135,8 @@ class TaskContext:
     def get_first_attempt_time(self) -> float:
         """Return the time of the task's first attempt, in seconds since the epoch.
 
-        The first call of this method sets the time. If retries are possible, it is called before
-        the first attempt.
+        The first call of this method sets the time. If retries are possible, the method is called
+        before the first attempt.
         """
         if not hasattr(self, "_first_attempt_time"):
             self._first_attempt_time = time.time()
@@ -340,7 +340,7 @@ class TaskContext:
         return kept
 
     def _is_one_open_interrupt(self) -> bool:
-        """Return whether the task has exactly one interrupt, and it is pending and has no key."""
+        """Return whether the task has a single interrupt, which is pending and has no key."""
         if self._has_prints or len(self.fingerprints) != 1 or len(self.open) != 1:
             return False
         return self.open[0].key is None

@@ -155,7 +155,10 @@ def _add_chunk(output: Any, chunk: Any) -> Any:
 
 
 def _get_name(source: Any, attribute: str) -> str:
-    """Return the name of a node's callable. If it has none, return the name of its class."""
+    """Return the name of a node's callable.
+
+    If the callable has no name, return the name of its class.
+    """
     name = getattr(source, attribute, None)
     return name if isinstance(name, str) else type(source).__name__
 
