@@ -37,8 +37,8 @@ OTHERS = {
     "GraphShape": "fingerprint graph version shape",
     "Interrupt": (
         "interrupt_id kind graph node checkpoint_ns checkpoint_id task_id task_path key title why "
-        "payload payload_digest search_text search_grams response_schema dialect allowed_decisions "
-        "editable proposal status expiry group_label claim_key claim_filters"
+        "payload payload_digest payload_formats search_text search_grams response_schema dialect "
+        "allowed_decisions editable proposal status expiry group_label claim_key claim_filters"
     ),
     "IdempotencyRecord": "key digest outcome",
     "PendingWrite": "ns checkpoint_id task_id task_path data digest",

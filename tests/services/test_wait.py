@@ -138,10 +138,19 @@ def test_run_result_with_class_returns_validated_instance_of_that_class(
 def test_result_of_run_without_view_permission_raises_run_not_found(
     worker: list[float], nora: User
 ) -> None:
+    run = services.start_and_wait("steps", {"log": []}, timeout=60)
+    with pytest.raises(RunNotFound):
+        run.result(by=nora)
+
+
+@pytest.mark.promise("P18")
+def test_result_of_run_started_by_user_without_state_permission_raises_not_allowed_error(
+    worker: list[float], nora: User
+) -> None:
     run = services.start_and_wait(
         "steps", {"log": []}, timeout=60, by=nora, skip_permission_checks=True
     )
-    with pytest.raises(RunNotFound):
+    with pytest.raises(NotAllowedError):
         run.result(by=nora)
 
 
@@ -176,4 +185,4 @@ def test_async_service_has_name_and_docstring_of_its_sync_service(name: str) -> 
     twin: Callable[..., Any] = getattr(services, name)
     assert asyncio.iscoroutinefunction(twin)
     assert twin.__name__ == name
-    assert (twin.__doc__ or "").startswith(f"Like {name[1:]}")
+    assert f"like {name[1:]}" in (twin.__doc__ or "").replace("``", "").lower()

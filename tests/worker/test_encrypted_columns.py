@@ -66,7 +66,14 @@ READABLE = {
 }  # fmt: skip
 ENCRYPTED = {
     "Run": {"input", "options", "error", "traceback"},
-    "Interrupt": {"why", "payload", "response_schema", "proposal", "expiry"},
+    "Interrupt": {
+        "why",
+        "payload",
+        "payload_formats",
+        "response_schema",
+        "proposal",
+        "expiry",
+    },
     "Decision": {"value", "refusal", "reason", "patch"},
     "SpotCheck": {"reason"},
     "Comment": {"text"},

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.contenttypes.models import ContentType
 from django.http import HttpRequest, HttpResponse
 
-from hitl_django.admin.base import format_pill
+from hitl_django.admin.base import can_view_runs, format_pill
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import select_visible
@@ -69,6 +69,8 @@ def list_reviews(request: HttpRequest, subject: Any) -> Reviews:
     if not runs.query.is_empty():
         newest = runs.defer(*Run.LARGE_COLUMNS).order_by("-created_at", "-pk")[:SHOWN]
         shown = [(run, format_pill(run.state)) for run in newest]
+        if not shown and not can_view_runs(request):
+            shown = None
     interrupts: Any = None
     if not pending.query.is_empty():
         rows = pending.defer(*LARGE_COLUMNS).order_by("created_at", "id")
