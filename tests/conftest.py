@@ -67,6 +67,8 @@ LONG = (*IN_TURN, "crash", "cluster", "long", "process")
 SYSTEM = ("crash", "race", "cluster", "process")
 #: Folders whose tests take minutes.
 SLOW = frozenset({"cluster", "permissions", "races", "tools"})
+#: Folders whose tests import packages that take seconds to load. They run with the tests in SYSTEM.
+HEAVY = frozenset({"framework_agents"})
 #: Folders without tests that use the database.
 WITHOUT_DATABASE = frozenset({"architecture", "compat", "docs", "engine", "packaging", "tools"})
 #: Folders with tests that don't belong to one package.
@@ -143,6 +145,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if collection_path.name in HEAVY and config.getoption("--part") in FIRST_CASES:
+        return True
     if collection_path.parent != TESTS:
         return None
     left_out: set[str] = set()
@@ -256,7 +260,7 @@ def in_sample(item: pytest.Item) -> bool:
     The sample contains the first cases of a test, and the second value of each parameter. Of a
     review in a browser it contains only the first case.
     """
-    if SLOW.intersection(folders(item)):
+    if (SLOW | HEAVY).intersection(folders(item)):
         return False
     if any(item.get_closest_marker(name) for name in (*SYSTEM, "long", "matrix")):
         return False
@@ -282,7 +286,7 @@ def in_rest(item: pytest.Item) -> bool:
 
 
 def is_system(item: pytest.Item) -> bool:
-    """Return whether a test outside the sample has one of the markers in SYSTEM.
+    """Return whether a test outside the sample has one of the markers in SYSTEM, or is in HEAVY.
 
     Clusters run only on the first database, because their processes don't depend on it. Of tests
     in another project, the first cases are run.
@@ -291,6 +295,8 @@ def is_system(item: pytest.Item) -> bool:
         return False
     if item.get_closest_marker("process") and distance(item) > 1:
         return False
+    if HEAVY.intersection(folders(item)):
+        return vendor() == "sqlite"
     return in_rest(item) and any(map(item.get_closest_marker, SYSTEM))
 
 
