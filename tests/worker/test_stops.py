@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import threading
 import time
@@ -71,7 +70,8 @@ def alarm(error: type[BaseException]) -> Iterator[None]:
 
 
 def time_out() -> None:
-    os.kill(os.getpid(), signal.SIGUSR1)
+    # Another thread could receive a signal sent to the process, and the main thread later.
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
 
 
 def get_run() -> Run:
