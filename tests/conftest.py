@@ -258,8 +258,18 @@ def in_sample(item: pytest.Item) -> bool:
     """Return whether a test belongs to the sample, which covers the whole package in a few minutes.
 
     The sample contains the first cases of a test, and the second value of each parameter. Of a
-    review in a browser it contains only the first case.
+    review in a browser it contains only the first case. On PostgreSQL, of the tests that aren't
+    about stored rows, it contains only the first of each module.
     """
+    return is_first_case(item) and (
+        is_about_rows(item)
+        or item.get_closest_marker("database") is not None
+        or item.originalname in first_tests(item.path)
+    )
+
+
+def is_first_case(item: pytest.Item) -> bool:
+    """Return whether a test is in the sample of the first database."""
     if (SLOW | HEAVY).intersection(folders(item)):
         return False
     if any(item.get_closest_marker(name) for name in (*SYSTEM, "long", "matrix")):
@@ -280,13 +290,15 @@ def in_rest(item: pytest.Item) -> bool:
     # The result of a browser test doesn't depend on the database.
     if item.get_closest_marker("browser"):
         return distance(item) == 0 and vendor() == "sqlite"
-    if vendor() == "sqlite" or item.get_closest_marker("database"):
+    if vendor() == "sqlite" or item.get_closest_marker("database") or is_first_case(item):
         return True
     return is_about_rows(item) or any(map(item.get_closest_marker, LONG))
 
 
 def is_system(item: pytest.Item) -> bool:
     """Return whether a test outside the sample has one of the markers in SYSTEM, or is in HEAVY.
+
+    On PostgreSQL, these are also the first cases that the sample leaves out.
 
     Clusters run only on the first database, because their processes don't depend on it. Of tests
     in another project, the first cases are run.
@@ -297,7 +309,9 @@ def is_system(item: pytest.Item) -> bool:
         return False
     if HEAVY.intersection(folders(item)):
         return vendor() == "sqlite"
-    return in_rest(item) and any(map(item.get_closest_marker, SYSTEM))
+    if not in_rest(item):
+        return False
+    return is_first_case(item) or any(map(item.get_closest_marker, SYSTEM))
 
 
 def spread_comparisons(items: Iterable[pytest.Item]) -> set[pytest.Item]:
