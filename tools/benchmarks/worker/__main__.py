@@ -52,7 +52,7 @@ class Kind:
 
 KINDS = {
     "start": Kind(
-        "client", "starts", "ms from the commit to the node / to the task, p50", 60, 2,
+        "client", "starts", "ms from the decision to the node / to the task, p50", 60, 2,
         "<1.2x", most=1.2,
     ),
     "rate": Kind(

@@ -22,7 +22,6 @@ django.setup()
 
 from django.db import transaction  # noqa: E402
 from django_q.conf import Conf  # noqa: E402
-from django_q.signals import pre_enqueue  # noqa: E402
 from django_q.tasks import async_task  # noqa: E402
 
 from hitl_django import services  # noqa: E402
@@ -83,18 +82,10 @@ def worked_off(signs: Signs, sends: Sequence[Send], workers: int = WORKERS) -> l
 
 
 def starts(samples: int) -> dict[str, list[float]]:
-    """Return the delays from a commit to the node, and from a message to the empty task.
+    """Return the delays from a decision to the node, and from sending an empty task to the task.
 
     Delays are in seconds.
     """
-    sent = [0.0]
-
-    def note(**kwargs: Any) -> None:
-        # Called just before the message is created. With the ORM broker, this is before the commit
-        # that includes the message. With other brokers, it is after the commit.
-        sent[0] = time.monotonic()
-
-    pre_enqueue.connect(note, weak=False)
     found: dict[str, list[float]] = {BARE: [], OURS: []}
     waiting = decisions(WARM + samples)
     with cluster.running() as workers:
@@ -107,8 +98,10 @@ def starts(samples: int) -> dict[str, list[float]]:
             # Alternate the order of the two kinds of tasks.
             for kind in (BARE, OURS)[:: 1 if number % 2 else -1]:
                 time.sleep(pause)
-                (bare if kind == BARE else waiting.pop())()
-                found[kind].append(signs.next("begun").at - sent[0])
+                send = bare if kind == BARE else waiting.pop()
+                begun = time.monotonic()
+                send()
+                found[kind].append(signs.next("begun").at - begun)
                 signs.next("settled")
     return found
 

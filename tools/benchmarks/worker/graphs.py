@@ -55,9 +55,9 @@ def hold(gate: str) -> None:
 
 def _settled(task: dict[str, Any], **kwargs: Any) -> None:
     # The monitor calls this function after the task is done, its result is stored and its message
-    # is acknowledged. A task without arguments is a sweep that was due in the meantime.
-    for subject in task["args"][:1]:
-        signs.give("settled", subject)
+    # is acknowledged. With the ORM broker, runs have no tasks of their own.
+    if task["func"] in (EMPTY, HOLD):
+        signs.give("settled", task["args"][0])
 
 
 post_execute.connect(_settled, dispatch_uid=__name__)
@@ -65,6 +65,7 @@ post_execute.connect(_settled, dispatch_uid=__name__)
 
 def _ended(run_id: str, **kwargs: Any) -> None:
     signs.give("ended", run_id)
+    signs.give("settled", run_id)
 
 
 run_succeeded.connect(_ended, dispatch_uid=__name__)
