@@ -9,7 +9,7 @@ from uuid import UUID
 
 import anyio
 from asgiref.sync import sync_to_async
-from django.db import connections
+from django.db import close_old_connections
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
@@ -51,9 +51,7 @@ def _in_django(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Call a function that uses the database, outside of the event loop."""
 
     def call() -> Any:
-        for connection in connections.all(initialized_only=True):
-            if not connection.in_atomic_block:
-                connection.close_if_unusable_or_obsolete()
+        close_old_connections()
         try:
             return function(*args, **options)
         except (HitlError, TypeError, ValueError) as error:
@@ -120,7 +118,9 @@ class AskTools:
         return await self._ask(
             context,
             wait_seconds,
-            {"question": question} if details is None else {"question": question, **_name(details)},
+            {"question": question}
+            if details is None
+            else {"question": question, **_build_details(details)},
             response_schema=response_schema,
             title=question[:200],
             decisions=["respond", "reject"],
@@ -170,7 +170,10 @@ class ReviewTools:
         ]
 
     async def list_requests(self, limit: int = 20) -> list[dict[str, Any]]:
-        """List the pending requests that the user can see, oldest first."""
+        """List the pending requests that the user can see, oldest first.
+
+        "limit" is the maximum number of requests, at most 100.
+        """
         return await _in_django(_list_pending, self._user, limit)
 
     async def get_request(self, request_id: str) -> dict[str, Any]:
@@ -205,7 +208,7 @@ class ReviewTools:
         return {"complete": decided.complete, "approvals": decided.approvals}
 
 
-def _name(details: Any) -> dict[str, Any]:
+def _build_details(details: Any) -> dict[str, Any]:
     """Return the members to add to the payload beside the member ``question``.
 
     A dict is returned unchanged, unless it contains the key ``question``. Other details become one

@@ -16,7 +16,9 @@ from hitl_django.contrib.mcp import server as mcp_server
 from hitl_django.contrib.mcp.server import build_server
 from hitl_django.models import AuditEntry, Interrupt
 
-pytestmark = pytest.mark.django_db
+# The server closes old connections, as Django does after a request, so tests can't run in one
+# transaction.
+pytestmark = pytest.mark.django_db(transaction=True)
 
 #: A reviewer's decision, made when the agent's program reports that it waits.
 Decide = Callable[[Interrupt], Any]
