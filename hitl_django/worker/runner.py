@@ -64,28 +64,24 @@ def advance(run_id: str) -> None:
         _advance(lease)
 
 
+#: The graph of the last run that this process has claimed, after which other graphs follow.
+_last_graph = ""
+
+
 def advance_due(argument: str = "") -> None:
     """Execute due runs one after the other, until no run is due or the worker's turn ends.
 
     Errors are handled as by ``advance``. After the turn, other tasks of the queue are executed. The
     queue must then call this function again if runs are due.
     """
+    global _last_graph
     turn = min(TURN, TURN_SHARE * (dispatcher.get_time_slice() or float("inf")))
-    ends, graph = time.monotonic() + turn, _turns.graph
-    while _drain_reason is None and (lease := _claim_next(graph)) is not None:
-        graph = _turns.graph = lease.graph
+    ends = time.monotonic() + turn
+    while _drain_reason is None and (lease := _claim_next(_last_graph)) is not None:
+        _last_graph = lease.graph
         _advance(lease)
         if time.monotonic() >= ends:
             break
-
-
-class _Turns:
-    """The graph of the last run that this process has claimed, after which other graphs follow."""
-
-    graph = ""
-
-
-_turns = _Turns()
 
 
 def _claim_next(graph: str) -> RunLease | None:

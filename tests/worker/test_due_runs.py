@@ -43,7 +43,7 @@ def test_worker_executes_due_runs_of_graphs_in_turn(
     monkeypatch.setattr(
         runner, "_advance", lambda lease: (executed.append(lease.graph), advance(lease))
     )
-    monkeypatch.setattr(runner._turns, "graph", "steps")
+    monkeypatch.setattr(runner, "_last_graph", "steps")
     advance_due()
     assert executed == [other_graph, "steps", other_graph, *["steps"] * 4]
     assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
