@@ -69,6 +69,8 @@ SYSTEM = ("crash", "race", "cluster", "process")
 SLOW = frozenset({"cluster", "permissions", "races", "tools"})
 #: Folders whose tests import packages that take seconds to load. They run with the tests in SYSTEM.
 HEAVY = frozenset({"framework_agents"})
+#: Folders of which every case runs in the sample or with the tests in SYSTEM.
+COMPLETE = HEAVY | {"docs"}
 #: Folders without tests that use the database.
 WITHOUT_DATABASE = frozenset({"architecture", "compat", "docs", "engine", "packaging", "tools"})
 #: Folders with tests that don't belong to one package.
@@ -296,7 +298,7 @@ def in_rest(item: pytest.Item) -> bool:
 
 
 def is_system(item: pytest.Item) -> bool:
-    """Return whether a test outside the sample has one of the markers in SYSTEM, or is in HEAVY.
+    """Return whether a test outside the sample has one of the markers in SYSTEM, or is in COMPLETE.
 
     On PostgreSQL, these are also the first cases that the sample leaves out.
 
@@ -307,8 +309,8 @@ def is_system(item: pytest.Item) -> bool:
         return False
     if item.get_closest_marker("process") and distance(item) > 1:
         return False
-    if HEAVY.intersection(folders(item)):
-        return vendor() == "sqlite"
+    if COMPLETE.intersection(folders(item)):
+        return vendor() == "sqlite" and not in_sample(item)
     if not in_rest(item):
         return False
     return is_first_case(item) or any(map(item.get_closest_marker, SYSTEM))
