@@ -1,7 +1,7 @@
 """Clocks that tests control.
 
 The first clock advances only when all tasks wait, so long waits end immediately and nothing is
-late. The second clock shows the real time plus an offset.
+late. The second clock shows the real time plus an offset. The third belongs to one module.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -73,6 +74,14 @@ class LeapingLoop(asyncio.SelectorEventLoop):
 
     def _is_back(self, work: Any) -> None:
         self.waits.elsewhere -= 1
+
+
+def module_time(**functions: Any) -> SimpleNamespace:
+    """Return a replacement for ``time`` in one module.
+
+    Replacing a function of ``time`` itself would also affect the background threads of the process.
+    """
+    return SimpleNamespace(**{**vars(time), **functions})
 
 
 @contextmanager

@@ -17,6 +17,7 @@ NOBODYS = "11111111-2222-4333-8444-555555555555"
 BODIES: dict[str, dict[str, Any]] = {
     "runs": {"graph": "invoice", "input": {"amount": 12}},
     "runs-batch": {"runs": [{"graph": "invoice", "input": {"amount": 12}}]},
+    "interrupts": {"payload": {"question": "Pay this invoice?"}},
     "decisions": {"type": "approve"},
     "decision-validate": {"type": "approve"},
     "decisions-bulk": {"decisions": [{"interrupt": NOBODYS, "type": "approve"}]},

@@ -11,6 +11,7 @@ from hitl_django import services
 from hitl_django.api import waiting_response
 from hitl_django.models import Interrupt, Run
 from hitl_django.worker import runner
+from tests.clock import module_time
 
 from .test_events import THREADS
 
@@ -70,7 +71,8 @@ def test_interrupt_with_wait_returns_the_response_when_it_can_no_longer_be_undon
             lambda: Run.objects.update(resumes_at=None, state="queued"),
         ]
     )
-    monkeypatch.setattr(waiting_response.time, "sleep", lambda seconds: next(steps)())
+    clock = module_time(sleep=lambda seconds: next(steps)())
+    monkeypatch.setattr(waiting_response, "time", clock)
     assert (asked.status_code, asked.streaming) == (201, True)
     shown = json.loads(b"".join(asked))
     assert (shown["status"], shown["decision"]["value"]) == ("decided", {"cents": 5000})

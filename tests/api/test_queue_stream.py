@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -14,8 +15,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from hitl_django import services
-from hitl_django.api import event_stream, waiting_response
+from hitl_django.api import event_stream, queue_stream, waiting_response
 from hitl_django.models import Interrupt
+from tests.clock import module_time
 
 from .conftest import API
 from .test_events import THREADS, frames
@@ -30,9 +32,10 @@ LATER = datetime(2999, 1, 1, tzinfo=UTC)
 def meanwhile(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Callable[..., None]:
     """Perform actions one after the other while a stream waits, and then let its time end."""
     settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 600}
-    clock = waiting_response.time.monotonic
     late: list[float] = []
-    monkeypatch.setattr(event_stream.time, "monotonic", lambda: clock() + sum(late))
+    clock = module_time(monotonic=lambda: time.monotonic() + sum(late))
+    monkeypatch.setattr(queue_stream, "time", clock)
+    monkeypatch.setattr(waiting_response, "time", clock)
 
     def arrange(*happens: Callable[[], object]) -> None:
         steps = iter(happens)
@@ -44,7 +47,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Callable[..., N
             else:
                 step()
 
-        monkeypatch.setattr(waiting_response.time, "sleep", sleep)
+        clock.sleep = sleep
 
     return arrange
 

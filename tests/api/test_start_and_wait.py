@@ -13,6 +13,7 @@ from hitl_django import services
 from hitl_django.api import waiting_response
 from hitl_django.models import Interrupt, Run
 from hitl_django.worker import runner
+from tests.clock import module_time
 
 from .test_events import THREADS
 
@@ -45,7 +46,7 @@ def worker(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
         for run in Run.objects.filter(state="queued"):
             runner.advance(str(run.pk))
 
-    monkeypatch.setattr(waiting_response.time, "sleep", work)
+    monkeypatch.setattr(waiting_response, "time", module_time(sleep=work))
 
 
 @pytest.mark.usefixtures("worker")

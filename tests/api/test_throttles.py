@@ -13,6 +13,7 @@ from hitl_django.api import throttles
 from hitl_django.api.urls import urlpatterns
 from hitl_django.conf import Rate
 from hitl_django.models import Interrupt, Run
+from tests.clock import module_time
 
 from .addresses import arguments
 
@@ -37,7 +38,7 @@ class HostThrottle(UserRateThrottle):
 @pytest.fixture(autouse=True)
 def at_noon(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [60_000_000.0]
-    monkeypatch.setattr(throttles.time, "time", lambda: now[0])
+    monkeypatch.setattr(throttles, "time", module_time(time=lambda: now[0]))
     cache.clear()
     return now
 

@@ -11,6 +11,7 @@ from django.db import connection
 
 from hitl_django.api import waiting_response
 from hitl_django.models import Interrupt
+from tests.clock import module_time
 
 from .test_events import THREADS
 
@@ -30,7 +31,8 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Callable[..., N
 
     def arrange(*happens: Callable[[], object]) -> None:
         steps = iter(happens)
-        monkeypatch.setattr(waiting_response.time, "sleep", lambda seconds: next(steps)())
+        clock = module_time(sleep=lambda seconds: next(steps)())
+        monkeypatch.setattr(waiting_response, "time", clock)
 
     return arrange
 

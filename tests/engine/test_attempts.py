@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +12,14 @@ import pytest
 
 from hitl_django import Command, StateGraph, interrupt, once
 from hitl_django.engine.constants import ATTEMPTS
+from hitl_django.engine.drivers import task_steps
 from hitl_django.engine.errors import GraphDrained
 from hitl_django.engine.graph.pregel import Pregel
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.task.node_api import get_runtime
 from hitl_django.engine.task.runtime import RunControl
 from hitl_django.engine.types import RetryPolicy
+from tests.clock import module_time
 
 from .crashing import Crash, store_answer
 from .graphs import CONFIG, State, saved
@@ -105,7 +106,7 @@ def test_node_retry_after_crash_waits_only_the_rest_of_the_retry_interval(
     with pytest.raises(Crash):
         graph.advance(CONFIG)
     saver.armed = False
-    monkeypatch.setattr(time, "sleep", waits.append)
+    monkeypatch.setattr(task_steps, "time", module_time(sleep=waits.append))
     assert graph.advance(CONFIG).status == "finished"
     [left] = waits
     assert 40 < left <= 50

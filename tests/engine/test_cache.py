@@ -17,6 +17,7 @@ from hitl_django import START, StateGraph, interrupt
 from hitl_django.engine.loop import node_cache as caching
 from hitl_django.engine.loop.node_cache import BaseCache, InMemoryCache
 from hitl_django.engine.types import CachePolicy
+from tests.clock import module_time
 
 from .graphs import CONFIG, State, log_of, saved, says
 
@@ -55,7 +56,7 @@ def test_mutating_value_after_cache_set_or_get_does_not_change_cached_value() ->
 
 def test_memory_cache_value_expires_after_its_ttl(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(caching.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(caching, "time", module_time(monotonic=lambda: now[0]))
     cache = InMemoryCache()
     cache.set({KEY: (1, 60), OTHER: (2, None)})
     now[0] += 59.9

@@ -13,10 +13,12 @@ import pytest
 from typing_extensions import TypedDict
 
 from hitl_django import END, START, Command, StateGraph
+from hitl_django.engine.drivers import task_steps
 from hitl_django.engine.errors import EmptyInputError, InvalidUpdateError, ParentCommand
 from hitl_django.engine.task.node_api import get_config, get_runtime, get_stream_writer
 from hitl_django.engine.task.runtime import Runtime
 from hitl_django.engine.types import RetryPolicy, Send
+from tests.clock import module_time
 
 from .graphs import CONFIG, State, asks, line, saved, says, side_by_side
 
@@ -328,7 +330,7 @@ def test_node_failure_uses_first_retry_policy_that_matches_the_exception() -> No
 
 def test_retry_wait_doubles_up_to_max_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("time.sleep", waits.append)
+    monkeypatch.setattr(task_steps, "time", module_time(sleep=waits.append))
     flaky = Flaky(*(ConnectionError() for _ in range(5)))
     retried(flaky, RetryPolicy(1.0, 2.0, 5.0, max_attempts=6, jitter=False))
     assert waits == [1.0, 2.0, 4.0, 5.0, 5.0]

@@ -15,6 +15,7 @@ from hitl_django import testing
 from hitl_django.task_queue import supervisor_pipe
 from hitl_django.worker import child_process, supervisor, sweep_loop
 from hitl_django.worker.health_file import HealthFile
+from tests.clock import module_time
 
 
 class FailingSweep:
@@ -84,7 +85,7 @@ def test_supervisor_removes_its_health_file_at_its_end(
 
     monkeypatch.setattr(supervisor, "Child", Child)
     monkeypatch.setattr(supervisor.Supervisor, "_stop", lambda self, child, grace: None)
-    monkeypatch.setattr(child_process.time, "sleep", pause)
+    monkeypatch.setattr(child_process, "time", module_time(sleep=pause))
     supervisor.Supervisor([], 1.0, lambda text: None, HealthFile(path)).run()
     assert found == ["waiting"]
     assert list(path.parent.iterdir()) == []
@@ -100,7 +101,7 @@ def test_worker_command_health_file_says_ready_only_while_sweep_succeeds(
         if len(found) == 3:
             signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(child_process.time, "sleep", pause)
+    monkeypatch.setattr(child_process, "time", module_time(sleep=pause))
     monkeypatch.setattr(sweep_loop, "sweep", FailingSweep())
     with testing.inline():
         call_command("hitl", "worker", "--health-file", str(path), stdout=io.StringIO())

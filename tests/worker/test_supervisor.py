@@ -27,6 +27,7 @@ from hitl_django.worker import child_process, messages, supervisor, sweep_loop
 from hitl_django.worker import sweeper as sweeping
 from hitl_django.worker.health_file import HealthFile
 from hitl_django.worker.supervisor import PATIENCE, WorkerWatch
+from tests.clock import module_time
 
 NOBODY = 2**22 + 1  # Linux doesn't allow this many processes
 
@@ -286,7 +287,7 @@ def test_worker_command_with_external_queue_sweeps_until_sigterm(
             raise error
         return sweeping.sweep()
 
-    monkeypatch.setattr(child_process.time, "sleep", pause)
+    monkeypatch.setattr(child_process, "time", module_time(sleep=pause))
     monkeypatch.setattr(sweep_loop, "sweep", sweep)
     out = io.StringIO()
     call_command("hitl", "worker", stdout=out)
@@ -314,7 +315,7 @@ def test_worker_command_with_undo_period_checks_for_due_runs_each_second(
         if len(rounds) > 3:
             signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(child_process.time, "sleep", pause)
+    monkeypatch.setattr(child_process, "time", module_time(sleep=pause))
     monkeypatch.setattr(sweep_loop, "sweep", lambda: None)
     call_command("hitl", "worker", stdout=io.StringIO())
     assert rounds == [sweep_loop.TICK] * 4
