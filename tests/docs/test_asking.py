@@ -47,9 +47,10 @@ def api(live_server: Any) -> Iterator[str]:
 def test_python_client_of_the_guide_returns_the_decision(api: str) -> None:
     with requests.Session() as session:
         session.auth = ("olga", "demo")
-        names: dict[str, Any] = {"session": session, "api": api}
-        exec(find_code("python client"), names)
-        assert names["ask"](BODY)["type"] == "approve"
+        names: dict[str, Any] = {}
+        (client,) = (each for each in GUIDE.programs if "import requests" in each.code)
+        exec(client.code, names)
+        assert names["ask"](session, api, BODY)["type"] == "approve"
 
 
 def test_n8n_body_of_the_guide_creates_an_interrupt(api: str) -> None:
