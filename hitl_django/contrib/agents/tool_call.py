@@ -75,8 +75,8 @@ class ToolCallContext(PartContext):
     """A view of the running task's context for one of its tool calls.
 
     Interrupts, once() results and subgraphs are identified by the tool call, so that they don't
-    depend on the order of the calls. The lock of the task protects changes of the task. ``perform``
-    makes saver calls.
+    depend on the order of the calls. ``lock`` is shared by all tool calls of the task, and protects
+    changes of the task. ``perform`` is the function that executes calls of the saver.
     """
 
     def __init__(
@@ -113,7 +113,10 @@ class ToolCallContext(PartContext):
         self._call.pushed.append((name, value))
 
     def next_call_index(self, numbers: Iterator[int]) -> int:
-        """Return the index of the next @task call that this tool call makes."""
+        """Return the index of the next @task call that this tool call makes.
+
+        ``numbers``, the counter of the task, is not used. Each tool call has a separate counter.
+        """
         return self._call.place + self._call.total * next(self._tasks)
 
     def child_ns(self) -> str:

@@ -25,7 +25,7 @@ class Failure:
 
 
 def describe_bad_call(error: Exception) -> str:
-    """Return the message for the model about invalid arguments. Any other error is raised."""
+    """Return the message for the model if ``error`` is a ToolInvocationError, else raise it."""
     if isinstance(error, ToolInvocationError):
         return error.message
     raise error
@@ -41,9 +41,9 @@ class Handling:
     def describe(self, error: BaseException, *, wrapped: bool = False) -> str | None:
         """Return the message to the model, or None if the node must fail.
 
-        If the rule is a function, exceptions that it raises are raised to the caller. ``wrapped``
-        is true for an error of a wrapper, to which every rule applies, regardless of the exception
-        class.
+        If the rule is a function and the function raises an exception, the exception isn't caught.
+        ``wrapped`` is true for an error that a wrapper raised. Exception classes in the rule don't
+        limit the reporting of such an error.
         """
         if isinstance(error, BadCall):
             return str(error)

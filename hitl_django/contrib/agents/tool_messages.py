@@ -57,11 +57,8 @@ def list_open_calls(messages: Sequence[Any], askers: Sequence[Any] | None = None
 
 
 def _list_parts(messages: Sequence[Any], name: str) -> list[Any]:
-    """Return the same item or attribute of each message.
-
-    If all messages are objects, a single pass in C is sufficient.
-    """
     try:
+        # Without a loop in Python, which is needed only if a message is a dict.
         return list(map(attrgetter(name), messages))
     except AttributeError:
         return [get_part(message, name) for message in messages]
@@ -70,10 +67,10 @@ def _list_parts(messages: Sequence[Any], name: str) -> list[Any]:
 def _list_kinds(messages: Sequence[Any]) -> list[str]:
     """Return the type of each message, such as "ai" or "tool".
 
-    This function runs before each call of the model. It therefore avoids Python code for each
-    message, if the types of all messages are sufficient.
+    The type of a message that is neither from the model nor from a tool may be an empty string.
     """
     try:
+        # Avoid Python code for each message, because this function runs before each model call.
         kinds = list(map(_get_type, messages))
         if _SPEAKERS.issuperset(kinds):
             return kinds

@@ -36,11 +36,13 @@ class ToolNode(InvokedRunnable):
     A tool can call interrupt(). The id of the tool call identifies the interrupt, and the other
     calls run to completion. When the task resumes, completed calls don't run again.
 
-    ``handle_tool_errors`` selects the failures that become a message to the model. By default,
-    these are only calls with invalid arguments (ToolInvocationError). It can be True for all
-    failures, a text to send instead, a function from the error to the text (its annotation limits
-    the errors), an exception class or several, or False for none. Any other failure fails the node.
-    A pause is not a failure, and an invalid response to an interrupt is never sent to the model.
+    ``handle_tool_errors`` selects the errors of tools that become a message to the model. By
+    default, only invalid arguments (ToolInvocationError) do. Allowed values are True for all
+    errors, False for no errors, an exception class, a tuple of exception classes, the text of the
+    message for all errors, or a function that returns the text for an error. The function is called
+    only for the exception classes in the annotation of its parameter. If an error isn't selected,
+    the node fails. A call of a tool that doesn't exist always becomes a message. A pause, and an
+    invalid response to an interrupt, never become a message.
 
     ``wrap_tool_call(request, execute)`` wraps each call. It receives a ToolCallRequest, calls
     ``execute`` any number of times with the same or a changed request, and returns the message. It
@@ -173,9 +175,9 @@ class ToolNode(InvokedRunnable):
 
 
 def _join_for_parent(updates: list[Any]) -> list[Any]:
-    """Combine the updates of several tool calls that are for the calling graph.
+    """Combine the Commands of tool calls for the calling graph (``Command.PARENT``) into one.
 
-    Only one such update is allowed, because the first of them ends this graph.
+    Several such Commands are not possible, because the first Command ends this graph.
     """
     above = [u for u in updates if isinstance(u, Command) and u.graph == Command.PARENT]
     if len(above) < 2 or any(not isinstance(u.update, dict | NoneType) for u in above):
@@ -216,9 +218,10 @@ def _remaining(context: TaskContext | None, calls: list[ToolCall]) -> list[ToolC
 
 
 def _raise_first(context: TaskContext | None, calls: list[ToolCall]) -> None:
-    """Raise the first failure of tool calls.
+    """Raise the error of the first failed tool call.
 
-    If there is no failure, raise a pause with all interrupts, in order of the calls.
+    If no call has failed, raise GraphInterrupt with the interrupts of all calls, in order of the
+    calls.
     """
     interrupts: list[Any] = []
     for call in calls:

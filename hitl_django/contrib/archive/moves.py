@@ -75,10 +75,10 @@ def archive_threads(threads: QuerySet[Thread]) -> list[int]:
 
 @retry_on_conflict
 def unarchive(archived: QuerySet[ArchivedThread]) -> Thread | None:
-    """Move the first of the archived threads back to its tables.
+    """Move one archived thread back to its tables, and return the thread.
 
-    Returns None if ``archived`` is empty. The rows are unchanged, except for references to rows
-    that no longer exist, for example to deleted users.
+    ``archived`` selects the thread. If ``archived`` is empty, None is returned. The rows are
+    unchanged, except for references to rows that no longer exist, for example to deleted users.
 
     Raises:
         IntegrityError: if another thread or run uses the same id or key.
@@ -167,9 +167,9 @@ def _clear_dangling(using: str, model: type[models.Model], rows: Sequence[Any]) 
 
 
 def _reduce_search_texts(rows: ArchivedRows) -> None:
-    """Remove from search texts all words that encrypted interrupts must not contain.
+    """Remove the words of encrypted columns, such as the payload, from the search texts.
 
-    Search texts from the time before encryption was enabled contain such words.
+    Search texts that were stored before encryption was enabled contain these words.
     """
     (thread,), found = rows[Thread], rows[Interrupt]
     keys: dict[Any, Any] = {run.pk: getattr(run, "key", None) for run in rows[Run]}
@@ -182,7 +182,10 @@ def _reduce_search_texts(rows: ArchivedRows) -> None:
 
 
 def _foreign_references() -> Iterator[Exists]:
-    """Yield a condition for each foreign key with which a project's row can refer to a thread."""
+    """Yield a condition on threads for each foreign key of the project's models.
+
+    A thread matches if a row of the project refers to the thread or to a row of the thread.
+    """
     tables = list_thread_tables()
     for model, lookup in tables.items():
         for relation in model._meta.related_objects:

@@ -21,7 +21,11 @@ def uses_redis() -> bool:
 
 
 def watch_runs() -> None:
-    """Make clusters and senders of this process use RUN_BROKER instead of the ORM broker."""
+    """Replace django-q2's ORM broker with RUN_BROKER in this process.
+
+    If another broker is configured, or the ORM broker uses another database than the runs, nothing
+    happens.
+    """
     if shares_transaction():
         Conf.BROKER_CLASS = RUN_BROKER
 

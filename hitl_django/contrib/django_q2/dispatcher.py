@@ -28,7 +28,8 @@ class DjangoQ2Dispatcher(Dispatcher):
 
     If the ORM broker uses the runs' database, the cluster watches the runs (``RunBroker``), and
     queued runs need no task. Other tasks are inserted in the caller's transaction. Other brokers
-    get the task after the commit. If a message is lost in between, the sweep sends it again.
+    get the task after the commit. If the process crashes after the commit and before the broker has
+    the task, the sweep sends the message again.
     """
 
     def reports_when_idle(self) -> bool:

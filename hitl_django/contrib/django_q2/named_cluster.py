@@ -19,12 +19,15 @@ VARIABLE = "Q_CLUSTER_NAME"
 
 
 def get_name() -> str | None:
-    """Return the name of the cluster for runs, or None for the cluster of the current process."""
+    """Return ``HITL["CLUSTER"]``, or None if it is not set.
+
+    django-q2 uses None for the cluster of the current process.
+    """
     return hitl.CLUSTER or None
 
 
 def get_cluster_of_runs() -> str:
-    """Return the name of the cluster for runs, also if the current process has another cluster."""
+    """Return the name of the cluster that executes runs, from ``HITL["CLUSTER"]`` or Q_CLUSTER."""
     own = getattr(settings, "Q_CLUSTER", None) or {}
     return str(hitl.CLUSTER or own.get("cluster_name") or own.get("name") or "default")
 

@@ -69,7 +69,7 @@ class RunBroker(ORM):
 
 
 class _PackingBroker:
-    """Broker that stores one task, after ``async_task`` has signed and packed it."""
+    """Broker that doesn't send the signed task from ``async_task``, but keeps it in ``packed``."""
 
     list_key = packed = ""
 

@@ -42,10 +42,10 @@ def install_schedules(*, using: str, **kwargs: Any) -> None:
 
 
 def count_schedules() -> int:
-    """Return the number of schedules that run the sweep about every SWEEP_SECONDS.
+    """Return the number of schedules that are needed to run the sweep every SWEEP_SECONDS.
 
-    Several schedules, 30 seconds apart, are needed for intervals under one minute, because a
-    schedule of django-q2 runs at most once per minute.
+    A schedule of django-q2 runs at most once per minute. If SWEEP_SECONDS is less than a minute,
+    two schedules are needed, 30 seconds apart.
     """
     return 1 if hitl.SWEEP_SECONDS >= MINUTE else MINUTE // TICK
 

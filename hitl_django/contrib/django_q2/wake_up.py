@@ -1,7 +1,8 @@
 """The wake-up that a cluster's pusher has sent to its workers, and that no worker has begun.
 
-The pusher and the workers share one byte, because they are forks of the same process. Without
-forks, each wake-up expires.
+The pusher and the workers share one byte of memory, because they are forks of the same process. If
+they aren't forks, the pusher can't see that a worker has begun a wake-up, and waits until the
+wake-up expires.
 """
 
 from __future__ import annotations

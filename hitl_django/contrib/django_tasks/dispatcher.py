@@ -25,7 +25,8 @@ class DjangoTasksDispatcher(Dispatcher):
 
     A subclass can set another ``backend`` or ``queue``. If the database backend uses the runs'
     database, the task is inserted in the caller's transaction. Other backends get the task after
-    the commit. If a message is lost in between, the sweep sends it again.
+    the commit. If the process crashes after the commit and before the backend has the task, the
+    sweep sends the message again.
     """
 
     backend: ClassVar[str] = "default"

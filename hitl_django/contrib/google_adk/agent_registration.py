@@ -179,11 +179,11 @@ def _build_result(decision: ToolDecision) -> dict[str, Any]:
 def _find_decided(
     events: Sequence[Event], decisions: Mapping[str, ToolDecision]
 ) -> dict[str, tuple[str, FunctionCall]]:
-    """Return the agent and the call of each decision, by call id.
+    """Return the name of the agent and the function call that each decision refers to, by call id.
 
-    The call is a request for confirmation or the tool call itself.
+    If a tool call needs a confirmation, the function call is the request for confirmation.
     """
-    # A confirmation follows the call that it belongs to.
+    # The request for confirmation follows the tool call, and replaces it in the dict.
     return {
         _get_call_id(call): (event.author, call)
         for event in events
@@ -197,9 +197,10 @@ def _list_new_messages(
     prompt: str | None,
     decisions: Mapping[str, ToolDecision],
 ) -> Iterator[list[Part]]:
-    """Yield the parts of the new messages of the user.
+    """Yield the new messages of the user, each as a list of parts.
 
-    A message continues one agent. The decisions on the calls of an agent are therefore one message.
+    All decisions on calls of the same agent are one message, because a message continues only one
+    agent. The prompt is the last message.
     """
     responses: dict[str, list[Part]] = {}
     for call_id, (author, call) in decided.items():

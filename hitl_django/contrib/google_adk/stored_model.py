@@ -86,7 +86,7 @@ class StoredLlm(BaseLlm):
 def adapt_agent(
     agent: BaseAgent, calls: ModelCalls, schemas: dict[str, dict[str, Any]]
 ) -> BaseAgent:
-    """Return a copy of an agent and its sub-agents, with stored models."""
+    """Return a copy of an agent and its sub-agents in which each model is a StoredLlm."""
     adapted = agent.clone()
     for each in list_agents(adapted):
         if isinstance(each, LlmAgent):

@@ -196,7 +196,10 @@ class ReviewReport(DueCounts):
 
     @property
     def checked(self) -> int:
-        """The number of spot checks with a result, of graphs with decisions in the period."""
+        """The number of spot checks with a result.
+
+        Spot checks of a graph without decisions in the period are not counted.
+        """
         return sum(one.checked for one in self.graphs)
 
     @property

@@ -148,7 +148,8 @@ def record_spot_check(
 def find_spot_check(check_id: UUID | str, by: Any) -> SpotCheck:
     """Return a spot check.
 
-    A spot check of an interrupt that the user can't view is treated as not existing.
+    Raises:
+        InterruptNotFound: if there is no such spot check, or the user can't view its interrupt.
     """
     rows = SpotCheck.objects.using(write_alias())
     rows = rows.select_related("interrupt__run", "interrupt__thread", "decision")

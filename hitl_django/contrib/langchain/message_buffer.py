@@ -70,8 +70,8 @@ def _is_empty(message: BaseMessageChunk) -> bool:
 class MessageRecorder:
     """A recorder that stores the chunks of a run's models while the models stream.
 
-    Between the commits of super-steps, chunks are stored in separate commits, which check the lease
-    in the same way. Chunks that remain when a task ends are stored with the task.
+    Between the commits of super-steps, chunks are stored in separate commits, which also check the
+    lease. When a task ends, the remaining chunks are stored with the other chunks of the task.
     """
 
     def __init__(self, run: RunContext) -> None:

@@ -9,7 +9,7 @@ def load_model(name: str) -> Any:
     """Load a chat model by name, for example ``"openai:gpt-5"``.
 
     Raises:
-        ImportError: the package langchain, which only model names require, isn't installed.
+        ImportError: the package langchain isn't installed.
     """
     try:
         from langchain.chat_models import init_chat_model

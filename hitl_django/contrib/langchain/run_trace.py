@@ -45,8 +45,8 @@ class RunTrace:
 
     A task is a child of the run. The start of a child is reported to the callbacks of its parent,
     and calls made within the child are reported as its children. If ``is_async`` is true, the
-    methods that report a start return an awaitable. Methods that report an end use the mode of the
-    start.
+    methods that report a start return an awaitable. The methods that report the end then also
+    return an awaitable.
     """
 
     def __init__(self, run: RunContext, name: str) -> None:
@@ -158,10 +158,7 @@ class RunTrace:
         return run.on_chain_error(error)
 
     def _find_parent(self, task: Task) -> Any:
-        """Return the callbacks of the run.
-
-        For a task called by a task, return those of the calling task.
-        """
+        """Return the callbacks of the task's parent: the run, or the caller of a @task function."""
         parent = self._parents.get(task.id)
         if parent is None:
             if task.node.triggers == (PUSH,):

@@ -1,7 +1,7 @@
 """Bridge between LangGraph's graphs and the engine.
 
-Only this package imports langgraph. Its names are imported on first use, so that the app loads
-without LangGraph.
+Only this package imports langgraph. Each name of this package is imported on first use, so that the
+app can be installed without LangGraph.
 """
 
 from __future__ import annotations

@@ -63,9 +63,9 @@ class ClosedSerializer:
     """Serializer for LangGraph's stored bytes that creates only instances of allowed classes.
 
     Allowed are classes of this library, LangGraph and LangChain that the codec supports, and
-    classes of the application that are registered or belong to a graph. LangGraph's serializer
-    would import and call any other name. This serializer raises UnknownTagError instead. Pickles
-    are rejected.
+    classes of the application that are registered or belong to a graph. If the bytes name another
+    class, this serializer raises UnknownTagError, whereas LangGraph's serializer would import and
+    call the class. Pickles are rejected.
     """
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:

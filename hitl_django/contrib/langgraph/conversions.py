@@ -77,8 +77,8 @@ def convert_to_theirs(name: str, value: Any) -> Any:
 def convert_command(command: Command[Any], ns: str | None = None) -> ForeignCommand[Any]:
     """Convert a Command of the engine to LangGraph's Command.
 
-    The Command applies to its own graph or, with ``ns``, to the graph of the node in this
-    namespace.
+    Without ``ns``, the Command is for the graph of the node that returns it. With ``ns``, the
+    Command is for the graph of the node in this namespace.
     """
     goto = command.goto if isinstance(command.goto, list | tuple) else (command.goto,)
     return ForeignCommand(

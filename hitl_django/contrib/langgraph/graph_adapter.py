@@ -46,7 +46,7 @@ _BUILDERS: dict[str, Callable[[Any, str], BaseChannel]] = {
 def convert_channels(graph: ForeignPregel) -> dict[str, BaseChannel]:
     """Convert the channels of a LangGraph graph to channels of the engine.
 
-    A channel of a class that the engine doesn't have becomes a channel with the stored value.
+    If the engine has no matching channel class, the channel becomes a LastValue.
     """
     return {
         name: _convert_channel(name, channel)

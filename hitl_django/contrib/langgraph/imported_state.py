@@ -21,7 +21,7 @@ _CALL_ENDING = ", True"
 
 
 def check_known_nodes(root: CheckpointTuple, registered: RegisteredGraph) -> None:
-    """Raise GraphChangedError if nodes have run on the thread that the graph doesn't have."""
+    """Raise GraphChangedError if the thread contains a node that the graph doesn't have."""
     seen = {name for name in root.checkpoint["versions_seen"] if not name.startswith("__")}
     strangers = sorted(seen - set(registered.graph.nodes))
     if strangers:

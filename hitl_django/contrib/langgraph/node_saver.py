@@ -1,7 +1,4 @@
-"""Saver for a LangGraph graph called by a node.
-
-It stores the graph's state with that of the node.
-"""
+"""Saver for a LangGraph graph called by a node of an engine graph."""
 
 from __future__ import annotations
 

@@ -75,7 +75,8 @@ class LangGraphAdapter(Pregel):
     def validate_input(self, input: Any) -> None:
         """Raise InvalidInputError if the input has fields that the graph doesn't have.
 
-        The values are not validated, because the graph may also accept other forms.
+        The values of the fields are not validated, because a reducer may accept values that the
+        schema doesn't describe.
         """
         fields = self._fields
         if isinstance(self.input_channels, str) and fields is None:
@@ -159,8 +160,8 @@ class LangGraphAdapter(Pregel):
     ) -> RunnableConfig:
         """Apply super-steps of updates in the same way as LangGraph.
 
-        Each super-step is stored completely or not at all. LangGraph can't apply a Command as
-        input, and can't discard pending nodes for an input. Both are applied as in engine graphs.
+        Each super-step is stored completely or not at all. LangGraph can't apply an input that is a
+        Command or that discards pending nodes. The engine then applies all super-steps.
         """
         discards = bool(config["configurable"].get("discard_pending"))
         for values, as_node, *_ in chain.from_iterable(supersteps):
@@ -202,10 +203,10 @@ _FLAGS = frozenset({"discard_pending", "on_interrupt_change", "on_unknown_key", 
 
 
 def _select_coordinates(config: RunnableConfig) -> Any:
-    """Return a config with only the thread id, the namespace and other keys that LangGraph uses.
+    """Return a config with only the keys that LangGraph needs, such as the thread id.
 
-    LangGraph would store all other keys as metadata. A ``max_concurrency`` of one would be used up
-    by LangGraph's own stream.
+    LangGraph would store the omitted keys of ``configurable`` as metadata. ``max_concurrency`` is
+    omitted because LangGraph's own stream occupies one of the allowed tasks.
     """
     own = config["configurable"]
     kept = {"configurable": {name: own[name] for name in own if name not in _FLAGS}}

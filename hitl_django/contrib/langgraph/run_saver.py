@@ -61,9 +61,9 @@ class RunSaver(BridgedSaver):
 
     All calls of the worker's saver are made on the worker's OS thread. Each chunk is stored in the
     commit of the state that it describes. Message chunks are also stored earlier, while the model
-    streams. Nothing is stored before the checkpoint on which it depends, because another worker
-    could not find it. With ``at_exit``, everything is stored at the end. ``failure`` is the
-    exception of the worker's saver.
+    streams. Writes and chunks are stored only after the checkpoint from which their super-step
+    started, because another worker couldn't find them without the checkpoint. With ``at_exit``,
+    everything is stored at the end. ``failure`` is the exception of the worker's saver.
     """
 
     def __init__(
@@ -118,7 +118,8 @@ class RunSaver(BridgedSaver):
     ) -> None:
         """Store the writes of a task.
 
-        Writes that must be stored in one commit with those of other tasks are kept until then.
+        If the writes must be stored in one commit with the writes of other tasks, they are kept
+        until this commit.
         """
         if self._ledger.is_ambiguous(task_id):
             with self._lock:
@@ -146,10 +147,11 @@ class RunSaver(BridgedSaver):
         return await super().aput(config, checkpoint, metadata, new_versions)
 
     def _list_awaited(self, config: Any) -> list[Future[None]]:
-        """Return the futures that must complete before data that follows a checkpoint is stored.
+        """Return the futures to wait for before writes or the next checkpoint are stored.
 
-        With the durability ``async``, LangGraph starts a super-step before its checkpoint is
-        stored.
+        The futures complete when the checkpoint in ``config``, and the checkpoints of the calling
+        graphs, are stored. With the durability ``async``, LangGraph starts a super-step before its
+        checkpoint is stored.
         """
         if self._at_exit:
             return []
@@ -212,7 +214,7 @@ class RunSaver(BridgedSaver):
     def add_chunk(self, chunk: Chunk) -> None:
         """Add a stream chunk from LangGraph.
 
-        A chunk for the end of a task also stores the task's writes.
+        If the chunk is the last one of a task, the task's writes are also stored.
         """
         ended = self._ledger.add_chunk(chunk)
         with self._lock:
@@ -224,9 +226,9 @@ class RunSaver(BridgedSaver):
                 self._store_pending([held])
 
     def add_message(self, chunk: Chunk) -> None:
-        """Add a message chunk. If the buffered chunks are due, store them.
+        """Add a message chunk, and start to store the buffered chunks if there are enough.
 
-        A model that streams faster than chunks can be stored has to wait. LangGraph runs an error
+        If the previous chunks are still being stored, this method waits. LangGraph runs an error
         handler again on resume, so chunks of a task that has already finished are ignored.
         """
         ns, mode, (_, metadata) = chunk
@@ -251,8 +253,8 @@ class RunSaver(BridgedSaver):
     def _take_spoken(self, stored: Mapping[str, str], *, whole: bool = False) -> list[Chunk]:
         """Remove and return the message chunks of tasks whose checkpoint is stored.
 
-        ``stored`` are the newest checkpoint ids by namespace. With ``whole``, chunks that are not
-        due yet are included.
+        ``stored`` are the newest checkpoint ids by namespace. With ``whole``, chunks that are still
+        in the buffer are included.
         """
         taken: list[Chunk] = []
         with self._lock:
@@ -383,7 +385,9 @@ class RunSaver(BridgedSaver):
 
 
 def find_task_context(configurable: Mapping[str, Any], name: str) -> Any:
-    """Return the context of the running LangGraph task, or None if no worker runs its graph.
+    """Return the context of the running LangGraph task.
+
+    If the task belongs to a graph that wasn't started by a worker, the result is None.
 
     ``name`` is the called function, such as ``once``.
 

@@ -64,7 +64,10 @@ class _BorrowingStore(DjangoStore):
 
 
 def _convert_operation(op: Any) -> Any:
-    """Convert an operation to the engine's class. The store rejects any other object."""
+    """Convert an operation of LangGraph to the engine's class.
+
+    An object that isn't an operation is returned unchanged, and is later rejected by the store.
+    """
     if isinstance(op, theirs.ListNamespacesOp):
         conditions = (ours.MatchCondition(*each) for each in op.match_conditions or ())
         return ours.ListNamespacesOp(tuple(conditions), op.max_depth, op.limit, op.offset)
@@ -82,7 +85,7 @@ def _convert_results(results: Iterable[Any]) -> list[Any]:
 
 
 def _convert_item(found: Any) -> Any:
-    """Convert an item to LangGraph's class. Any other result is returned unchanged."""
+    """Convert an item to LangGraph's class. A result that isn't an item is returned unchanged."""
     if isinstance(found, SearchItem):
         return theirs.SearchItem(
             found.namespace, found.key, found.value, found.created_at, found.updated_at, found.score

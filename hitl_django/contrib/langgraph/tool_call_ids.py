@@ -1,4 +1,4 @@
-"""The id of the current tool call, for code that runs in it."""
+"""The id of the current tool call, for code that the tool runs."""
 
 from __future__ import annotations
 

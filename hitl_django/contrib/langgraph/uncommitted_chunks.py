@@ -45,7 +45,7 @@ class BufferedChunk(NamedTuple):
 
 @dataclass(slots=True)
 class _Graph:
-    """A graph of the run that stores its state.
+    """The root graph of the run, or a subgraph that has a checkpointer.
 
     ``owner`` is the id of the task that runs the graph.
     """
@@ -73,7 +73,7 @@ class _Graph:
 
 @dataclass(slots=True)
 class _Task:
-    """A task of a graph that stores its state.
+    """A task of a _Graph.
 
     ``base`` is the id of the checkpoint from which the task started.
     """
@@ -159,9 +159,9 @@ class UncommittedChunks:
         return None
 
     def is_event(self, ns: tuple[str, ...], mode: str) -> bool:
-        """Return whether the run stores chunks of a graph in a stream mode as events.
+        """Return whether chunks of this stream mode become events of the run.
 
-        ``ns`` is the namespace of the graph.
+        ``ns`` is the namespace of the graph that emits the chunks.
         """
         return mode in self._modes and (self._subgraphs or not ns or mode == "custom")
 
@@ -340,9 +340,9 @@ class UncommittedChunks:
             return task_id in self._tasks and self._tasks[task_id].has_ended
 
     def is_ambiguous(self, task_id: str) -> bool:
-        """Return whether a cached result may belong to this task or to another one.
+        """Return whether a cached result may belong to this task or to another task of the node.
 
-        The writes of such tasks must be stored in one commit.
+        If so, the writes of these tasks must be stored in one commit.
         """
         with self._lock:
             task = self._tasks.get(task_id)
@@ -441,9 +441,10 @@ def sort_chunks(kept: Iterable[BufferedChunk]) -> list[Chunk]:
 def _take_until(
     chunks: list[BufferedChunk], checkpoint_id: str, *, itself: bool = True
 ) -> list[BufferedChunk]:
-    """Remove and return the chunks of super-steps up to the one that starts from a checkpoint.
+    """Remove and return the chunks of super-steps that started from this or an older checkpoint.
 
-    With ``itself=False``, the chunks of that super-step remain. Checkpoint ids sort by time.
+    With ``itself=False``, the chunks of the super-step that started from this checkpoint remain.
+    Checkpoint ids sort by time.
     """
     taken = [one for one in chunks if one.base < checkpoint_id + itself * " "]
     chunks[:] = chunks[len(taken) :]

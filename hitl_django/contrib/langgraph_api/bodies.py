@@ -80,7 +80,7 @@ class StreamMode(serializers.Field):
 
 
 class Filter(JSONObject):
-    """A JSON object of limited size that is compared with each row."""
+    """A filter by metadata or by the value of an item: a JSON object of limited size."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
         "too_large": "Must have at most {values} values, {levels} levels and {size} bytes."

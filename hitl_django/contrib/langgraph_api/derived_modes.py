@@ -1,7 +1,8 @@
-"""Stream modes whose parts are derived from stored events: ``events``, ``debug`` and ``messages``.
+"""Stream modes derived from stored events of a run: ``events``, ``debug`` and ``messages``.
 
-The parts depend on earlier events of the run. If a stream begins with a later event, pass the
-earlier events to ``convert`` first.
+A *part* is one server-sent event of a stream. Parts depend on all earlier events of the run. If a
+client's stream doesn't begin with the run's first event, pass the earlier events to ``convert``
+first.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _TEXTS = ("text", "thinking", "reasoning")
 
 
 class DerivedMode(ABC):
-    """A stream mode with parts that are derived from stored events, for one stream."""
+    """Converter of a run's stored events to the parts of a stream mode, for one stream."""
 
     #: Kinds of stored events that the mode needs.
     kinds: ClassVar[tuple[str, ...]]

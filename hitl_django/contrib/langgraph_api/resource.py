@@ -55,7 +55,10 @@ def _split_list(text: str) -> list[str]:
 
 
 class UnknownPathView(AgentResource):
-    """View of all other URLs below the path at which the API is included."""
+    """View that returns 404 for URLs that the API doesn't have.
+
+    The URLs are limited to those below the path at which the API is included.
+    """
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)

@@ -115,9 +115,9 @@ def _start(
 
 
 def _drop_unknown_fields(graph: str, given: Any) -> Any:
-    """Return an input without the fields that the graph doesn't have, as LangGraph ignores them.
+    """Return an input without the fields that the graph doesn't have.
 
-    AG-UI sends its tools to every graph.
+    LangGraph also ignores such fields. For example, AG-UI sends a list of tools to every graph.
     """
     registered = registry.get_graph(graph).graph
     if not isinstance(given, dict):
@@ -204,8 +204,8 @@ def _find_newest_run(user: Any, thread: Thread) -> Run | None:
 def _choose_on_pending(user: Any, thread: Thread, body: dict[str, Any]) -> str:
     """Return the argument ``on_pending`` of ``start`` for a run with new input.
 
-    Clients expect the run to wait by default if the active run continues without people. A run that
-    needs a person may never end, so clients must explicitly request to wait for such a run.
+    By default, the new run waits for an active run that doesn't need a decision. If the active run
+    needs a decision, it may never end, so the new run is rejected by default.
     """
     strategy = body.get("multitask_strategy")
     if strategy is None:
@@ -325,9 +325,9 @@ def _refuse_changed_options(run: Run | None, body: dict[str, Any]) -> None:
 
 
 def _has(stored: Any, given: Any) -> bool:
-    """Return whether the values are equal, or all members of the given object are stored.
+    """Return whether the values are equal, or each member of ``given`` is equal in ``stored``.
 
-    A stored context also contains the defaults of its schema.
+    ``stored`` may have more members, because a stored context contains the defaults of its schema.
     """
     if isinstance(stored, dict) and isinstance(given, dict):
         return all(name in stored and is_same_json(stored[name], given[name]) for name in given)

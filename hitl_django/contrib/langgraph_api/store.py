@@ -99,7 +99,11 @@ class NamespaceList(AgentResource):
 
 
 def open_store(user: Any, namespace: list[str], *, writes: bool = False) -> DjangoStore:
-    """Return the store if the user may read or write in a namespace and its sub-namespaces."""
+    """Return the store for reading or, with ``writes``, for writing in a namespace.
+
+    Raises:
+        NotAllowedError: if the user has no permission for the namespace and its sub-namespaces.
+    """
     if not get_policy().may_use_store(user, tuple(namespace), writes=writes):
         raise NotAllowedError("You don't have permission to access this namespace.")
     if not hitl.API_STORE_FACTORY:
@@ -112,7 +116,7 @@ def open_store(user: Any, namespace: list[str], *, writes: bool = False) -> Djan
 def refuse_invalid(pointer: str) -> Iterator[None]:
     """Convert errors of the store about names, values and filters to errors of the request.
 
-    ``pointer`` is the JSON pointer to the part of the body with the value.
+    ``pointer`` is the JSON pointer to the part of the request body that these errors are about.
     """
     try:
         yield

@@ -198,7 +198,10 @@ class ByteBudget:
 
 
 def _find_newest_runs(threads: Sequence[Thread], user: Any) -> dict[int, Run]:
-    """Return the newest run of each thread that is visible to the user, by thread."""
+    """Return the newest visible run of each thread, by the thread's primary key.
+
+    A run is visible if the user may view it.
+    """
     newest = Subquery(_select_newest_run(user).values("pk")[:1])
     keys = [thread.pk for thread in threads]
     heads = Thread.objects.using(write_alias()).filter(pk__in=keys).values_list(newest)
@@ -320,5 +323,8 @@ def _select_states() -> QuerySet[Checkpoint]:
 
 
 def _newest(rows: QuerySet[Any], value: Any, otherwise: Any) -> Coalesce:
-    """Return an SQL expression for a value of the first row, or for ``otherwise`` without a row."""
+    """Return the SQL expression for ``value`` in the first of ``rows``.
+
+    If there are no rows, or the value is NULL, the expression has the value ``otherwise``.
+    """
     return Coalesce(Subquery(rows.annotate(wanted=value).values("wanted")[:1]), otherwise)

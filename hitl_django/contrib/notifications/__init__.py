@@ -11,13 +11,13 @@ slack_messages.py           an interrupt as Slack blocks
 slack_api.py                calls of Slack's Web API
 slack_actions.py            clicks on the buttons of Slack messages, and submitted modals
 slack_reject_modal.py       the modal for the reason of a rejection
-slack_signature.py          the signature of these requests
+slack_signature.py          the signature of requests from Slack
 scheduled_notifications.py  sweep steps: due reminders and digests
 preferences.py              notification settings, and unsubscribe links
 unsubscribe_page.py         the page of an unsubscribe link
 quick_decisions.py          decisions that need no form
 decision_links.py           signed links of emails that decide
-email_decision_page.py      the confirmation page of such a link
+email_decision_page.py      the confirmation page of a decision link
 urls.py                     URLs of the pages
 """
 

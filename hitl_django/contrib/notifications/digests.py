@@ -45,7 +45,7 @@ class Digest:
 
 
 def list_readers() -> Sequence[Any]:
-    """Return the keys of the users who have chosen the daily digest for a topic."""
+    """Return the primary keys of the users who get the daily digest for at least one topic."""
     daily = Q()
     for topic in NotificationTopic.values:
         daily |= Q(**{topic: DAILY})

@@ -65,7 +65,10 @@ def select_reachable() -> QuerySet[Any]:
 
 
 def find_item(delivery: Delivery, user: Any = None) -> Interrupt | None:
-    """Return the interrupt of a delivery, or None if the user may not view it."""
+    """Return the interrupt of a delivery, or None if it doesn't exist or the user may not view it.
+
+    Without a user, permissions are not checked.
+    """
     rows = Interrupt.objects.using(write_alias()).select_related("thread", "run")
     return select_visible(rows, user).filter(pk=delivery.data["interrupt_id"]).first()
 

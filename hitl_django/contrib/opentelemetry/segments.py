@@ -106,9 +106,9 @@ class TracedSegment:
     def _find_parent(self, task: Task) -> Context:
         """Return the tracing context of a task's super-step.
 
-        For a nested task, the context is that of the calling task. A super-step begins with its
-        first task, and ends when the next super-step begins or the graph ends. Its span therefore
-        includes the time for storing the super-step.
+        For a @task function, return the context of the calling task. The span of a super-step
+        begins with the first task, and ends when the next super-step begins or the graph ends. The
+        span therefore includes the time for storing the super-step.
         """
         here = contexts.get_current()
         if task.node.triggers == (PUSH,):

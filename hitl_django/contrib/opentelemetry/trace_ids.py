@@ -47,9 +47,9 @@ def open_context(run_id: UUID | str, tracer: Tracer) -> Context:
 
 
 def get_run_tracer(run_id: UUID | str) -> Tracer:
-    """Return a tracer that gives the run's predetermined ids to its first root span.
+    """Return a tracer whose root span gets the ids of ``make_ids``.
 
-    If the provider doesn't accept given ids, the span gets a different id, in a separate trace.
+    If the OpenTelemetry provider doesn't accept predetermined ids, the span gets random ids.
     """
     tracer = get_tracer()
     if hasattr(tracer, "id_generator"):

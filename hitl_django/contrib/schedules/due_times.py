@@ -23,6 +23,9 @@ def read_now() -> datetime:
 
 
 def find_next(cron: Cron) -> datetime | None:
-    """Return the first due time after the current time as Django stores it, or None."""
+    """Return the first due time after the current time, or None.
+
+    The result is aware or naive like the datetimes that Django stores.
+    """
     found = cron.find_next(read_now())
     return None if found is None else to_stored(found)

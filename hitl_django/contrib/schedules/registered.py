@@ -57,7 +57,7 @@ def schedule(
 
     Raises:
         GraphDefinitionError: if an argument is invalid. If cronsim isn't installed, the expression
-            is not checked, and a system check reports that.
+            is not checked, and a system check reports the missing package.
     """
     _registered[graph] = _check(graph, expression, input, timezone, overlap, context)
 

@@ -199,7 +199,7 @@ class FilterMenu:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Builder of the URLs of the rows that a number on the page counts."""
+    """URLs of the admin lists that show the rows counted by a number on the page."""
 
     request: HttpRequest
     period: Period

@@ -24,7 +24,10 @@ def sign_form(link: LinkInfo, interrupt: Interrupt) -> str:
 
 
 def is_signed(signature: str, link: LinkInfo, interrupt: Interrupt) -> bool:
-    """Return whether a signature belongs to this link and version, and is made with a valid key."""
+    """Return whether ``sign_form`` has returned the signature for this link and interrupt.
+
+    The result is false if the interrupt has changed since, or if the key is no longer valid.
+    """
     try:
         Signer(salt=SALT).unsign(f"{_shown(link, interrupt)}:{signature}")
     except BadSignature:
