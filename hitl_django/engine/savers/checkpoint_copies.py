@@ -88,10 +88,10 @@ def get_checkpoint_id(config: RunnableConfig) -> str | None:
 def get_checkpoint_metadata(
     config: RunnableConfig, metadata: CheckpointMetadata
 ) -> CheckpointMetadata:
-    """Return a checkpoint's metadata, completed from the config, without NUL characters.
+    """Return a checkpoint's metadata together with metadata from the config.
 
-    The config's own metadata are added, and the texts and numbers in ``configurable``, except for
-    keys that control a run.
+    From ``metadata`` and ``configurable`` of the config, texts and numbers are added. Keys that
+    control a run are left out. NUL characters are removed.
     """
     found: Any = {name: without_nul(value) for name, value in metadata.items()}
     for own in (config.get("metadata"), config.get("configurable")):
@@ -113,5 +113,5 @@ def get_serializable_checkpoint_metadata(
 
 
 def writes_sort_key(task_path: str, task_id: str = "", idx: int = 0) -> tuple[str, str, int]:
-    """Return the key by which pending writes are sorted: the order of their application."""
+    """Return the key that sorts pending writes in the order in which they are applied."""
     return task_path, task_id, idx

@@ -114,7 +114,10 @@ class _Stored:
 
 
 class _Namespace:
-    """The checkpoints of one graph of a thread in order of storage, and its channel values."""
+    """The checkpoints and channel values of one graph of a thread.
+
+    The checkpoints are in the order in which they were stored.
+    """
 
     __slots__ = ("blobs", "checkpoints")
 
@@ -234,7 +237,11 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     def _select_checkpoints(
         self, config: RunnableConfig | None, before: RunnableConfig | None
     ) -> Sequence[tuple[str, str, dict[_BlobKey, _Blob], _Stored]]:
-        """Return the selected checkpoints, newest first, with their channel values."""
+        """Return the checkpoints that match ``config`` and are older than ``before``, newest first.
+
+        A result contains the thread id, the namespace, the channel values of the namespace, and the
+        checkpoint.
+        """
         ref = (config or {}).get("configurable", {})
         bound = (before or {}).get("configurable", {}).get("checkpoint_id")
         with self._lock:
@@ -374,9 +381,10 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         *,
         is_last: bool,
     ) -> _GrownValue | None:
-        """Return the stored value extended by the added entries, or None to store the whole value.
+        """Return the stored value with the added entries, or None if it can't be extended.
 
-        In the last commit of a run, the extended value is also compared with the whole value.
+        The result is also None if ``is_last`` is true (in the last commit of a run) and the
+        extended value differs from ``value``.
         """
         if isinstance(blob, bytes) and len(blob) >= MIN_BYTES and has_entries(blob):
             blob = _GrownValue([blob[head_length(blob) :]], 1, find_extent(blob))
@@ -396,7 +404,10 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
             return False
 
     def _add_rows(self, rows: _Rows, task: TaskWrites, shared: SharedValues) -> None:
-        """Encode the writes of a task: channel writes together, each control write separately."""
+        """Append rows with the encoded writes of a task.
+
+        All channel writes are stored in one row, and each control write in its own row.
+        """
         regular = []
         for name, value in task.writes:
             # Lists are encoded natively, while each tuple would be an extension.

@@ -45,11 +45,12 @@ def keep_latest(
 ) -> set[tuple[str, str]]:
     """Return the namespaces and ids of the checkpoints that pruning must not delete.
 
-    ``heads`` maps each namespace to its newest checkpoint id and metadata. ``roots`` are the stored
-    checkpoints of the root graph. If a subgraph starts from the beginning on each call, its
-    namespace contains a task id. Its checkpoints are deleted with the root checkpoint from which it
-    was called, because no task reads them again. A subgraph with one history per thread keeps its
-    newest checkpoint.
+    ``heads`` maps each namespace to its newest checkpoint id and metadata. ``roots`` are the ids of
+    the stored checkpoints of the root graph.
+
+    The newest checkpoint of each namespace is kept, with one exception: if a subgraph starts from
+    the beginning on each call, and was called from an older root checkpoint, no task reads its
+    checkpoints again.
     """
     newest_root = heads[""][0] if "" in heads else None
     kept = set()

@@ -132,7 +132,10 @@ class SharedValues:
         return self._codec.encode(value)
 
     def encode_entries(self, value: Any, size: int) -> Iterable[bytes | memoryview]:
-        """Return the encoded entries of a list or dict of about ``size`` bytes, in batches."""
+        """Return the encoded entries of a list or dict, in batches.
+
+        ``size`` is the approximate number of bytes of the whole value.
+        """
         assert isinstance(self._codec, Codec)
         repeated = self.encode_repeated(value)
         return self._codec.encode_entries(value, size) if repeated is None else repeated[0]

@@ -74,9 +74,10 @@ class Codec:
     """A lossless encoder and decoder of values.
 
     ``types`` are supported in addition to the types of ``register_type``. ``max_bytes`` and
-    ``max_containers`` (lists, dicts and tagged values) limit encoding and decoding. A ``max_depth``
-    below MAX_DEPTH is an exact limit of nesting. Otherwise, MAX_DEPTH nested containers are
-    possible between two tagged values.
+    ``max_containers`` (lists, dicts and tagged values) limit encoding and decoding. ``max_depth``
+    limits the number of nested containers. The limit is exact if it's below MAX_DEPTH. With
+    MAX_DEPTH itself, nested tagged values can exceed the limit, because each tagged value starts a
+    new count.
     """
 
     def __init__(
@@ -147,10 +148,11 @@ class Codec:
         return data
 
     def encode_entries(self, value: Any, size: int) -> Iterator[memoryview]:
-        """Yield the encoded entries of a list or dict of about ``size`` bytes in total.
+        """Yield the encoded entries of a list or dict.
 
-        The value must not contain a bytearray or memoryview. Entries are encoded in batches,
-        because reusing a small buffer is faster than allocating memory for all entries.
+        ``size`` is the approximate number of bytes of the whole value. The value must not contain a
+        bytearray or memoryview. Entries are encoded in batches, because reusing a small buffer is
+        faster than allocating memory for all entries.
         """
         kind = type(value)
         entries = iter(value.items() if kind is dict else value)

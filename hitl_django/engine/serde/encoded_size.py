@@ -1,4 +1,4 @@
-"""Measurement of encoded values, which aren't decoded for this."""
+"""Measurement of encoded values without decoding."""
 
 from __future__ import annotations
 
@@ -162,10 +162,10 @@ def measure(data: bytes, most: int | None = None) -> EncodedSize:
 
 
 def _step(data: bytes, at: int, head: int) -> tuple[int, int | None]:
-    """Return the position after the multi-byte header at ``at``, and the number of values inside.
+    """Return the position after the multi-byte header at ``at``, and the number of values in it.
 
-    The number is None if the header is followed by bytes that contain no further values, such as a
-    text.
+    ``head`` is the first byte of the header. The number is None if no values follow the header,
+    only other bytes, such as a text.
     """
     at += 1
     if head in _SIZED:

@@ -17,9 +17,9 @@ _NONCE_SIZE = _TAG_SIZE = 16
 class EncryptedSerializer(SerializerProtocol):
     """A serializer that encrypts the bytes of ``serde`` with ``cipher``.
 
-    The kind, which is returned with the bytes, contains the name of the cipher and isn't encrypted.
-    Bytes with a kind without this name were stored before encryption was enabled. Such bytes are
-    not decrypted.
+    The kind (the name of the encoding) isn't encrypted. The name of the cipher is appended to the
+    kind. If the kind contains no cipher name, the bytes were stored before encryption was enabled
+    and are loaded without decryption.
     """
 
     def __init__(self, cipher: CipherProtocol, serde: SerializerProtocol | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Unregistered classes that can be stored because a graph's code defines or names them.
+"""Unregistered classes that can be stored because a graph's code defines or imports them.
 
 All processes that build the graph run the same code and therefore find the same classes. Names in
 stored bytes are looked up among loaded modules and never imported.
@@ -23,11 +23,11 @@ _FOREIGN = frozenset(
 
 
 def add_code_of(source: Any) -> None:
-    """Allow stored values to contain classes that the code of a graph defines or names.
+    """Allow stored values to contain classes that the code of a graph defines or imports.
 
-    ``source`` is a function or class of the graph. The allowed classes are the dataclasses,
-    pydantic models, enums and named tuples at module level in the package of ``source``, and those
-    that the module of ``source`` names at module level.
+    ``source`` is a function or class of the graph. Dataclasses, pydantic models, enums and named
+    tuples are allowed if a module of the same top-level package defines them, or if the module of
+    ``source`` imports them.
     """
     while isinstance(source, partial):
         source = source.func
@@ -41,14 +41,14 @@ def add_code_of(source: Any) -> None:
 
 
 def is_graph_class(cls: type) -> bool:
-    """Return whether a class can be found by name because a graph's code defines or names it."""
+    """Return whether a class can be found by name because a graph's code defines or imports it."""
     return find_graph_class(name_class(cls)) is cls
 
 
 def find_graph_class(tag: str) -> type | None:
     """Return the class with the dotted name ``tag``, or None.
 
-    Only classes that the code of a graph defines or names are found.
+    Only classes that the code of a graph defines or imports are found.
     """
     if tag.partition(".")[0] in PACKAGES:
         return _look_up(tag)
@@ -56,7 +56,7 @@ def find_graph_class(tag: str) -> type | None:
 
 
 def find_application_class(module: str, name: str) -> type | None:
-    """Return a registered class, or a class that a graph's code defines or names, or None.
+    """Return a registered class, or a class that a graph's code defines or imports, or None.
 
     Nothing is imported. A class that was moved is found under its registered old name.
     """

@@ -34,10 +34,11 @@ def holds_buffer(value: Any, dump: Dump) -> bool:
 
 
 def are_numbers(value: Any) -> bool:
-    """Return whether a value consists of numbers only.
+    """Return whether a value is a list of numbers.
 
-    ``value`` must be a value that orjson encodes without a hook. The check uses sum(), which only
-    numbers support and which is faster than encoding them. Enclosing lists of one item are ignored.
+    Enclosing lists with one item are ignored. ``value`` must be a value that orjson encodes without
+    a hook. The check uses sum(), because sum() raises an error for other types and is faster than
+    encoding the numbers.
     """
     while type(value) is list and len(value) == 1:
         value = value[0]

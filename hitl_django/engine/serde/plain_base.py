@@ -58,12 +58,12 @@ _BASES: dict[type, Callable[[Any], Any]] = {
 
 
 def as_plain(value: Any) -> Any:
-    """Return the plain value to store for an instance of an unregistered class, or NOT_PLAIN.
+    """Convert an instance of an unregistered class to a value of its supported base type.
 
-    An instance of a subclass of str, list or another supported type becomes a value of the base
-    type. An enum member that is a str or number also becomes its base type. An exception becomes
-    its repr. NOT_PLAIN is returned for named tuples and for objects with additional attributes,
-    because their additional data would be lost.
+    An instance of a subclass of str, list or another supported type becomes a value of this type.
+    An enum member that is a str or number also becomes its base type. An exception becomes its
+    repr. NOT_PLAIN is returned if no base type is supported, or if additional data would be lost:
+    for named tuples, dataclasses and objects with attributes.
     """
     cls = type(value)
     for base, convert in _BASES.items():

@@ -53,7 +53,7 @@ class JsonPlusSerializer(Codec):
         return JsonPlusSerializer(allowed_msgpack_modules=allowed)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the value's kind and bytes. None and bytes are stored without encoding."""
+        """Return the name of the encoding and the bytes. None and bytes aren't encoded."""
         if obj is None:
             return "null", b""
         if type(obj) is bytes or type(obj) is bytearray:

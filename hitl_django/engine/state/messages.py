@@ -47,7 +47,7 @@ def add_messages(
     the user's text. If langchain-core is installed, all messages are converted to its classes. With
     ``format``, contents are converted to the blocks of OpenAI's chat API.
 
-    If neither list is given, return a reducer with these options.
+    If neither ``left`` nor ``right`` is given, return a reducer with this ``format``.
     """
     if format not in (None, "langchain-openai"):
         raise ValueError(f"format must be 'langchain-openai' or None, not {format!r}.")
@@ -189,7 +189,7 @@ def _merge_lists(left: Any, right: Any) -> list[Any]:
     is_plain = len(set(added_ids)) == len(added_ids) and not any(
         _is_removal(message) for message in added
     )
-    if is_plain and type(left) is list and _have_other_ids(left, added_ids):
+    if is_plain and type(left) is list and _can_append(left, added_ids):
         return left + added
     kept, known = _list_messages(left)
     if is_plain and not set(added_ids).intersection(known):
@@ -200,9 +200,10 @@ def _merge_lists(left: Any, right: Any) -> list[Any]:
     return _replaced(kept, known, zip(added, added_ids, strict=True))
 
 
-def _have_other_ids(messages: list[Any], names: Iterable[str | None]) -> bool:
-    """Return whether no message needs a conversion and no message has an id in ``names``.
+def _can_append(messages: list[Any], names: Iterable[str | None]) -> bool:
+    """Return whether ``messages`` remain unchanged if messages with the ids ``names`` are added.
 
+    In this case, every message already has an id that isn't in ``names``, and needs no conversion.
     The function runs for every added message. It therefore avoids a Python loop over the existing
     messages.
     """

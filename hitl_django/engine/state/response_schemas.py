@@ -55,12 +55,11 @@ _REPLACED = {"$recursiveAnchor": "$dynamicAnchor", "$recursiveRef": "$dynamicRef
 def make_response_schema(schema: Any) -> dict[str, Any]:
     """Return the JSON schema of a response type.
 
-    If ``schema`` is a class, unsupported patterns are left out of the JSON schema, because the
-    class itself validates them.
+    If ``schema`` is a class, patterns that this package doesn't support are left out of the JSON
+    schema, because the class itself validates them.
 
     Raises:
-        GraphDefinitionError: the schema can't be applied. The message contains the path of the
-            part.
+        GraphDefinitionError: a part of the schema is not supported. The message contains its path.
         PayloadError: the schema isn't plain JSON.
     """
     # Unions and other types are not cached, because equal types may have different schemas.

@@ -76,8 +76,9 @@ def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
 def get_hints(schema: Any) -> dict[str, Any] | None:
     """Return the annotated fields of a state class, or None if the class has no annotations.
 
-    Annotations of other classes that can't be evaluated don't count: Django models may have columns
-    with type parameters, which exist only for type checkers.
+    If the annotations of a TypedDict, a pydantic model or a dataclass can't be evaluated, the error
+    is raised. For other classes, the result is then None: Django models may have columns with type
+    parameters, which exist only for type checkers.
     """
     try:
         return _evaluate_hints(schema)
@@ -131,7 +132,8 @@ def get_managed_value(annotation: Any) -> ManagedValue | None:
 def build_channel(name: str, annotation: Any) -> BaseChannel:
     """Return the channel for one field of a state class.
 
-    The channel is the last metadata item of the annotation. The default is a LastValue.
+    If the last metadata item of the annotation is a channel or a reducer, it determines the
+    channel. Otherwise, the channel is a LastValue.
     """
     annotation = _unwrapped(annotation)
     metadata = getattr(annotation, "__metadata__", ())
@@ -176,10 +178,10 @@ def get_coercion(schema: Any) -> Callable[[dict[str, Any]], Any] | None:
 
 
 def _add_made_defaults(schema: Any, properties: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON schema properties of a dataclass, including defaults made by factories.
+    """Return the JSON schema properties of a dataclass, with the defaults of ``default_factory``.
 
-    pydantic leaves these defaults out, so a form would start empty. A default without a JSON form
-    is left out.
+    pydantic leaves these defaults out, so a form would start empty. A default that can't be
+    converted to JSON is left out.
     """
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -220,8 +222,8 @@ def list_updates(output: Any, keys: frozenset[str]) -> list[tuple[str, Any]]:
 def _list_updated_fields(value: Any) -> Sequence[str] | None:
     """Return the names of the fields that a state object sets, or None if it isn't a state object.
 
-    For a pydantic model, these are the fields that were set, or whose value or default isn't None.
-    For any other class, these are all fields.
+    A field of a pydantic model counts if it was set explicitly, or if its value or its default
+    isn't None. All fields of other classes count.
     """
     if is_model(type(value)):
         given = value.model_fields_set
@@ -339,7 +341,7 @@ def coerce(schema: Any, value: Any) -> Any:
 
 
 def list_faults(error: ValidationError) -> list[tuple[tuple[int | str, ...], str]]:
-    """Return the first faults of a ValidationError, each with its location and its message."""
+    """Return up to MAX_FAULTS faults of a ValidationError, each with its location and message."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return [(fault["loc"], fault["msg"]) for fault in found[:MAX_FAULTS]]
 
@@ -395,7 +397,7 @@ def _reveal(value: Any) -> Any:
 
 
 def list_context_faults(schema: Any, value: Any) -> list[tuple[str, str]]:
-    """Return the faults of a run's context under the context schema, as (path, reason) pairs."""
+    """Validate a run's context, and return the faults as (path, reason) pairs."""
     fields = get_hints(schema)
     if isinstance(value, Mapping) and fields is not None:
         unknown = [(f"$.{name}", "unknown field") for name in value if name not in fields]

@@ -19,7 +19,7 @@ class IndexConfig(TypedDict, total=False):
     ``embed`` is an object with embed_documents and embed_query (such as LangChain's embeddings), a
     sync or async function of a list of texts, or the name of a model for LangChain. ``fields`` are
     paths to the texts to embed (``["$"]`` for the whole item). ``dims`` is the length of the
-    vectors, which the stores of this package don't use.
+    vectors. The stores of this package ignore ``dims``.
     """
 
     dims: int

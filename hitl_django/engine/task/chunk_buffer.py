@@ -12,8 +12,8 @@ class ChunkBuffer:
     """The stream chunks of running tasks, by task id.
 
     A buffer belongs to one attempt to execute the run. If the attempt fails before the chunks are
-    stored, the chunks are lost. Nodes may write from several OS threads. ``keep`` copies written
-    data, because the node may change the data later.
+    stored, the chunks are lost. Nodes may write from several OS threads. The argument ``keep`` is a
+    function that copies written data, because the node may change the data later.
     """
 
     __slots__ = ("_chunks", "_keep")
@@ -42,6 +42,6 @@ class ChunkBuffer:
         return self._chunks.pop(task_id, [])
 
     def move_chunks(self, task_id: str, to: str) -> None:
-        """Move the chunks of a task to the task ``to`` that called it and stores them."""
+        """Move the chunks of a task to the calling task ``to``, which stores them."""
         for chunk in self.take(task_id):
             self.add(to, chunk)

@@ -266,7 +266,7 @@ class TaskContext:
         return True, self.answers[index]
 
     def _check_fingerprint(self, slot: str, print_: str, name: str) -> None:
-        """Compare an interrupt's hash with the hash of the interrupt that was decided.
+        """Compare the hash of an interrupt with the hash that it had when it was decided.
 
         ``slot`` is the position or the key of the interrupt, and ``name`` its id. If the hashes
         differ, log a warning or raise InterruptChangedError, depending on the config.
@@ -313,9 +313,9 @@ class TaskContext:
         return memory
 
     def list_exit_writes(self) -> list[tuple[str, Any]]:
-        """Return the control writes that store the task's results when the task stops.
+        """Return the control writes to store when the task stops.
 
-        The number of attempts is reset.
+        They contain the results of once() and the resume values, and reset the number of attempts.
         """
         return (
             [*self.list_memory_writes(), (ATTEMPTS, None)]
@@ -370,7 +370,10 @@ class TaskContext:
             self.once = {**self.once, key: result}
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Save a result of once() that is already stored, even if the attempt has timed out."""
+        """Save a result of once() in this context after a commit has stored it.
+
+        This is also done if the attempt has timed out.
+        """
         self.remember(key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:
@@ -401,10 +404,7 @@ class TaskContext:
 
     @property
     def full_context(self) -> TaskContext:
-        """The context of the whole task.
-
-        This object may be the context of a part of the task, or of a single attempt.
-        """
+        """The context of the whole task, if this is the context of a part or of one attempt."""
         return self
 
     def next_call_index(self, numbers: Iterator[int]) -> int:
