@@ -57,16 +57,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guests:
-    """People without an account, each named by a row of a table with a foreign key ``interrupt``.
+    """People without an account who can decide interrupts.
 
-    Decisions and audit entries of a guest have no user and contain the guest's name. In the detail
-    of an audit entry, ``"invitation"`` is the id of the row, ``"guest"`` is the guest's name, and
+    A model with a foreign key ``interrupt`` has one row per guest and interrupt. Decisions and
+    audit entries of a guest have no user and contain the guest's name. In the detail of an audit
+    entry, ``"invitation"`` is the id of the row, ``"guest"`` is the guest's name, and
     ``"invited_by"`` is the name of a user. ``export_person()`` and ``pseudonymize_user()`` treat a
     guest with the email address of a user as that user.
 
     Attributes:
-        name: the column with the name.
-        email: the column with the email address.
+        name: the column with the guest's name.
+        email: the column with the guest's email address.
         via: the source of the guests' decisions and audit entries.
     """
 
@@ -76,13 +77,13 @@ class Guests:
 
 
 class Archive(ABC):
-    """An archive that stores threads outside of their tables, one thread per row of its model.
+    """Methods for a model whose rows contain archived threads.
 
     A thread is either in its tables or in one archive. The thread is restored when a run is started
     with the thread's id or with the idempotency key of its first run, and when the thread's
-    contents are erased. Retention deletes archived threads like other threads. Export and
-    pseudonymization of users include archived threads, as does re-encryption with new keys. The
-    model has the columns ``thread_id``, ``graph``, ``key``, ``ended_at`` and ``digest``.
+    contents are erased. Retention deletes archived threads like other threads. Archived threads are
+    included in the export and pseudonymization of users, and in the re-encryption with new keys.
+    The model has the columns ``thread_id``, ``graph``, ``key``, ``ended_at`` and ``digest``.
     """
 
     #: The binary column with the rows of the thread.
@@ -93,12 +94,12 @@ class Archive(ABC):
         """Return the rows of an archived thread, by model.
 
         Raises:
-            CorruptPayloadError: the column cannot be read.
+            CorruptPayloadError: the archived rows can't be read.
         """
 
     @abstractmethod
     def write(self, rows: Mapping[type[Model], Sequence[Model]]) -> Mapping[str, Any]:
-        """Return the values of two columns for the rows of a thread: ``column`` and ``digest``."""
+        """Return the values of the columns ``column`` and ``digest``, which store ``rows``."""
 
     @abstractmethod
     def restore(self, archived: QuerySet[Any]) -> Any:
@@ -120,9 +121,9 @@ class Table:
         thread: the lookup from a row to its thread, such as ``"interrupt__thread"``. The rows
             are archived and restored with the thread, and deleted with the thread by
             ``on_delete=CASCADE``. Empty if rows belong to no thread.
-        user_labels: each column with the name of a user, with the name of the column's foreign
-            key. ``pseudonymize_user()`` erases both.
-        user_keys: each column that contains keys of users as text, with a function that lists
+        user_labels: maps each column with the name of a user to the foreign key of this user.
+            ``pseudonymize_user()`` erases both.
+        user_keys: maps each column that contains keys of users as text to a function that lists
             the keys in a row. ``export_person()`` returns the rows. ``pseudonymize_user()``
             doesn't change the rows, so the app should delete the rows after some time.
         exported: the columns that ``export_person()`` returns. By default, all columns except
@@ -238,9 +239,9 @@ class Extension:
         tables: rules for the rows of the app's models.
         sweep: functions without arguments that each sweep calls after it has enqueued runs. An
             exception is logged, and the other functions are still called.
-        overdue: functions that take an expression of a time. They return the earliest time before
-            this time at which a sweep should have done work for the app, or None. Worker health is
-            based on the result.
+        overdue: functions that take a time, as a database expression. They return the due time of
+            the app's oldest work that was due before this time and that no sweep has done yet, or
+            None. Worker health is based on the result.
         doctor: functions without arguments that yield findings.
         tasks: dotted paths of functions with one argument, a string. Messages to workers may name
             these functions. ``hitl_django.task_queue.dispatcher.enqueue_task`` adds a message to a
@@ -249,8 +250,8 @@ class Extension:
             sent for these events.
         settings: a frozen dataclass whose fields are keys of HITL. The fields are created with
             ``hitl_django.conf.kinds.setting``.
-        retention: those fields of ``settings`` that contain the days after which ended threads are
-            removed from the tables of the core, with the kind ``days_by_graph``.
+        retention: the names of the fields of ``settings`` with a number of days after which ended
+            threads are removed from the tables of the core. Their kind is ``days_by_graph``.
         subscribers: functions that take a write batch and an event. They are called in the
             transaction of the event and add rows to the batch. The rows are therefore stored
             together with the change, or not at all. An exception rolls the change back.
@@ -309,9 +310,9 @@ def require_app(name: str) -> None:
     """Raise ImproperlyConfigured unless an app of this package is installed.
 
     Modules with models of optional apps call this function first. Otherwise, Django would assign
-    the models of an app that isn't installed to ``hitl_django``, whose package contains the models.
-    URL modules that a project includes directly also call this function, because the settings of an
-    app are unknown if the app isn't installed.
+    the models of an app that isn't installed to the app ``hitl_django``, because their modules are
+    in its package. URL modules that a project includes directly also call this function, because
+    the settings of an app are unknown if the app isn't installed.
     """
     if not apps.is_installed(name):
         raise ImproperlyConfigured(f"Add {name!r} to INSTALLED_APPS to use it.")

@@ -73,7 +73,7 @@ class Interrupt(Generic[ValueT]):
 
     @classmethod
     def from_ns(cls, value: Any, ns: str, *, response_schema: Any = None) -> Interrupt:
-        """Return the first interrupt of the task that has the namespace ``ns``."""
+        """Create an interrupt with the id that the first interrupt of the task ``ns`` has."""
         return cls(value, xxh3_128_hexdigest(ns.encode()), response_schema=response_schema)
 
     @property
@@ -347,7 +347,7 @@ class GraphOutput(Generic[OutputT]):
 
 
 class ErrorCode(Enum):
-    """The causes of errors: values of the attribute ``code`` of errors with several causes."""
+    """The values of the attribute ``code`` of errors that can have several causes."""
 
     GRAPH_RECURSION_LIMIT = "GRAPH_RECURSION_LIMIT"
     INVALID_CONCURRENT_GRAPH_UPDATE = "INVALID_CONCURRENT_GRAPH_UPDATE"

@@ -135,8 +135,8 @@ class AnswerForm(forms.Form):
     a button that adds blank rows to a list, ``more`` is the name of the list. The submitted values
     are then shown again without validation.
 
-    ``hints`` are the display hints of the values, in addition to the hints of the schema.
-    ``payload`` contains the currencies to which the hints refer, unless the form contains them.
+    ``hints`` are the display hints of the values, in addition to the hints of the schema. If a hint
+    refers to a currency that the form doesn't contain, the currency is read from ``payload``.
     """
 
     def __init__(
@@ -233,7 +233,10 @@ class AnswerForm(forms.Form):
         }
 
     def list_shown_currencies(self) -> set[str]:
-        """Return the members of the payload that are shown as units of the form's amounts."""
+        """Return the names of the payload's members that contain a currency of the form's amounts.
+
+        The form shows these currencies as units.
+        """
         hints = [
             self._hints[get_names(path)]
             for path, leaves in self._leaves.items()

@@ -63,7 +63,7 @@ class Group(TreeNode):
 class Entry:
     """An object in a list.
 
-    ``removed`` is the name of the checkbox that removes the object, or None for a new object.
+    ``removed`` is the name of the checkbox that removes the object. It's empty for a new object.
     """
 
     node: Node
@@ -91,7 +91,7 @@ class Rows(TreeNode):
         return [entry.node for entry in self.entries]
 
     def empty_value(self) -> JSON:
-        """Return the value of a list that is empty although no entry was removed."""
+        """Return the value of a list without entries, if the user has not removed an entry."""
         if self.original is MISSING:
             return [] if self.wanted else MISSING
         return self.original

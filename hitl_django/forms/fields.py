@@ -62,7 +62,7 @@ class AnswerField(forms.Field):
         return original is MISSING or original is None
 
     def initial_value(self) -> Any:
-        """Return the initial value in the form in which the widget shows it."""
+        """Return the initial value as the widget displays it."""
         return "" if self.original is MISSING or self.original is None else str(self.original)
 
     def help(self) -> Any:
@@ -134,7 +134,7 @@ class AnswerField(forms.Field):
             ) from None
 
     def blank_value(self) -> Any:
-        """Return the value of an empty input: MISSING, or null if allowed.
+        """Return the value of an empty input: MISSING (no key), or None if null is allowed.
 
         Raises:
             ValidationError: input is required.

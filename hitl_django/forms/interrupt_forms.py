@@ -226,7 +226,7 @@ class InterruptForms:
         return seen != (self.item.payload_digest, str(self.item.version))
 
     def refuse(self, error: HitlError) -> None:
-        """Show the service's validation errors at the form fields."""
+        """Show the errors of a response that the service has rejected, each at its form field."""
         faults = error.faults if isinstance(error, InvalidAnswerError) else ()
         if self.form is not None and faults:
             self.form.add_faults([(self._within(pointer), reason) for pointer, reason in faults])

@@ -103,10 +103,11 @@ def get_decimal_separator() -> str:
 
 
 def _use_decimal_point(text: str) -> str:
-    """Return the number with a decimal point.
+    """Return a typed number with a decimal point in place of the decimal comma, if any.
 
     Raises:
-        ValidationError: the number is ambiguous.
+        ValidationError: a point in the text can be a decimal point or a separator of thousands.
+        ValueError: the text contains both a point and a comma.
     """
     text = text.strip()
     if get_decimal_separator() == ".":

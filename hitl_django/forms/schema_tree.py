@@ -402,7 +402,7 @@ class _Reader:
 
 
 def _rows_of(items: SchemaNode, known: SchemaNode) -> SchemaNode:
-    """Return a node for a list of objects with one row per object, as a copy of ``known``.
+    """Return a copy of the list node ``known`` that shows one row per object in the list.
 
     ``items`` is the node of the objects. Return ``known`` unchanged if ``items`` doesn't describe
     objects, or describes objects that contain lists of objects.
@@ -622,7 +622,10 @@ def _infer_list(
 def _infer_rows(
     values: list[dict[str, JSON]], formats: Mapping[str, str], pointer: str, *, depth: int
 ) -> SchemaNode:
-    """Return a node for a list of objects as rows, if all objects have the same structure."""
+    """Return a node that shows a list of objects as rows, or as JSON text.
+
+    The list is shown as rows if all objects have the same structure.
+    """
     shapes = {
         _infer(value, formats, f"{pointer}/{index}", depth=depth + 1)
         for index, value in enumerate(values)

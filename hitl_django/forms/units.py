@@ -277,8 +277,8 @@ def make_unit(hint: Hint | None, currency: str = "") -> Unit | None:
 def find_unit(hint: Hint | None, path: Path, roots: tuple[JSON, ...]) -> Unit | None:
     """Return the unit of the value at a path.
 
-    Return None if the hint has no unit, or if no root contains the currency to which the hint
-    refers.
+    If the hint refers to the currency in another value, the currency is read from the first of
+    ``roots`` that contains it. Return None if no root contains it, or if the hint has no unit.
     """
     if hint is None or not hint.currency_names:
         return make_unit(hint)

@@ -74,7 +74,7 @@ def parse_hints(display: Mapping[str, Any]) -> dict[Names, Hint]:
 
 
 def parse_names(path: str) -> Names:
-    """Return the names in a JSON pointer. Any other text is a single name."""
+    """Return the names in a JSON pointer. A text that isn't a JSON pointer is a single name."""
     return tuple(parse_pointer(path)) if path.startswith("/") else (path,)
 
 

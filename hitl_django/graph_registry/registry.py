@@ -456,7 +456,10 @@ def get_graph_of_run(name: str, version: str, *, is_pinned: bool = False) -> Reg
 
 
 def note_pin(registered: RegisteredGraph, options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the options of a new run, including whether it is pinned, or None without options."""
+    """Return the options of a new run, with PINNED if the graph is pinned.
+
+    Return None if there are no options.
+    """
     rest = {name: value for name, value in (options or {}).items() if name != PINNED}
     return ({**rest, PINNED: True} if registered.pin else rest) or None
 

@@ -44,8 +44,8 @@ class ReviewPolicy:
             with the names of arguments (``"Issue refund: {order}"``), or a function that takes the
             arguments as a dict and returns a str.
         conversation: whether a request shows the messages of its thread to people who can view the
-            thread's state. Instead of a bool, it can be a function of the newest messages, as
-            dicts, and the interrupt that returns the messages to show.
+            thread's state. Instead of a bool, it can be a function that returns the messages to
+            show. The function's arguments are the newest messages, as dicts, and the interrupt.
     """
 
     groups: Sequence[str] = ()

@@ -22,10 +22,10 @@ VERSION = "graph_version"
 
 
 def build_metadata(registered: RegisteredGraph, run_id: UUID, began_with: str) -> dict[str, Any]:
-    """Return the metadata of a run's checkpoints: the run's id and, if it changed, the version.
+    """Return the metadata of a run's checkpoints.
 
-    ``began_with`` is the graph version with which the run started. The current version is included
-    if it's another one.
+    The metadata contain the run's id. If the graph's version isn't ``began_with``, the version with
+    which the run started, they also contain the graph's version.
     """
     metadata = {"run_id": str(run_id)}
     if began_with != registered.version:

@@ -80,7 +80,7 @@ def mask_patch(schema: JSON, patch: JSON) -> JSON:
 
 
 def mask_quotes(schema: JSON, value: JSON, text: str) -> str:
-    """Return a text with the secret parts of ``value`` that it quotes replaced."""
+    """Replace the secret parts of ``value`` where ``text`` quotes them, and return the text."""
     if not has_secrets(schema):
         return text
     found: list[JSON] = []

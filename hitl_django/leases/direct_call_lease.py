@@ -60,7 +60,7 @@ class DirectCallLease(LocalThreadLease):
     def take_over(self, left: DirectCallLease) -> None:
         """Take over the thread from ``left``, the lease of a run that this process has abandoned.
 
-        The abandoned run has stored no last commit.
+        The abandoned run may still have a lease in the database.
         """
         super().take_over(left)
         left.stop_renewal()

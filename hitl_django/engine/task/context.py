@@ -133,7 +133,7 @@ class TaskContext:
         return self.attempt > 1
 
     def get_first_attempt_time(self) -> float:
-        """Return the time of the task's first attempt, in seconds since the epoch.
+        """Return the Unix time of the task's first attempt.
 
         The first call of this method sets the time. If retries are possible, the method is called
         before the first attempt.

@@ -28,10 +28,10 @@ class UnsavedRun(Protocol):
 class DeferredCommits:
     """The unstored commits of a run, shared with its subgraphs.
 
-    With the durability "async", there is at most one commit, which is stored while the next
-    super-step runs. With "exit", there are all commits since the last stored checkpoint, which are
-    stored when the run stops. In both cases, the commits are stored before a node stores results of
-    once() or transact().
+    With the durability "async", at most one commit is unstored, and it's stored while the next
+    super-step runs. With "exit", all commits after the last stored checkpoint are unstored until
+    the run stops. In both cases, the commits are stored before a node stores results of once() or
+    transact().
     """
 
     __slots__ = ("_is_raised", "_storing", "_under_way")
@@ -65,7 +65,7 @@ class DeferredCommits:
     def wait(self) -> None:
         """Wait for the commit in progress.
 
-        If the commit failed, every later call raises its error, because no later commit may be
+        If the commit failed, every call raises the commit's error, because no later commit may be
         stored.
         """
         if self._under_way is None:

@@ -34,8 +34,8 @@ class Wait:
 class Report:
     """A request to report an event of the task to callbacks.
 
-    The driver calls the function with the additional argument ``is_async``. If this is true, the
-    function returns an awaitable.
+    The driver calls the function ``tell`` with ``arguments`` and with ``is_async``. If ``is_async``
+    is true, ``tell`` returns an awaitable.
     """
 
     __slots__ = ("arguments", "tell")

@@ -42,8 +42,8 @@ def get_context() -> TaskContext:
 def _get_task_context(name: str, message: str) -> TaskContext:
     """Return the context of the running node of an engine graph or a LangGraph graph.
 
-    ``name`` is the called function, such as ``once``. ``message`` is the text of the error without
-    a running node.
+    ``name`` is the called function, such as ``once``. ``message`` is the error message if no node
+    is running.
 
     Raises:
         RuntimeError: no node is running, or the node's run can't store results of ``name``.
@@ -181,10 +181,11 @@ def transact(
 ) -> ResultT:
     """Call ``function`` like ``once``, and store its result together with its database writes.
 
-    With a DjangoSaver, the function runs in a transaction on the database of the runs, which also
-    stores the result. Either both are committed or neither is, even if the worker is killed or has
-    lost its lease. The database writes therefore happen exactly once. The function should be short,
-    because the transaction is open while it runs. It must not call ``interrupt`` or ``once``.
+    With a DjangoSaver, the function runs in a transaction on the database of the runs. The same
+    transaction stores the result. Either the writes and the result are committed or nothing is,
+    even if the worker is killed or has lost its lease. The database writes therefore happen exactly
+    once. The function should be short, because the transaction is open while it runs. It must not
+    call ``interrupt`` or ``once``.
 
     Raises:
         RuntimeError: no node is running.

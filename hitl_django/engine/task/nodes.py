@@ -50,8 +50,9 @@ class Action:
 def build_action(source: Any) -> Action:
     """Return an Action for a function, a callable object, a graph or a LangChain Runnable.
 
-    The result of a generator is the sum of its chunks, or the last chunk if chunks can't be added.
-    For a dict of these objects, the result is a dict of their results.
+    An Action for a generator function returns the sum of the generator's chunks, or the last chunk
+    if the chunks can't be added. For a dict of functions or graphs, the Action calls each value and
+    returns a dict of the results.
     """
     if isinstance(source, Action):
         return source
@@ -115,10 +116,10 @@ def _call_with(action: Action, value: Any, given: Mapping[str, Any]) -> Any:
 
 
 def _collect_chunks(source: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
-    """Return a function that calls ``source`` and returns its result, and whether it is async.
+    """Return a function that returns the whole result of ``source``, and whether it is async.
 
-    If ``source`` is a generator function, the result is the combination of its chunks. Otherwise,
-    the function is ``source`` itself.
+    For a generator function, the whole result is the combination of its chunks. Otherwise, the
+    returned function is ``source`` itself.
     """
     method = source if type(source) is FunctionType else getattr(source, "__call__", None)  # noqa: B004
     if any(map(inspect.isgeneratorfunction, (source, method))):

@@ -55,7 +55,7 @@ class OnceGuard:
 
     @contextmanager
     def transacting(self) -> Iterator[None]:
-        """Refuse other calls of once() and transact() on this OS thread inside the block."""
+        """Forbid calls of once() and transact() on this OS thread inside the block."""
         thread = threading.get_ident()
         self._transacting.add(thread)
         try:

@@ -79,7 +79,7 @@ class PartContext(ABC):
         self._context.remember(self._get_prefix() + key, result)
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Save a result of once() that another call has already stored."""
+        """Save a result of once() in the task's context after a commit has stored it."""
         self._context.remember_stored(self._get_prefix() + key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:

@@ -30,7 +30,10 @@ class Spawner(Protocol):
 
 
 class UnaddressedResumes(Protocol):
-    """Resume values without an interrupt id, as a list or a shared collection."""
+    """Resume values without an interrupt id.
+
+    A run shares this object with the runs of its subgraphs, so each value is used only once.
+    """
 
     def __len__(self) -> int:
         """Return the number of remaining values."""

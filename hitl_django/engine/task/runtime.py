@@ -59,10 +59,10 @@ class RunControl:
         return any(isinstance(leaf, self.stop_errors) for leaf in iterate_leaves(error))
 
     def note_stop(self, error: BaseException, nodes: Sequence[str]) -> None:
-        """Call ``on_stop`` and cancel running nodes if the error is one of ``stop_errors``.
+        """Call ``on_stop`` and cancel the running nodes if ``error`` is one of ``stop_errors``.
 
-        Only the first such error of a run has an effect. ``nodes`` are the names of the running
-        nodes.
+        After one of these errors has stopped the run, further errors have no effect. ``nodes`` are
+        the names of the running nodes.
         """
         stopped = error.error if isinstance(error, SaverFailed) else error
         if self.stopped is not None or not self.is_stop(stopped):

@@ -78,7 +78,7 @@ class StepOrigin:
         return self._id_bytes
 
     def sent_bytes(self, name: str) -> bytes:
-        """Return the bytes that the ids of all Sends to the node ``name`` are computed from."""
+        """Return the bytes from which the task ids of Sends to the node ``name`` are computed."""
         known = self._sent.get(name)
         if known is None:
             parts = self.node_ns(name), str(self.step), self.get_former_name(name), PUSH
@@ -86,7 +86,7 @@ class StepOrigin:
         return known
 
     def node_ns(self, name: str) -> str:
-        """Return the namespace of a node's tasks, without the task ids at its end."""
+        """Return the namespace of a node's tasks, without the task id at the end."""
         name = self.get_former_name(name)
         return f"{self.ns}{NS_SEP}{name}" if self.ns else name
 

@@ -17,9 +17,9 @@ class TaskMemory:
 
     - ``fingerprints`` are the hashes of interrupts, by position or key. The hashes are left out if
       the task's only interrupt is pending, because ``waiting`` contains this interrupt.
-    - ``voided`` are the kinds of resume values (RESUME or KEYED) of which a value was discarded.
+    - ``voided`` contains RESUME or KEYED if a resume value of this kind was discarded.
     - ``attempts`` contains the number of attempts, the start of the first attempt, and the earliest
-      start of the next attempt. Both times are in seconds since the epoch.
+      start of the next attempt. Both times are Unix times.
     """
 
     __slots__ = ("answers", "attempts", "fingerprints", "keyed", "once", "voided", "waiting")

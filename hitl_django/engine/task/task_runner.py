@@ -161,7 +161,7 @@ def pass_input_on(task: Task) -> bool:
 
 
 def _address_to_this_graph(signal: ParentCommand) -> Command[Any]:
-    """Return the Command that a subgraph has addressed to its parent as a Command of this graph."""
+    """Convert a Command that a subgraph has addressed to its parent to a Command of this graph."""
     return replace(signal.command, graph=None)
 
 

@@ -31,9 +31,9 @@ class ToolStream:
         self._open: set[tuple[Namespace, str]] = set()
 
     def drop_narrow(self) -> ToolStream | None:
-        """Return copies of this tool stream and those above it, if they include subgraphs.
+        """Return a copy of this tool stream and those above it that include subgraphs, or None.
 
-        Tool streams that exclude subgraphs are left out. Return None if there are no others.
+        Tool streams that exclude the tool calls of subgraphs are left out.
         """
         above = None if self._above is None else self._above.drop_narrow()
         if not self.subgraphs:

@@ -1,4 +1,4 @@
-"""The channel with the last written value, for equal writes in a super-step."""
+"""The channel for equal writes: it stores the last write of a super-step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reducer channel that combines the writes of a super-step in one call."""
+"""The channel that combines all writes of a super-step in one call of its reducer."""
 
 from __future__ import annotations
 
