@@ -1,8 +1,8 @@
 """CSRF check of submitted forms, with error pages that preserve the submitted values.
 
 The error page of Django's own check discards typed text. The admin pages are therefore exempt from
-Django's check, and each page performs the same check before any other code runs. A form that is
-submitted after the session has expired gets a similar page before the login.
+Django's check, and each page performs the same check before any other code runs. If a form
+is submitted after the session has expired, a similar page is shown before the login.
 """
 
 from __future__ import annotations
@@ -61,6 +61,10 @@ UNWRITTEN = frozenset(
         "version",
     }
 )
+
+#: Ends of the names of response form fields that contain no typed text: the checkbox that removes
+#: an object, the choice of an alternative, and the number of a list's rows.
+UNWRITTEN_ENDS = ("?absent", "?kind", "?rows")
 
 
 class FormTokenCheck(CsrfViewMiddleware):
@@ -128,8 +132,6 @@ def _keep_text(request: HttpRequest, response: Any) -> Any:
 
 
 def _is_written(field: Field) -> bool:
-    """Return whether the user may have typed the field's value.
-
-    Names of checkboxes and of counters contain a "?" and are excluded.
-    """
-    return field.name not in UNWRITTEN and "?" not in field.name and bool(field.value.strip())
+    """Return whether the user may have typed the field's value."""
+    is_text = field.name not in UNWRITTEN and not field.name.endswith(UNWRITTEN_ENDS)
+    return is_text and bool(field.value.strip())

@@ -78,6 +78,15 @@ def test_csrf_error_page_shows_typed_values_escaped_and_links_to_the_request(
     assert not Decision.objects.exists()
 
 
+def test_csrf_error_page_shows_text_typed_for_an_alternative_of_a_schema(
+    strict: Client, asked: Asked
+) -> None:
+    names = "answer/contact?kind", "answer/contact?0/address", "answer/lines?rows"
+    page = assert_refused(strict.post(page_of(asked()), dict(zip(names, "012", strict=True))))
+    assert page.count("<textarea") == 1
+    assert "<label>Address<textarea" in page
+
+
 def test_csrf_error_page_links_only_to_admin_urls(strict: Client, asked: Asked) -> None:
     url = f'{page_of(asked())}?next=//evil.example/"><script>'
     page = assert_refused(strict.post(url, {"<script>": "<script>alert(1)</script>"}))
