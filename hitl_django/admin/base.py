@@ -59,7 +59,7 @@ class LinkedChangeList(ChangeList):
     """Change list whose rows link to the row's page.
 
     The link to a page contains the list's filters, so that the page can link back to the same list.
-    Columns without a value on the current page are omitted.
+    Columns in which no row of the current page has a value are omitted.
     """
 
     model_admin: ReadOnlyAdmin
@@ -76,12 +76,12 @@ class LinkedChangeList(ChangeList):
         self.drop_columns()
 
     def complete_rows(self, request: HttpRequest) -> None:
-        """Load values for cells of the page's rows that the list's query doesn't select."""
+        """Set the attributes of the page's rows that the query of the list doesn't load."""
         for row in self.result_list:
             row.link = self.model_admin.url("change", request, row.pk)
 
     def drop_columns(self, *names: str) -> None:
-        """Omit the named columns, and all columns without a value on this page."""
+        """Omit the named columns, and all columns in which no row of this page has a value."""
         shown = [
             (number, name)
             for number, name in enumerate(self.list_display)
@@ -139,7 +139,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return str(add_preserved_filters(kept, url))
 
     def own_pages(self) -> dict[str, tuple[str, View]]:
-        """Return the model's pages in addition to Django's pages, as (route, view) by page name."""
+        """Return additional pages of the model: pairs of route and view, by the page's name."""
         return {}
 
     def get_urls(self) -> list[Any]:
@@ -297,8 +297,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 def refuse_nul(view: View) -> View:
     """Make a view reject URLs with a NUL character in a parameter.
 
-    PostgreSQL can neither store nor compare text with a NUL. An escaped NUL (``%00``) is also
-    rejected, because a parameter that contains the URL of a list is decoded a second time.
+    PostgreSQL can neither store nor compare text with a NUL. A parameter may contain the URL of a
+    list, which is decoded a second time. An escaped NUL (``%00``) is therefore rejected, too.
     """
 
     @wraps(view)
@@ -397,7 +397,10 @@ def name_run(run: Run) -> str:
 
 
 def describe_node(row: Any) -> str:
-    """Return the graph and the node of an interrupt as text. A middleware's node is omitted."""
+    """Return the graph and the node of an interrupt as HTML.
+
+    The node is omitted if it was created for an agent's middleware.
+    """
     if is_middleware_node(row.node):
         return format_html("<bdi>{}</bdi>", name_graph(row.graph))
     return format_html(
@@ -408,8 +411,9 @@ def describe_node(row: Any) -> str:
 def can_view_runs(request: HttpRequest) -> bool:
     """Return whether the user may view at least one of the admin pages about runs.
 
-    Users who may not view, start or ask for runs can view the pages if a run was started by or for
-    them.
+    The user needs the permission to view runs, to start runs of a graph, or to ask a person.
+    Without these permissions, the user needs at least one visible run, such as a run that the user
+    started.
     """
     user, rows = request.user, select_visible(Run.objects.all(), request.user)
     if rows.query.is_empty():

@@ -89,7 +89,7 @@ def _atomic_aliases() -> set[str]:
 def render_outage(request: HttpRequest, error: Exception) -> HttpResponse:
     """Render the page about an unavailable database.
 
-    Any other database error is raised again.
+    If the error has another cause, the error is raised again.
     """
     if not outages.is_outage(error):
         raise error

@@ -122,7 +122,7 @@ def list_panels() -> list[Panel]:
 
 
 def find_panel(verb: str) -> tuple[Panel, str] | None:
-    """Return the panel and the action that a button's value names, or None for any other value."""
+    """Return the panel and the action named by a button's value, or None if they don't exist."""
     name, _, action = verb.partition(".")
     for panel in list_panels():
         if panel.name == name and action in panel.actions:

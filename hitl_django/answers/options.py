@@ -180,9 +180,9 @@ def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) 
 
 
 def add_reason(options: AnswerOptions, type: str, value: Any, reason: str) -> Any:  # noqa: A002
-    """Return the value of a decision, or the reason for a rejection without a value.
+    """Return the value of a decision, or the reason if the reason takes the place of the value.
 
-    The reason is used as the value only in dialects with ``rejects_with_reason``.
+    This applies to a rejection without a value, in a dialect with ``rejects_with_reason``.
     """
     sends_reason = type == REJECT and options.rules.rejects_with_reason
     return reason if sends_reason and value is UNSET and reason.strip() else value

@@ -67,7 +67,7 @@ def stream_response(
 ) -> StreamingHttpResponse | HttpResponse:
     """Return a stream of events, or a single response if the server can't open a stream now.
 
-    ``steps`` is called with a number of seconds, and yields the events of this time.
+    ``steps`` is called with the maximum duration in seconds, and yields the events of this period.
     ``on_disconnect`` is called if the client disconnects before the end.
     """
     media = EventStreamRenderer.media_type

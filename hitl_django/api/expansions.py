@@ -22,8 +22,8 @@ EXPAND = "expand"
 class Expansion:
     """One name that the parameter ``expand`` accepts.
 
-    ``find`` yields pairs of id and object for a user and the rows of a page. If ``is_many`` is
-    true, several objects may have the same id.
+    ``find`` receives a user and the rows of a page, and yields pairs of key and related object. If
+    ``is_many`` is true, several related objects may have the same key, such as the id of a row.
     """
 
     serializer: type[Serializer[Any]]

@@ -48,7 +48,7 @@ def _choices(names: Iterable[str]) -> list[tuple[str, str]]:
 class OrderFilter(filters.ChoiceFilter):
     """Sort order by one of the named fields. A leading minus means descending.
 
-    A name may refer to a different column that has the same order.
+    A keyword argument maps a name to a different column, which has the same order.
     """
 
     def __init__(self, *names: str, **columns: str) -> None:
@@ -271,7 +271,7 @@ class InterruptFilterSet(FilterSet):
     def by_condition(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
         """Select the pending interrupts that match the condition.
 
-        For "false", all other interrupts are selected.
+        For "false", select all other interrupts, including closed interrupts.
         """
         condition = CONDITIONS.get(name) or queue_filters.match_unclaimed(self.request.user)
         if value == "true":  # Use the condition unchanged, so that the database can use an index.

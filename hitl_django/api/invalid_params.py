@@ -91,6 +91,6 @@ def flatten_errors(errors: Any, pointer: str = "") -> Iterator[InvalidParam]:
 
 
 def convert_to_parameter(fault: InvalidParam) -> InvalidParam:
-    """Convert an error about a field of the query to an error about the query parameter."""
+    """Replace the JSON pointer in a serializer's error by the name of the query parameter."""
     name = (fault.pointer or "").removeprefix("/")
     return InvalidParam(fault.code, fault.detail, parameter=name)

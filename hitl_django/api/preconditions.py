@@ -30,8 +30,8 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 def build_etag(interrupt: Any) -> str:
     """Return the ETag of an interrupt.
 
-    The ETag contains the version and the payload digest, which a decision can require, and a digest
-    of all other fields that may change.
+    The ETag contains the version, the payload digest, the status, and a digest of all other fields
+    that may change. With ``If-Match``, a decision requires this version and payload digest.
     """
     changed = "" if interrupt.changed_at is None else "changed"
     rest = [getattr(interrupt, name) for name in _CHANGING]

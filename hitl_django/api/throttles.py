@@ -36,10 +36,10 @@ class UserThrottle(BaseThrottle):
         return self._allows(request, 1)
 
     def allows_more(self, request: Any, times: int) -> bool:
-        """Count ``times`` more calls for a request, and return whether these calls are allowed.
+        """Return whether a request may make ``times`` more calls, and count these calls.
 
-        One call has already been counted for the request. If ``times`` is above the limit, the
-        whole limit is counted, so such a request is allowed once per window.
+        The request itself has already been counted as one call. If ``times`` exceeds the limit,
+        only as many calls as the limit are counted. Such a request is allowed once per window.
         """
         return self._allows(request, times, beside=1)
 
@@ -74,7 +74,7 @@ class UserThrottle(BaseThrottle):
 
 
 def count_calls(key: str, seconds: int, times: int = 1) -> int:
-    """Count calls, and return the number of calls in the window of ``seconds``.
+    """Count ``times`` calls, and return the number of calls in the window of ``seconds``.
 
     The result is 0 if the number is unknown, because the cache doesn't work.
     """

@@ -82,7 +82,7 @@ class WaitSlots:
     def release(self, user: Any) -> bool:
         """Release a user's slot.
 
-        Returns True if no slot is in use any more.
+        Returns True if no user has a slot any more.
         """
         with self._lock:
             self._held[user] -= 1

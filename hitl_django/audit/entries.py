@@ -87,8 +87,9 @@ def make_entry(
     detail: dict[str, Any],
     guest: str = "",
 ) -> AuditEntry:
-    """Build the next entry of a thread without storing it, and update the thread's instance.
+    """Build the next entry of a thread's audit log without storing the entry.
 
+    The number and the hash of the entry are set on ``thread``, for the entry that follows.
     ``subject`` is the id of the row concerned, and ``guest`` the name of a person without an
     account.
     """

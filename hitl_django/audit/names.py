@@ -82,7 +82,7 @@ def list_names(entry: AuditEntry) -> list[str]:
 
 
 def list_user_places(verb: str) -> tuple[str, ...]:
-    """Return the keys of the details under which an entry of this verb may name another user."""
+    """Return the keys of an entry's details that may name a user in addition to the actor."""
     return (*NAMES.get(verb, ()), INVITED_BY)
 
 
@@ -97,7 +97,7 @@ def list_places(verb: str) -> tuple[str, ...]:
 def get_name(entry: AuditEntry, place: str) -> Any:
     """Return the value in a place of an entry: the user's name, or a value of the details.
 
-    The value is a string if it is the name of a person.
+    A value that isn't a string is not the name of a person.
     """
     return entry.actor_label if place == ACTOR else entry.detail.get(place)
 

@@ -196,7 +196,7 @@ def check_threads() -> Iterator[CheckedThread]:
     """Yield the result of the verification for each thread.
 
     Threads are read in batches and entries one at a time, so the memory used doesn't depend on
-    their number.
+    the number of threads or entries.
     """
     last: Any = 0
     every = Thread.objects.using(router.db_for_write(Thread)).order_by("pk")

@@ -259,9 +259,9 @@ def _fill_values(group: Sequence[_Decoded], using: str, cached: CachedNamespace 
 
 
 def _read_values(one: _Decoded, using: str, wanted: set[tuple[str, int]]) -> value_deltas.Rows:
-    """Read the values of a checkpoint's channel versions in ``wanted``.
+    """Read the values of the channel versions in ``wanted``, for one checkpoint.
 
-    All parts of values that are stored as deltas are included.
+    If a value is stored as deltas, all of its parts are read.
     """
     rows = _read_named(using, one.thread, one.ns, wanted)
     deltas = {key: value_deltas.read_delta(data) for key, (data, _) in rows.items()}

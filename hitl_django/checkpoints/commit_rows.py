@@ -70,11 +70,11 @@ class CommitRows:
     ) -> None:
         """Add the writes of a task.
 
-        With ``answers_stand``, resume values in the database are not replaced. A worker's commit
-        repeats the resume values with which its task started, and a reviewer may have added another
-        one in the meantime. Resume values that only the run itself provides are always replaced.
-        With ``ends_step``, the writes are stored in the row of the next checkpoint instead of
-        separate rows.
+        With ``answers_stand``, the task's resume values in the database are not replaced, because a
+        reviewer may have added a resume value after the task started. If the resume values were
+        given in the call that started the run (``answered_by_run``), they are always replaced. With
+        ``ends_step``, the writes are stored in the row of the next checkpoint instead of separate
+        rows.
         """
         for slot, writes in _group_by_slot(task.writes).items():
             unit = slot == inline_writes.UNIT and task.task_id != NULL_TASK_ID
@@ -152,9 +152,9 @@ class CommitRows:
         )
 
     def _pack_ended_tasks(self) -> bytes:
-        """Encode the writes that led to the checkpoint.
+        """Return the encoded writes that led to the checkpoint, for the checkpoint's row.
 
-        If they are large, add separate rows instead.
+        If the writes are too large, separate rows are added, and the result is empty.
         """
         if sum(len(task.data) for task in self._ended) > inline_writes.MAX_BYTES:
             self._kept += [self._write(inline_writes.UNIT, *ended) for ended in self._ended]
@@ -164,10 +164,10 @@ class CommitRows:
     def _add_scalar_rows(
         self, head: version_deltas.Head, values: dict[str, Any], new_versions: dict[str, Version]
     ) -> None:
-        """Add separate rows for small values that so far may be stored only in the parent's row.
+        """Add separate rows for small values that may be stored only in the parent's row.
 
-        Separate rows are necessary if the state has too many small values to store them in the
-        checkpoint's row.
+        Call this method if the state has too many small values for the checkpoint's row. Values
+        that this super-step has changed are not included.
         """
         self.without_inline = head["id"]
         parent = self.ref.checkpoint_id

@@ -101,7 +101,6 @@ class DjangoSaver(BaseCheckpointSaver):
         return is_database_lost(error, self.using)
 
     def serves_threads(self) -> bool:
-        """Return whether no transaction is open, so that other connections see all changes."""
         return not connections[self.using].in_atomic_block
 
     @retry_on_conflict
@@ -133,7 +132,8 @@ class DjangoSaver(BaseCheckpointSaver):
     def lease_thread(self, thread_id: str, stream: Stream) -> DirectCallLease | None:
         """Take the lease on a thread for a direct graph call.
 
-        Return None if a worker or a service uses this saver, which already has the right to write.
+        Return None if a worker or a service created the saver for this thread. The worker or the
+        service already has the right to write to the thread.
         """
         if self.thread is not None and self.thread.thread_id == thread_id:
             return None

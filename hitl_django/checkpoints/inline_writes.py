@@ -121,7 +121,7 @@ def unpack_tasks(led_here: Any) -> Sequence[EndedTask]:
 
 
 def decode_writes(checkpoint_id: str, ended: bytes) -> dict[WriteKey, list[tuple[str, Any]]]:
-    """Decode the writes of ended tasks, by the same keys as the rows of unfinished tasks."""
+    """Decode the writes of the tasks that ended after a checkpoint, by the key of the write."""
     return {
         WriteKey(checkpoint_id, task.path, task.task_id, UNIT): codec.decode(task.data)
         for task in unpack_tasks(ended)

@@ -142,7 +142,7 @@ class _History:
         kept = self._add_ancestors(kept)
         checkpoints = [pk for key, pk in self.checkpoints.items() if key not in kept]
         named, orphans = set(), []
-        for row, names in self._chains(kept):
+        for row, names in self._read_value_keys(kept):
             named |= {(row.ns, *name) for name in names}
             if row.parent_id is not None and (row.ns, row.parent_id) not in kept:
                 orphans.append(row.pk)
@@ -171,14 +171,14 @@ class _History:
                 missing[key] = set(counters)
         if not missing:
             return set(kept)
-        for row, names in self._chains(kept & missing.keys()):
+        for row, names in self._read_value_keys(kept & missing.keys()):
             # A channel that was never written has a counter but no version.
             key = row.ns, row.checkpoint_id
             missing[key] &= {channel for channel, *_ in names}
         return add_ancestors(kept, parents, missing)
 
-    def _chains(self, kept: set[CheckpointKey]) -> Iterator[tuple[Any, set[Any]]]:
-        """Yield the row of each checkpoint in ``kept``, with the keys of its values."""
+    def _read_value_keys(self, kept: set[CheckpointKey]) -> Iterator[tuple[Any, set[Any]]]:
+        """Yield the row of each checkpoint in ``kept``, with the keys of its values and base."""
         columns = ("pk", "ns", "checkpoint_id", "parent_id", *queries.PAYLOAD_COLUMNS)
         for part in _batches(kept):
             records: list[tuple[Any, ...]] = []

@@ -152,8 +152,8 @@ def checkpoints() -> models.QuerySet[Checkpoint, tuple[Any, ...]]:
 def thread_key(thread_id: Any) -> models.Subquery:
     """Return a subquery for the primary key of the thread with this thread id.
 
-    A join would be slower: PostgreSQL doesn't know that it finds only one thread, and would sort
-    all checkpoints of the thread to find the newest.
+    A join would be slower. For a join, PostgreSQL doesn't know that only one thread matches, and
+    would sort all checkpoints of the thread to find the newest checkpoint.
     """
     return models.Subquery(Thread.objects.filter(thread_id=thread_id).values("pk")[:1])
 
@@ -194,7 +194,7 @@ def newest_rows(
 
 
 def empty_rows(rows: models.QuerySet[Any, Any]) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return a query with the columns of ``newest_rows``.
+    """Return a query for the threads of ``rows``, with the columns of ``newest_rows``.
 
     All columns except the thread are empty.
     """
@@ -372,9 +372,10 @@ def read_blobs_of_threads(
 def read_parts_of_threads(
     using: str, grown: Mapping[int, tuple[Sequence[str], int, int]]
 ) -> Iterator[tuple[int, BlobRow]]:
-    """Read values of several threads that are stored as deltas.
+    """Read the parts of values that are stored as deltas, in the root graphs of several threads.
 
     ``grown`` contains the channels, the first version and the last version to read, by thread.
+    Yield each part with its thread.
     """
     chosen = models.Q()
     for thread, (channels, first, last) in grown.items():

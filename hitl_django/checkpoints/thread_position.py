@@ -34,8 +34,8 @@ class ThreadHead:
 
     Attributes:
         line: the ids of the checkpoint and its ancestors, up to a maximum number.
-        ran_on: the ids in ``line`` whose tasks led to the next checkpoint in ``line``. If the next
-            checkpoint was made by ``update_state``, the tasks belong to another branch.
+        ran_on: the ids in ``line``, without the parents of checkpoints made by ``update_state``.
+            Tasks of these parents belong to another branch.
         oldest: the id of the oldest checkpoint that was read.
         versions: the versions of the channels.
         seen: the versions that each node has read, without nodes that ran long ago. Nodes that ran

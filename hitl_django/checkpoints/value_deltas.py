@@ -118,9 +118,11 @@ class ValueDelta(NamedTuple):
 def encode_version(
     tip: ValueTip | None, version: int, data: bytes, *, keep_open: bool = False
 ) -> tuple[Stored, ValueTip]:
-    """Return the row for a list or dict encoded as ``data``: a delta of ``tip``, or a whole value.
+    """Return the row for a list or dict encoded as ``data``, and the tip for the next version.
 
-    ``keep_open`` is true if the run continues and may add entries to the value.
+    If the value begins with the entries of ``tip``, the row is a delta of ``tip``. Otherwise, the
+    row is the whole value. ``keep_open`` is true if the run continues and may add entries to the
+    value.
     """
     extent = find_extent(data)
     entries = memoryview(data)[head_length(data) :]
@@ -187,7 +189,7 @@ def head_size(data: bytes) -> int:
 
 
 def find_seals(rows: Rows) -> set[tuple[str, int]]:
-    """Return the channel and version of each seal that the seals in ``rows`` list."""
+    """Return the channel and version of each earlier seal to which a seal in ``rows`` refers."""
     named = set()
     for (channel, _), (data, _) in rows.items():
         part = read_delta(data)

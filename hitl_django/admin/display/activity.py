@@ -27,9 +27,10 @@ OMITTED = ("comment", "refuse")
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """A comment, with its HTML, or another action, with its text.
+    """A comment or another action on a request.
 
-    ``who`` is the person's name, or empty if no person performed the action.
+    A comment has its HTML in ``comment``. Another action has its description in ``text``. ``who``
+    is the person's name, or empty if no person performed the action.
     """
 
     at: datetime

@@ -1,4 +1,7 @@
-"""Display of comments, as Markdown if the extra is installed, with highlighted mentions."""
+"""Display of comments, with highlighted mentions.
+
+The text is shown as Markdown if the extra ``markdown`` is installed.
+"""
 
 from __future__ import annotations
 

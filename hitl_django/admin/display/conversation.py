@@ -84,7 +84,7 @@ def read_conversation(user: Any, interrupt: Interrupt) -> Conversation | None:
     """Return the conversation that led to an interrupt.
 
     The result is None if the thread has no messages, or if the user can't view the state of the
-    thread. The caller has loaded the interrupt's ``thread`` and ``run``.
+    thread. The caller must have loaded the interrupt's ``thread`` and ``run``.
     """
     found = read_messages(interrupt, by=user)
     if found is None:

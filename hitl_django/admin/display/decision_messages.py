@@ -16,9 +16,10 @@ from .run_status import RunStatusLine
 
 
 def format_recorded(message: Any, key: str, part: str = "answer") -> str:
-    """Mark a message as the result of the form with this key.
+    """Return a message as HTML with a mark that a form was submitted successfully.
 
-    The mark lets a script remove the form's draft. ``part`` is the submitted part of the form.
+    When a script finds the mark, it deletes the browser's draft of the form. ``key`` is the key of
+    the form. ``part`` is the submitted part of the form.
     """
     mark = '{} <span data-hitl-recorded="{}" data-hitl-part="{}"></span>'
     return format_html(mark, message, key, part)

@@ -46,8 +46,9 @@ def get_tab_condition(tab: str, user: Any) -> Q:
 
 
 def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> Sequence[Q]:
-    """Return the filter condition of a tab as disjoint conditions for ``queue_filters.read_first``.
+    """Return the conditions of a tab. The tab contains the rows that match one of the conditions.
 
+    No row matches two conditions, so ``queue_filters.read_first`` can query them one by one.
     ``groups`` are the ids of the user's groups. ``group`` is the id of the selected group.
     """
     if tab == "free":
@@ -89,7 +90,7 @@ class ListFilters:
 
     @property
     def narrowing(self) -> dict[str, Any]:
-        """The filters that also apply to the counts of the tabs, as arguments of services."""
+        """The filters that also apply to the counts of tabs, as keyword arguments of services."""
         return {"graph": self.graph, "group": self.group, "where": self.where}
 
     def select_open(self, user: Any) -> QuerySet[Any]:
@@ -199,7 +200,7 @@ class DueFilter(ConditionFilter):
 
 
 def match_chosen(params: Mapping[str, Any], user: Any) -> Q:
-    """Return the condition of the ``ConditionFilter`` parameters of a list's URL."""
+    """Return the condition for the priority, assignee and due time in the URL of a list."""
     filters = (PriorityFilter, AssigneeFilter, DueFilter)
     names = [str(one.parameter_name) for one in filters]
     return queue_filters.match_chosen(user, **{name: params.get(name) or "" for name in names})

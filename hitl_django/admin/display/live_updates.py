@@ -85,7 +85,8 @@ def build_updates_url(url: str, items: Iterable[Any]) -> str:
 def respond_with_updates(**updates: Any) -> JsonResponse:
     """Return updates as JSON.
 
-    ``text`` is the new text of the status line. ``again`` makes the script repeat the request.
+    ``text`` is the new text of the status line. ``again`` is the number of seconds after which the
+    script repeats the request.
     """
     response = JsonResponse(updates)
     response["Cache-Control"] = "no-store"

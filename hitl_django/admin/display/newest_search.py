@@ -47,9 +47,10 @@ class RecentRowsSearch(ReadOnlyAdmin):
     newest_by: ClassVar[str] = "created_at"
 
     def search(self, rows: QuerySet[Any], newest: QuerySet[Any], text: str) -> QuerySet[Any]:
-        """Return the rows that contain all words of the text, by default among the ``newest`` rows.
+        """Return the rows that contain all words of the text.
 
-        ``rows`` are all rows. A subclass searches them if the search can use an index.
+        A subclass searches only the ``newest`` rows, or all ``rows`` if the search can use an
+        index.
         """
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""Short texts for durations and times of lists."""
+"""Short texts for durations and times in lists."""
 
 from __future__ import annotations
 

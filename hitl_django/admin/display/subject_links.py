@@ -85,7 +85,7 @@ def _of_kind(
 
 
 def _shorten_key(key: str) -> str:
-    """Return the start of a long key, such as a UUID, which would fill several lines."""
+    """Shorten a key that would fill several lines, such as a UUID."""
     return key if len(key) <= MAX_KEY else f"{key[:SHORT_KEY]}…"
 
 

@@ -62,9 +62,9 @@ ARGUMENTS = "args"
 class Presentation:
     """Display hints of a payload, and the URL that serves its files.
 
-    Without the URL, values contain no links, and the page loads no images. The currency of an
-    amount is looked up in the values ``roots``, in this order. The hints also apply to the
-    arguments of an action, i.e. to the values below ``arguments_member``.
+    Without the URL, values contain no links, and the page loads no images. To find the currency
+    of an amount, the values in ``roots`` are searched one after the other. The hints also apply to
+    the arguments of an action, which are in the payload's member ``arguments_member``.
     """
 
     hints: Mapping[Names, Hint] = field(default_factory=dict)
@@ -97,9 +97,10 @@ class Presentation:
         return find_unit(hint, below, (*roots, *self.roots))
 
     def list_shown_currencies(self, value: JSON, skip: Collection[str] = ()) -> set[str]:
-        """Return the currency members of an object that are shown only together with an amount.
+        """Return the currency members of an object that are shown as part of an amount.
 
-        ``skip`` are members that are not shown.
+        The caller doesn't show these members separately. ``skip`` are the names of amounts that the
+        caller doesn't show.
         """
         if not isinstance(value, dict):
             return set()
@@ -158,9 +159,10 @@ def render_value(
 
 
 def find_file_name(hint: Hint, value: JSON) -> str:
-    """Return the name of the file in Django's storage to which a value refers.
+    """Return the storage name of the file to which a value refers.
 
-    The name is empty if the hint doesn't allow serving the file.
+    The name is empty if the value isn't a valid name, or if the hint doesn't allow serving the
+    file.
     """
     if hint.format not in ("file", "image") or not isinstance(value, str) or not value:
         return ""

@@ -94,7 +94,8 @@ def select_later(
 ) -> tuple[Sequence[Any], str, int]:
     """Split rows into the first rows, which get separate form fields, and the later rows.
 
-    Returns the first rows, the values of the later rows separated by spaces, and their number.
+    Returns the first rows, the values of the later rows separated by spaces, and the number
+    of later rows.
     """
     others = rows[MAX_FIELDS:]
     return rows[:MAX_FIELDS], " ".join(map(get_value, others)), len(others)

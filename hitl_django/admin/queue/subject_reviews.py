@@ -58,7 +58,7 @@ class Reviews:
 
 
 def list_reviews(request: HttpRequest, subject: Any) -> Reviews:
-    """Return the runs and the pending interrupts of an object that the user may view."""
+    """Return those runs and pending interrupts of an object that are visible to the user."""
     threads = Thread.objects.filter(
         subject_type=ContentType.objects.get_for_model(subject), subject_id=str(subject.pk)
     )

@@ -72,9 +72,9 @@ def read_place(
 
 
 def shows_list(request: HttpRequest) -> bool:
-    """Return whether the page of a request also shows the list.
+    """Return whether the page of an interrupt also shows the list.
 
-    The default is true.
+    The result is true unless the user has hidden the list.
     """
     return request.COOKIES.get(SPLIT_COOKIE) != "0"
 

@@ -46,12 +46,13 @@ def describe_subject(thread: Thread) -> str:
 def search_threads(
     rows: QuerySet[Any], newest: QuerySet[Any], column: str, text: str, *columns: str
 ) -> QuerySet[Any]:
-    """Return the rows of those threads that match a text.
+    """Return the rows of all threads that match a text.
 
-    A thread matches if its id starts with the text, if its key or related object equals the text,
-    or if one of the ``columns`` of a row in ``newest`` contains the text. The first conditions are
-    checked with an index, so threads of any age are found. ``column`` is the rows' column with the
-    thread. At most FOUND threads are found for each condition.
+    A thread matches if its id starts with the text, or if the id of its related object or the key
+    of one of its runs equals the text. These conditions use an index, so threads of any age are
+    found. A thread also matches if one of its rows in ``newest`` contains the text in one of the
+    ``columns``. At most FOUND threads are found for each condition. ``column`` is the column of a
+    row that contains the primary key of the thread.
     """
     threads = Thread.objects.using(rows.db).order_by()
     kinds = [*ContentType.objects.using(rows.db).values_list("pk", flat=True)]

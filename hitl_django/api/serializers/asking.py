@@ -1,4 +1,4 @@
-"""Serializers of the body that asks a person."""
+"""Serializers of the body of ``POST interrupts/``, which creates an interrupt."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ class TimeOrSeconds(OffsetDateTimeField):
 
 
 class MethodField(serializers.SerializerMethodField):
-    """The return value of a serializer's method. Another field renders and describes the value."""
+    """The return value of a serializer's method, with the JSON Schema of the field ``shape``."""
 
     def __init__(self, shape: serializers.Field, **kwargs: Any) -> None:
         super().__init__(**kwargs)

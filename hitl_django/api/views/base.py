@@ -251,7 +251,10 @@ class Resource(APIView):
     def render(
         self, serializer_class: type[Serializer[Any]], thing: Any, *, many: bool = False
     ) -> Any:
-        """Return the serialized form of ``thing``, or a list for each of ``many`` things."""
+        """Return the serialized form of ``thing``.
+
+        With ``many``, ``thing`` is an iterable, and the result is a list of its serialized items.
+        """
         with _borrow_serializer(serializer_class, self.request) as serializer:
             if many:
                 return [serializer.to_representation(one) for one in thing]

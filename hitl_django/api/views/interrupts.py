@@ -204,8 +204,8 @@ class DecisionResource(Resource):
     def read_decision(self) -> dict[str, Any]:
         """Return the fields of the decision in the body.
 
-        After this call, the location of an error that the service raises is relative to the field
-        of the body that contains the value.
+        Set ``input_pointer`` to the JSON pointer of the field that contains the value. Errors of
+        the service are located relative to this field.
         """
         body = self.read_body()
         self.input_pointer = "/resume" if "resume" in body else "/value"

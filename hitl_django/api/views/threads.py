@@ -36,7 +36,7 @@ from .base import Collection, Resource
 
 
 def find_threads(user: Any, rows: Sequence[Any]) -> Iterator[tuple[str, Thread]]:
-    """Yield pairs of id and thread for interrupts or runs, as needed for ``expand``."""
+    """Yield the visible threads of interrupts or runs, as pairs of thread id and thread."""
     found = querysets.select_with_last_run(user).filter(pk__in={row.thread_id for row in rows})
     return ((thread.thread_id, thread) for thread in found.defer("metadata"))
 
@@ -81,8 +81,8 @@ class ThreadDetail(Resource):
     def patch(self, request: Request, thread_id: str) -> Response:
         """Add or replace keys of a thread's metadata.
 
-        Other keys don't change. This requires that you started the thread's newest run or may
-        operate it.
+        Other keys don't change. You must have started the thread's newest run, or have permission
+        to operate this run. If the thread has no runs, you need permission to start its graph.
         """
         metadata = self.read_body()["metadata"]
         services.change_metadata(thread_id, metadata, by=request.user, via="api")

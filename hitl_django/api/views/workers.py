@@ -20,6 +20,6 @@ class WorkerHealthDetail(Resource):
         responses={200: ResponseSpec("Health of the workers.", WorkerHealthSerializer)},
     )
     def get(self, request: Request) -> Response:
-        """Retrieve the time of the last heartbeat, and since when overdue runs have been queued."""
+        """Retrieve the numbers of workers and overdue runs, and the time of the last heartbeat."""
         health = services.worker_health(by=request.user)
         return Response(self.render(WorkerHealthSerializer, health))

@@ -72,10 +72,10 @@ async def call_later(action: Action, value: Any) -> Any:
 
 
 def find_chat_model(model: Any) -> Any:
-    """Return the chat model inside a chain or inside a binding of arguments.
+    """Return the chat model in ``model``, without a surrounding chain or bound arguments.
 
     Raises:
-        TypeError: the model doesn't support structured output.
+        TypeError: the chat model doesn't support structured output.
     """
     found = _find_step(model)
     found = found.bound if _is_binding(found) else found
@@ -181,7 +181,7 @@ def _name_bound(tool: Any) -> str | None:
 def _find_step(model: Any) -> Any:
     """Return the chat model inside a chain, with its bound arguments.
 
-    Any other model is returned unchanged.
+    If ``model`` is not a chain with a chat model, it is returned unchanged.
     """
     steps = getattr(model, "steps", None) or ()
     return next((s for s in steps if _is_binding(s) or hasattr(s, "bind_tools")), model)

@@ -287,7 +287,7 @@ class _Attempt:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Convert pydantic's errors about invalid arguments in the block to ToolInvocationError."""
+        """Replace a ValidationError of pydantic raised in the block by a ToolInvocationError."""
         try:
             yield
         except ValidationError as error:
@@ -297,7 +297,7 @@ class _Attempt:
 
 @contextmanager
 def _resolving_groups(caller: Caller) -> Iterator[None]:
-    """Replace an exception group raised in the block by the error or signal that represents it.
+    """Replace an exception group raised in the block by one error or signal (``resolve_group``).
 
     If an exception group contains interrupts and a failure, the interrupts are withdrawn, because
     the failure may become a message to the model.
