@@ -131,10 +131,10 @@ class BulkInsert:
         guards: Sequence[str],
         keys: Sequence[int] = (),
     ) -> str:
-        """Return SQL that inserts ``count`` rows only if each of the tables ``guards`` has one row.
+        """Return SQL that inserts ``count`` rows if each of the tables ``guards`` has one row.
 
-        The tables are common table expressions. At the indexes ``keys``, the inserted rows get the
-        value of the column ``key`` of the first table.
+        ``guards`` are names of common table expressions. ``keys`` are indexes of columns. In these
+        columns, each inserted row gets the value of the column ``key`` of the first table.
         """
         text = self._text(connection)
         # The values are in a separate list, where they don't have the types of the columns. The
@@ -201,9 +201,9 @@ class BulkInsert:
     def _find_written_defaults(self, connection: BaseDatabaseWrapper) -> Iterator[tuple[str, str]]:
         """Yield the columns whose default is the current time, each with the SQL of the default.
 
-        Databases that support DEFAULT in an INSERT need no SQL for it, so nothing is yielded. On
-        other databases, the ORM writes the default into its statements, because the table's default
-        may use another clock.
+        If the database supports DEFAULT in an INSERT, nothing is yielded, because the table's
+        default is used. On other databases, the INSERT must contain the SQL, as in the ORM: the
+        table's default may use another clock.
         """
         if connection.features.supports_default_keyword_in_insert:
             return

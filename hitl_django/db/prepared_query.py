@@ -50,8 +50,8 @@ Prepare = Callable[[Any, Any], Any]
 def find_preparation(field: models.Field[Any, Any], connection: Any) -> Prepare | None:
     """Return the function that prepares a field's values for a connection, or None if unnecessary.
 
-    The results are the same as in Django. Django looks up the kind of the field for each value,
-    which takes most of the time. For common fields, this function does it only once.
+    The prepared values are the same as in Django. Django examines the field's class again for each
+    value, which takes most of the time. For common classes, this function examines it only once.
     """
     kept: Any = field
     while kept.is_relation:

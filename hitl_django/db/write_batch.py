@@ -165,7 +165,10 @@ class WriteBatch:
         self._before.append(function)
 
     def after_write(self, function: Callable[[], object]) -> None:
-        """Add a function to call after all writes, either in the transaction or after its end."""
+        """Add a function to call after the batch is written.
+
+        At this time, the transaction may be open or already committed.
+        """
         self._after.append(function)
 
     def commit(self, *, durable: bool = False, savepoint: bool = True) -> list[Row]:
@@ -383,9 +386,9 @@ def _compose(
 ) -> str:
     """Return the SQL of a batch as a single statement, which can be reused with other values.
 
-    ``first`` inserts the row to which the others refer. ``parts`` are the other INSERTs, each with
-    the number of its rows and the indexes at which the rows contain the primary key of the first
-    row. ``channel`` is the channel to notify, or empty.
+    ``first`` inserts the row to which the other inserted rows refer. ``parts`` are the other
+    INSERTs, each with the number of its rows and the indexes at which the rows contain the primary
+    key of the first row. ``channel`` is the channel to notify, or empty.
     """
     connection = connections[using]
     names, held, expressions = [], "", []

@@ -62,11 +62,12 @@ def recognise_dialect(
 ) -> str:
     """Return the name of an interrupt's dialect, i.e. of its payload format.
 
-    The dialect is plain JSON in these cases:
+    If ``named`` is given, the result is this dialect if the payload matches it, otherwise plain
+    JSON. Without ``named``, the result is the first dialect that the payload matches, except in
+    these cases, in which the result is plain JSON:
 
-    - The interrupt has a response schema that doesn't belong to the dialect.
-    - The payload only resembles another dialect.
-    - The payload doesn't match the ``named`` dialect.
+    - The payload matches no dialect, or only resembles one.
+    - ``schema``, the interrupt's response schema, doesn't belong to the dialect.
     - The ``kind`` is not "interrupt", i.e. the interrupt is a breakpoint.
     """
     if named is not None:

@@ -11,7 +11,7 @@ from .value_checks import Candidate
 
 
 class DialectInterrupt(Protocol):
-    """The parts of an interrupt that a dialect reads, for example of an ``AnswerOptions``."""
+    """The attributes of an interrupt that dialects read. ``AnswerOptions`` implements them."""
 
     @property
     def payload(self) -> Any: ...
@@ -54,9 +54,10 @@ class RequestedAction:
 
 
 def remove_call(description: str, name: str, args: Any) -> str:
-    """Return LangChain's description of a tool call without the tool and its arguments.
+    """Return the description of an action without the tool call that LangChain appends to it.
 
-    The page shows the tool and the arguments as fields. Other descriptions are not changed.
+    The page shows the tool's name and the arguments as fields. LangChain's default text is removed,
+    too. A description without an appended tool call is not changed.
     """
     text = description.removesuffix(f"Tool: {name}\nArgs: {args}")
     if text == description:
@@ -142,9 +143,9 @@ class Dialect(ABC):
         return value
 
     def may_edit_with(self, type: str, value: Any) -> bool:  # noqa: A002
-        """Return whether a decision other than "edit" may also contain edits.
+        """Return whether a decision may change the payload although its type isn't "edit".
 
-        ``type`` and ``value`` are those of the decision.
+        ``type`` and ``value`` are the type and the value of the decision.
         """
         return False
 

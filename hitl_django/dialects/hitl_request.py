@@ -161,8 +161,8 @@ def _checked(
 ) -> dict[str, Any]:
     """Return ``entry`` as a validated decision on the action at the index ``at``.
 
-    With ``bare``, JSON pointers in errors address the value itself instead of a member of the
-    value.
+    ``pointer`` is the JSON pointer of ``entry`` in errors. With ``bare``, it is the JSON pointer of
+    the message or edited action in ``entry``, because the reviewer gave only this value.
     """
     entry = require_object(entry, pointer)
     word = entry.get("type")

@@ -2,9 +2,10 @@
 
 The resume value is ``{"action": "approve", ...changed arguments}`` or ``{"action": "reject"}``.
 
-A graph whose payload has this format may also expect true or false as the resume value, and would
-treat a rejection as an object like true. The dialect is therefore not recognized automatically. A
-graph's policy or ``review()`` must name the dialect.
+The dialect isn't recognized automatically, because a graph with such a payload may instead expect
+true or false as the resume value. In Python, the object ``{"action": "reject"}`` counts as true, so
+such a graph would treat a rejection as an approval. A graph's policy or ``review()`` must name the
+dialect.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A single tool call: ``{"question", "tool_call": {"name", "args", "id"}}``.
 
 The resume value is a pair: ``["continue", null]``, ``["update", new arguments]``, or ``["feedback",
-text]``. The feedback tells the model why its call was not made. The format has no other rejection.
+text]``. A rejection is sent as feedback, which tells the model why its call was not made.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class NodeTimeoutError(GraphError):
 
 
 class AttemptTimedOutError(GraphError, RuntimeError):
-    """A timed-out attempt called once(), a task or a graph; nothing was called or stored.
+    """A timed-out attempt tried to call once(), a task or a graph; nothing was called or stored.
 
     The error is raised in the code of the timed-out attempt, which has already failed with
     NodeTimeoutError.
@@ -212,7 +212,11 @@ class UnknownInterruptError(ResumeError, LookupError, RuntimeError):
     """The resume value names an interrupt that isn't pending.
 
     The error is raised before anything is stored. The interrupts in ``pending_ids`` are still
-    pending. ``reason`` is ``not_pending``, ``ambiguous`` or ``empty_map``.
+    pending. ``reason`` is one of these:
+
+    - ``not_pending``: the interrupts in ``interrupt_ids`` aren't pending
+    - ``ambiguous``: several interrupts are pending, and the value names none of them
+    - ``empty_map``: the resume value is an empty dict
     """
 
     def __init__(

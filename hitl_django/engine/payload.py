@@ -33,8 +33,8 @@ def check_payload(value: Any) -> Any:
     """Check that an interrupt's payload is plain JSON, and return it.
 
     Decimals, UUIDs, dates, times and durations are converted to text, as by Django's JSON encoder.
-    If the payload describes tool calls, its characters that can't be stored are escaped. The tool
-    calls themselves are not changed, because an approval executes the original arguments.
+    If the payload describes tool calls, characters that can't be stored are escaped in the returned
+    payload. The node's own values are not changed, so an approval executes the original arguments.
 
     Raises:
         UnserializableError: the payload isn't plain JSON. Or it contains characters that can't be

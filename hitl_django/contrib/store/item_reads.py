@@ -27,7 +27,7 @@ from .models import StoreItem
 
 
 def read_batch(using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
-    """Return the results of a batch's reads. The result of any other operation is None."""
+    """Return the results of a batch's operations. The result of a write is None."""
     reads = _Reads(using, ops, embedded)
     results = [reads.read(op) for op in ops]
     refresh_items(using, list(reads.refreshed))
@@ -35,7 +35,7 @@ def read_batch(using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[R
 
 
 class _Reads:
-    """The items read for a batch, and the keys of the items to refresh."""
+    """The items that a batch reads. ``refreshed`` has the keys of items to refresh."""
 
     def __init__(self, using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> None:
         self.using, self.embedded = using, embedded
@@ -88,7 +88,10 @@ def _list_namespaces(using: str, op: ListNamespacesOp) -> list[Namespace]:
 
 
 def _take_known(condition: MatchCondition) -> Namespace:
-    """Return the labels before the first wildcard of a prefix condition, otherwise ()."""
+    """Return a prefix condition's labels before its first ``*``, or all if it has no ``*``.
+
+    The result is () for a suffix condition.
+    """
     if condition.match_type != "prefix":
         return ()
     return tuple(takewhile("*".__ne__, condition.path))

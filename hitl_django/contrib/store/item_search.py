@@ -66,8 +66,8 @@ def _select_candidates(using: str, op: SearchOp) -> QuerySet[StoreItem]:
 def _list_needed_texts(wanted: Mapping[str, Any]) -> Iterator[str]:
     """Yield texts contained in the JSON of every item that matches the filter ``wanted``.
 
-    The query finds items that contain these texts. Filters on other values are applied to the items
-    that were read, because only texts have a single JSON form.
+    There is a text for each string that the filter compares by equality. Other values have several
+    JSON forms, such as 1 and 1.0, so the JSON can't be searched for them.
     """
     for key, each in wanted.items():
         if isinstance(each, Mapping):

@@ -6,7 +6,7 @@ channels.py     the ways to send deliveries: webhooks, and the channels of other
 event_labels.py labels of the events
 tasks.py        the task that sends the deliveries of an endpoint
 delivery.py     the attempts of due deliveries, and their results
-claims.py       a worker's claim on an endpoint, and on each delivery
+claims.py       a worker's lease on an endpoint, and its claim on each delivery
 maintenance.py  sweep steps: endpoints without a worker, old deliveries
 messages.py     body and headers of a webhook, and its channel
 signatures.py   secrets and signatures of webhooks (Standard Webhooks)
@@ -15,8 +15,8 @@ http_post.py    one POST to one checked address, within one deadline
 services.py     create, change and test webhooks; redeliver
 api/            the routes of webhooks and deliveries
 
-Delivery is at least once, and mostly in the order of events: a receiver recognizes repetitions by
-``webhook-id``.
+Each delivery is sent at least once. A receiver recognizes a repetition by its ``webhook-id``.
+Deliveries are usually sent in the order of their events.
 """
 
 from __future__ import annotations

@@ -176,9 +176,9 @@ def _check(address: IP, target: Target) -> None:
 
 
 def _to_ipv4(address: IP) -> IP:
-    """Return the IPv4 address that an IPv6 address contains.
+    """Return the IPv4 address that is embedded in an IPv6 address.
 
-    Any other address is returned unchanged.
+    Without an embedded address, ``address`` is returned.
     """
     if isinstance(address, IPv4Address):
         return address

@@ -48,7 +48,7 @@ def _list_choices() -> list[tuple[str, Any]]:
 
 
 class EndpointForm(forms.ModelForm):
-    """Form for the graphs that an endpoint covers."""
+    """Form for the graphs from which an endpoint receives events."""
 
     graphs = forms.MultipleChoiceField(
         label=_("Graphs"),
@@ -230,7 +230,7 @@ class WebhookEndpointAdmin(EndpointAdmin):
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Show the secret once, on a page without a separate URL."""
+        """Show the new webhook's secret in this response, because it is shown only once."""
         return self._secret(request, obj, obj.new_secret)
 
     def secret_view(self, request: HttpRequest, object_id: str) -> HttpResponse:

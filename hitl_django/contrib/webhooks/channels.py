@@ -19,10 +19,11 @@ from .models import Delivery, WebhookEndpoint
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """The result of an attempt to send a delivery: the status of the response.
+    """The result of an attempt to send a delivery.
 
-    Without a response, ``fault`` is the reason. If ``ends`` is set, it is the final state of the
-    delivery, independent of the status.
+    ``status`` is the status of the response. If there was no response, ``status`` is None and
+    ``fault`` is the reason. A channel sets ``ends`` to end the delivery with this state, whatever
+    the status is.
     """
 
     status: int | None = None
@@ -41,7 +42,7 @@ class Channel:
         send: sends a delivery before a deadline in terms of ``time.monotonic()``.
         is_personal: whether deliveries are for the assignees of an interrupt. An interrupt without
             an assignee then has no delivery.
-        labels: labels of deliveries that the app stores without an event, by name.
+        labels: labels of deliveries without an event, such as tests, by the delivery's name.
     """
 
     name: str

@@ -44,11 +44,11 @@ NO_CHANGES: Mapping[str, Any] = {}
 
 
 def deliver(endpoint_id: str) -> None:
-    """Send the endpoint's due deliveries, oldest first, until none is due or the time is over.
+    """Send the due deliveries of an endpoint, oldest first.
 
-    Returns immediately if another worker has the lease, or if the endpoint is paused. Errors are
-    logged and not raised. A delivery whose result could not be stored is due again after its claim
-    expires.
+    Returns when no delivery is due, or when the task's time slice is over. Returns immediately if
+    another worker has the lease, or if the endpoint is paused. Errors are logged and not raised. A
+    delivery whose result could not be stored is due again after its claim expires.
     """
     try:
         endpoint = claims.claim_endpoint(UUID(str(endpoint_id)))
@@ -64,10 +64,10 @@ def deliver(endpoint_id: str) -> None:
 
 
 def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
-    """Send due deliveries until the time is over, and release the lease on the endpoint.
+    """Send due deliveries until the time ``until``, and release the lease on the endpoint.
 
-    Return whether the caller must check for due deliveries again. The check finds deliveries whose
-    messages arrived while this worker had the lease.
+    Return whether the caller must check for due deliveries again. Another worker may have received
+    a message for a new delivery, but couldn't send it while this worker had the lease.
     """
     while (claim := claims.claim_next(endpoint)) is not None:
         answer = _attempt(claim, endpoint)

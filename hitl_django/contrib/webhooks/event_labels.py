@@ -1,4 +1,4 @@
-"""Labels of webhook deliveries: of events, and of deliveries without an event, such as tests."""
+"""Labels of deliveries, by event. A delivery without an event, such as a test, has its own name."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _messages: dict[str, str | Promise] = {TEST: _("test event")}
 
 
 def add_labels(labels: Mapping[str, str | Promise]) -> None:
-    """Add labels of deliveries without an event, by name."""
+    """Add labels of deliveries without an event, by the delivery's name."""
     _messages.update(labels)
 
 
 def list_labels() -> dict[str, Any]:
-    """Return the labels of all deliveries by name, including deliveries without an event."""
+    """Return the labels by name: of all events, and of deliveries without an event."""
     return {**events.list_labels(), **_messages}
 
 

@@ -53,8 +53,8 @@ _known: dict[str, tuple[float, tuple[Subscription, ...]]] = {}
 def write_messages(batch: WriteBatch, event: Event, *, any_group: bool = False) -> None:
     """Add to the batch a delivery for each endpoint that subscribes to the event.
 
-    The deliveries contain ids, but no contents. With ``any_group``, endpoints of all groups get the
-    event.
+    The deliveries contain ids, but no contents. An endpoint with a group gets only events of this
+    group, unless ``any_group`` is true.
     """
     listeners = _listeners(batch.using)
     if listeners:
@@ -85,7 +85,7 @@ def add_messages(
 
 
 def list_user_keys(delivery: Delivery) -> list[str]:
-    """Return the keys of the users to whom a delivery refers."""
+    """Return the user keys in a delivery's data, such as its recipient. Keys can be empty."""
     data = delivery.data
     return [*(data.get(name, "") for name in ("to", "by", "user")), *data.get("users", "").split()]
 

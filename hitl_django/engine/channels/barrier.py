@@ -52,7 +52,10 @@ class NamedBarrierValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class NamedBarrierValueAfterFinish(NamedBarrierValue[ValueT, UpdateT, CheckpointT]):
-    """A NamedBarrierValue that becomes readable only after all other nodes have finished."""
+    """A NamedBarrierValue that becomes readable only when the graph has no more nodes to run.
+
+    The nodes that the channel triggers run after that.
+    """
 
     finishes = True
 

@@ -109,7 +109,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
     def consume_value(self, held: Any) -> Any:
         """Return the stored value after the channel triggered a node, or SAME if unchanged.
 
-        ``held`` is the stored value before.
+        ``held`` is the value that is stored when the node is triggered.
         """
         if not self.consumable:
             return SAME
@@ -119,7 +119,7 @@ class BaseChannel(Generic[ValueT, UpdateT, CheckpointT]):
     def finish_value(self, held: Any) -> Any:
         """Return the stored value after all nodes have finished, or SAME if it doesn't change.
 
-        ``held`` is the stored value before.
+        ``held`` is the value that is stored when the last node finishes.
         """
         if not self.finishes:
             return SAME

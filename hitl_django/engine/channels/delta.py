@@ -17,8 +17,9 @@ class DeltaChannel(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
     ``typ`` defaults to the annotated type, and ``typ()`` is the value before the first write. The
     saver decides how to store the value: for a list, it stores the added items and an occasional
-    full copy. ``snapshot_frequency`` is accepted for compatibility and has no effect. The key of a
-    stored thread can change from a reducer to a DeltaChannel and back.
+    full copy. ``snapshot_frequency`` is accepted for compatibility and has no effect. A
+    DeltaChannel can read a value that was stored for a reducer, and a reducer can read a value that
+    was stored for a DeltaChannel.
     """
 
     expires = False

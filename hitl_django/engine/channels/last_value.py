@@ -32,7 +32,10 @@ class LastValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class LastValueAfterFinish(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """The last value written, which becomes readable only after all other nodes have finished."""
+    """The last value written, which becomes readable only when the graph has no more nodes to run.
+
+    The nodes that the channel triggers run after that.
+    """
 
     expires = False
     consumable = True

@@ -10,10 +10,10 @@ from .channel import MISSING, SAME, BaseChannel
 
 
 class Topic(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """The list of the values written in the last super-step.
+    """The list of the values written in the most recent super-step.
 
-    With ``accumulate``, it's the list of the values written in all super-steps. If a written value
-    is a list, its items are added instead of the list.
+    With ``accumulate``, the list contains the values written in all super-steps so far. If a
+    written value is a list, its items are added instead of the list.
     """
 
     def __init__(self, typ: Any = Any, accumulate: bool = False, key: str = "") -> None:

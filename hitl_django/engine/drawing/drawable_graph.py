@@ -93,11 +93,11 @@ class Drawing:
     def extend(
         self, graph: Drawing, *, prefix: str = ""
     ) -> tuple[DrawnNode | None, DrawnNode | None]:
-        """Add the nodes and edges of another drawing, and return its first and last node.
+        """Add the nodes and edges of the drawing ``graph``, and return its first and last node.
 
-        A returned node is None if the other drawing has several first or last nodes, or none. With
-        a ``prefix``, ids of added nodes start with ``prefix:``. An added node replaces a node with
-        the same id.
+        The first node is None unless exactly one node of ``graph`` has no incoming edge. The last
+        node is None unless exactly one node of ``graph`` has no outgoing edge. With a ``prefix``,
+        ids of added nodes start with ``prefix:``. An added node replaces a node with the same id.
         """
         added = graph._with_ids(lambda old: f"{prefix}{BETWEEN}{old}" if prefix else old)
         self.nodes.update(added.nodes)
@@ -129,7 +129,7 @@ class Drawing:
         return twin
 
     def _lay_out_flat(self) -> Picture:
-        """Compute the layout without the graph, because the drawing was changed."""
+        """Compute the layout from this drawing, because it may differ from the graph."""
         if not self.nodes:
             return _refuse_picture()
         nodes = [

@@ -12,8 +12,8 @@ BETWEEN = ":"
 class DrawnNode(NamedTuple):
     """A node of a drawing.
 
-    ``data`` is the object with which the node was added to the drawing. It's None for the nodes of
-    a graph.
+    ``data`` is the object that was passed to ``Drawing.add_node``. It's None for nodes that come
+    from the graph.
     """
 
     id: str

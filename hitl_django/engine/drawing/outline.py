@@ -1,8 +1,8 @@
 """The outline of a graph: its nodes, its edges, and its subgraphs.
 
 The outline is derived from the compiled graph, which isn't run. If a conditional edge declares no
-targets, its source node is marked with ``chooses``. Its targets are then assumed to be all nodes
-without other incoming edges.
+targets, ``chooses`` is true for its source node, and all nodes without incoming edges are assumed
+to be targets of the conditional edge.
 """
 
 from __future__ import annotations

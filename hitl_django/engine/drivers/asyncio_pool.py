@@ -56,10 +56,10 @@ class AsyncTasks:
         self._open_lanes()
 
     async def wait(self) -> None:
-        """Wait until ``wake`` is set.
+        """Wait until ``wake`` is set, and clear it.
 
         Raises:
-            TimeoutError: the deadline has passed.
+            TimeoutError: ``deadline`` has passed.
         """
         if self.deadline is None:
             await self.wake.wait()
@@ -93,7 +93,7 @@ class AsyncTasks:
         return ended
 
     async def drop(self) -> int:
-        """Cancel the unfinished tasks, and return the number of tasks."""
+        """Cancel the unfinished tasks, and return the number of cancelled tasks."""
         dropped, lanes = len(self._open), self._lanes
         self._open, self._lanes, self._opening = set(), set(), 0
         self._waiting.clear()
@@ -123,7 +123,10 @@ class AsyncTasks:
             self._is_opening = False
 
     def _needs_lane(self) -> bool:
-        """Return whether a queued task needs a new lane (an asyncio task) and one is allowed."""
+        """Return whether a queued task needs a new lane (an asyncio task).
+
+        The result is False if the maximum number of tasks is already running.
+        """
         waiting = len(self._waiting)
         if self._limit is not None and self._opening + len(self._open) - waiting >= self._limit:
             return False

@@ -107,9 +107,9 @@ class TaskCalls:
     ) -> AnyFuture:
         """Start a call of a @task function, and return its future.
 
-        If an earlier attempt of the calling task has made the same call, return the future of that
-        call. ``seen`` is the context of the calling code. This context may be a view of the calling
-        task's context.
+        If an earlier attempt of the calling task has made the same call, return the future of the
+        earlier call. ``seen`` is the context of the calling code: the context of the calling task,
+        or a ``PartContext`` for a part of this task.
         """
         seen.check_in_time()
         self.context = seen.full_context
@@ -260,7 +260,7 @@ class TaskCalls:
     def _store_result(self, context: TaskContext) -> Generator[_Effect, Any, None]:
         """Yield the effect that stores the result of a called task.
 
-        If this fails, the called task fails.
+        If the result can't be stored, the called task fails.
         """
         state, task = self._state, context.task
         # Interrupts are stored with the calling task, so that each interrupt appears once.
@@ -284,9 +284,9 @@ class TaskCalls:
             yield state.save(Commit(config, [TaskWrites(task.id, task.path_key, failure)]))
 
     def _get_result(self, context: TaskContext) -> Any:
-        """Emit the stream chunks of an ended task.
+        """Return the result of an ended task, or raise its error.
 
-        Return the result of the task or raise its error.
+        The stream chunks for the end of the task are emitted first.
         """
         task = context.task
         assert isinstance(task, CalledTask)

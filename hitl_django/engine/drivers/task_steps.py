@@ -130,9 +130,9 @@ def _wait(context: TaskContext, wait: Wait) -> None:
 
 
 def _call_plain(context: TaskContext, action: Action) -> None:
-    """Run an untraced task without retries and timeout, whose functions are sync.
+    """Run a task that isn't traced and has neither retries nor a timeout.
 
-    The functions start no other tasks.
+    All functions of the task must be sync, and must not start other tasks.
     """
     try:
         output = call_here(context, Call(action, context.task.input))

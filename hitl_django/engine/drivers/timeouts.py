@@ -234,13 +234,17 @@ class TimedContext(TaskContext):
     def remember(self, key: str, result: Any) -> None:
         """Save a result of once(), and report it as progress.
 
-        The attempt must not have timed out.
+        Raises:
+            AttemptTimedOutError: the attempt has timed out.
         """
         self.progress()
         super().remember(key, result)
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Save a stored result of once() for the next attempt, even after the time limit."""
+        """Keep a result of once() that is already stored, so that the next attempt reuses it.
+
+        Unlike ``remember``, this method is also allowed if the attempt has timed out.
+        """
         self.task_context.remember(key, result)
 
     def child_ns(self) -> str:

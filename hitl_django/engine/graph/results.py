@@ -28,17 +28,18 @@ def build_result(state: LoopState, version: str) -> Any:
 
 
 def raise_outcome(state: LoopState) -> None:
-    """Raise the error of a run.
-
-    If the run is a subgraph called by a task, its pause is raised, too.
-    """
+    """Raise the exception that ``find_failure`` returns for a run, unless the result is None."""
     failure = find_failure(state)
     if failure is not None:
         raise failure
 
 
 def find_failure(state: LoopState) -> BaseException | None:
-    """Return the exception to raise for a run's outcome, or None if the run succeeded or paused."""
+    """Return the exception that a run must raise, or None.
+
+    A run must raise an exception if it failed or was stopped by a drain. A run of a subgraph must
+    also raise an exception if it paused.
+    """
     failure = _find_own_failure(state)
     if failure is None or state.run.host is None:
         return failure

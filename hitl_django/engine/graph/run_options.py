@@ -133,8 +133,8 @@ def _merge_ambient_config(
 ) -> RunnableConfig:
     """Return a call's config merged with the config of the surrounding LangChain chain.
 
-    Inside a node of this engine, only LangChain's callbacks are merged. If the call is part of the
-    node's run, all other values come from the node's run.
+    If a node of this engine makes the call, only the callbacks of the chain are merged. If the call
+    is part of the node's run, the config of the node's run provides all other values later.
     """
     if caller is None:
         configurable = config.get("configurable") or {}

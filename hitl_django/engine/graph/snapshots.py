@@ -199,8 +199,8 @@ def _apply_finished(
 ) -> ChannelState | None:
     """Return the state with the writes of finished tasks, or None if the writes can't be applied.
 
-    Writes that can't be applied let the run fail. The snapshot then shows the state before the
-    writes.
+    If the writes can't be applied, the run fails when it resumes. The snapshot then shows the state
+    before the writes.
     """
     after = current.copy()
     try:

@@ -1,4 +1,4 @@
-"""Detection of the subgraphs of a compiled graph, which isn't run for this."""
+"""Detection of the subgraphs of a compiled graph, without running the graph."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from .run_config import merge_configs
 class ThreadStates:
     """Methods that read and update the stored state of a compiled graph's threads.
 
-    An update as a node runs the node's conditional edges, but not the node itself.
+    An update with ``as_node`` runs the conditional edges of this node, but not the node itself.
     """
 
     checkpointer: BaseCheckpointSaver | bool | None
@@ -26,7 +26,7 @@ class ThreadStates:
 
     @property
     def saver(self) -> BaseCheckpointSaver | None:
-        """The saver of runs that no other graph calls, or None if the graph has no saver.
+        """The saver for runs of this graph as a root graph, or None if it has no saver.
 
         Raises:
             RuntimeError: the graph has ``checkpointer=True``, which is valid for subgraphs only.

@@ -30,7 +30,10 @@ from ..types import Command, RunnableConfig, StateUpdate
 
 
 class NodeWrites:
-    """Writes that ``update_state`` applies as those of a node or of the input. No node runs."""
+    """Writes that ``update_state`` applies as if a node had made them, or as input.
+
+    The node itself doesn't run.
+    """
 
     __slots__ = ("name", "path", "task_id", "triggers", "writes")
 

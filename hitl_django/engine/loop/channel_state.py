@@ -68,7 +68,8 @@ class ChannelState:
     def note_growth(self, name: str, old_value: Any, writes: Sequence[Any], grown: Any) -> None:
         """Record the items that a reducer has added to a channel's list or dict.
 
-        If the value changes in any other way, nothing more is recorded until the next checkpoint.
+        If an existing item was changed or removed, the record is deleted, and nothing more is
+        recorded until the next checkpoint.
         """
         before = self.added.get(name)
         if before is None and (name in self.touched or name not in self.versions):
@@ -85,9 +86,10 @@ class ChannelState:
 
 
 def _find_added(old_value: Any, writes: Sequence[Any], grown: Any) -> Any:
-    """Return the items added to a list or dict, or None if the value changed in any other way.
+    """Return the items that ``writes`` added to a list or dict.
 
-    A replaced message, or a new value of an existing key, is such a change.
+    Return None if an existing item was changed or removed, or if the value is neither a list nor a
+    dict.
     """
     cls = type(old_value)
     if type(grown) is not cls or any(get_overwrite(write)[0] for write in writes):
@@ -159,9 +161,9 @@ def list_durable_values(spec: GraphSpec, state: ChannelState) -> dict[str, Any]:
 
 
 def strip_send(sent: Any, undurable: frozenset[str]) -> Any:
-    """Return a Send whose input contains no values of the channels ``undurable``.
+    """Return the Send ``sent`` without the values of the channels ``undurable`` in its input.
 
-    These channels are never stored. Other values are returned unchanged.
+    These channels are never stored. If ``sent`` isn't a Send, it is returned unchanged.
     """
     if not isinstance(sent, Send) or type(sent.arg) is not dict or undurable.isdisjoint(sent.arg):
         return sent

@@ -88,9 +88,10 @@ def _is_new(version: Version, last: Version | None) -> bool:
 
 
 def _pass_breakpoint(seen: dict[str, dict[str, Version]]) -> None:
-    """Convert the versions at the last passed breakpoint, which older layouts store per channel.
+    """Replace the channel versions at the last passed breakpoint by the newest of them.
 
-    ``seen`` contains the seen versions by node, and is changed in place.
+    Older layouts store a version for each channel. ``seen`` contains the seen versions by node, and
+    is changed in place.
     """
     passed = seen.pop(INTERRUPT, None)
     if passed:

@@ -22,7 +22,10 @@ _DESCRIBING = frozenset(("checkpoints", "tasks", "debug"))
 
 
 def emit_writes(state: LoopState, task: Task | None, chunks: Sequence[Chunk]) -> Sequence[Emit]:
-    """Emit the stream chunks about stored writes: those of a task, or of a super-step."""
+    """Emit the stream chunks about writes, or withhold them until the writes have been stored.
+
+    ``task`` is the task that made the writes, or None for the writes of a whole super-step.
+    """
     if state.withheld is None:
         return (Emit(chunks),)
     state.withheld.append((None if task is None else task.id, chunks))

@@ -131,9 +131,10 @@ class CommitBuilder:
         return commit
 
     def list_grown(self, state: ChannelState) -> dict[str, AppendedValue]:
-        """Return the lists and dicts for which only the added items were stored.
+        """Return the lists and dicts of which this run has stored only the added items.
 
-        With the last commit of a run, the saver compares them with the stored values.
+        The last commit of a run contains them, so that the saver can compare the whole values with
+        the stored values.
         """
         return {
             name: AppendedValue(state.versions[name], state.values[name])
@@ -212,9 +213,9 @@ def _storable(text: str) -> str:
 
 
 def blame_node(error: PayloadError, name: str, writes: Sequence[Write]) -> PayloadError:
-    """Return an error that names the node and the state key that can't be stored.
+    """Return an error that names the node, and the state key with the value that can't be stored.
 
-    ``error`` is the original error, ``name`` the node.
+    ``error`` is the original error. ``name`` is the name of the node.
     """
     if isinstance(error, PayloadLimitError):
         return PayloadLimitError(

@@ -40,7 +40,7 @@ class CompiledGraph(Protocol):
 
     @property
     def saver(self) -> BaseCheckpointSaver | None:
-        """The saver of runs that no other graph calls, or None if the graph has no saver."""
+        """The saver for runs of this graph as a root graph, or None if it has no saver."""
 
     def input_writes(self, value: Any) -> list[Write]:
         """Return the channel writes of an input."""

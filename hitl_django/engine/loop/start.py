@@ -198,10 +198,10 @@ def _list_ids_below(state: LoopState) -> Generator[Any, Any, Sequence[str] | Non
 
 
 def _replay_bound(saved: CheckpointTuple) -> str:
-    """Return the newest checkpoint id for which a replay reads the stored states of subgraphs.
+    """Return the checkpoint id before which a replay reads the stored states of subgraphs.
 
-    ``saved`` is the replayed checkpoint. If it's an update or a fork, it was created after the
-    subgraphs had run. The id of its parent checkpoint is then returned.
+    This is the id of ``saved``, the replayed checkpoint. If ``saved`` is an update or a fork, it
+    was created after the subgraphs had run, so the id of its parent checkpoint is returned.
     """
     if saved.metadata.get("source") in ("update", "fork") and saved.parent_config is not None:
         bound: str = saved.parent_config["configurable"]["checkpoint_id"]
@@ -374,9 +374,9 @@ def _restore_finished_writes(state: LoopState) -> None:
 def _keep_answered(state: LoopState) -> None:
     """Set the stored results of resolved interrupts when an older checkpoint runs again.
 
-    A task keeps its stored result, unless the caller gives it a new resume value. If its interrupt
-    became pending again, the run would pause at a checkpoint that isn't the thread's newest one,
-    and the pause would not be visible.
+    A task keeps its stored result, unless the caller gives it a new resume value. Without the
+    result, the task would pause again. The run would then pause at a checkpoint that isn't the
+    thread's newest checkpoint, and the pause would not be visible.
     """
     for task in state.tasks:
         status = state.statuses.get(task.id)

@@ -48,7 +48,10 @@ class RunRequest:
 
     @property
     def starts_over(self) -> bool:
-        """Whether this is a subgraph without a history, which each call starts with its input."""
+        """Whether the graph is a subgraph that starts with its input on each call.
+
+        The namespace of such a subgraph contains the id of the calling task.
+        """
         return NS_END in self.ns
 
 

@@ -89,10 +89,10 @@ def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
 
 
 def _start_handlers(state: LoopState, ended: Sequence[Task]) -> Sequence[Task]:
-    """Return the tasks of error handlers to start for failed tasks.
+    """Return the tasks of the error handlers that must start now, for failed tasks in ``ended``.
 
-    If a failure without an error handler has failed the run, the error handlers start in the next
-    run.
+    If another task failed without an error handler, the run fails. The result is then empty, and
+    the error handlers start in the next run.
     """
     handlers = [start_handler(state.spec, task) for task in ended if has_handler(task)]
     state.tasks.extend(handlers)

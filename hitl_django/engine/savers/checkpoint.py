@@ -112,9 +112,10 @@ def without_nul(value: Any) -> Any:
 class TaskWrites:
     """The channel writes and control writes of one task.
 
-    Resume values in ``writes`` are those with which the task started. ``answered_by_run`` is true
-    if all of them were given in the call that started the run. The saver then adds no other stored
-    resume values.
+    Resume values in ``writes`` are those with which the task started. A saver may keep the resume
+    values that are already stored for the task, because a reviewer may have added one in the
+    meantime. With ``answered_by_run``, the run itself has given the resume values in ``writes``,
+    and they replace the stored resume values.
     """
 
     task_id: str
@@ -218,7 +219,10 @@ _BRANCH_BITS = 32
 
 
 def make_version(count: int, branch: int) -> Version:
-    """Return the channel version after ``count`` super-steps. ``branch`` makes it unique."""
+    """Return the channel version after ``count`` super-steps.
+
+    ``branch`` distinguishes the versions of forks that have the same ``count``.
+    """
     return count << _BRANCH_BITS | branch
 
 
