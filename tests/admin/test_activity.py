@@ -94,7 +94,7 @@ def test_activity_without_permission_for_the_thread_lists_only_comments(
     assert "lead · Assigned to lead." in activities(browse("reader"), item)
 
 
-def test_activity_escapes_names(
+def test_activity_escapes_usernames(
     reviewer: Client, asked: Asked, django_user_model: Any, lead: Any
 ) -> None:
     item = asked()

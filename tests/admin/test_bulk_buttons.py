@@ -70,7 +70,7 @@ def test_bulk_button_excludes_decided_requests_and_requests_that_need_a_response
 
 
 @pytest.mark.parametrize("terms", [{"quorum": 2}, {"no_self_approval": True}])
-def test_bulk_button_excludes_requests_with_quorum_or_forbidden_self_approval(
+def test_bulk_button_excludes_request_that_needs_two_approvals_or_forbids_self_approval(
     terms: dict[str, Any], reviewer: Client, five: list[Interrupt]
 ) -> None:
     Interrupt.objects.filter(pk=five[0].pk).update(**terms)

@@ -179,7 +179,7 @@ class TestBatches:
         "results",
         ["{", "1", "[1]", '[["x", "y", "z", "1"]]', "[" * 100_000, '[["\\ud800", "a", "b", ""]]'],
     )
-    def test_bulk_decision_batch_with_invalid_earlier_results_shows_only_results_of_the_batch(
+    def test_bulk_decision_batch_with_malformed_earlier_results_counts_only_its_decisions(
         self, reviewer: Client, five: list[Interrupt], results: str
     ) -> None:
         posted = confirmed(reviewer.post(BULK, {"decision": "approve", "all": "1"}))

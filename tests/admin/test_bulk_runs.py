@@ -231,7 +231,7 @@ def test_bulk_run_action_without_selected_runs_shows_message_and_redirects_to_ru
     assert states() == ["failed"] * 3
 
 
-def test_bulk_retry_from_page_beyond_the_last_page_processes_only_explicit_selection(
+def test_bulk_retry_on_page_beyond_the_last_rejects_selection_of_all_and_accepts_selected_runs(
     operator: Client, failed: list[Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hitl_django.admin.runs.run_admin.RunAdmin.list_per_page", 2)

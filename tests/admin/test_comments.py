@@ -64,7 +64,7 @@ def test_comment_with_hostile_html_or_url_has_no_script_image_or_unsafe_link(
     assert "\u202e" not in shown
 
 
-def test_comment_mention_of_a_user_is_highlighted_outside_of_code_only(
+def test_comment_highlights_mention_of_a_user_only_outside_of_code(
     reviewer: Client, person: Callable[[str], Any]
 ) -> None:
     person("reader")

@@ -290,7 +290,7 @@ def test_conversation_shows_newest_20_messages_and_number_of_earlier_messages(
     assert (len(found.turns), found.count, found.earlier) == (20, 50, 30)
 
 
-def test_conversation_shows_result_whose_call_is_not_among_the_newest_messages(
+def test_conversation_shows_tool_result_whose_tool_call_is_not_among_the_shown_messages(
     hold: Callable[..., Interrupt], person: Person
 ) -> None:
     assert lines(read(person, hold(SAID[3:4])))[1] == "  look_up -> Order A-7: a lamp."

@@ -50,7 +50,7 @@ def test_queue_of_one_graph_shows_the_facts_of_its_policy_as_columns(
     assert "has-3" in page
 
 
-def test_column_shows_a_fact_that_the_title_contains_and_cuts_long_texts(
+def test_fact_column_shows_a_fact_that_is_also_in_the_title_and_cuts_long_texts(
     reviewer: Client, refunds: str
 ) -> None:
     make_interrupt({"order": "A-1", "note": "x" * 500}, graph=refunds, title="Refund A-1?")
@@ -63,7 +63,7 @@ def test_column_shows_a_fact_that_the_title_contains_and_cuts_long_texts(
 @pytest.mark.parametrize(
     "payload", [None, [], "text", {"order": {"a": 1}}, {"note": "x" * LARGEST}]
 )
-def test_columns_of_payload_without_readable_facts_are_empty(
+def test_fact_columns_are_empty_if_no_fact_can_be_read_from_the_payload(
     reviewer: Client, refunds: str, payload: Any
 ) -> None:
     make_interrupt(payload, graph=refunds)

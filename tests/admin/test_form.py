@@ -549,7 +549,9 @@ class TestObjectList:
         [row] = AnswerForm(self.SHAPE, [], {"answer?rows": posted}).rows()
         assert 1 <= len(row.entries) <= 50
 
-    def test_object_list_form_shows_schema_error_at_the_row_number_before_removal(self) -> None:
+    def test_object_list_form_shows_schema_error_at_its_form_row_after_removal_of_an_earlier_row(
+        self,
+    ) -> None:
         form = asked(self.SHAPE, self.LINES, {"/0?absent": "on", "/1/count": "5"})
         assert form.is_valid()
         form.add_faults([("/0/count", "is too much")])

@@ -56,7 +56,7 @@ def test_every_admin_page_without_time_zone_support_causes_no_server_error(
 
 
 @pytest.mark.parametrize("due", ["today", "week"])
-def test_queue_filter_by_due_time_without_time_zone_support_lists_requests_of_local_days(
+def test_queue_filter_by_due_time_without_time_zone_support_includes_request_due_at_noon_today(
     asked: Callable[..., Interrupt], reviewer: Client, due: str
 ) -> None:
     asked()
@@ -148,7 +148,7 @@ def test_thread_timeline_without_time_zone_support_shows_only_events_before_a_ti
     assert read_history(request, thread, last_day) == read_history(request, thread, "")
 
 
-def test_live_updates_url_without_time_zone_support_starts_at_page_creation(
+def test_live_updates_url_without_time_zone_support_contains_the_time_of_page_creation(
     person: Callable[[str], Any],
 ) -> None:
     request = RequestFactory().get(build_updates_url("/", []))

@@ -45,7 +45,9 @@ def _lines(path: str) -> str:
     return str([[(round(x - s[0][0]), round(y - s[0][1])) for x, y in s] for s in strokes])
 
 
-def test_diagram_nodes_visited_waiting_next_and_failed_have_distinct_class_mark_and_text() -> None:
+def test_diagram_marks_visited_waiting_next_and_failed_nodes_by_distinct_class_icon_and_text() -> (
+    None
+):
     told = {"visited": ["a"], "paused": ["b"], "next": ["c"], "failed": ["d"]}
 
     nodes = nodes_of(drawn(graph_of("a", "b", "c", "d", "e"), **told))

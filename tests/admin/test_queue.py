@@ -100,9 +100,7 @@ class TestRow:
         make_interrupt({}, due_at=timezone.now() - timedelta(seconds=5))
         assert "Overdue 1 min" in words(reviewer.get(list_of()))
 
-    def test_queue_row_of_parked_run_shows_the_label_on_hold(
-        self, reviewer: Client, asked: Asked
-    ) -> None:
+    def test_queue_row_of_parked_run_says_on_hold(self, reviewer: Client, asked: Asked) -> None:
         asked()
         assert "on hold" not in words(reviewer.get(list_of()))
         Run.objects.update(state=Run.State.PARKED)

@@ -492,7 +492,7 @@ class TestDecisionOverClaim:
         thread = text_of(reviewer.get(page_of(item.thread, "thread")))
         assert "Decided: edit, while claimed by public" in thread
 
-    def test_decision_confirmed_over_earlier_claim_returns_409_if_claimant_changed(
+    def test_decision_confirmed_despite_claim_of_one_user_returns_409_if_another_user_has_claimed(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item = asked()
@@ -509,7 +509,7 @@ class TestDecisionOverClaim:
         assert press(reviewer, item, "approve").status_code == 302
         assert Decision.objects.get().claimed_by_label == ""
 
-    def test_decision_over_required_claim_of_another_user_returns_409(
+    def test_decision_despite_claim_of_another_user_returns_409_if_the_request_requires_a_claim(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item = asked()

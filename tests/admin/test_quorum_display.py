@@ -200,7 +200,7 @@ class TestChange:
             assert "<del>long</del>" in page
             assert "&lt;i&gt;short&lt;/i&gt;</ins>" in page or "<ins>&lt;i&gt;short" in page
 
-    def test_edit_of_long_text_with_field_error_shows_differences_by_word(
+    def test_edit_of_long_text_with_field_error_marks_the_changed_words(
         self, reviewer: Client
     ) -> None:
         item = make_interrupt({"text": TEXT, "amount": 5})
@@ -209,7 +209,7 @@ class TestChange:
         )
         assert "<del>letter</del><ins>card</ins>" in page
 
-    def test_edit_rejected_by_conflict_shows_differences_by_word(
+    def test_edit_rejected_because_of_conflict_marks_the_changed_words(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = asked("approval", text=TEXT)
@@ -227,7 +227,7 @@ class TestChange:
         assert len(page) < 400_000
 
 
-def test_run_with_resume_on_all_waits_for_remaining_requests_and_request_page_shows_the_rule(
+def test_run_resuming_after_all_responses_waits_for_the_last_and_request_page_shows_the_rule(
     reviewer: Client, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

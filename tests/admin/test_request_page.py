@@ -196,7 +196,7 @@ class TestStatusLine:
         assert self.status_of(reviewer, item) == {"text": "Succeeded."}
         assert "Succeeded." in text_of(reviewer.get(page_of(item)))
 
-    def test_status_line_after_approval_shows_waiting_for_review_if_run_requests_again(
+    def test_status_line_after_approval_shows_waiting_for_review_if_run_creates_another_request(
         self, reviewer: Client, asked: Asked, advance: Advance
     ) -> None:
         item = asked("interview")

@@ -505,7 +505,7 @@ def test_erased_request_is_shown_as_erased_on_every_page(
 
 
 @pytest.mark.parametrize("state", ["failed", "parked", "cancelled"])
-def test_approval_by_the_user_shows_a_warning_in_outcome_and_status_if_the_run_stopped(
+def test_approved_request_page_and_status_warn_the_decider_of_failed_parked_or_cancelled_run(
     reviewer: Client, asked: Callable[..., Interrupt], state: str
 ) -> None:
     item = asked()

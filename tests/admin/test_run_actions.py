@@ -52,7 +52,7 @@ def waiting(asked: Callable[..., Interrupt]) -> Run:
     return asked(customer="Dana " * 12).run
 
 
-def test_failed_run_page_has_retry_button_that_queues_and_logs(
+def test_failed_run_page_has_retry_button_that_queues_the_run_and_writes_an_audit_entry(
     browse: Browse, failed: Run, advance: Advance
 ) -> None:
     client = browse("operator")
@@ -79,7 +79,7 @@ def test_parked_run_page_has_retry_button_that_queues_the_run(browse: Browse, fa
     assert Run.objects.get().state == "queued"
 
 
-def test_retry_of_interrupted_run_has_no_button_and_post_shows_only_failed_or_parked_runs(
+def test_interrupted_run_page_has_no_retry_button_and_retry_post_shows_an_error(
     browse: Browse, waiting: Run
 ) -> None:
     client = browse("operator")
@@ -278,7 +278,7 @@ def test_cancel_and_fork_without_csrf_token_return_403(
     assert Run.objects.get().state == "interrupted"
 
 
-def test_run_list_shows_position_to_readers_and_error_to_operators(
+def test_run_list_shows_node_and_step_to_readers_but_error_text_only_to_operators(
     browse: Browse, failed: Run, waiting: Run
 ) -> None:
     runs = reverse("admin:hitl_django_run_changelist")
@@ -298,7 +298,7 @@ def test_run_page_without_operate_permission_has_no_action_buttons(
         assert "/fork/" not in page
 
 
-def test_run_page_shows_timeline_of_steps_and_state_only_with_state_permission(
+def test_run_page_shows_timeline_and_state_only_with_state_permission(
     browse: Browse, waiting: Run
 ) -> None:
     pages = {
@@ -418,7 +418,7 @@ def test_thread_timeline_without_run_and_interrupt_permission_omits_their_events
 # The engine's rows.
 
 
-def test_checkpoint_blob_and_write_lists_filter_by_thread_and_open_rows(
+def test_checkpoint_blob_and_write_lists_are_filtered_by_thread_and_their_row_pages_open(
     browse: Browse, waiting: Run
 ) -> None:
     client = browse("engineer")
@@ -432,7 +432,7 @@ def test_checkpoint_blob_and_write_lists_filter_by_thread_and_open_rows(
 
 
 @pytest.mark.promise("P22")
-def test_channel_blob_page_redacts_keys_and_requires_state_permission(
+def test_channel_blob_page_redacts_secret_keys_and_hides_contents_without_state_permission(
     browse: Browse, advance: Advance, person: Callable[[str], Any]
 ) -> None:
     services.start("approval", {"text": "the news " * 20})

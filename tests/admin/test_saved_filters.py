@@ -68,7 +68,7 @@ def test_saving_a_filter_with_url_of_another_host_redirects_to_the_queue(
         assert link.url.startswith("?show=mine")
 
 
-def test_saved_filter_with_manipulated_query_links_to_the_queue_escaped(
+def test_saved_filter_with_manipulated_query_links_only_to_the_queue_and_is_escaped(
     reviewer: Client, person: Callable[[str], Any]
 ) -> None:
     query = {"show": '"><script>', "q": "//evil.example", "o": "1", "graph": "javascript:x"}

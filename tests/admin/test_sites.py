@@ -55,7 +55,7 @@ urlpatterns: list[Any] = [
 ]
 
 
-def test_deferred_page_becomes_its_model_admin_on_first_use() -> None:
+def test_registered_placeholder_becomes_the_model_admin_on_first_use() -> None:
     site = admin.AdminSite("new")
     ours.register(site)
     page = site._registry[Run]

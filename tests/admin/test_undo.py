@@ -46,7 +46,7 @@ def now(item: Interrupt) -> Interrupt:
     return Interrupt.objects.get(pk=item.pk)
 
 
-def test_undo_button_after_decision_reopens_the_request_claimed_by_the_user(
+def test_undo_button_after_decision_makes_request_pending_again_and_claimed_by_the_user(
     reviewer: Client, asked: Asked
 ) -> None:
     item, other = asked("approval"), asked("approval", text="more")
@@ -140,7 +140,7 @@ def test_decision_form_resubmitted_after_undo_returns_409(reviewer: Client, aske
     assert now(item).status == "pending"
 
 
-def test_bulk_undo_reopens_requests_within_the_time_limit_and_reports_late_requests(
+def test_bulk_undo_makes_requests_pending_again_and_reports_those_past_the_time_limit(
     reviewer: Client, asked: Asked
 ) -> None:
     three = [asked("approval", text=text) for text in ("one", "two", "three")]

@@ -257,7 +257,7 @@ def read(response: Any) -> bytes:
 
 @pytest.mark.usefixtures("media")
 class TestFiles:
-    def test_spot_check_page_serves_hinted_files_to_permitted_users_only(
+    def test_spot_check_page_serves_files_with_display_hint_to_permitted_users_only(
         self, reviewer: Client, browse: Any
     ) -> None:
         with displayed(paper="file invoices/", picture="image invoices", page="link") as graph:
@@ -336,7 +336,7 @@ class TestFiles:
             {"a": 1},
         ],
     )
-    def test_request_file_outside_the_hinted_folder_returns_404(
+    def test_request_file_outside_the_folder_of_its_display_hint_returns_404(
         self, reviewer: Client, name: Any
     ) -> None:
         with displayed(paper="file invoices") as graph:
@@ -399,7 +399,7 @@ class TestLinkPage:
         assert link.url.rstrip("/").rpartition("/")[2] not in page
 
     @pytest.mark.promise("P18")
-    def test_review_link_page_serves_hinted_files_until_the_link_is_revoked(
+    def test_review_link_page_serves_files_with_display_hint_until_the_link_is_revoked(
         self, client: Client
     ) -> None:
         with displayed(paper="file invoices", picture="image") as graph:

@@ -28,7 +28,7 @@ def asker(as_role: Any) -> Any:
     return as_role("asker")
 
 
-def test_post_interrupts_creates_a_pending_interrupt_that_its_asker_can_read(asker: Any) -> None:
+def test_post_interrupts_creates_a_pending_interrupt_that_its_creator_can_read(asker: Any) -> None:
     response = asker.post("interrupts", body=BODY)
     shown = response.json()
     assert (response.status_code, response["Location"]) == (201, shown["url"])
@@ -41,7 +41,9 @@ def test_post_interrupts_creates_a_pending_interrupt_that_its_asker_can_read(ask
 
 
 @pytest.mark.promise("P18")
-def test_comments_of_reviewers_are_hidden_from_the_asker(asker: Any, as_role: Any) -> None:
+def test_comments_of_reviewers_are_hidden_from_the_creator_of_the_interrupt(
+    asker: Any, as_role: Any
+) -> None:
     interrupt = asker.post("interrupts", body=BODY).json()["id"]
     services.comment(interrupt, "Don't tell them yet.")
     assert asker.get("comments", interrupt).status_code == 403

@@ -80,7 +80,7 @@ def test_batch_start_without_start_permission_returns_403_per_item(as_role: Any)
 
 
 @pytest.mark.usefixtures("invoice")
-def test_batch_start_counts_each_item_for_throttle_start(api: Any, settings: Any) -> None:
+def test_batch_start_counts_each_item_toward_throttle_start(api: Any, settings: Any) -> None:
     settings.HITL = {**settings.HITL, "THROTTLE_START": "3/min"}
     assert post(api, {}, {}).status_code == 200
     refused = post(api, {}, {})

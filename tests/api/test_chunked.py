@@ -103,7 +103,7 @@ def test_api_post_with_endless_chunked_body_returns_413_after_reading_to_the_lim
     assert body.taken == 100_001
 
 
-def test_api_post_with_chunked_body_and_unterminated_input_returns_411(
+def test_api_post_with_chunked_body_returns_411_if_the_server_does_not_terminate_the_input(
     api: Any, make_interrupt: Any
 ) -> None:
     interrupt = make_interrupt()

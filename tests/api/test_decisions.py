@@ -60,7 +60,7 @@ def test_interrupt_detail_with_matching_if_none_match_returns_304_until_decided(
     assert changed["ETag"] != etag
 
 
-def test_decision_over_the_api_is_returned_stored_and_queues_the_run(
+def test_decision_over_the_api_is_stored_and_returned_and_queues_the_run(
     api: Any, as_role: Any, asked: Asked, make_user: Any
 ) -> None:
     interrupt = asked()
@@ -244,7 +244,7 @@ def test_decision_repeated_with_idempotency_key_and_if_match_returns_the_first_r
     assert (again.status_code, again.content) == (202, first.content)
 
 
-def test_decision_with_stale_if_match_returns_412_and_with_asterisk_is_accepted(
+def test_decision_with_stale_if_match_returns_412_but_with_if_match_asterisk_is_accepted(
     api: Any, asked: Asked
 ) -> None:
     interrupt = asked()
@@ -260,7 +260,7 @@ def test_decision_with_stale_if_match_returns_412_and_with_asterisk_is_accepted(
     assert response.status_code == 202
 
 
-def test_decision_with_comma_inside_if_match_tag_returns_412_and_with_two_tags_returns_400(
+def test_decision_with_if_match_tag_containing_comma_returns_412_but_two_tags_return_400(
     api: Any, asked: Asked
 ) -> None:
     interrupt, tag = asked(), {"If-Match": '"a,b"'}

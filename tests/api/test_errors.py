@@ -156,7 +156,7 @@ def test_engine_value_path_is_converted_to_json_pointer(path: str, pointer: str)
     assert invalid_params.convert_path(path, "/input") == f"/input{pointer}"
 
 
-def test_engine_path_outside_the_value_is_converted_to_a_field_pointer() -> None:
+def test_engine_path_naming_a_field_is_converted_to_the_pointer_of_that_field() -> None:
     assert invalid_params.convert_path("thread_id", "/input") == "/thread_id"
 
 

@@ -79,7 +79,9 @@ def client(made: str, live_server: Any, invoice: str, settings: Any) -> Iterator
         yield client
 
 
-def test_generated_client_starts_lists_decides_and_reads_the_result(client: Made) -> None:
+def test_generated_client_starts_a_run_lists_and_decides_its_interrupt_and_reads_the_result(
+    client: Made,
+) -> None:
     start = client.model("StartBody", graph="invoice", input_={"amount": 12}, key="first")
     started = client.call("runs", "start_run", body=start)
     assert started.status_code == 202

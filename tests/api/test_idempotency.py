@@ -114,7 +114,7 @@ def test_idempotency_key_used_by_two_users_executes_both_requests(asked: Any, as
     assert Comment.objects.count() == 2
 
 
-def test_request_rejected_with_an_idempotency_key_can_be_corrected_with_the_key(
+def test_request_rejected_with_an_idempotency_key_is_executed_after_correction_with_the_same_key(
     asked: Any, as_role: Any
 ) -> None:
     interrupt, lead = asked(), as_role("lead")

@@ -48,7 +48,7 @@ def client(live_server: Any, invoice: str, settings: Any) -> Client:
     return Client(live_server.url, "dana", "open sesame")
 
 
-def test_http_client_starts_lists_decides_and_reads_the_result_on_a_live_server(
+def test_http_client_starts_a_run_decides_its_interrupt_and_reads_the_result_on_a_live_server(
     client: Client,
 ) -> None:
     status, headers, run = client.send("runs/", {"graph": "invoice", "input": {"amount": 12}})

@@ -103,7 +103,7 @@ def test_claim_of_claimed_interrupt_returns_409_until_taken_over_or_released(
     assert rita.get("interrupt", interrupt.pk).json()["claimed_by"] == ""
 
 
-def test_decision_over_claim_returns_409_on_request_or_names_the_claimant(
+def test_decision_on_claimed_interrupt_returns_409_if_ignore_claim_is_false_and_202_by_default(
     people: Any, make_interrupt: Any
 ) -> None:
     interrupt, (rita, ravi) = make_interrupt(), people

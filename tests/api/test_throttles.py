@@ -117,7 +117,7 @@ def test_every_endpoint_method_has_a_throttle(
             assert (answers[0] == 429, answers[1]) == (False, 429), method
 
 
-def test_bulk_decision_counts_each_item_for_throttle_decide(
+def test_bulk_decision_counts_each_item_toward_throttle_decide(
     api: Any, make_interrupt: Any, settings: Any, at_noon: list[float]
 ) -> None:
     settings.HITL = {"THROTTLE_DECIDE": "3/min"}

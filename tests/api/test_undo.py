@@ -23,7 +23,7 @@ def undoable(asked: Callable[..., Interrupt], api: Any, settings: Any) -> tuple[
     return interrupt, api.post("decisions", interrupt.pk, body={"type": "approve"}).json()
 
 
-def test_decision_list_contains_undone_decision_with_undone_at_and_new_decision_returns_202(
+def test_undone_decision_is_listed_with_undone_at_and_a_new_decision_returns_202(
     undoable: Any, api: Any
 ) -> None:
     interrupt, made = undoable
@@ -46,7 +46,7 @@ def test_decision_list_contains_undone_decision_with_undone_at_and_new_decision_
 
 
 @pytest.mark.parametrize("why", ["too late", "another", "open"])
-def test_undo_after_time_limit_or_of_another_decision_or_repeated_returns_409(
+def test_undo_that_is_late_repeated_or_names_another_decision_returns_409(
     undoable: Any, api: Any, why: str
 ) -> None:
     interrupt, _made = undoable

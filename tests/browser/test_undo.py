@@ -42,7 +42,7 @@ def undo(page: Any) -> Any:
 
 
 @pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["with", "without JavaScript"])
-def test_undo_button_reopens_the_request_claimed_for_another_decision(
+def test_undo_button_makes_request_pending_and_claimed_by_the_user_who_decides_again(
     log_in: Callable[..., Any], interrupt: Interrupt, window: dict[str, Any]
 ) -> None:
     page = log_in(**window)

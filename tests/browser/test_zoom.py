@@ -134,7 +134,7 @@ def test_request_with_long_texts_when_zoomed_or_narrow_cuts_no_fact(
 
 
 @WINDOWS
-def test_request_for_tool_calls_when_zoomed_or_narrow_reaches_each_choice(
+def test_choices_and_buttons_of_tool_call_request_are_reachable_in_zoomed_or_narrow_window(
     log_in: Callable[..., Any], start: Callable[..., Any], window: dict[str, Any]
 ) -> None:
     people(PASSWORD)

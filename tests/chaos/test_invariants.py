@@ -293,7 +293,7 @@ def test_invariants_report_message_for_run_that_does_not_exist(finished: Run) ->
     assert ["isn't there" in fault for fault in invariants.astray()] == [True]
 
 
-def test_invariants_record_contains_all_rows_of_its_thread(finished: Run) -> None:
+def test_thread_record_contains_all_rows_of_its_thread_only(finished: Run) -> None:
     services.start("chaos line", EMPTY)
     (record,) = invariants.records([finished.thread_id])
     assert isinstance(record, Record)

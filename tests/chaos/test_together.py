@@ -241,7 +241,7 @@ def test_transact_with_unstorable_result_fails_node_and_is_rolled_back(node: Any
     assert not Group.objects.exists()
 
 
-def test_transact_with_async_function_fails_node_naming_thread_bound_transactions(
+def test_transact_with_async_function_fails_node_with_the_reason(
     node: Any,
 ) -> None:
     async def act() -> None:

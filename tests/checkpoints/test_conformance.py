@@ -162,7 +162,7 @@ def test_saver_get_next_version_increases_with_each_call(saver: BaseCheckpointSa
         version = following
 
 
-def test_saver_returns_pending_writes_ordered_by_path_task_and_slot(
+def test_saver_returns_pending_writes_ordered_by_task_path_task_id_and_index(
     saver: BaseCheckpointSaver,
 ) -> None:
     config = put(saver, place(), {"a": 1}, 1)
@@ -222,7 +222,7 @@ def test_saver_returns_pending_writes_only_with_the_checkpoint_they_belong_to(
     assert saver.get_tuple(first).pending_writes == [(TASK, "b", 1)]
 
 
-def test_saver_commit_stores_child_checkpoint_and_writes_on_its_parent(
+def test_saver_commit_stores_a_checkpoint_and_the_writes_of_its_parent_checkpoint(
     saver: BaseCheckpointSaver,
 ) -> None:
     parent = put(saver, place(), {"a": 1}, 1)
@@ -294,7 +294,7 @@ def test_saver_list_applies_before_limit_and_metadata_filter(saver: BaseCheckpoi
     assert steps(filter={"source": "nothing"}) == []
 
 
-def test_saver_list_without_namespace_or_thread_returns_checkpoints_of_all(
+def test_saver_list_returns_checkpoints_of_all_threads_or_of_the_given_thread_and_namespace(
     saver: BaseCheckpointSaver,
 ) -> None:
     put(saver, place("one"), {"a": 1}, 1)

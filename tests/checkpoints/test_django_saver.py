@@ -73,7 +73,7 @@ def test_django_saver_commit_without_valid_lease_raises_lease_lost_error_and_sto
     assert not PendingWrite.objects.exists()
 
 
-def test_django_saver_checks_the_lease_at_each_commit_and_settles_the_run_at_the_last_commit() -> (
+def test_django_saver_checks_lease_at_each_commit_and_stores_run_outcome_at_the_last_commit() -> (
     None
 ):
     fence = Turnstile()
@@ -84,7 +84,7 @@ def test_django_saver_checks_the_lease_at_each_commit_and_settles_the_run_at_the
     assert set(Checkpoint.objects.values_list("epoch", flat=True)) == {3}
 
 
-def test_django_saver_settles_the_run_only_for_commit_of_root_graph() -> None:
+def test_django_saver_stores_run_outcome_only_for_commit_of_root_graph() -> None:
     fence = Turnstile()
     bound(fence).commit(a_commit(Outcome("interrupted"), ns="child:1"))
     assert fence.calls == [("guard", False)]

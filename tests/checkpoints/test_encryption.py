@@ -169,7 +169,7 @@ def test_modified_byte_in_encrypted_row_raises_corrupt_payload_error(keys: Any, 
         list(DjangoSaver().list(CONFIG))
 
 
-def test_encrypted_row_with_exchanged_plaintext_head_raises_corrupt_payload_error(
+def test_encrypted_row_with_changed_unencrypted_prefix_raises_corrupt_payload_error(
     keys: Any,
 ) -> None:
     keys(NEW)

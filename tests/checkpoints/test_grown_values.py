@@ -126,7 +126,7 @@ def step_of(kind: str, given: Any) -> Callable[[Any], Any]:
 
 @pytest.mark.promise("P14")
 @given(st.lists(steps, min_size=1, max_size=14))
-def test_appended_channel_value_is_stored_with_bytes_equal_to_those_of_full_comparison(
+def test_growing_value_encoded_by_its_new_items_equals_value_encoded_as_a_whole(
     plan: list[Any],
 ) -> None:
     ended, stored = [], []

@@ -191,7 +191,7 @@ def written(found: Any) -> list[Any]:
     return [(task, value) for task, _, value in found.pending_writes]
 
 
-def test_writes_stored_in_child_checkpoint_are_returned_with_their_parent() -> None:
+def test_writes_stored_in_child_checkpoint_are_returned_with_the_parent_checkpoint() -> None:
     saver, chain = DjangoSaver(), Chain()
     for number in range(5):
         chain.go(saver, {"key0": number})
@@ -205,7 +205,9 @@ def test_writes_stored_in_child_checkpoint_are_returned_with_their_parent() -> N
     assert [written(one) for one in odd] == [expected[2]]
 
 
-def test_writes_stored_in_child_checkpoint_are_returned_with_their_parent_after_fork() -> None:
+def test_writes_stored_in_child_checkpoint_are_returned_with_the_parent_checkpoint_after_fork() -> (
+    None
+):
     saver, chain = DjangoSaver(), Chain()
     for number in range(3):
         chain.go(saver, {"key0": number})

@@ -405,7 +405,7 @@ def test_maintenance_lock_locks_only_the_selected_threads() -> None:
     ],
     ids=["prune", "delete_for_runs"],
 )
-def test_delete_of_thread_whose_run_is_retried_before_the_lock_raises_run_state_error(
+def test_delete_of_thread_whose_run_is_retried_just_before_the_lock_raises_run_state_error(
     delete: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saver = DjangoSaver()

@@ -77,7 +77,9 @@ steps = st.tuples(maps, st.sets(names, max_size=8), st.dictionaries(names, maps,
 
 @pytest.mark.promise("P14")
 @given(st.lists(steps, max_size=30))
-def test_every_checkpoint_head_is_restored_from_base_and_differences(changes: list[Any]) -> None:
+def test_channel_versions_of_every_checkpoint_are_restored_from_base_and_differences(
+    changes: list[Any],
+) -> None:
     now, seen = {f"name{at}": at for at in range(80)}, {"node": {"name1": 1}}
     stored, rows, base, saved = [], {}, None, []
     for number, (changed, gone, read) in enumerate(changes):

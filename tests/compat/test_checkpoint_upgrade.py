@@ -266,7 +266,7 @@ def test_failed_run_on_checkpoint_of_old_layout_stores_no_second_checkpoint() ->
     assert graph.invoke(None, CONFIG)["log"] == ["in", "b"]
 
 
-def test_upgraded_trigger_of_old_checkpoint_has_value_computed_by_its_channel() -> None:
+def test_checkpoint_upgrade_computes_value_of_a_trigger_with_its_channel_class() -> None:
     class Twice(EphemeralValue):  # type: ignore[type-arg]
         def fold(self, held: Any, writes: Any) -> Any:
             return [writes[-1]] * 2

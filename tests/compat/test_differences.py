@@ -159,7 +159,7 @@ def test_plain_resume_of_two_interrupts_raises_error_with_pending_ids_unlike_lan
 
 
 @shows("nothing pending is an error")
-def test_resume_of_finished_thread_raises_nothing_pending_error_unlike_langgraph() -> None:
+def test_resume_of_finished_thread_raises_error_that_nothing_is_pending_unlike_langgraph() -> None:
     theirs = paused(LANGGRAPH, asks(LANGGRAPH, "q"))
     theirs.invoke(LANGGRAPH.Command(resume="first"), CONFIG)
     assert error_of(lambda: theirs.invoke(LANGGRAPH.Command(resume="late"), CONFIG)) is None
@@ -237,7 +237,7 @@ def test_second_response_after_failed_node_replaces_the_first_unlike_langgraph()
 
 
 @shows("no questions without a saver")
-def test_interrupt_without_saver_raises_no_saver_error_unlike_langgraph() -> None:
+def test_interrupt_without_saver_raises_error_for_missing_saver_unlike_langgraph() -> None:
     assert "__interrupt__" in one(LANGGRAPH, asks(LANGGRAPH, "q")).compile().invoke({"x": 1})
     ours = one(OURS, asks(OURS, "q")).compile()
     with pytest.raises(
@@ -296,7 +296,7 @@ def test_invoke_with_goto_to_unknown_node_raises_invalid_update_error_unlike_lan
 
 
 @shows("an unknown update key is an error")
-def test_update_of_caller_with_unknown_key_raises_invalid_update_error_unlike_langgraph() -> None:
+def test_invoke_with_update_of_unknown_key_raises_invalid_update_error_unlike_langgraph() -> None:
     theirs = stored(LANGGRAPH, chain(LANGGRAPH, "a"))
     theirs.invoke({"x": 1}, CONFIG)
     assert error_of(lambda: theirs.invoke(LANGGRAPH.Command(update={"y": 1}), CONFIG)) is None
@@ -357,7 +357,7 @@ def test_failed_conditional_edge_runs_its_node_again_unlike_langgraph() -> None:
 
 
 @shows("a paused node has written nothing")
-def test_interrupt_in_conditional_edge_leaves_its_node_unwritten_unlike_langgraph() -> None:
+def test_node_paused_by_interrupt_in_its_conditional_edge_has_no_writes_unlike_langgraph() -> None:
     shown = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = chain(engine, "a").add_node("b", says("b"))
@@ -369,7 +369,7 @@ def test_interrupt_in_conditional_edge_leaves_its_node_unwritten_unlike_langgrap
 
 
 @shows("a jump is on record")
-def test_goto_of_caller_is_recorded_as_checkpoint_with_next_node_unlike_langgraph() -> None:
+def test_invoke_with_goto_stores_a_checkpoint_with_the_next_node_unlike_langgraph() -> None:
     recorded = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = stored(engine, chain(engine, "a").add_node("b", asks(engine, "q")))
@@ -490,7 +490,7 @@ def test_update_state_preserves_writes_of_finished_tasks_unlike_langgraph() -> N
 
 
 @shows("an update loses no write")
-def test_update_state_preserves_writes_of_the_command_of_the_caller_unlike_langgraph() -> None:
+def test_update_state_preserves_update_of_command_passed_to_invoke_unlike_langgraph() -> None:
     left = {}
     for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
         graph = stored(engine, chain(engine, "a"))
@@ -654,7 +654,7 @@ def test_interrupt_of_nested_workflow_is_listed_once_unlike_langgraph() -> None:
 
 
 @shows("batch() within a node goes one after the other")
-def test_batch_inside_a_node_runs_inputs_on_one_thread_unlike_langgraph() -> None:
+def test_batch_inside_a_node_runs_inputs_on_one_os_thread_unlike_langgraph() -> None:
     threads: dict[str, set[int]] = {"ours": set(), "langgraph": set()}
     for name, engine in (("ours", OURS), ("langgraph", LANGGRAPH)):
         together = threading.Barrier(1 if engine is OURS else 2)

@@ -298,7 +298,7 @@ def test_encrypted_serializer_reads_and_writes_aes_data_of_langgraph(
         EncryptedSerializer.from_pycryptodome_aes()
 
 
-def test_serializer_without_typed_methods_gets_typed_methods() -> None:
+def test_maybe_add_typed_methods_adds_typed_methods_to_a_serializer_without_typed_methods() -> None:
     serde = maybe_add_typed_methods(Pickles())
     assert isinstance(serde, SerializerCompat)
     assert serde.dumps_typed(1)[0] == "int"

@@ -144,7 +144,7 @@ def build_parallel_agent() -> Any:
         (partial(register_langgraph, durability="async"), build_langgraph_agent, ""),
     ],
 )
-def test_agent_tools_call_once_transact_and_review_in_each_kind_of_agent(
+def test_once_transact_and_review_work_in_tools_of_each_kind_of_agent(
     hitl: GraphEnvironment, register: Any, build: Any, agent: str
 ) -> None:
     register("pays", events=["messages", "updates"])(build)
@@ -185,7 +185,7 @@ def test_parallel_tools_of_langgraph_task_get_their_own_responses(
     assert Interrupt.objects.count() == 2
 
 
-def test_once_in_registered_langgraph_agent_that_stores_nothing_fails_and_calls_nothing(
+def test_once_in_registered_langgraph_agent_with_exit_durability_fails_and_does_not_call_function(
     hitl: GraphEnvironment,
 ) -> None:
     register_langgraph("pays", durability="exit")(build_langgraph_agent)

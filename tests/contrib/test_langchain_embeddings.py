@@ -10,7 +10,7 @@ from hitl_django.engine import bridges
 from hitl_django.engine.store import InMemoryStore
 
 
-def test_store_index_with_model_name_and_without_langchain_core_names_the_package(
+def test_store_index_with_model_name_raises_error_with_install_hint_if_langchain_core_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bridges, "find_langchain", lambda: None)
@@ -20,7 +20,7 @@ def test_store_index_with_model_name_and_without_langchain_core_names_the_packag
         InMemoryStore(index={"embed": "openai:small"})
 
 
-def test_store_index_with_model_name_and_without_langchain_names_the_package(
+def test_store_index_with_model_name_raises_error_with_install_hint_if_langchain_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "langchain.embeddings", None)

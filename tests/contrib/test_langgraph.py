@@ -168,7 +168,7 @@ def test_langgraph_graph_as_node_resumes_at_its_failed_node(
     assert runs == ["first", "flaky", "flaky"]
 
 
-def test_langgraph_graph_as_node_interrupting_without_saver_raises_no_saver_error(
+def test_langgraph_graph_as_node_interrupting_without_saver_raises_error_for_missing_saver(
     invoke: Callable[..., Any],
 ) -> None:
     with pytest.raises(NoSaverError, match="agent"):

@@ -82,7 +82,7 @@ def test_once_and_transact_in_retried_node_keep_results_of_failed_attempt(
     assert calls == ["one", "attempt", "attempt"]
 
 
-def test_review_in_langgraph_node_mixes_with_interrupts_and_keeps_rejected_responses_pending(
+def test_review_between_interrupts_of_langgraph_node_is_pending_again_after_invalid_response(
     hitl: GraphEnvironment,
 ) -> None:
     def ask(state: State) -> State:
@@ -101,7 +101,7 @@ def test_review_in_langgraph_node_mixes_with_interrupts_and_keeps_rejected_respo
     assert hitl.assert_finished(run) == {"said": [True, 100, False]}
 
 
-def test_interrupts_of_langgraph_node_store_formats_of_typed_payload_values(
+def test_interrupt_of_langgraph_node_stores_formats_of_decimals_and_dates_in_its_payload(
     hitl: GraphEnvironment,
 ) -> None:
     def ask(state: State) -> State:

@@ -241,7 +241,9 @@ def test_graph_as_langgraph_node_streams_messages_and_custom_chunks_through_its_
     assert seen[0] == seen[1]
 
 
-def test_graph_as_langgraph_node_interrupting_without_saver_raises_no_saver_error() -> None:
+def test_graph_as_langgraph_node_interrupting_without_saver_raises_error_for_missing_saver() -> (
+    None
+):
     top = LANGGRAPH.StateGraph(State).add_node("inside", asking(OURS))
     top.add_edge(LANGGRAPH.START, "inside")
     with pytest.raises(

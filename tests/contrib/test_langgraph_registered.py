@@ -654,7 +654,7 @@ def test_langgraph_run_stores_its_stream_as_run_events(advance: Advance) -> None
     assert [kind for kind, _ in told][-1] == "succeeded"
 
 
-def test_langgraph_thread_has_state_picture_and_position(advance: Advance) -> None:
+def test_langgraph_thread_state_position_and_picture_show_the_paused_node(advance: Advance) -> None:
     register_langgraph("agent")(lambda: agents.build_agent([("refund", {"order": "7"})]))
     run = start("agent", GIVEN)
     advance()
@@ -755,7 +755,7 @@ def test_langgraph_nodes_leave_no_database_connection_open(advance: Advance, awa
 
 
 @pytest.mark.parametrize("keeps", [None, True], ids=["a call", "one history"])
-def test_langgraph_subgraph_with_two_interrupts_shows_position_and_resumes_after_each(
+def test_langgraph_subgraph_with_two_interrupts_is_shown_as_paused_and_resumes_after_each(
     advance: Advance, keeps: Any
 ) -> None:
     def ask(state: Steps) -> Steps:

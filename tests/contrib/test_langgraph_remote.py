@@ -82,7 +82,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("is_registered", [False, True])
-def test_remote_graph_as_node_gets_config_and_context_and_asks_in_this_queue(
+def test_remote_graph_as_node_receives_config_and_context_and_its_interrupts_are_pending_locally(
     hitl: GraphEnvironment, server: Server, is_registered: bool
 ) -> None:
     remote: Any = RemoteGraph("asks", sync_client=server, name="remote")  # type: ignore[arg-type]

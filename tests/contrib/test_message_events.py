@@ -292,7 +292,7 @@ def test_message_events_without_langchain_are_not_stored(
     connections.close_all()
 
 
-def test_message_buffer_of_model_with_100000_chunks_has_fewer_than_ten_in_memory() -> None:
+def test_message_buffer_keeps_fewer_than_ten_of_100000_model_chunks_in_memory() -> None:
     """A step may send a hundred thousand pieces, of which a worker buffers only a few."""
     stored: list[str] = []
 

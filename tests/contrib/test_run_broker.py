@@ -37,7 +37,9 @@ def take(broker: RunBroker) -> list[str]:
 
 
 @pytest.mark.promise("P22")
-def test_wake_up_contains_no_data_and_its_run_needs_no_message(broker: RunBroker) -> None:
+def test_broker_wake_up_contains_no_run_data_and_start_of_a_run_stores_no_message(
+    broker: RunBroker,
+) -> None:
     services.start("approval", {"text": "secret"})
     assert not OrmQ.objects.exists()
     [(key, packed)] = broker.dequeue() or []

@@ -33,7 +33,7 @@ def test_process_executing_django_q2_tasks_in_sync_mode_preserves_its_signal_han
 
 
 @pytest.mark.parametrize("other", ["sync", "handled"])
-def test_forked_process_in_sync_mode_or_with_sigterm_handler_is_no_worker_process(
+def test_forked_process_in_sync_mode_or_with_sigterm_handler_is_not_a_worker_process(
     monkeypatch: pytest.MonkeyPatch, other: str
 ) -> None:
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: "some process")

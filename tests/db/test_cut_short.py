@@ -185,7 +185,7 @@ def test_store_shape_repeated_after_interrupted_attempt_stores_the_graph_structu
     assert GraphShape.objects.exists()
 
 
-def test_transact_rows_and_its_result_are_committed_in_one_transaction() -> None:
+def test_rows_and_result_of_transact_are_committed_in_one_transaction() -> None:
     saver = history(1)
     on = saver.get_tuple(place()).config  # type: ignore[union-attr]
 

@@ -158,7 +158,7 @@ def test_interrupt_outside_a_graph_raises_runtime_error() -> None:
         interrupt("is there anybody?")
 
 
-def test_interrupt_in_graph_without_checkpointer_raises_no_saver_error_naming_node() -> None:
+def test_interrupt_in_graph_without_checkpointer_raises_error_naming_the_node() -> None:
     graph = line(a=lambda state: {"log": [interrupt("who?")]}).compile()
     with pytest.raises(
         NoSaverError, match=r"Node 'a' called interrupt\(\), but the graph has no checkpointer"
@@ -232,7 +232,7 @@ def test_unstorable_response_raises_unserializable_error_and_leaves_interrupt_pe
     assert log_of(graph) == ["me"]
 
 
-def test_second_response_to_answered_interrupt_raises_nothing_pending_error() -> None:
+def test_second_response_to_answered_interrupt_raises_error_that_nothing_is_pending() -> None:
     graph = paused(line(a=lambda state: {"log": [interrupt("who?")]}))
     answer(graph, "me")
     with pytest.raises(NothingPendingError):

@@ -368,7 +368,7 @@ class Added(TypedDict, total=False):
 
 
 @pytest.mark.parametrize(("first", "then"), [(Grows, Added), (Added, Grows)])
-def test_state_key_changed_between_reducer_and_delta_channel_preserves_stored_values(
+def test_state_key_changed_from_reducer_to_delta_channel_or_back_preserves_stored_values(
     first: Any, then: Any
 ) -> None:
     def build(schema: Any) -> Any:

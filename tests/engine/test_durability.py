@@ -271,7 +271,7 @@ def test_exit_durability_run_stores_parent_state_before_once_in_subgraph_runs(
     assert sorted(seen) == [("", 1), ("below", 1)]
 
 
-def test_durability_exit_stores_state_before_parallel_once_calls_a_single_time(
+def test_exit_durability_run_stores_a_single_checkpoint_before_parallel_once_calls(
     run: Callable[..., Any],
 ) -> None:
     saver, meet = Counting(), threading.Barrier(2, timeout=10)

@@ -129,7 +129,7 @@ def test_workflow_crashing_after_its_tasks_reuses_their_stored_results() -> None
     assert ran == [1, 2, 0]
 
 
-def test_task_function_renamed_with_old_name_parameter_reuses_stored_result() -> None:
+def test_renamed_task_function_with_its_old_name_as_name_parameter_reuses_stored_result() -> None:
     saver, calls = InMemorySaver(), list[str]()
 
     def charge(amount: int) -> int:

@@ -251,7 +251,7 @@ def test_unhandled_node_failure_fails_run_although_sibling_failure_is_handled(ru
 
 
 @WAYS
-def test_interrupt_of_sibling_is_only_pending_task_after_handled_node_failure(run: Run) -> None:
+def test_interrupt_of_sibling_is_the_only_pending_task_after_handled_node_failure(run: Run) -> None:
     fault = Fault()
     asking = fault.graph().add_node("b", lambda state: {"log": [interrupt("q")]})
     graph = saved(asking.add_edge(START, "b"))

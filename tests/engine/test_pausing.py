@@ -179,7 +179,7 @@ def test_response_without_id_to_two_pending_interrupts_raises_ambiguous_error() 
     assert log_of(graph) == []
 
 
-def test_command_resume_on_finished_thread_raises_nothing_pending_error() -> None:
+def test_command_resume_on_finished_thread_raises_error_that_nothing_is_pending() -> None:
     graph = paused(line(a=asks("q")))
     answer(graph, "yes")
     with pytest.raises(NothingPendingError, match="has no pending interrupt"):
@@ -248,14 +248,14 @@ def test_bulk_update_state_stores_separate_writes_for_updates_of_same_node() -> 
     assert sorted(stored) == [["one"], ["two"]]
 
 
-def test_command_resume_without_checkpointer_raises_no_saver_error() -> None:
+def test_command_resume_without_checkpointer_raises_error_for_missing_checkpointer() -> None:
     with pytest.raises(
         NoSaverError, match=r"Cannot use Command\(resume=...\) without checkpointer"
     ):
         line(a=asks("q")).compile().invoke(Command(resume=1))
 
 
-def test_interrupt_without_checkpointer_raises_no_saver_error_naming_the_node() -> None:
+def test_interrupt_without_checkpointer_raises_error_naming_the_node() -> None:
     with pytest.raises(
         NoSaverError, match=r"Node 'a' called interrupt\(\), but the graph has no checkpointer"
     ):

@@ -181,7 +181,7 @@ def test_read_task_statuses_returns_interrupts_responses_output_and_error_per_ta
     assert statuses["t4"].finished
 
 
-def test_read_task_statuses_lists_no_open_interrupt_for_finished_task() -> None:
+def test_read_task_statuses_lists_no_pending_interrupt_for_finished_task() -> None:
     statuses = read_task_statuses([("t", INTERRUPT, (Interrupt("q", A),)), ("t", "key", 1)])
     assert statuses["t"].open == ()
     assert statuses["t"].interrupts != ()

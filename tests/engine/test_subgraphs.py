@@ -169,7 +169,9 @@ def test_subgraph_compiled_with_checkpointer_false_runs_again_on_resume_of_paren
     assert counts == {"before": 2}
 
 
-def test_subgraph_with_a_checkpointer_stores_in_the_checkpointer_of_its_parent() -> None:
+def test_subgraph_compiled_with_a_checkpointer_stores_its_state_in_checkpointer_of_its_parent() -> (
+    None
+):
     own = InMemorySaver()
     child = line(c=asks("child?")).compile(own)
     graph = paused(line(a=calling(child)))
@@ -178,7 +180,9 @@ def test_subgraph_with_a_checkpointer_stores_in_the_checkpointer_of_its_parent()
     assert list(own.list(None)) == []
 
 
-def test_subgraph_invoked_with_another_thread_id_stores_in_its_compiled_checkpointer() -> None:
+def test_subgraph_invoked_with_another_thread_id_stores_its_state_in_checkpointer_of_subgraph() -> (
+    None
+):
     own = InMemorySaver()
     child = line(c=says("c")).compile(own)
 
@@ -333,7 +337,7 @@ def test_get_subgraphs_lists_graph_that_a_node_reads_from_an_object_attribute(no
     assert answer(compiled, "yes")["log"] == ["pre", "edited", "yes"]
 
 
-def test_get_subgraphs_omits_graph_read_by_one_of_its_nodes() -> None:
+def test_get_subgraphs_of_graph_whose_node_refers_to_the_graph_is_empty() -> None:
     compiled = saved(line(n=lambda state: {"log": [compiled.name]}))
     assert list(compiled.get_subgraphs(recurse=True)) == []
 

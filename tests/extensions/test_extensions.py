@@ -128,7 +128,7 @@ def test_extension_urls_are_included_only_with_the_extension_registered() -> Non
 
 
 @pytest.mark.django_db
-def test_extension_overdue_function_determines_missed_time_of_worker_health() -> None:
+def test_find_missed_since_returns_time_found_by_an_overdue_function_of_an_extension() -> None:
     since = datetime(2001, 2, 3, tzinfo=UTC)
     register(Extension(name="first", overdue=[lambda late: None, lambda late: since]))
     assert find_missed_since() == since

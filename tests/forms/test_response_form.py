@@ -78,7 +78,7 @@ def test_form_for_typed_response_has_only_schema_fields_and_returns_decide_argum
     }
 
 
-def test_form_for_reports_missing_values_and_limits_of_the_schema_at_their_fields() -> None:
+def test_response_form_shows_errors_for_missing_and_invalid_values_at_their_fields() -> None:
     item = make_interrupt({"title": "When?"}, DELIVERY)
     sent = submit(item, **{"answer/seats": "12", "answer/address/street": "El"})
     assert not sent.is_valid()
@@ -90,7 +90,7 @@ def test_form_for_reports_missing_values_and_limits_of_the_schema_at_their_field
     assert submit(item).errors["answer/seats"] == ["This field is required."]
 
 
-def test_form_for_renders_each_input_once_in_all_of_djangos_layouts() -> None:
+def test_response_form_renders_each_input_once_in_each_form_layout_of_django() -> None:
     form = form_for(make_interrupt({"title": "When?"}, DELIVERY))
     for html in (str(form), form.as_div(), form.as_p(), form.as_table(), form.as_ul()):
         names = re.findall(r'name="([^"]+)"', html)
@@ -98,7 +98,7 @@ def test_form_for_renders_each_input_once_in_all_of_djangos_layouts() -> None:
         assert {"digest", "version", "key", "answer/seats", "answer/lines?rows"} <= {*names}
 
 
-def test_form_for_button_of_list_adds_rows_and_keeps_typed_values() -> None:
+def test_response_form_add_rows_button_adds_rows_and_keeps_typed_values() -> None:
     item = make_interrupt({"title": "When?"}, DELIVERY)
     assert form_for(item).lists == [("answer/lines", "Lines")]
     more = submit(item, more="answer/lines", **{"answer/seats": "many"})
@@ -132,7 +132,7 @@ def test_form_for_approval_lets_the_user_choose_a_decision_and_turns_changes_int
     assert reply.errors == {"reply": ["Enter a response."]}
 
 
-def test_form_for_several_actions_decides_each_action() -> None:
+def test_response_form_for_several_actions_has_a_decision_field_per_action() -> None:
     item = make_interrupt(TWO_CALLS)
     form = form_for(item)
     assert str(form["action/0-decision"].label) == "Send: Decision"
@@ -150,7 +150,7 @@ def test_form_for_several_actions_decides_each_action() -> None:
     assert submit(item, decision="approve").is_valid()
 
 
-def test_form_for_submission_without_version_is_stale() -> None:
+def test_response_form_submitted_without_version_is_stale() -> None:
     item = make_interrupt({"title": "Pay?"}, {"type": "string"})
     sent = form_for(item, QueryDict("answer=yes"))
     assert sent.is_valid(), sent.errors

@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 
-def test_owner_has_ended_only_after_its_process_ended() -> None:
+def test_lease_owner_has_ended_only_after_its_process_ended() -> None:
     with running_owner() as (name, process):
         assert not has_ended(name)
         process.kill()
@@ -37,13 +37,13 @@ def test_killed_process_has_ended_before_its_parent_reads_the_exit_code() -> Non
         assert has_ended(name)
 
 
-def test_owner_has_ended_if_another_process_has_its_id() -> None:
+def test_lease_owner_has_ended_if_another_process_has_its_process_id() -> None:
     head, _, rest = name_owner().partition("@")
     host, pid, started = head.split(":")
     assert has_ended(f"{host}:{pid}:{int(started) - 1}@{rest}")
 
 
-def test_owner_of_another_host_container_or_release_is_not_considered_ended() -> None:
+def test_lease_owner_in_another_system_or_with_name_of_an_earlier_release_has_not_ended() -> None:
     name = name_ended_owner()
     system = str(lease_owner.find_system())
     assert not has_ended(name.replace(system, system[::-1]))
@@ -52,7 +52,7 @@ def test_owner_of_another_host_container_or_release_is_not_considered_ended() ->
     assert not has_ended("")
 
 
-def test_owner_is_named_without_start_time_where_processes_cannot_be_read(
+def test_lease_owner_name_omits_start_time_if_proc_file_system_is_not_readable(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     ended = name_ended_owner()

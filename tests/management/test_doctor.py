@@ -91,7 +91,9 @@ def test_doctor_reports_passed_checks_and_exits_with_0(worker: WorkerHeartbeat) 
 
 
 @override_settings(HITL={"EVENT_MAX_WAITING_THREADS": 0})
-def test_doctor_without_waiting_requests_reports_no_thread_limit(worker: WorkerHeartbeat) -> None:
+def test_doctor_reports_no_waiting_limit_if_waiting_requests_are_disabled(
+    worker: WorkerHeartbeat,
+) -> None:
     assert "waiting requests" not in examined()[1]
 
 

@@ -136,7 +136,7 @@ def test_decide_command_below_quorum_prints_number_of_missing_approvals(
     assert said == "Recorded: approve. 2 more approvals required.\n"
 
 
-def test_decide_command_with_not_over_claim_rejects_decision_on_claimed_interrupt(
+def test_decide_command_with_not_over_claim_option_rejects_decision_on_claimed_interrupt(
     hitl: GraphEnvironment, django_user_model: Any
 ) -> None:
     interrupt = hitl.make_interrupt("A?")

@@ -153,7 +153,7 @@ def test_demo_chat_page_without_langchain_names_the_package(
         ("https://shop.example", False),
     ],
 )
-def test_demo_agent_api_allows_keys_from_pages_of_this_machine_only(
+def test_demo_agent_api_allows_cross_origin_requests_only_from_localhost(
     settings: Any, origin: str, allowed: bool
 ) -> None:
     settings.MIDDLEWARE = demo_settings.MIDDLEWARE

@@ -171,7 +171,7 @@ def test_commit_of_run_changes_thread_row_only_to_reset_attempts(
 
 
 @pytest.mark.promise("P10")
-def test_claim_after_lost_lease_reads_newest_checkpoint_in_the_claim(
+def test_first_claim_reads_newest_checkpoint_in_its_transaction_but_claim_after_lost_lease_does_not(
     advance: Advance,
 ) -> None:
     frozen, at_work = replaced("steps", {"log": []})

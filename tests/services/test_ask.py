@@ -149,7 +149,9 @@ def test_ask_with_assignee_without_decide_permission_raises_invalid_input_error(
     assert not Thread.objects.exists()
 
 
-def test_ask_requires_a_separate_permission_and_asker_sees_no_interrupts_of_other_users() -> None:
+def test_ask_requires_its_own_permission_and_user_sees_only_interrupts_created_by_that_user() -> (
+    None
+):
     starter, asker = user_with("start_run", name="starter"), user_with("add_interrupt")
     with pytest.raises(NotAllowedError):
         hitl_django.ask(PAYLOAD, by=starter)

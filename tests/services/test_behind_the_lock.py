@@ -135,7 +135,7 @@ def test_decision_without_permission_raises_not_allowed_or_not_found_and_stores_
 @pytest.mark.parametrize(
     ("right", "error"), [("see", InterruptNotFound), ("decide", NotAllowedError)]
 )
-def test_decision_whose_permission_was_revoked_before_its_lock_raises_not_allowed_or_not_found(
+def test_decision_whose_permission_is_revoked_just_before_the_lock_raises_not_allowed_or_not_found(
     advance: Advance,
     reviewer: User,
     revocable: set[str],
@@ -174,7 +174,7 @@ WAITING: dict[str, tuple[str, Callable[[Interrupt, User], object]]] = {
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("verb", WAITING)
-def test_service_call_whose_permission_was_revoked_before_its_lock_raises_not_allowed_error(
+def test_service_call_whose_permission_is_revoked_just_before_the_lock_raises_not_allowed_error(
     advance: Advance,
     user: Make,
     revocable: set[str],
@@ -290,7 +290,7 @@ def test_last_required_approval_on_concurrently_parked_run_raises_hitl_error_and
 )
 @pytest.mark.parametrize("type_", ["approve", "edit", "reject"])
 @pytest.mark.promise("P1")
-def test_decision_on_interrupt_changed_before_its_write_raises_hitl_error_and_stores_no_decision(
+def test_decision_on_interrupt_changed_just_before_the_write_raises_error_and_stores_no_decision(
     advance: Advance, reviewer: User, changes: dict[str, Any], type_: str
 ) -> None:
     interrupt = reviewed(advance, quorum=3)
@@ -308,7 +308,7 @@ SENT: dict[str, tuple[Any, ...]] = {"approve": (), "edit": ({"amount": 6},), "re
 @pytest.mark.parametrize("first", SENT)
 @pytest.mark.parametrize("second", SENT)
 @pytest.mark.promise("P1")
-def test_approval_of_interrupt_whose_approvals_changed_before_its_write_raises_hitl_error(
+def test_decision_raises_error_if_another_user_changes_the_approvals_just_before_the_write(
     advance: Advance, user: Make, reviewer: User, first: str, second: str
 ) -> None:
     interrupt = reviewed(advance, quorum=2)
@@ -336,7 +336,7 @@ def overdue(advance: Advance, **terms: Any) -> Interrupt:
 
 
 @pytest.mark.promise("P1")
-def test_expire_due_skips_interrupt_decided_before_its_lock(
+def test_expire_due_skips_interrupt_decided_just_before_the_lock(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = overdue(advance)
@@ -363,7 +363,7 @@ def test_expire_due_skips_run_whose_decision_can_still_be_undone(
     assert (second.status, Run.objects.get().state) == ("pending", "interrupted")
 
 
-def test_expire_due_skips_interrupt_superseded_before_its_lock(
+def test_expire_due_skips_interrupt_superseded_just_before_the_lock(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = overdue(advance)
@@ -374,7 +374,7 @@ def test_expire_due_skips_interrupt_superseded_before_its_lock(
     assert (interrupt.status, Run.objects.get().state) == ("superseded", "interrupted")
 
 
-def test_expire_due_skips_interrupt_extended_before_its_lock(
+def test_expire_due_skips_interrupt_whose_expiry_is_postponed_just_before_the_lock(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt = overdue(advance)
@@ -384,7 +384,7 @@ def test_expire_due_skips_interrupt_extended_before_its_lock(
     assert interrupt.status == "pending"
 
 
-def test_expire_due_skips_interrupt_whose_version_changed_before_its_write(
+def test_expire_due_skips_interrupt_whose_version_changes_just_before_the_write(
     advance: Advance,
 ) -> None:
     interrupt = overdue(advance)
@@ -443,7 +443,7 @@ def test_expire_due_skips_interrupt_whose_run_left_the_interrupted_state(
     assert (interrupt.status, Run.objects.get().state) == ("pending", state)
 
 
-def test_default_response_for_run_cancelled_before_its_write_is_not_stored(
+def test_default_response_is_not_stored_if_the_run_is_cancelled_just_before_the_write(
     advance: Advance, caplog: pytest.LogCaptureFixture
 ) -> None:
     interrupt = overdue(advance, then="answer", answer={"seats": 8})
@@ -482,7 +482,7 @@ OVERTAKEN: dict[str, Callable[[Interrupt, LinkInfo], object]] = {
 
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("state", OVERTAKEN)
-def test_decide_by_link_closed_before_lock_raises_link_unusable_error(
+def test_decide_by_link_raises_link_unusable_error_if_link_becomes_unusable_just_before_the_lock(
     interrupt: Interrupt,
     maker: User,
     reviewer: User,
@@ -499,7 +499,7 @@ def test_decide_by_link_closed_before_lock_raises_link_unusable_error(
 
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("moment", ["used_at", "revoked_at", "expires_at"])
-def test_decide_by_link_ended_before_its_write_raises_link_unusable_error_and_stores_no_decision(
+def test_decide_by_link_raises_link_unusable_error_if_link_becomes_unusable_just_before_the_write(
     interrupt: Interrupt, moment: str
 ) -> None:
     token = token_of(create_review_link(interrupt.pk, name="Dana"))
@@ -518,7 +518,7 @@ def test_decide_by_link_ended_before_its_write_raises_link_unusable_error_and_st
 
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("moment", ["used_at", "revoked_at"])
-def test_revoke_link_used_or_revoked_before_its_write_raises_link_unusable_error(
+def test_revoke_link_raises_link_unusable_error_if_used_or_revoked_just_before_the_write(
     interrupt: Interrupt, moment: str
 ) -> None:
     link = create_review_link(interrupt.pk, name="Dana")

@@ -316,7 +316,7 @@ def test_retry_of_one_run_leaves_failed_runs_of_other_threads_unchanged(
     assert (run.thread.attempts, run.thread.ended_at) == (0, None)
 
 
-def test_second_run_clears_ended_at_only_on_the_thread_of_the_run(advance: Advance) -> None:
+def test_second_run_clears_ended_at_of_its_thread_only(advance: Advance) -> None:
     runs = [services.start("steps", {"log": []}) for _ in range(3)]
     advance()
     assert not Thread.objects.filter(ended_at=None).exists()

@@ -355,7 +355,7 @@ class TestClaimNext:
         assert [services.claim_next(by=reviewer) for _ in range(2)] == [rows[1].pk, None]
         assert services.claim_next(by=sam) == rows[0].pk
 
-    def test_claim_next_returns_interrupt_of_run_started_without_user_despite_no_self_approval(
+    def test_claim_next_returns_interrupt_that_forbids_self_approval_if_run_has_no_starter(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         row = ask(no_self_approval=True)
@@ -613,7 +613,7 @@ def test_claim_next_order_is_the_same_for_policy_that_narrows_the_queue(
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("meanwhile", [{"claimed_until": Now() + MINUTE}, {"status": "cancelled"}])
-def test_claim_next_skips_interrupt_claimed_or_closed_before_its_write(
+def test_claim_next_skips_interrupt_claimed_or_closed_just_before_the_write(
     advance: Advance, reviewer: User, meanwhile: dict[str, Any]
 ) -> None:
     first, second = (asked("approval", {"text": "x"}, advance) for _ in range(2))
@@ -702,7 +702,7 @@ class TestClaimNextAfterDecision:
         assert services.claim_next(by=reviewer, after=second.pk) == first.pk
         assert services.find_taken("k", by=reviewer) == first.pk
 
-    def test_claim_next_after_invalid_id_raises_not_found_and_after_unknown_id_claims_first(
+    def test_claim_next_after_malformed_id_raises_not_found_but_after_unknown_id_claims_first(
         self, ask: Callable[..., Interrupt], reviewer: User
     ) -> None:
         ask()

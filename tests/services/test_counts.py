@@ -70,7 +70,7 @@ def test_queue_counts_returns_number_of_interrupts_per_queue_tab(
     }  # fmt: skip
 
 
-def test_queue_counts_do_not_count_interrupt_of_parked_run_as_free(
+def test_queue_counts_do_not_count_interrupt_of_parked_run_as_unclaimed(
     ask: Callable[..., Interrupt], reviewer: User
 ) -> None:
     ask()
@@ -139,7 +139,7 @@ def test_waiting_groups_returns_groups_with_pending_interrupts_and_membership_of
     assert services.waiting_groups(user("blind", "decide_interrupt")) == []
 
 
-def test_read_first_returns_free_interrupts_in_queue_order_up_to_the_limit(
+def test_read_first_returns_unclaimed_interrupts_in_queue_order_up_to_the_limit(
     ask: Callable[..., Interrupt], reviewer: User, sam: User
 ) -> None:
     crew, other = Group.objects.create(name="Crew"), Group.objects.create(name="Other")

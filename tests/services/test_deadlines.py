@@ -221,7 +221,7 @@ def test_warn_expiring_batch_excludes_closed_and_already_warned_interrupts(
 @pytest.mark.parametrize(
     "changes", [{"status": "superseded"}, {"warn_at": None}, {"warn_at": Now() + DAY}]
 )
-def test_warn_expiring_sends_no_warning_for_interrupt_changed_before_its_lock(
+def test_warn_expiring_sends_no_warning_for_interrupt_changed_just_before_the_lock(
     interrupt: Callable[..., Interrupt],
     monkeypatch: pytest.MonkeyPatch,
     changes: dict[str, Any],
@@ -337,7 +337,7 @@ def test_interrupt_escalated_on_expiry_stays_pending_and_gets_the_new_group(
     assert values_of(row.thread)["answers"] == [4]
 
 
-def test_expired_interrupt_with_then_keep_stays_pending_and_claimed_and_becomes_overdue(
+def test_interrupt_expired_with_action_keep_stays_pending_and_claimed_and_becomes_overdue(
     interrupt: Callable[..., Interrupt], user: Callable[..., User]
 ) -> None:
     row = interrupt(DAY, "keep")
@@ -368,7 +368,7 @@ def test_expiry_with_unknown_escalation_group_marks_interrupt_overdue_and_logs_e
 @pytest.mark.parametrize(
     "terms", [(DAY, "escalate"), (DAY, "keep", None, "Leads"), (DAY, "park", None, "Leads")]
 )
-def test_expiry_without_group_for_escalate_or_with_group_otherwise_raises_value_error(
+def test_expiry_with_escalate_but_no_group_or_group_without_escalate_raises_value_error(
     terms: tuple[Any, ...],
 ) -> None:
     with pytest.raises(ValueError, match="A group requires then='escalate'"):

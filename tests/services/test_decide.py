@@ -152,7 +152,7 @@ def test_decision_that_loses_to_concurrent_decision_sends_no_message_to_worker(
 
 @pytest.mark.promise("P1")
 @pytest.mark.django_db(transaction=True)
-def test_decision_on_interrupt_cancelled_before_its_write_stores_no_rows(
+def test_decision_on_interrupt_cancelled_just_before_the_write_stores_no_rows(
     interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = WriteBatch.run
@@ -171,7 +171,7 @@ def test_decision_on_interrupt_cancelled_before_its_write_stores_no_rows(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_decision_for_run_parked_before_its_write_stores_no_rows(
+def test_decision_for_run_parked_just_before_the_write_stores_no_rows(
     interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = WriteBatch.run
@@ -703,7 +703,7 @@ def test_audit_log_with_changed_or_deleted_entry_is_reported_as_faulty(
     assert audit.find_first_fault(thread) == 1
 
 
-def test_decision_on_erased_interrupt_raises_already_decided_error_for_other_response(
+def test_different_decision_on_erased_interrupt_raises_already_decided_error(
     interrupt: Interrupt, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.decide(interrupt.pk, "approve")

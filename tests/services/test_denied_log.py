@@ -54,7 +54,7 @@ def refusals_of(thread: Thread) -> list[tuple[str, str, str, str]]:
 
 @pytest.mark.promise("P20")
 @pytest.mark.parametrize("verb", ATTEMPTS)
-def test_denied_service_call_writes_only_a_refuse_audit_entry(
+def test_denied_service_call_writes_an_audit_entry_with_verb_refuse_and_changes_nothing_else(
     interrupt: Interrupt, onlooker: User, verb: str
 ) -> None:
     with pytest.raises(NotAllowedError):

@@ -128,7 +128,7 @@ def test_interrupt_of_run_parked_by_expiry_is_pending_again_after_retry(
     assert values_of(row.thread)["answers"] == [2]
 
 
-def test_interrupt_expiring_with_then_cancel_cancels_the_run(
+def test_interrupt_expired_with_action_cancel_cancels_the_run(
     interrupt: Callable[..., Interrupt], advance: Advance
 ) -> None:
     row = interrupt(DAY, "cancel")
@@ -324,7 +324,7 @@ def test_default_response_to_one_interrupt_does_not_queue_run_waiting_for_all_re
         assert (Run.objects.get().state, len(hinted)) == (state, hints)
 
 
-def test_expiry_with_then_keep_writes_audit_entry_without_group(advance: Advance) -> None:
+def test_expiry_with_action_keep_writes_audit_entry_without_group(advance: Advance) -> None:
     asked("approval", {"text": "x"}, advance)
     terms = {"seconds": 1, "then": "keep"}
     Interrupt.objects.update(expiry=terms, expires_at=Now() - DAY)

@@ -410,7 +410,7 @@ def test_fork_loads_a_constant_number_of_runs_for_any_number_of_earlier_runs(
 
 
 @pytest.mark.parametrize("where", ["in no thread", "in another thread", "in a graph inside"])
-def test_fork_from_checkpoint_deleted_before_lock_raises_checkpoint_not_found(
+def test_fork_from_checkpoint_deleted_just_before_the_lock_raises_checkpoint_not_found(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     thread, other = ran(advance), ran(advance)

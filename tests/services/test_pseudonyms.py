@@ -614,7 +614,7 @@ def test_failed_pseudonymize_user_transaction_changes_no_audit_entry_and_no_run(
     assert (list(AuditEntry.objects.values()), list(Run.objects.values())) == before
 
 
-def test_pseudonymize_user_includes_decision_made_before_thread_lock(
+def test_pseudonymize_user_includes_decision_made_just_before_the_thread_lock(
     lena: User, advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = (asked("approval", {"text": text}, advance) for text in "ab")
@@ -751,7 +751,7 @@ class TestGuests:
         }
 
 
-def test_user_named_like_a_pseudonym_is_labelled_with_at_sign_and_link_name_is_rejected(
+def test_username_equal_to_a_pseudonym_is_stored_with_at_sign_and_rejected_as_link_name(
     lena: User, advance: Advance
 ) -> None:
     pseudonym = services.pseudonymize_user(lena).pseudonym

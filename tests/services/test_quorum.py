@@ -295,7 +295,7 @@ def test_interrupt_pending_again_after_rejected_response_needs_all_approvals_aga
     assert Run.objects.get(pk=interrupt.run_id).state == "succeeded"
 
 
-def test_user_who_started_run_with_no_self_approval_can_only_reject(
+def test_user_who_started_a_run_that_forbids_self_approval_can_only_reject(
     advance: Advance, people: list[User], user: Make, unchanged: Callable[..., None]
 ) -> None:
     starter = user("sam", "start_run", "view_interrupt", "decide_interrupt")
@@ -314,7 +314,7 @@ def test_user_who_started_run_with_no_self_approval_can_only_reject(
     assert services.decide(interrupt.pk, "reject", by=starter).value is False
 
 
-def test_users_who_started_original_and_forked_run_cannot_approve_fork_with_no_self_approval(
+def test_starters_of_original_and_forked_run_cannot_approve_fork_that_forbids_self_approval(
     advance: Advance, people: list[User], user: Make
 ) -> None:
     starter = user("sam", "start_run", "view_interrupt", "decide_interrupt")
@@ -418,7 +418,7 @@ def test_approval_without_user_counts_in_addition_to_approval_of_deleted_user(
     assert services.decide(interrupt.pk, "approve").complete
 
 
-def test_decision_without_user_ignores_claims_and_no_self_approval(
+def test_decision_without_user_is_accepted_despite_claims_and_forbidden_self_approval(
     advance: Advance, people: list[User], user: Make
 ) -> None:
     starter = user("sam", "start_run")

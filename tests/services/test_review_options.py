@@ -385,7 +385,7 @@ class TestResuming:
         advance()
         return Run.objects.get(pk=run.id), [*Interrupt.objects.filter(run=run.id).order_by("node")]
 
-    def test_run_with_resume_on_all_is_queued_only_after_its_last_response(
+    def test_run_resuming_after_all_responses_is_queued_only_after_the_last_response(
         self, advance: Advance
     ) -> None:
         run, (first, second, third) = self.ask("together", advance)
@@ -402,14 +402,14 @@ class TestResuming:
         assert (values["zero"], values["one"], values["two"]) == (1, 2, 0)
         assert invariants.faults() == []
 
-    def test_run_with_resume_on_each_is_queued_after_its_first_response(
+    def test_run_resuming_after_each_response_is_queued_after_the_first_response(
         self, advance: Advance
     ) -> None:
         _, (first, *_) = self.ask("apart", advance)
         services.decide(first.pk, "respond", 1)
         assert advance() == 1
 
-    def test_run_with_resume_on_all_stays_interrupted_if_worker_runs_between_responses(
+    def test_run_resuming_after_all_responses_stays_interrupted_if_worker_runs_between_responses(
         self, advance: Advance
     ) -> None:
         run, pending_interrupts = self.ask("together", advance)
@@ -426,7 +426,7 @@ class TestResuming:
         run.refresh_from_db()
         assert run.state == "succeeded"
 
-    def test_run_with_resume_on_all_waits_for_other_responses_after_default_response(
+    def test_run_resuming_after_all_responses_waits_for_other_responses_after_default_response(
         self, advance: Advance
     ) -> None:
         run, pending_interrupts = self.ask("together", advance)

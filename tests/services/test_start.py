@@ -326,7 +326,7 @@ def test_start_with_invalid_key_thread_id_or_metadata_raises_error_and_stores_no
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("right", [None, "view_run", "view_thread_state"])
-def test_start_with_key_of_run_whose_input_user_cannot_view_raises_key_reused_error(
+def test_start_with_key_of_run_with_input_hidden_from_user_raises_key_reused_error(
     user: Callable[..., User], advance: Advance, right: str | None
 ) -> None:
     services.start("approval", {"text": "x"}, key="order-7")
@@ -369,7 +369,7 @@ def test_second_start_on_thread_adds_run_and_continues_audit_log(advance: Advanc
     assert [entry.seq for entry in thread.audit.order_by("seq")] == [1, 2]
 
 
-def test_start_on_thread_deleted_before_its_lock_creates_the_thread_again(
+def test_start_on_thread_deleted_just_before_the_lock_creates_the_thread_again(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = services.start("steps", {"log": []}, thread_id="log")
@@ -388,7 +388,7 @@ def test_start_on_thread_deleted_before_its_lock_creates_the_thread_again(
     assert Run.objects.get().state == "succeeded"
 
 
-def test_start_with_key_used_before_its_lock_returns_that_run(
+def test_start_with_key_used_just_before_the_lock_returns_the_run_of_the_first_start(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services.start("approval", {"text": "x"}, thread_id="t1")
@@ -418,7 +418,7 @@ def test_start_on_thread_with_active_run_raises_run_state_error(
     unchanged()
 
 
-def test_start_on_interrupted_thread_raises_pending_interrupts_error_unless_discarding(
+def test_start_on_interrupted_thread_raises_pending_interrupts_error_unless_on_pending_is_discard(
     advance: Advance, unchanged: Callable[[], None]
 ) -> None:
     first = services.start("approval", {"text": "one"}, thread_id="t")
@@ -442,7 +442,7 @@ def test_start_on_interrupted_thread_raises_pending_interrupts_error_unless_disc
 
 
 @pytest.mark.parametrize("state", ["queued", "running", "parked"])
-def test_start_with_cancel_replaces_active_run_and_revokes_its_lease(
+def test_start_with_on_pending_cancel_replaces_active_run_and_revokes_its_lease(
     state: str, advance: Advance
 ) -> None:
     first = services.start("approval", {"text": "one"}, thread_id="t")

@@ -258,7 +258,7 @@ class TestOwnRuns:
         assert not policy.may_view_result(customer, run)
         assert policy.may_view_result(user("dora", "view_thread_state"), run)
 
-    def test_result_of_own_run_needs_permission_of_policy_to_start_the_graph(
+    def test_run_result_is_visible_to_its_starter_only_if_policy_allows_starting_the_graph(
         self, advance: Advance, user: Make, settings: Any
     ) -> None:
         settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.OnlyMia"}
@@ -268,9 +268,7 @@ class TestOwnRuns:
             run = get_policy().visible_runs(mia, Run.objects.all()).get(pk=info.id)
             assert get_policy().may_view_result(mia, run) == (graph == "approval")
 
-    def test_inactive_and_anonymous_users_see_no_own_runs(
-        self, advance: Advance, user: Make
-    ) -> None:
+    def test_inactive_and_anonymous_users_see_no_runs(self, advance: Advance, user: Make) -> None:
         former = user("nora")
         services.start("steps", {"log": []}, by=former, skip_permission_checks=True)
         former.is_active = False

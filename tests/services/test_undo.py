@@ -259,7 +259,7 @@ def test_undo_after_run_resumed_raises_undo_refused_error(
     unchanged()
 
 
-def test_undo_of_decision_before_an_earlier_resume_raises_undo_refused_error(
+def test_undo_of_decision_after_which_the_run_resumed_and_paused_again_raises_undo_refused_error(
     advance: Advance, reviewer: User, settings: Any
 ) -> None:
     first = asked("interview", {}, advance)
@@ -388,7 +388,7 @@ def test_response_can_be_undone_while_run_waits_for_responses_to_all_interrupts(
     ]
 
 
-def test_response_without_user_during_undo_period_is_preserved_after_undo(
+def test_undo_of_one_response_preserves_parallel_response_given_without_user(
     advance: Advance, reviewer: User
 ) -> None:
     left, right = open_ones(asked("panel", {}, advance).run_id)

@@ -84,7 +84,7 @@ def test_assert_deterministic_reports_row_written_twice_after_a_crash(order: Any
 
 
 @pytest.mark.parametrize("guard", [once, transact])
-def test_assert_deterministic_passes_for_row_written_by_transact_but_not_by_once(
+def test_assert_deterministic_passes_for_row_written_in_transact_and_fails_for_row_written_in_once(
     order: Any, guard: Any
 ) -> None:
     names = itertools.count()

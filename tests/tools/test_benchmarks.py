@@ -40,7 +40,7 @@ def test_benchmark_ratio_is_the_median_of_ratios_of_adjacent_runs() -> None:
     assert found["spread"] == pytest.approx([2, 4])
 
 
-def test_benchmark_row_with_floor_shows_the_highest_possible_ratio() -> None:
+def test_benchmark_row_with_measured_lower_bound_shows_the_highest_possible_ratio() -> None:
     times = {engines.LANGGRAPH: [8e-6], engines.OURS: [4e-6], engines.FLOOR: [2e-6]}
     found = {**report.summary(times), "statements": 3, "transactions": 1, "bytes": 5}
     row = WORKLOADS["pause"]
@@ -62,20 +62,22 @@ def test_benchmark_row_with_floor_shows_the_highest_possible_ratio() -> None:
         (3, 3.1, report.MET),
     ],
 )
-def test_benchmark_verdict_is_met_if_target_is_reached_or_result_is_near_the_floor(
+def test_benchmark_verdict_is_met_if_target_is_reached_or_time_is_near_the_lower_bound(
     ratio: float, floor: float | None, expected: str
 ) -> None:
     found = {"ratio": ratio} if floor is None else {"ratio": ratio, "floor_ratio": floor}
     assert report.verdict(WORKLOADS["graph-wide-dict"], found) == expected
 
 
-def test_benchmark_agent_row_meets_its_target_up_to_twice_the_time_of_its_floor() -> None:
+def test_agent_benchmark_meets_its_target_up_to_twice_the_time_of_its_lower_bound() -> None:
     row = WORKLOADS["graph-agent"]
     assert report.verdict(row, {"ratio": 2.5, "floor_ratio": 5}) == report.MET_BY_FLOOR
     assert report.verdict(row, {"ratio": 2.4, "floor_ratio": 5}) == report.SHORT
 
 
-def test_benchmark_row_compared_with_floor_misses_its_target_above_the_maximum_ratio() -> None:
+def test_benchmark_row_compared_with_a_lower_bound_misses_its_target_above_the_maximum_ratio() -> (
+    None
+):
     row = command.ROWS["sqlite-pause-floor"]
     assert report.verdict(row, {"ratio": 1.8}) == report.MET
     assert report.verdict(row, {"ratio": 1.9}) == report.SHORT

@@ -234,7 +234,7 @@ def test_mutation_of_package_modules_gives_valid_python(path: str) -> None:
         ast.parse(found.apply(mutant))
 
 
-def test_mutation_modules_of_promises_exist() -> None:
+def test_modules_listed_for_mutation_exist() -> None:
     for path in MODULES:
         assert (ROOT / "hitl_django" / path).exists(), path
 

@@ -40,12 +40,12 @@ def test_release_with_tag_of_another_version_exits_with_an_error() -> None:
         main("v99.0.0")
 
 
-def test_matrix_contains_the_versions_of_the_classifiers() -> None:
+def test_ci_matrix_contains_the_versions_of_the_package_classifiers() -> None:
     names = [one.rpartition(" :: ")[2] for one in PROJECT["classifiers"]]
     assert set(PYTHONS) | set(DJANGOS) == {name for name in names if name.count(".") == 1}
 
 
-def test_matrix_excludes_unsupported_python_and_django_pairs() -> None:
+def test_ci_matrix_excludes_unsupported_python_and_django_pairs() -> None:
     command = [sys.executable, "-m", "tools.matrix", "--list"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     combinations = {line for line in listed.stdout.splitlines() if "PostgreSQL" not in line}

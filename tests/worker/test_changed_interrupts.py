@@ -100,7 +100,7 @@ def test_interrupt_changed_after_decision_does_not_flag_interrupt_of_another_thr
 
 
 @pytest.mark.promise("P4")
-def test_run_with_on_interrupt_change_error_is_parked_until_original_payload_returns(
+def test_run_whose_answered_interrupt_changed_is_parked_if_on_interrupt_change_is_error(
     advance: Advance, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "ON_INTERRUPT_CHANGE": "error"}

@@ -45,7 +45,9 @@ def alive(pid: int) -> bool:
     return True
 
 
-def test_child_processes_are_terminated_when_run_programs_block_ends(tmp_path: Path) -> None:
+def test_run_programs_terminates_its_child_processes_at_the_end_of_the_with_block(
+    tmp_path: Path,
+) -> None:
     programs = [program(tmp_path, SLEEPS, "one"), program(tmp_path, SLEEPS, "two")]
     with run_programs(programs, StopSignals()) as children:
         wait_until_up(*programs)

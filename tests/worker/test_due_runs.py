@@ -60,7 +60,7 @@ def test_worker_whose_turn_has_ended_leaves_due_runs_to_other_tasks(
 
 
 @pytest.mark.promise("P8")
-def test_draining_worker_leaves_due_runs_and_returns_messages(
+def test_draining_worker_claims_no_due_run_and_puts_messages_back_into_the_queue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = services.start("steps", {"log": []})

@@ -232,7 +232,7 @@ def test_async_durability_run_stores_steps_over_a_second_database_connection(
 
 
 @pytest.mark.database("postgresql")
-def test_inline_ends_os_threads_that_store_steps_of_async_durability_runs(
+def test_leaving_inline_block_ends_os_threads_that_store_steps_of_async_durability_runs(
     start: Callable[..., str],
 ) -> None:
     with testing.inline():

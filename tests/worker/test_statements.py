@@ -180,7 +180,7 @@ def test_first_interrupt_of_a_thread_is_stored_without_reading_interrupts(counte
 
 @pytest.mark.promise("P10")
 @pytest.mark.parametrize("status", ["finished", "interrupted"])
-def test_final_commit_of_run_whose_state_was_changed_stores_no_rows(
+def test_final_commit_of_run_whose_state_another_process_changed_stores_no_rows(
     counted: str, status: Any
 ) -> None:
     info = services.start(counted, {"count": 0})
@@ -233,7 +233,7 @@ def test_row_mapper_reads_the_same_values_as_the_orm(counted: str, model: Any) -
     assert not found._state.adding
 
 
-def test_lock_thread_of_missing_thread_or_interrupt_raises_no_such_thread() -> None:
+def test_lock_thread_of_missing_thread_or_interrupt_raises_error_for_missing_thread() -> None:
     for which in ({"pk": 0}, {"interrupt": uuid4()}):
         with pytest.raises(NoSuchThread):
             leases.lock_thread(**which)

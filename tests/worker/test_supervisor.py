@@ -133,7 +133,7 @@ def test_worker_watch_reports_no_fault_during_task_without_queue_timeout(
     assert watch.find_fault(3600.0 + PATIENCE) is not None
 
 
-def test_worker_watch_considers_process_busy_while_any_of_its_threads_is_busy(
+def test_worker_watch_considers_process_busy_while_any_of_its_os_threads_is_busy(
     due: Any, reported: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, release = threading.Event(), threading.Event()

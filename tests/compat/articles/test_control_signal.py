@@ -233,7 +233,7 @@ def test_conditional_interrupt_pauses_only_if_the_state_requires_human_review(
         assert result == {"requires_human": False}
 
 
-def test_interrupt_without_checkpointer_raises_no_saver_error_and_resume_runtime_error() -> None:
+def test_interrupt_and_resume_without_checkpointer_raise_error_for_missing_checkpointer() -> None:
     """Follow "A checkpointer is needed".
 
     Here the question itself is refused too: without a checkpointer it could never be answered.

@@ -584,7 +584,7 @@ def test_response_reaching_a_different_interrupt_after_state_update_is_logged(
     assert "asked something different after it was answered" in record.getMessage()
 
 
-def test_response_reaching_a_different_interrupt_raises_error_with_on_interrupt_change_error(
+def test_response_reaching_a_different_interrupt_raises_error_if_on_interrupt_change_is_error(
     checkpointer: Any, printed: Any
 ) -> None:
     """Follow "Code that introduces non-determinism", with the engine's stricter setting."""

@@ -323,7 +323,7 @@ def test_interrupt_skipped_on_resume_is_logged_and_response_reaches_the_next_int
     assert "asked something different after it was answered" in caplog.text
 
 
-def test_interrupt_skipped_on_resume_raises_error_with_on_interrupt_change_error(
+def test_interrupt_skipped_on_resume_raises_error_if_on_interrupt_change_is_error(
     checkpointer: Any,
 ) -> None:
     """Follow rule 2, wrong, with the engine's stricter setting: nothing is mixed up."""

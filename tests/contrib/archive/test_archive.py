@@ -71,7 +71,7 @@ def archived() -> list[str]:
     ],
     ids=["erase", "retry", "cancel", "fork", "update_state"],
 )
-def test_erase_retry_and_cancel_of_thread_archived_before_its_lock_raise_no_such_thread(
+def test_service_call_on_thread_archived_just_before_the_lock_raises_error_for_missing_thread(
     ended: Ended, monkeypatch: pytest.MonkeyPatch, act: Callable[[str, Any], object]
 ) -> None:
     thread = ended()
@@ -155,7 +155,7 @@ def test_archive_skips_threads_that_are_active_interrupted_or_ended_recently(
     assert kept == {recent.thread_id, goes_on.thread_id, waiting.thread_id}
 
 
-def test_archive_skips_thread_that_got_a_queued_run_before_the_lock(
+def test_archive_skips_thread_that_got_a_queued_run_just_before_the_lock(
     ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = ended()

@@ -153,7 +153,7 @@ def test_new_message_continues_the_conversation(advance: Callable[[], int]) -> N
     assert str(model.requests[-1].contents).count("Stop.") == 2
 
 
-def test_interrupted_tool_repeats_neither_model_calls_nor_transactions(
+def test_resumed_tool_repeats_neither_model_calls_nor_transactions(
     advance: Callable[[], int],
 ) -> None:
     def create_group(name: str, tool_context: ToolContext) -> str:

@@ -133,7 +133,7 @@ def test_new_message_continues_the_conversation(advance: Callable[[], int]) -> N
     assert run_result(run.id)["output"].startswith("3 prompts; ")
 
 
-def test_interrupted_tool_repeats_neither_model_calls_nor_transactions(
+def test_resumed_tool_repeats_neither_model_calls_nor_transactions(
     advance: Callable[[], int],
 ) -> None:
     model = ScriptedModel(("create_group", {"name": "payers"}))

@@ -80,7 +80,7 @@ def register_agent(build: Callable[[], MultiStepAgent]) -> None:
     register("refunder")(lambda: graph)
 
 
-def test_parallel_tools_interrupt_with_a_request_each(advance: Callable[[], int]) -> None:
+def test_each_parallel_tool_call_has_a_separate_interrupt(advance: Callable[[], int]) -> None:
     register_agent(lambda: ToolCallingAgent([refund], ScriptedModel(), verbosity_level=0))
     run = start("refunder", {})
     advance()
@@ -93,7 +93,9 @@ def test_parallel_tools_interrupt_with_a_request_each(advance: Callable[[], int]
     assert "A-8 False" in output
 
 
-def test_code_without_time_limit_interrupts(advance: Callable[[], int]) -> None:
+def test_code_agent_without_code_timeout_resumes_after_each_interrupt(
+    advance: Callable[[], int],
+) -> None:
     options: dict[str, Any] = {"timeout_seconds": None}
     register_agent(
         lambda: CodeAgent([refund], CodeModel(), executor_kwargs=options, verbosity_level=0)

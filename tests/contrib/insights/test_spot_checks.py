@@ -170,7 +170,7 @@ def test_second_spot_check_result_raises_already_decided_error(
     assert (look.result, look.by_label) == ("agree", "ben")
 
 
-def test_spot_check_result_saved_after_reading_raises_already_decided_error(
+def test_record_spot_check_raises_already_decided_error_if_result_was_saved_concurrently(
     look: SpotCheck, ben: User, ann: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     SpotCheck.objects.update(result="agree")

@@ -248,7 +248,7 @@ def caller(request: Any) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
             runner.run(client.http.client.aclose())
 
 
-def test_listed_refused_methods_are_the_methods_not_offered() -> None:
+def test_methods_with_a_listed_alternative_are_exactly_the_methods_not_offered() -> None:
     assert sorted(REFUSED) == sorted(NOT_OFFERED)
 
 

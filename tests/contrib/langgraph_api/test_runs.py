@@ -58,7 +58,7 @@ def test_langgraph_resume_command_ignores_input(client: Any, given: Any) -> None
     assert answer == {"log": ["hello", "greeted", "closed"], "answer": {"approved": True}}
 
 
-def test_langgraph_run_ignores_unknown_fields_of_input_and_checks_the_others(client: Any) -> None:
+def test_langgraph_run_ignores_unknown_input_fields_and_validates_known_fields(client: Any) -> None:
     """AG-UI sends the tools of the page to every graph."""
     thread = client.threads.create()["thread_id"]
     for _ in range(2):

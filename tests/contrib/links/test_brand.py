@@ -52,7 +52,7 @@ def test_link_page_shows_brand_name_and_logo_and_loads_its_stylesheet(
 @pytest.mark.parametrize(
     ("accent", "on"), [("#0b6b57", "#ffffff"), ("#ffd400", "#000000"), ("#767676", "#ffffff")]
 )
-def test_brand_stylesheet_sets_accent_and_its_readable_text_color_without_login(
+def test_brand_stylesheet_sets_accent_and_readable_text_color_and_needs_no_login(
     settings: Any, accent: str, on: str
 ) -> None:
     login = "django.contrib.auth.middleware.LoginRequiredMiddleware"
@@ -64,7 +64,7 @@ def test_brand_stylesheet_sets_accent_and_its_readable_text_color_without_login(
     assert not response.cookies
 
 
-def test_brand_stylesheet_without_brand_is_empty_and_read_only() -> None:
+def test_brand_stylesheet_without_brand_is_empty_and_rejects_post() -> None:
     assert Client().get("/hitl/brand.css").content == b""
     assert Client().post("/hitl/brand.css").status_code == 405
 

@@ -53,7 +53,7 @@ def test_link_page_shows_the_request_and_stores_decision_with_reason(
 
 
 @pytest.mark.parametrize("where", ["on another question", "on a later version"])
-def test_link_page_after_decision_shows_decision_made_with_the_link_only(
+def test_link_page_after_decision_shows_only_the_decision_made_with_the_link(
     asked: Callable[..., Interrupt], visitor: Client, where: str
 ) -> None:
     interrupt, other = asked(), asked(text="other news")

@@ -348,7 +348,7 @@ def test_link_list_query_count_is_constant_for_one_and_six_links(
     assert queries_for(1) == queries_for(5)
 
 
-def test_link_under_required_claim_is_usable_only_if_its_creator_is_the_claimant(
+def test_link_to_request_that_requires_a_claim_is_usable_only_if_link_creator_is_the_claimant(
     interrupt: Interrupt, maker: Any, reviewer: Any
 ) -> None:
     Interrupt.objects.update(claim_required=True)
@@ -367,7 +367,7 @@ def test_link_under_required_claim_is_usable_only_if_its_creator_is_the_claimant
 
 
 @pytest.mark.parametrize("required", [False, True])
-def test_link_is_usable_under_optional_or_expired_claim_of_another_user(
+def test_link_is_usable_if_claim_of_another_user_is_optional_or_expired(
     interrupt: Interrupt, maker: Any, reviewer: Any, required: bool
 ) -> None:
     token = token_of(create_review_link(interrupt.pk, name=DANA, by=maker))

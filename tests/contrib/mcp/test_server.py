@@ -116,7 +116,7 @@ def test_question_tool_returns_a_response_that_matches_its_schema(
     assert Interrupt.objects.get().title == "Which color?"
 
 
-def test_pending_answer_is_returned_after_the_wait_and_by_a_repeated_key(agent: Any) -> None:
+def test_question_tool_returns_the_same_pending_request_for_a_repeated_key(agent: Any) -> None:
     arguments: dict[str, Any] = {"question": "Ready?", "key": "q:1", "wait_seconds": 0}
     first = call("ask", agent, "ask_human", **arguments)
     assert first["status"] == "pending"

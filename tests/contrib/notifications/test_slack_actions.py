@@ -304,7 +304,7 @@ def test_slack_click_of_unverified_user_stores_no_decision_and_shows_message_to_
     assert "no matching user" in slack.of("chat.postEphemeral")[0]["text"]
 
 
-def test_slack_click_of_inactive_or_ambiguous_user_stores_no_decision(
+def test_slack_click_with_email_shared_by_several_users_stores_no_decision(
     ask: Ask, rita: Any, person: Callable[..., Any]
 ) -> None:
     item = ask()

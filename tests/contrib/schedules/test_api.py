@@ -72,7 +72,7 @@ def test_schedule_is_paused_resumed_changed_and_deleted_over_the_api(api: Any) -
     assert api.get("schedule", pk).status_code == 404
 
 
-def test_code_defined_schedule_can_be_paused_over_the_api_and_not_changed(api: Any) -> None:
+def test_code_defined_schedule_can_be_paused_but_not_changed_over_the_api(api: Any) -> None:
     made = create_schedule("invoice", "0 7 * * *", {"amount": 12})
     Schedule.objects.update(is_registered=True)
     refused = api.call("PATCH", "schedule", made.id, body={"expression": "0 8 * * *"})

@@ -172,7 +172,9 @@ def test_store_search_pages_results_with_limit_and_offset(make: Make) -> None:
 
 
 @each
-def test_store_search_includes_nested_namespaces_by_whole_labels(make: Make) -> None:
+def test_store_search_matches_whole_namespace_labels_and_includes_nested_namespaces(
+    make: Make,
+) -> None:
     store = make()
     for namespace in [("a",), ("a", "b"), ("a", "b", "c"), ("ab",), ("b", "a"), ("a\x01",)]:
         store.put(namespace, "/".join(namespace), {})

@@ -88,7 +88,7 @@ def test_webhook_deliveries_are_claimed_by_due_time_oldest_first(hook: Hook) -> 
 @pytest.mark.parametrize(
     "changes", [{"due_at": Now() + timedelta(minutes=1)}, {"state": "delivered"}, {"state": "dead"}]
 )
-def test_webhook_delivery_not_due_or_finished_is_not_claimed(
+def test_webhook_delivery_that_is_finished_or_not_yet_due_is_not_claimed(
     hook: Hook, changes: dict[str, Any]
 ) -> None:
     endpoint = hook("https://example.com/one")

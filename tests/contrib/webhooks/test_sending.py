@@ -114,7 +114,7 @@ def find_page(user: Any, interrupt: Interrupt) -> str:
     return f"https://office.example/{interrupt.run.graph}/{interrupt.pk}"
 
 
-def test_webhook_links_to_page_of_request_url(
+def test_webhook_review_link_is_the_url_returned_by_the_request_url_setting(
     hook: Hook, receive: Receive, advance: Advance, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "REQUEST_URL": f"{__name__}.find_page"}
@@ -350,7 +350,7 @@ def test_webhook_response_410_disables_the_webhook(
     assert (endpoint.is_active, endpoint.stopped) == (True, "")
 
 
-def test_webhook_payload_is_sent_only_with_the_option_and_unchanged_digest(
+def test_webhook_with_interrupt_option_sends_payload_unless_payload_digest_has_changed(
     hook: Hook, receive: Receive, advance: Advance
 ) -> None:
     receiver = receive()
@@ -453,7 +453,9 @@ def test_webhook_delivery_whose_message_was_lost_is_enqueued_by_the_sweep(
     assert quiet.deliveries.count() == 0
 
 
-def test_webhook_deliveries_old_or_without_webhook_are_deleted(hook: Hook, settings: Any) -> None:
+def test_old_webhook_deliveries_are_deleted_if_finished_or_of_inactive_or_deleted_webhook(
+    hook: Hook, settings: Any
+) -> None:
     endpoint, gone = hook("https://a.example/"), hook("https://b.example/")
     off = hook("https://c.example/", is_active=False)
     finished, young, waiting = (message_to(endpoint) for _ in range(3))
