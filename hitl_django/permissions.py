@@ -69,8 +69,8 @@ class ModelPermissionPolicy:
 
         Interrupts of a graph that is reserved for groups are visible to the members of those groups
         and to superusers. Interrupts of other graphs are visible to users with the permission
-        ``view_interrupt``. Users who may ask also see the interrupts that they created with
-        ``ask()``.
+        ``view_interrupt``. Users with the permission to call ``ask()`` also see the interrupts that
+        they created with ``ask()``.
         """
         reserved = registry.list_reviewer_groups()
         sees_others = self._has(user, "view_interrupt")
@@ -271,10 +271,9 @@ def may_start(user: Any, graph: str, via: str) -> bool:
 
 
 def find_startable_graphs(user: Any) -> Iterator[str]:
-    """Yield the names of the graphs that the user may start with an input of their own.
+    """Yield the names of the graphs that the user may start in the admin or over the API.
 
-    The function is for the admin and the API. Graphs that only your project's code may start are
-    omitted.
+    Graphs that only your project's code may start are omitted.
     """
     return (name for name in registry.list_names() if may_start(user, name, "api"))
 

@@ -1,8 +1,8 @@
 """Show or write the import changes that move a LangGraph program to hitl_django.
 
 ``python -m hitl_django.port PATH`` prints the changed imports, and ``--write`` writes them. The
-command lists, with file and line, names that don't exist in hitl_django and calls that behave
-differently. Imports of names that don't exist in hitl_django are not changed.
+command also reports calls that behave differently in hitl_django, and names that hitl_django
+doesn't have. Each report contains the file and the line. Imports of missing names are not changed.
 """
 
 from __future__ import annotations
@@ -99,7 +99,10 @@ def _is_foreign(module: str) -> bool:
 
 
 def _locate(lines: Sequence[str], line: int, column: int) -> _Edit:
-    """Return the position of the package's name as a byte offset, as used by the syntax tree."""
+    """Return the position of the first name ``langgraph`` at or after a position in an import.
+
+    ``column`` is a byte offset, as in Python's syntax tree.
+    """
     text = lines[line - 1].encode()
     found = re.compile(rb"\blanggraph\b").search(text, column)
     if found is None:  # The import continues after a backslash.
@@ -141,9 +144,9 @@ def _describe_missing(module: str) -> str:
 
 
 def _find_caught_pauses(node: ast.Try) -> Iterator[PortFinding]:
-    """Yield a finding for each handler around ``interrupt()`` that catches the pause in LangGraph.
+    """Yield a finding for each except clause around ``interrupt()`` that would catch its pause.
 
-    In hitl_django, the node pauses in spite of such a handler.
+    In LangGraph, the node continues after such a clause. In hitl_django, the node pauses anyway.
     """
     asks = any(map(_asks, node.body))
     for handler in node.handlers if asks else ():
@@ -166,8 +169,8 @@ def _asks(tree: ast.AST) -> bool:
 def _find_changed_call(node: ast.Call, asks: bool) -> Iterator[PortFinding]:
     """Yield a finding if a call of Command, NodeInterrupt or update_state differs from LangGraph.
 
-    State updates at breakpoints behave as in LangGraph. ``asks`` is whether the module calls
-    ``interrupt()``.
+    A state update differs only at a pending ``interrupt()``, not at a breakpoint. State updates are
+    therefore reported only if the module calls ``interrupt()`` (``asks``).
     """
     name = ast.unparse(node.func).rpartition(".")[2]
     given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}

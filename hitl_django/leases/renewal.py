@@ -38,7 +38,10 @@ class LeaseRenewal:
         return self.beat
 
     def renew_if_due(self) -> None:
-        """Renew the lease if the renewal is due."""
+        """Renew the lease if the renewal is due, and call ``note_lost`` if the lease is lost.
+
+        Errors are logged.
+        """
         if monotonic() < self.beat:
             return
         self.beat = monotonic() + hitl.HEARTBEAT_SECONDS

@@ -44,8 +44,8 @@ class ThreadLease(ThreadKey):
     def fence(self, batch: WriteBatch) -> None:
         """Make ``batch`` fail if the lease is lost.
 
-        The thread's row is locked, but not updated. Only an expired lease is extended, so that no
-        direct graph call can take it.
+        The statement locks the thread's row. It changes the row only if the lease has expired: the
+        lease is then extended, so that no direct graph call can take the thread.
         """
         batch.lock(queries.FENCE, self.values(), LeaseLostError, otherwise=queries.RENEW)
 
@@ -55,9 +55,10 @@ class ThreadLease(ThreadKey):
         statement: PreparedUpdate,
         receive: Callable[[Row], object] | None = None,
     ) -> None:
-        """Add an UPDATE of the thread's row to ``batch``, which fails if the lease is lost.
+        """Add an UPDATE of the thread's row to ``batch``.
 
-        ``receive`` is called with the row that the UPDATE returns.
+        The batch fails with a LeaseLostError if the lease is lost. ``receive`` is called with the
+        row that the UPDATE returns.
         """
         batch.guard(statement, self.values(), LeaseLostError, receive)
 
@@ -66,9 +67,9 @@ class ThreadLease(ThreadKey):
         return bool(queries.RENEW.run(self.using, **self.values()))
 
     def release(self) -> bool:
-        """Release the lease without resetting the count of attempts.
+        """Release the lease. Return False if the lease was lost.
 
-        Return False if the lease was lost.
+        The thread's number of attempts, i.e. claims without progress, isn't reset.
         """
         return bool(queries.RELEASE.run(self.using, **self.values()))
 

@@ -66,9 +66,10 @@ def begin_thread(
     add_rows: Callable[[int, WriteBatch], None],
     leased_for: timedelta | None = None,
 ) -> int:
-    """Write a thread's row, and the rows that ``add_rows`` adds.
+    """Write a new thread's row together with other rows, and return the thread's primary key.
 
-    Return the primary key of the thread. With ``leased_for``, the thread is leased for this time.
+    ``add_rows`` is called with the primary key and a batch, to which it adds the other rows. With
+    ``leased_for``, the thread is leased for this time.
 
     Raises:
         IntegrityError: another process has created the thread.
@@ -83,11 +84,12 @@ def begin_thread(
 
 
 def lock_thread(*, pk: int | None = None, interrupt: UUID | None = None) -> Thread:
-    """Return the thread, with its row locked until the transaction ends, and with ``now``.
+    """Lock the row of a thread until the transaction ends, and return the thread.
 
-    ``now`` is the database's time. The thread is found by its primary key, or by one of its
-    interrupts. Every transaction that changes several tables of a thread takes this lock first, to
-    avoid deadlocks. On SQLite, the transaction itself is the lock.
+    The attribute ``now`` of the thread contains the database's time. The thread is found by its
+    primary key ``pk``, or by the id of one of its interrupts (``interrupt``). Every transaction
+    that changes several tables of a thread takes this lock first, to avoid deadlocks. On SQLite,
+    the transaction itself is the lock.
 
     Raises:
         NoSuchThread: the thread doesn't exist.

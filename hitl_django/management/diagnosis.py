@@ -58,10 +58,10 @@ LOST_KEY = (
 
 
 def examine_installation(*, audited: bool) -> Iterator[Finding]:
-    """Yield the findings, basic findings first.
+    """Yield the findings about the database, the migrations and the settings, and then all others.
 
-    If a basic finding is an error, no other findings follow. With ``audited``, all entries of the
-    audit log and the keys of all encrypted rows are also checked.
+    If one of these three checks finds an error, the checks after it are omitted. With ``audited``,
+    all entries of the audit log and the keys of all encrypted rows are also checked.
     """
     for look in (_database, _migrations, _settings):
         found = list(look())
@@ -102,7 +102,7 @@ def find_obstacle(*, needs_database: bool) -> Finding | None:
 
 
 def _audit() -> Iterator[Finding]:
-    """Yield a finding for each thread whose audit log or audited rows were modified."""
+    """Yield a finding for each invalid audit log, and for each row that differs from its log."""
     sound, unreadable = True, 0
     for checked in audit.check_threads():
         unreadable += bool(checked.unreadable)
@@ -231,7 +231,8 @@ def _clock() -> Iterator[Finding]:
 def _clock_set_back() -> Iterator[Finding]:
     """Yield a warning if a clock was set back.
 
-    In this case, a stored lease or undo period ends later than one that started now would end.
+    In this case, a stored lease or undo period ends later than a lease or undo period that starts
+    now.
     """
     running = Run.objects.using(write_alias()).annotate(now=Now()).order_by()
     ends = (

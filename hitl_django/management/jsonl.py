@@ -53,9 +53,9 @@ def read_lines(source: Iterable[bytes]) -> Iterator[StartLine]:
 def parse_line(line: StartLine, graph: str | None) -> StartRequest:
     """Return the start request of a line.
 
-    A line is either the input itself, or an object with the key "input" and other keys from
-    ``ENVELOPE`` only. ``graph`` is the graph for lines that name no graph. A line that names a
-    different graph is invalid.
+    Each line is an object. If the object has the key "input" and no keys outside of ``ENVELOPE``,
+    its values are the arguments of the run. Otherwise, the whole object is the input. ``graph`` is
+    the graph for lines that name no graph. A line that names a different graph is invalid.
 
     Raises:
         BadLine: if the line is invalid.

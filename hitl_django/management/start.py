@@ -78,7 +78,8 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 def start_run(line: StartLine, graph: str | None) -> str:
     """Start the run of a line, and return the name of the counter to increment.
 
-    The name is "there" if the run already existed, otherwise "keyed" or "unkeyed".
+    The name is "there" if the run already existed. For a new run, the name is "keyed" if the line
+    has an idempotency key, otherwise "unkeyed".
     """
     request = parse_line(line, graph)
     run = services.start(
@@ -109,7 +110,10 @@ def refuse_unknown_graph(graph: str) -> None:
 
 @contextmanager
 def open_input(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    """Yield the input as a binary file, with its size in bytes or None if the size is unknown."""
+    """Open the file ``name``, or standard input for "-", and yield it as a binary file.
+
+    The file is yielded with its size in bytes, or with None for standard input.
+    """
     if name == "-":
         yield sys.stdin.buffer, None
         return
@@ -123,9 +127,9 @@ def open_input(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
 
 @contextmanager
 def silence_logs(verbosity: int) -> Iterator[None]:
-    """Disable log messages about single runs, which would break the progress bar.
+    """Disable log messages up to the level INFO in the block, because they break the progress bar.
 
-    With ``--verbosity 2``, the messages are shown.
+    With ``--verbosity 2``, no messages are disabled.
     """
     before = logging.root.manager.disable
     if verbosity < 2:
@@ -137,7 +141,7 @@ def silence_logs(verbosity: int) -> Iterator[None]:
 
 
 def describe_error(error: Exception) -> str:
-    """Return the errors with their paths, as one line."""
+    """Return the error's message as one line, or the paths of invalid values with the reasons."""
     faults = getattr(error, "faults", ())
     if not faults:
         return " ".join(str(error).split())
@@ -151,9 +155,9 @@ def format_counts(counts: Mapping[str, int]) -> str:
 
 
 def describe_repetition(unkeyed: int) -> str:
-    """Return a warning that a second call of the command starts the lines without a key again.
+    """Return a warning that repeating the command starts the runs of lines without a key again.
 
-    ``unkeyed`` is the number of these lines.
+    ``unkeyed`` is the number of these runs.
     """
     return (
         f"Started without a key: {format_count(unkeyed, 'line', 'lines')}. If you repeat the "

@@ -71,10 +71,10 @@ def _check(file: str | None, progress: Progress) -> Iterator[dict[str, Any]]:
 
 
 def check_lines(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield each thread of an exported log that has an invalid entry.
+    """Yield a dict for each thread of an exported log that has an invalid entry.
 
-    The thread is yielded with the line of its first invalid entry. Each entry is verified against
-    the previous entry of its thread.
+    The dict contains the thread's id, the number of its first invalid entry, and the line number of
+    this entry. Each entry is verified against the previous entry of its thread.
     """
     chains = defaultdict[str, ChainCheck](ChainCheck)
     for number, line in enumerate(lines, start=1):

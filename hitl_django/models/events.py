@@ -27,7 +27,7 @@ KINDS = (STATES, *MODES, SUBGRAPHS)
 def encode_kinds(names: Iterable[str]) -> str:
     """Return the kinds of events in the form stored in ``Run.events``.
 
-    The kind "states" is added to any other kind. Without kinds, no events are stored.
+    If ``names`` contains a kind, the kind "states" is added. Without kinds, no events are stored.
 
     Raises:
         ValueError: if a kind is unknown.
@@ -58,8 +58,8 @@ def includes_subgraphs(choice: str) -> bool:
 class RunEvent(models.Model):
     """An event of a run. Events are numbered from 1 without gaps.
 
-    An event is stored in the transaction of the change that it describes. Output of models is
-    stored earlier, while the model generates it. ``kind`` is a state of the run or a stream mode.
+    An event is stored in the transaction of the change that it describes. Output of language models
+    is stored earlier, while a model generates it. ``kind`` is a state of the run or a stream mode.
     ``ns`` is the namespace of the graph, which is empty for the run's own graph. ``data`` is
     shortened for display. If a part was omitted, ``truncated`` is true.
     """

@@ -68,7 +68,8 @@ class EncryptedField(_TextField):
     """A text column that is encrypted if ENCRYPTION_KEYS contains a key.
 
     With a key, queries for the column's contents raise an error, because they would never match.
-    Queries for NULL and for empty values are allowed. Migrations contain the underlying field.
+    Queries for NULL and for empty values are allowed. Migrations contain a field of the unencrypted
+    type instead, such as TextField.
     """
 
     if TYPE_CHECKING:

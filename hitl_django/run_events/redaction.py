@@ -37,7 +37,8 @@ _EXACT = 2**53  # The largest integer up to which all JSON parsers represent int
 def redact_value(value: Any, most: int, redact: Iterable[str] = ()) -> tuple[Any, bool]:
     """Return the value as JSON of about ``most`` bytes, and whether a part was omitted.
 
-    ``redact`` lists additional keys. The values of these keys are hidden at any depth.
+    Values of keys whose names suggest a secret are hidden, as are the values of the keys in
+    ``redact``, at any depth.
     """
     view = _Redaction(most, frozenset(redact))
     try:
@@ -158,7 +159,7 @@ def _is_secret(name: str) -> bool:
 
 
 def _is_simple(text: str) -> bool:
-    """Return whether a string has the same number of bytes in JSON as characters."""
+    """Return whether the JSON text of a string has one byte for each character of the string."""
     return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
 

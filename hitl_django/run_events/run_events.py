@@ -93,7 +93,10 @@ class EventLog:
             self.last = max(self._known, found[0][0] if found else 0)
 
     def append_state(self, batch: WriteBatch, state: str, **about: Any) -> int:
-        """Add an event for the run's new state, and return the number of the last event."""
+        """Add an event for the run's new state, with the data ``about``.
+
+        Return the number of the last event.
+        """
         if self.choice:
             batch.insert(ADD, [self._row(str(state), "", about, False)])
         return self.last
@@ -139,9 +142,10 @@ def append_queued(batch: WriteBatch, run: Run, reason: str) -> int:
 
 
 def append_event(batch: WriteBatch, run: Run, state: str, **about: Any) -> None:
-    """Add an event for a state of the run. The caller must have locked the thread.
+    """Add an event for a state of the run to the batch. The caller must have locked the thread.
 
-    The number in the run's row is updated immediately, in the caller's transaction.
+    ``about`` is the data of the event. The column ``last_event`` of the run is updated immediately,
+    in the caller's transaction.
     """
     if not run.events:
         return

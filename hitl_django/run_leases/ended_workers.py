@@ -19,11 +19,11 @@ logger = logging.getLogger("hitl_django")
 
 
 def release_ended_workers() -> list[UUID]:
-    """Queue the runs of worker processes of this system that have ended, and return their ids.
+    """Queue each run whose worker process on this system has ended. Return the ids of these runs.
 
-    Only processes of the same host, boot and container are checked. The leases of other processes
-    expire. The runs' counts of attempts aren't reset, so a run that kills its workers is finally
-    parked.
+    Only processes of the same host, boot and container are checked. The leases of other ended
+    processes expire. The runs' counts of attempts aren't reset, so a run that kills its workers is
+    finally parked.
     """
     system = find_system()
     if system is None:

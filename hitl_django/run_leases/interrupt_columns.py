@@ -41,9 +41,10 @@ REVIEW_COLUMNS = (
 
 
 def build_review_columns(pending: PendingInterrupt, graph: str) -> dict[str, Any]:
-    """Return an interrupt's values of REVIEW_COLUMNS.
+    """Return the values of an interrupt for the columns in REVIEW_COLUMNS.
 
-    Values that aren't in its review options are those of the graph's review policy.
+    If the interrupt's review options don't contain a value, the value is taken from the graph's
+    review policy.
     """
     raised, terms = pending.interrupt, pending.terms or _NONE
     policy = registry.get_review_policy(graph)

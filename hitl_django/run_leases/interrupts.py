@@ -81,7 +81,7 @@ def sync_interrupts(
     # Other pending interrupts belong to tasks that no longer create them.
     waiting = {found for (found,) in queries.WAITING.run(using, run=lease.run_id)}
     if not waiting.issubset(ids):
-        withdraw_interrupts(lease, using, stays=ids)
+        supersede_interrupts(lease, using, stays=ids)
     batch = WriteBatch(using)
     _insert(new, batch)
     _publish_created(lease, [*new, *reopened], batch)
@@ -96,9 +96,9 @@ def sync_interrupts(
 
 
 def flag_changed_interrupts(lease: RunLease, ids: Sequence[str], using: str) -> None:
-    """Mark interrupts that were changed after their decision, and add an audit log entry.
+    """Mark interrupts as changed after their decision, and add an audit log entry.
 
-    ``ids`` are the interrupts' ids in the engine. Interrupts that are already marked are left out.
+    ``ids`` are the interrupts' ids in the engine. Interrupts that are already marked are ignored.
     """
     rows = Interrupt.objects.using(using).filter(thread=lease.thread.pk, changed_at=None)
     found = [*rows.filter(interrupt_id__in=ids).order_by("pk").values_list("pk", flat=True)]
@@ -109,7 +109,7 @@ def flag_changed_interrupts(lease: RunLease, ids: Sequence[str], using: str) -> 
     _append_audit(lock_thread(pk=lease.thread.pk), "interrupt_changed", str(lease.run_id), detail)
 
 
-def withdraw_interrupts(lease: RunLease, using: str, *, stays: Sequence[str] = ()) -> None:
+def supersede_interrupts(lease: RunLease, using: str, *, stays: Sequence[str] = ()) -> None:
     """Set the run's pending interrupts to superseded, except those with an id in ``stays``."""
     left = Interrupt.objects.using(using).filter(run=lease.run_id, status=PENDING)
     left = left.exclude(interrupt_id__in=stays)
@@ -194,9 +194,9 @@ def _read_known(lease: RunLease, ids: Sequence[str], using: str) -> dict[str, In
 def _raise_again(row: Interrupt, created: Interrupt, pending: PendingInterrupt, using: str) -> None:
     """Set an interrupt to pending again, with its new content.
 
-    Nothing changes if the interrupt is pending and has the same content. ``pending`` may have been
-    rebuilt from stored data, which contains no review options. If the payload is unchanged, the
-    options in the row are then kept.
+    Nothing changes if the interrupt is pending and has the same content. If ``pending`` has no
+    review options, because it was rebuilt from stored data, and the payload is unchanged, the row
+    keeps its options.
     """
     # The row's digest also covers a proposal, so the payload itself is compared.
     is_same_payload = digest_json(row.payload) == created.payload_digest

@@ -62,7 +62,7 @@ def finish(lease: RunLease, batch: WriteBatch, outcome: Outcome, step: int | Non
         )
         state = Run.State.INTERRUPTED
     elif state in _END_STATES.values() and lease.has_interrupts and _has_waiting(lease, using):
-        batch.before_commit(partial(interrupts.withdraw_interrupts, lease, using))
+        batch.before_commit(partial(interrupts.supersede_interrupts, lease, using))
     _leave(lease, state, batch, *describe_error(outcome.error), step=step, detail=detail)
     if state == Run.State.QUEUED:
         dispatcher.enqueue(lease.run_id, batch)
@@ -118,7 +118,9 @@ def park(lease: RunLease, error: str) -> None:
 
 
 def note_error(lease: RunLease, error: str) -> None:
-    """Store the error of a run that its worker is about to release. An expired lease is extended.
+    """Store an error in a run's row before the worker releases the run.
+
+    An expired lease is extended.
 
     Raises:
         LeaseLostError: another worker has the lease. Nothing is written.

@@ -107,8 +107,9 @@ class Dispatcher(ABC):
 class InlineDispatcher(Dispatcher):
     """A dispatcher that calls functions in this process after the commit, for tests and scripts.
 
-    If the process ends, pending calls are lost. Deeply nested calls are deferred: the end of each
-    run starts the next waiting run, which would otherwise exceed Python's recursion limit.
+    If the process ends, pending calls are lost. A call may be nested in another call: the end of a
+    run starts the next waiting run. Calls that are nested too deeply for Python's recursion limit
+    are deferred.
     """
 
     def reports_when_idle(self) -> bool:
@@ -127,9 +128,9 @@ class _Nesting(threading.local):
         self.left: deque[Callable[[], object]] = deque()
 
     def perform(self, call: Callable[[], object]) -> None:
-        """Make a call.
+        """Make a call, or defer the call if calls are nested too deeply.
 
-        If calls are nested too deeply, defer it until the outermost call has ended.
+        Deferred calls are made when the outermost call has ended.
         """
         if self.depth >= DEEPEST:
             self.left.append(call)

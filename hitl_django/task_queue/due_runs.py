@@ -55,9 +55,10 @@ _ID = Run._meta.pk
 
 
 def find_due(graph: str) -> list[DueRun]:
-    """Return the oldest due runs of the next graph with due runs, in the order of their names.
+    """Return the oldest due runs of the next graph that has due runs.
 
-    The first graph follows the last graph. ``graph`` is the name of the previous graph, or empty.
+    The graphs are in the order of their names, and the last graph is followed by the first.
+    ``graph`` is the name of the previous graph, or an empty string.
     """
     using = write_alias()
     rows = _DUE_AFTER.run(using, graph=graph)
@@ -84,7 +85,7 @@ class RunWatch:
         return bool(find_due(""))
 
     def wait(self, seconds: float) -> None:
-        """Wait until runs may have become due since the last check, but not longer than this."""
+        """Wait until runs may have become due since the last check, at most ``seconds``."""
         connection = connections[write_alias()]
         ends = time.monotonic() + seconds
         time.sleep(min(TICK, seconds))

@@ -22,7 +22,11 @@ is_supported = sys.platform == "linux"
 
 
 class _Process:
-    """Whether this process ends with its parent, and for how many generations of forks."""
+    """The binding of this process to its parent.
+
+    If ``is_bound`` is true, this process ends with its parent. ``generations`` is the number of
+    levels of forks that also end with their parents. ``pid`` is the id of this process.
+    """
 
     pid = 0
     generations = 0

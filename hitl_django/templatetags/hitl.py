@@ -36,7 +36,10 @@ def hitl_payload(
 
 @register.inclusion_tag("hitl_django/key_facts.html")
 def hitl_facts(interrupt: Interrupt) -> dict[str, Any]:
-    """Return the template context for the key facts of an interrupt, for lists."""
+    """Return the template context for an interrupt in a list: the key facts of the payload.
+
+    The review policy names the key facts. By default, the key facts are the payload's first values.
+    """
     row: Any = interrupt
     if not hasattr(row, "small_payload"):
         row.small_payload, row.small_schema = interrupt.payload, interrupt.response_schema

@@ -143,7 +143,7 @@ class GraphEnvironment:
 
         ``terms`` are options of ``review()``. The interrupt belongs to a run of a separate graph.
         """
-        given = interrupt_graph.keep(payload, terms)
+        given = interrupt_graph.build_input(payload, terms)
         return self.interrupt(run=self.start(interrupt_graph.NAME, given))
 
     # Runs.

@@ -26,8 +26,11 @@ class Asking(TypedDict, total=False):
 _asked: list[tuple[Any, dict[str, Any]]] = []
 
 
-def keep(payload: Any, terms: dict[str, Any]) -> Asking:
-    """Return the input for a run that creates an interrupt with this payload and these options."""
+def build_input(payload: Any, terms: dict[str, Any]) -> Asking:
+    """Return the input for a run that creates an interrupt with this payload and these options.
+
+    The payload and the options are in memory until the end of the block of ``registered``.
+    """
     _asked.append((payload, terms))
     return {"number": len(_asked) - 1}
 

@@ -24,7 +24,7 @@ class Program:
     """A command for a child process, and the name of the process in messages.
 
     Without ``log``, the child process inherits the output of this process. ``kept`` are the file
-    descriptors that it inherits.
+    descriptors that the child process inherits.
     """
 
     name: str

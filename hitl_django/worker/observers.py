@@ -11,9 +11,10 @@ from hitl_django.run_leases import RunLease
 
 
 class RunSegment(Protocol):
-    """The data of an observer about one segment of a run.
+    """An object with which an observer follows one segment of a run.
 
-    A segment begins when a worker takes the lease for the run, and ends when it releases the lease.
+    A segment begins when a worker takes the lease for the run, and ends when the worker releases
+    the lease.
     """
 
     def around_task(self, context: TaskContext) -> AbstractContextManager[object]:
@@ -55,7 +56,7 @@ def observe_segment(lease: RunLease) -> Iterator[Sequence[RunSegment]]:
 
 
 def combine_around(segments: Sequence[RunSegment]) -> AroundTask | None:
-    """Return a function that enters ``around_task`` of all segments, or None without segments."""
+    """Return a function that combines ``around_task`` of all segments, or None without segments."""
     if not segments:
         return None
 

@@ -238,7 +238,10 @@ def _find_text_tables() -> Iterator[_TextTable]:
 
 
 class _SearchTextTable(_EncryptedTable):
-    """The table of interrupts, with search texts without words of encrypted columns."""
+    """The table of interrupts, with search texts that must not contain words of encrypted columns.
+
+    A search text that contains such words counts as "plain" and is replaced by a text without them.
+    """
 
     model = Interrupt
     #: The parts of a search text if ENCRYPTION_KEYS contains a key (run_leases.interrupts).

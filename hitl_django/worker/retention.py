@@ -39,11 +39,12 @@ def apply_terms(
     terms: float | Mapping[str, float | None] | None,
     command: str,
 ) -> None:
-    """Call ``act`` for each retention period in ``terms``, to process threads that ended before it.
+    """Call ``act`` for each retention period in ``terms``.
 
-    ``act`` gets the days, the maximum number of threads and the graph, and returns the number of
-    processed threads. ``done`` and ``command`` are used in log messages: ``done`` is a participle
-    such as "deleted", and ``command`` contains the arguments of ``hitl`` with the same effect.
+    ``act`` gets a number of days, the maximum number of threads and a graph. It processes threads
+    that ended more than these days ago, and returns their number. ``done`` and ``command`` are used
+    in log messages: ``done`` is a participle such as "deleted", and ``command`` contains the
+    arguments of ``hitl`` with the same effect.
     """
     left = hitl.SWEEP_BATCH
     for days, graph in list_terms(terms):
@@ -275,7 +276,7 @@ def iterate_batches(threads: QuerySet[Thread], size: int) -> Iterator[list[int]]
 
 
 def _select_ended(using: str, days: float) -> QuerySet[Thread]:
-    """Return the threads without waiting runs that ended more than ``days`` days ago."""
+    """Return the threads that ended more than ``days`` days ago and have no waiting runs."""
     return Thread.objects.using(using).filter(ended_at__lt=_subtract_days(days), has_waiting=False)
 
 

@@ -30,12 +30,15 @@ class StopNote:
         self._noted: str | None = None
 
     def watch(self, control: RunControl) -> None:
-        """Store the reason if an error of the task queue stops the run of this control."""
+        """If an error of the task queue stops the run of ``control``, store the reason."""
         control.stop_errors += tuple(self._reasons)
         control.on_stop = self._note
 
     def describe(self, error: BaseException) -> str | None:
-        """Return the reason why the task queue stopped the run, or None for any other error."""
+        """Return the reason why the task queue stopped the run.
+
+        Return None if the run was stopped by ``error``, but not by the task queue.
+        """
         return self._noted or self._find_reason(error)
 
     def _note(self, error: BaseException, nodes: Sequence[str]) -> None:

@@ -75,7 +75,7 @@ def list_verbs() -> dict[str, Any]:
     """Return the modules of all verbs, by verb.
 
     Raises:
-        CommandError: if two apps define the same verb.
+        CommandError: if an optional app defines a verb of this package.
     """
     found = dict[str, Any](VERBS)
     for extension in list_extensions():
@@ -91,7 +91,8 @@ def list_verbs() -> dict[str, Any]:
 def refuse_unready(*, needs_database: bool) -> None:
     """Raise CommandError if a problem of the installation would make every command fail.
 
-    The error contains the finding that ``doctor`` reports about the problem.
+    The error contains the finding that ``doctor`` reports about the problem. If ``needs_database``
+    is false, an unavailable database is ignored.
     """
     found = find_obstacle(needs_database=needs_database)
     if found is not None:

@@ -42,8 +42,8 @@ def find_people(
     """Return up to MAX_PEOPLE active users who may see the interrupt.
 
     Each of the ``words`` must be part of the username or name. People who decided recently come
-    first. With ``to_decide``, the users may also decide the interrupt. If ``by`` may not assign the
-    interrupt, only people named on the interrupt's page are returned.
+    first. With ``to_decide``, users who may not decide the interrupt are omitted. If ``by`` may not
+    assign the interrupt, only people named on the interrupt's page are returned.
 
     Raises:
         InterruptNotFound: if the interrupt doesn't exist or ``by`` may not see it.

@@ -1,7 +1,7 @@
 """Prepared statements that choose the next interrupt for a user who may see all interrupts.
 
-The conditions are those of ``queue_filters``. The ORM takes several times as long to compile them
-as a request needs for everything else.
+The conditions are those of ``queue_filters``. The statements are prepared, because compiling them
+with the ORM takes several times longer than the rest of a request.
 """
 
 from __future__ import annotations
@@ -95,10 +95,10 @@ def _prepare_lock(by_graph: bool, by_group: bool, groups: int) -> PreparedSelect
 
 
 def _build(by_graph: bool, by_group: bool, groups: int) -> tuple[Any, Any, list[Any], Any]:
-    """Return a queryset of pending interrupts, and parameters for the user and the groups.
+    """Return a queryset of pending interrupts, and three values with its query parameters.
 
-    The third value contains the groups of the user, the last value is the group that narrows the
-    queryset, or None.
+    The values are the user, the keys of the user's groups, and the key of the group to which the
+    queryset is narrowed (None without ``by_group``).
     """
     graph = Parameter("graph", models.CharField()) if by_graph else None
     keys = [_parameter(Group, _name(number)) for number in range(groups)]

@@ -80,7 +80,7 @@ def comment(
 
 
 def list_unmentioned(comment: CommentInfo) -> list[str]:
-    """Return the names after an "@" in a comment that were not notified.
+    """Return the names after an "@" in a comment for which no user was notified.
 
     There are three possible reasons: no active user has the name, the user may not see the
     interrupt, or the author of the comment may not mention the user.

@@ -172,9 +172,10 @@ def validate(interrupt: Interrupt, request: Request) -> Validated | None:
 def _needs_no_lock(interrupt: Interrupt) -> bool:
     """Return whether an interrupt may be decided without locking its thread.
 
-    Most interrupts are the only interrupt of their run and have one reviewer. Without the lock, a
-    decision is written only if the interrupt, the run and the thread's audit log are unchanged. A
-    decision that can be undone stores the thread's epoch and therefore needs the lock.
+    The lock is needed for interrupts with several approvals, a required claim or a second version,
+    for runs that aren't interrupted or resume only after all decisions, and for decisions that can
+    be undone, because these store the thread's epoch. Without the lock, a decision is written only
+    if the interrupt, the run and the thread's audit log are unchanged.
     """
     return (
         interrupt.version == 1

@@ -36,8 +36,8 @@ STAYING = ("keep", "escalate")
 def expire_due() -> int:
     """Expire a batch of interrupts whose time limit has passed, and return their number.
 
-    Each interrupt is processed in its own transaction. Interrupts of an active run are processed
-    when the run pauses again.
+    Each interrupt is processed in its own transaction. While a run is running or about to resume,
+    its interrupts don't expire. They are processed when the run pauses again.
     """
     # After an error, ``retry_at`` is set to a later time. ``expires_at`` doesn't change, because
     # people see it.
@@ -62,7 +62,7 @@ def _expire(pk: UUID) -> bool:
     interrupt = interrupts.select_related("run").get(pk=pk)
     if interrupt.run.state != Run.State.INTERRUPTED or interrupt.run.resumes_at is not None:
         return False
-    changes, recorded = _stays_open(interrupt) if interrupt.then in STAYING else (_closed(), {})
+    changes, recorded = _keep_open(interrupt) if interrupt.then in STAYING else (_closed(), {})
     # If reviewers and sweeps compete, only one UPDATE matches. Zero rows: a person has decided, or
     # another sweep has processed the interrupt.
     expired = interrupts.filter(
@@ -123,12 +123,11 @@ def _closed() -> dict[str, Any]:
     return {"status": Interrupt.Status.EXPIRED, **get_closed_columns()}
 
 
-def _stays_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the changed columns and the audit log details of an interrupt that stays open.
+def _keep_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the changed columns and the audit log details of an interrupt that stays pending.
 
-    After its expiry, the interrupt stays pending. It becomes overdue and its snooze ends. The claim
-    and the version of the interrupt don't change, so a response that a reviewer is writing remains
-    valid.
+    At its expiry, the interrupt becomes overdue and its snooze ends. The claim and the version of
+    the interrupt don't change, so a response that a reviewer is writing remains valid.
     """
     moments = [at for at in (interrupt.due_at, interrupt.expires_at) if at is not None]
     changes: dict[str, Any] = {

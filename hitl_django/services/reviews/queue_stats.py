@@ -99,8 +99,9 @@ class _Capped(Subquery):
 class _Searched(Func):
     """The number of rows that a search finds.
 
-    ``few`` is counted up to ``most``, unless the first rows of the list already contain many
-    matches. If the count reaches ``most``, ``many`` is counted instead.
+    The rows of ``search.few`` are counted up to ``most``. If there are ``most`` rows, or if the
+    first rows of the list already contain many matches, the rows of ``search.many`` are counted
+    instead.
     """
 
     template = "(SELECT CASE WHEN n >= %(most)s THEN %(expressions)s AS n LIMIT 1) AS tried)"
@@ -131,10 +132,11 @@ def count_queue(
     most: int = CAP,
     listed: str | queue_filters.Search = "",
 ) -> tuple[QueueCounts, int]:
-    """Return all counts up to ``most``, and the number of ``listed`` interrupts up to CAP.
+    """Return the counts of the review queue up to ``most``, and the length of a list up to CAP.
 
-    ``listed`` is the name of a count, or a search. ``groups`` are the keys of those groups of the
-    user that have pending interrupts. If ``groups`` is given, the function makes a single query.
+    ``listed`` determines the list: the name of a count for the interrupts in this count, or a
+    search for the interrupts that it finds. ``groups`` are the keys of those groups of the user
+    that have pending interrupts. If ``groups`` is given, the function makes a single query.
     ``where`` is a further condition on all counted interrupts.
     """
     rows = queue_filters.list_waiting(user, graph=graph, group=group, where=where)

@@ -173,7 +173,10 @@ class Request:
         return answers.make_resume_value(options, self.type, value)
 
     def _build_proposal(self, options: AnswerOptions, answer: Any) -> dict[str, Any] | None:
-        """Return a proposed value that needs approvals, or None for an approval or a rejection."""
+        """Return the proposal that this decision creates for approval.
+
+        Return None if the decision approves the current version, or needs no approvals.
+        """
         if not needs_agreement(self.type) or quorum.is_seconded(options, answer):
             return None
         return answers.make_proposal(options, self.type, self.value, answer)
@@ -231,9 +234,10 @@ def record(
 ) -> Decision:
     """Store a decision on an interrupt that was read and validated, in one batch.
 
-    The last approval needed or a rejection closes the interrupt. Any other decision adds an
-    approval of this version or proposes another version, for which the caller must have locked the
-    thread. ``so_far`` are the responses of the task, if they were read with the interrupt.
+    A decision that needs no approvals, such as a rejection, closes the interrupt, and so does the
+    last approval needed. Any other decision is stored as an approval of this version, or proposes
+    another version. In these two cases, the caller must have locked the thread. ``so_far`` are the
+    responses of the task, if they were read with the interrupt.
 
     Raises:
         AlreadyApprovedError: if the user has approved this version.

@@ -51,7 +51,7 @@ class UndoInfo:
 
 
 def find_undo(interrupt_id: UUID | str, *, by: Any) -> UndoInfo | None:
-    """Return the decision that closed the interrupt if the user can undo it now, otherwise None."""
+    """Return the decision that closed the interrupt, or None if the user can't undo it now."""
     if not hitl.UNDO_SECONDS:
         return None
     interrupt = lookup.find(interrupt_id, by)

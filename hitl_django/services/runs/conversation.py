@@ -108,9 +108,9 @@ def _may_view(by: Any, interrupt: Interrupt) -> bool:
 
 
 def _is_visible(rows: Any, key: Any, by: Any) -> bool:
-    """Return whether the user may see a row.
+    """Return whether the user may see the row with the primary key ``key`` among ``rows``.
 
-    No query is made if the answer is the same for all rows.
+    No query is made if the user may see all rows of the table, or none.
     """
     seen = select_visible(rows.all(), by)
     if seen.query.is_empty():

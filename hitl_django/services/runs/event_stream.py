@@ -81,7 +81,7 @@ class EventPage:
 
     Attributes:
         last: the number to pass as ``after`` for the next page.
-        ended: whether there are no more events.
+        ended: whether the run has ended and has no events after this page.
     """
 
     events: tuple[EventInfo, ...]
@@ -165,9 +165,9 @@ class EventReader:
         return self.has_news(LAST)
 
     def find_last_resume(self) -> int:
-        """Return the number of the event that reported the last pause before the run resumed.
+        """Return the number of the last event before the run last resumed.
 
-        The number is 0 if the run hasn't resumed yet.
+        This event is a pause or an end of the run. The number is 0 if the run hasn't resumed yet.
         """
         events = RunEvent.objects.using(self.using).filter(run=self.run_id, kind__in=AT_REST)
         pauses = list(events.order_by("-seq").values_list("seq", flat=True)[:2])

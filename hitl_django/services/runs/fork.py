@@ -68,8 +68,8 @@ def fork(
         thread_id: the thread.
         checkpoint_id: the checkpoint. None selects the newest checkpoint of the thread.
         values: values to write to the state before the run continues, as the output of the node
-            ``as_node``. If ``as_node`` is ``"__input__"``, a new input, or a Command with an update
-            or with nodes to go to.
+            ``as_node``. If ``as_node`` is ``"__input__"``, ``values`` is a new input, or a Command
+            with an update or with nodes to go to.
         as_node: a node to skip. The run continues after this node. If only ``values`` are given,
             this is the node that ran last. Without ``values`` and ``as_node``, the steps after the
             checkpoint run again.
@@ -263,7 +263,7 @@ def plan_commit(
 
 
 def refuse_if_queued(last: Run) -> None:
-    """Raise RunStateError if a run is queued, because no worker has started it yet."""
+    """Raise RunStateError if a thread's newest run is queued."""
     if last.state == Run.State.QUEUED:
         raise RunStateError(
             f"Thread {last.thread.thread_id!r} has a {last.state} run.",

@@ -242,9 +242,10 @@ class _Page:
     def _read_decisions(
         self, page: Sequence[Any], since: Any, *, newest: bool
     ) -> dict[str, tuple[DecisionTaken, ...]]:
-        """Return the decisions of a page by step.
+        """Return the decisions made between the steps of a page, by the id of the later step.
 
-        ``since`` is the step before the page.
+        ``since`` is the step before the oldest step of the page, or None. If the page has the
+        thread's newest step (``newest``), decisions after this step are also returned with it.
         """
         if not page:
             return {}

@@ -40,7 +40,7 @@ class RunOptions:
         context: the value of ``runtime.context`` in nodes: a JSON value, or an instance of the
             graph's context schema.
         configurable: additional keys of ``configurable`` in the nodes' config.
-        tags: tags in the nodes' config and of the output of models.
+        tags: tags for the nodes' config and for the output of language models.
         recursion_limit: maximum number of super-steps, at most the setting ``RECURSION_LIMIT``.
     """
 

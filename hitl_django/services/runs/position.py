@@ -177,9 +177,9 @@ def _build_id(ns: str, name: str) -> str:
 
 
 def _rename(ident: str, registered: RegisteredGraph) -> str:
-    """Return the id of a node in the picture.
+    """Return a stored node id with the current name of a renamed node, as used in the picture.
 
-    The id contains the node's current name, even if the thread was stored under a former name.
+    Only the part before the first ":" can have a former name.
     """
     node, separator, below = ident.partition(":")
     return f"{registered.renames.rename_node(node)}{separator}{below}"

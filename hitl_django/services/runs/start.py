@@ -250,7 +250,7 @@ class _Start:
             if self._must_wait(thread):
                 return self._add_waiting_run(thread)
         batch = WriteBatch(write_alias())
-        discard = not is_new and self._take_over(thread)
+        discard = not is_new and self._prepare_thread(thread)
         run = self._write(thread, batch, is_new=is_new, discard=discard)
         batch.run()
         run.thread = thread
@@ -382,10 +382,11 @@ class _Start:
                 [("thread_id", f"belongs to graph {thread.graph!r}")],
             )
 
-    def _take_over(self, thread: Thread) -> bool:
-        """Prepare the thread for a new run.
+    def _prepare_thread(self, thread: Thread) -> bool:
+        """Cancel the thread's active run if ``on_pending`` allows it, and set the thread's graph.
 
-        Returns whether the thread's pending tasks must be discarded.
+        Returns whether the thread's pending tasks must be discarded. Raises an error if the new run
+        can't be started on the thread.
         """
         runs = Run.objects.using(write_alias()).filter(thread=thread)
         live = runs.filter(state__in=Run.ACTIVE).first()

@@ -296,7 +296,11 @@ def run_result(run_id: UUID | str, schema: Any = None, *, by: Any = None) -> Any
 
 
 def find_graph_of_run(run: Run) -> RegisteredGraph:
-    """Return the registered graph for continuing a run, in the version that applies to the run."""
+    """Return the registered graph that continues a run.
+
+    A pinned run continues with the graph version with which it started, any other run with the
+    newest version.
+    """
     is_pinned = bool((run.options or {}).get(registry.PINNED))
     return registry.get_graph_of_run(run.graph, run.graph_version, is_pinned=is_pinned)
 
@@ -338,8 +342,8 @@ def render_json(values: Any) -> Any:
 def digest_masked(registered: RegisteredGraph, values: Any, digest: str | None = None) -> str:
     """Return a digest of values without their secrets, for the audit log.
 
-    A digest of a short secret would reveal the secret. If the graph has no secret keys, ``digest``,
-    the digest of the complete values, is returned.
+    Secrets are omitted, because a short secret can be guessed from a digest. ``digest`` is the
+    digest of the complete values, if known. It is returned if the graph declares no secrets.
     """
     if registered.secrets is not None:
         return digest_value(registered.mask(render_json(values)))

@@ -57,12 +57,15 @@ def create_thread(
 ) -> CreatedThread:
     """Create a thread without runs.
 
-    The thread belongs to the given graph or, without one, to the first graph that is started on it.
+    The thread belongs to ``graph``. Without ``graph``, it will belong to the graph of its first
+    run.
 
     Raises:
-        NotAllowedError: if the user may not start that graph, or any graph if none is given.
+        NotAllowedError: if the user may not start ``graph``. Without ``graph``, if the user may not
+            start a single graph.
         ThreadExistsError: if the id is already in use. With ``if_exists="keep"``, the existing
             thread is returned instead.
+        NoSuchThread: if the id is already in use, and the user may not see the thread.
         UnknownGraphError: if the graph isn't registered.
     """
     with denied_log.record_denial("create_thread", by=by, via=via):
@@ -189,7 +192,13 @@ def change_metadata(
 
 
 def check_metadata(metadata: dict[str, Any] | None) -> None:
-    """Raise an error if the metadata can't be stored."""
+    """Raise an error if a thread's metadata can't be stored.
+
+    Raises:
+        InvalidInputError: the metadata is neither a dict nor None.
+        UnserializableError: the metadata contains a value that isn't JSON.
+        PayloadLimitError: the metadata is too large or nested too deeply.
+    """
     if metadata is not None and not isinstance(metadata, dict):
         raise InvalidInputError("The metadata must be a dict.", [("metadata", "must be a dict")])
     check_json(metadata, "The metadata")
