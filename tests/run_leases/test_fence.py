@@ -20,7 +20,7 @@ from hitl_django.errors import LeaseLostError
 from hitl_django.leases import queries as lease_queries
 from hitl_django.models import AuditEntry, Checkpoint, Interrupt, Run, RunEvent, Thread
 from hitl_django.run_leases import RunFence, RunLease, queries, transitions
-from hitl_django.run_leases.interrupts import withdraw_interrupts
+from hitl_django.run_leases.interrupts import supersede_interrupts
 from tests.chaos import invariants
 
 Advance = Callable[[], int]
@@ -260,7 +260,7 @@ def test_run_ending_without_pending_interrupts_writes_no_supersede_audit_entry(
     advance: Advance,
 ) -> None:
     lease = claimed(services.start("steps", {"log": []}).id)
-    withdraw_interrupts(lease, "default")
+    supersede_interrupts(lease, "default")
     assert not AuditEntry.objects.filter(verb="supersede").exists()
 
 
