@@ -201,9 +201,9 @@ class BulkInsert:
     def _find_written_defaults(self, connection: BaseDatabaseWrapper) -> Iterator[tuple[str, str]]:
         """Yield the columns whose default is the current time, each with the SQL of the default.
 
-        If the database supports DEFAULT in an INSERT, nothing is yielded, because the table's
-        default is used. On other databases, the INSERT must contain the SQL, as in the ORM: the
-        table's default may use another clock.
+        If the database supports DEFAULT in an INSERT, nothing is yielded. On other databases, the
+        INSERT must contain the SQL of the default, like the INSERTs of the ORM, because the default
+        in the table may use another clock.
         """
         if connection.features.supports_default_keyword_in_insert:
             return

@@ -54,7 +54,7 @@ def to_stored(moment: datetime) -> datetime:
 
 
 def to_utc(moment: datetime) -> datetime:
-    """Return a stored time as an aware datetime in UTC, also if USE_TZ is off."""
+    """Return a stored time as an aware datetime in UTC, even if USE_TZ is off."""
     aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
     return aware.astimezone(UTC)
 

@@ -18,8 +18,9 @@ logger = logging.getLogger("hitl_django")
 class OpenTransactionRefusal:
     """A context manager that rolls back a transaction that a node's function has left open.
 
-    OpenTransactionError is then raised, unless the function has raised an error. Without the
-    rollback, later changes on the same connection would also be lost.
+    After the rollback, OpenTransactionError is raised, unless the function has raised an error.
+    Without the rollback, later changes on the same connection would become part of the open
+    transaction and could be lost.
     """
 
     __slots__ = ("_before", "_node")

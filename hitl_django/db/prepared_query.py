@@ -158,8 +158,9 @@ def _prepare_each(prepare: Prepare, values: Sequence[Any], connection: Any) -> l
 def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]]:
     """Write the constants of a query into its SQL. Constants are words and numbers from the code.
 
-    Otherwise, queries on rows of one state, which have partial indexes, would be slow: SQLite would
-    plan the query each time, and PostgreSQL couldn't use the partial index in a generic plan.
+    With constants as parameters, queries that need a partial index, such as on rows of one state,
+    would be slow: SQLite would plan the query each time, and PostgreSQL couldn't use the partial
+    index in a generic plan.
     """
     between = _MARK.split(text)
     text, left = between[0], []

@@ -31,8 +31,8 @@ FIRST, LAST = 0.005, 0.5
 def retry_on_conflict(act: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function that must be called again after a database conflict.
 
-    Inside a caller's transaction, the error is raised, because the caller's whole transaction has
-    been rolled back. The caller must then repeat it.
+    If the function is called in a transaction, the database has rolled back the whole transaction.
+    The error is then raised, and the caller must repeat the transaction.
     """
 
     @wraps(act)

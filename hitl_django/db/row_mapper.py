@@ -17,9 +17,8 @@ class RowMapper(Generic[M]):
     """The columns of a model, and the conversion of their values to model instances.
 
     ``more`` are annotations after the columns, by attribute name. The ``deferred`` columns are read
-    on their first use. All attributes are set with one
-    assignment, because the model's constructor, which sets each attribute and evaluates each
-    default, takes longer than the database needs for the row.
+    on their first use. The model's constructor isn't called, because it takes longer than the
+    database needs for the row. All attributes are set with one assignment instead.
     """
 
     def __init__(

@@ -42,8 +42,8 @@ class _NoRowError(Exception):
 class Prefetch:
     """A query that runs after a batch, in the same round trip.
 
-    ``rows`` are the rows that the query has found. ``rows`` is None if the query didn't run,
-    because a separate query is just as fast.
+    ``rows`` are the rows that the query has found, or None if the query didn't run. The query
+    doesn't run if it can't be sent in the same round trip. The caller must then run it separately.
     """
 
     __slots__ = ("rows", "statement", "values")

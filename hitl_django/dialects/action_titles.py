@@ -1,7 +1,7 @@
 """Titles of requested actions, such as "Issue refund: order A-7, 49.90 EUR".
 
-Names and arguments come from language models. Titles contain only short arguments on one line, and
-no arguments that a schema or their name declares secret.
+Names and arguments come from language models. Titles contain only short arguments, on one line.
+Arguments are omitted if their schema or their name shows that they are secret.
 """
 
 from __future__ import annotations

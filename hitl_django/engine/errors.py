@@ -377,8 +377,8 @@ class DrainSignal(GraphBubbleUp):
 class SaverFailed(GraphBubbleUp):
     """An error of the saver or of the task queue, which must not count as a failure of the node.
 
-    ``error`` is the original error. The signal passes through the node, and the run raises
-    ``error`` to its caller. A task queue raises errors to stop its own tasks.
+    ``error`` is the original error, for example an error with which a task queue stops its task.
+    The signal passes through the node, and the run raises ``error`` to its caller.
     """
 
     def __init__(self, error: BaseException) -> None:

@@ -40,8 +40,8 @@ class Channel:
         name: the name, as stored in ``WebhookEndpoint.channel``.
         list_events: returns the names of the channel's events.
         send: sends a delivery before a deadline in terms of ``time.monotonic()``.
-        is_personal: whether deliveries are for the assignees of an interrupt. An interrupt without
-            an assignee then has no delivery.
+        is_personal: whether deliveries are for the assignees of an interrupt. If true, an interrupt
+            without an assignee has no delivery.
         labels: labels of deliveries without an event, such as tests, by the delivery's name.
     """
 

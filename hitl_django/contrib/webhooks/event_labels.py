@@ -1,4 +1,4 @@
-"""Labels of deliveries, by event. A delivery without an event, such as a test, has its own name."""
+"""Labels of deliveries, by name: the name of an event, or another name such as TEST."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_labels(labels: Mapping[str, str | Promise]) -> None:
 
 
 def list_labels() -> dict[str, Any]:
-    """Return the labels by name: of all events, and of deliveries without an event."""
+    """Return the labels of all events, and of deliveries without an event, by name."""
     return {**events.list_labels(), **_messages}
 
 

@@ -98,7 +98,7 @@ def create_webhook(
 ) -> WebhookInfo:
     """Create a webhook. Only the returned value contains the webhook's secret.
 
-    The webhook receives events after five seconds at the latest, because processes cache endpoints.
+    Events of the first five seconds may not be sent, because processes cache endpoints.
 
     Args:
         events: the names of events, or empty for all events.

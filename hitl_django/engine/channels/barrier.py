@@ -52,9 +52,9 @@ class NamedBarrierValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class NamedBarrierValueAfterFinish(NamedBarrierValue[ValueT, UpdateT, CheckpointT]):
-    """A NamedBarrierValue that becomes readable only when the graph has no more nodes to run.
+    """A NamedBarrierValue that becomes readable only when no other node is left to run.
 
-    The nodes that the channel triggers run after that.
+    The channel then triggers its nodes.
     """
 
     finishes = True

@@ -32,9 +32,9 @@ class LastValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class LastValueAfterFinish(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """The last value written, which becomes readable only when the graph has no more nodes to run.
+    """The last value written, which becomes readable only when no other node is left to run.
 
-    The nodes that the channel triggers run after that.
+    The channel then triggers its nodes.
     """
 
     expires = False

@@ -96,7 +96,7 @@ class TaskCalls:
 
     @classmethod
     def open(cls, context: TaskContext) -> CalledTasks:
-        """Return the @task calls of a task. The object is created on first use."""
+        """Return the TaskCalls of a task. They are created when first needed."""
         with _FIRST:
             if context.calls is None:
                 context.calls = cls(context)

@@ -195,7 +195,7 @@ class SyncDriver:
         return ()
 
     def _may_join(self, contexts: Sequence[TaskContext]) -> bool:
-        """Return whether the driver's OS thread may run the tasks of a parallel super-step."""
+        """Return whether the driver's OS thread may itself run tasks of a parallel super-step."""
         run = self.state.run
         if run.live or run.modes or self.limit < 2 or self.state.graph.step_timeout is not None:
             return False

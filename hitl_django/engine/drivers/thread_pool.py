@@ -166,10 +166,10 @@ class TaskThreads:
                 self.inbox.put(None)
 
     def _is_polling(self) -> bool:
-        """Return whether the driver looks for ended tasks at intervals, and isn't woken by them.
+        """Return whether the driver checks for ended tasks at intervals.
 
-        The driver does so while it starts OS threads, because waking the driver for each ended task
-        would slow down many short tasks. An ended task is then processed up to a millisecond later.
+        The driver does this while OS threads are being started. Waking the driver for each ended
+        task would slow down many short tasks. An ended task is processed up to a millisecond later.
         """
         return bool(self.waiting) and self._started < self.limit
 

@@ -1,8 +1,8 @@
 """A watchdog that detects drivers whose OS thread is blocked by a task.
 
-One OS thread per process checks all monitored drivers. It runs only while there are monitored
-drivers, because starting or waking it for each super-step would take longer than most super-steps.
-A forked process starts without the watchdog.
+One OS thread per process checks all monitored drivers. The OS thread continues for a moment after
+the last driver was removed, because starting or waking an OS thread for each super-step would take
+longer than most super-steps. A forked process starts without the watchdog.
 """
 
 from __future__ import annotations

@@ -363,9 +363,10 @@ class Pregel(
         pending writes of the interrupted tasks. A failure of a node is returned as an outcome.
         Exceptions of the saver and KeyboardInterrupt are raised.
 
-        Stream chunks of the ``modes`` are part of the commits passed to the saver, with
-        ``subgraphs`` also the chunks of subgraphs. ``keep`` filters the chunks. ``durability`` and
-        the breakpoints are as for ``invoke``. ``context`` is a result of ``encode_context``.
+        The commits passed to the saver contain the stream chunks of the ``modes``. With
+        ``subgraphs``, they also contain the chunks of subgraphs. ``keep`` filters the chunks.
+        ``durability`` and the breakpoints are as for ``invoke``. ``context`` is a result of
+        ``encode_context``.
         """
         options = Options(
             self.decode_context(context), interrupt_before, interrupt_after, durability, control,
@@ -475,8 +476,8 @@ class Pregel(
     def subgraph_of(self, name: str) -> Pregel | None:
         """Return the subgraph called by a node, or None if no call can be detected.
 
-        The result is also None if a node's function refers to the graph that contains the node,
-        because the function may only read the graph's state.
+        The result is also None if the subgraph has ``checkpointer=False``, or if the node's
+        function refers to this graph: the function might only read the graph's state.
         """
         called = cast("Pregel | None", find_called_graph(self.nodes[name].action))
         if called is None or called.checkpointer is False or called.nodes is self.nodes:

@@ -1,6 +1,6 @@
-"""A substitute for an unavailable graph.
+"""A substitute for a graph that is unavailable, derived from a checkpoint.
 
-It is derived from a checkpoint in order to read the state.
+With the substitute, the state of a thread can be read.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class ReadableGraph(Protocol):
 
     @property
     def stream_keys(self) -> Any:
-        """The names of the channels that make up the state, or the name of the only one."""
+        """The names of the channels that make up the state, or the name of the only channel."""
 
     def subgraph_of(self, name: str) -> Any:
         """Return the subgraph called by a node, or None if no call can be detected."""
 
 
 class StoredGraph:
-    """A graph structure that is reconstructed from the channels in a checkpoint.
+    """A substitute for a subgraph, with nodes and channels derived from a checkpoint.
 
-    The class is used for a subgraph whose call can't be detected, so that the graph object is
-    unknown. The subgraph's checkpoints contain the names of all channels, and the names of
-    triggering channels contain the node names.
+    The class is used if the call of the subgraph can't be detected and its graph object is
+    therefore unknown. The subgraph's checkpoints contain the names of all channels. The names of
+    channels that trigger nodes contain the node names.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:

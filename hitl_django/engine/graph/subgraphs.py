@@ -50,7 +50,10 @@ def _iterate_read(source: Any) -> Iterator[Any]:
 
 
 def _iterate_values(function: Any) -> Iterator[Any]:
-    """Yield the closure variables and globals that a function reads, and attributes it reads."""
+    """Yield the values of closure variables and globals that a function reads.
+
+    The values of attributes that the function reads from these variables are also included.
+    """
     function = getattr(function, "__func__", function)
     if isinstance(function, FunctionType):
         function = inspect.unwrap(function)

@@ -225,7 +225,7 @@ def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set
 
 
 def _finish(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
-    """Make those channels readable that wait until all other nodes have finished."""
+    """Make the channels readable that wait until no node is left to run."""
     for name in spec.finishing:
         new_value = spec.channels[name].finish_value(state.values.get(name, MISSING))
         if new_value is not SAME and _set_value(spec, state, name, new_value, version):

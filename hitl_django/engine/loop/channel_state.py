@@ -118,7 +118,7 @@ def _find_added_keys(old_value: Any, writes: Sequence[Any], grown: Any) -> Any:
 
 
 def restore_channels(spec: GraphSpec, checkpoint: Checkpoint | None) -> ChannelState:
-    """Return the state in a checkpoint, or the state before the first input if there is none."""
+    """Return the state in a checkpoint. Without a checkpoint, return the state before any input."""
     if checkpoint is None:
         state = ChannelState({}, {}, {})
     else:

@@ -26,7 +26,7 @@ def upgrade_checkpoint(
     """Return a checkpoint converted to the current layout. The given checkpoint is not changed.
 
     The pending nodes remain the same. A node is pending if the version of one of its triggers is
-    newer than the version it has seen.
+    newer than the version of this trigger that the node has seen.
     """
     versions = dict(checkpoint["channel_versions"])
     values = dict(checkpoint["channel_values"])

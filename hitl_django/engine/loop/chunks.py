@@ -33,7 +33,7 @@ def emit_writes(state: LoopState, task: Task | None, chunks: Sequence[Chunk]) ->
 
 
 def emit_withheld(state: LoopState) -> Sequence[Emit]:
-    """Emit the stream chunks that were withheld because their writes were not stored."""
+    """Emit the stream chunks that were withheld until their writes were stored."""
     waiting, state.withheld = state.withheld, []
     return [Emit(chunks) for _, chunks in waiting or ()]
 

@@ -17,7 +17,7 @@ from .state import LoopState
 
 
 def find_outcome(state: LoopState, ran: Sequence[Task]) -> Outcome | None:
-    """Return the outcome of a run that stops before its next tasks, or None if it continues.
+    """Return the outcome of a run that stops before its next tasks, or None if the run continues.
 
     ``ran`` are the tasks of the previous super-step.
     """

@@ -196,9 +196,9 @@ class Commit:
 
     ``added`` describes new values of lists and dicts that have only grown, so that only the added
     entries need to be stored. ``added`` is None if the commit is not a super-step of a run. If a
-    node changes existing entries in place, the changes are not stored at that time. The commit with
-    the ``outcome`` therefore compares the whole values with the stored values: those in ``added``,
-    and those in ``grown``, which have no new version.
+    node changes existing entries in place, the changes are not stored at that time. When the saver
+    stores the commit with the ``outcome``, it therefore compares whole values with the stored
+    values: the values in ``added``, and the values in ``grown``, which have no new version.
     """
 
     config: RunnableConfig
