@@ -42,10 +42,10 @@ def test_forked_process_in_sync_mode_or_with_sigterm_handler_is_not_a_worker_pro
         signal.SIGTERM, signal.SIG_DFL if other == "sync" else lambda number, frame: None
     )
     try:
-        assert not worker_process._is_worker()
+        assert not worker_process._needs_handlers()
         if other == "sync":
             monkeypatch.setattr(Conf, "SYNC", False)
-            assert worker_process._is_worker()
+            assert worker_process._needs_handlers()
     finally:
         signal.signal(signal.SIGTERM, before)
 

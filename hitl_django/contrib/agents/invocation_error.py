@@ -15,7 +15,7 @@ _ToolException: Any = Exception if _langchain is None else _langchain.ToolExcept
 
 
 class BadCall(Exception):
-    """The model called a tool that doesn't exist, or passed arguments that are not an object."""
+    """The arguments that the model passed to a tool are not a JSON object."""
 
 
 class ToolInvocationError(_ToolException):  # type: ignore[misc]

@@ -39,7 +39,7 @@ class ToolCall:
 
     @property
     def memo(self) -> str:
-        """The key under which the task stores the result of this call with these arguments."""
+        """The key under which the task stores the result: the call's key and its arguments."""
         return f"tool:{self.key}:{json.dumps(self.args, sort_keys=True, default=repr)}"
 
     @property

@@ -93,9 +93,9 @@ def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tool
 def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: str) -> Any:
     """Return the result of a tool call as a message.
 
-    The message is a dict or an object, like ``asker``, the message with the call. Commands, and
-    lists of Commands and messages, are returned unchanged, except that tool messages in a Command
-    under the state key ``key`` get the tool's name.
+    The message is a dict if ``asker``, the message that contains the call, is a dict. Otherwise, it
+    is an object. A Command, or a list of Commands and messages, is returned as such. Messages about
+    this call in a Command, under the state key ``key``, get the tool's name.
     """
     if isinstance(result, list) and result and all(map(_is_finished, result)):
         return [build_message(item, name, call_id, asker, key) for item in result]

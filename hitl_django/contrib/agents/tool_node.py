@@ -41,13 +41,14 @@ class ToolNode(InvokedRunnable):
     errors, False for no errors, an exception class, a tuple of exception classes, the text of the
     message for all errors, or a function that returns the text for an error. The function is called
     only for the exception classes in the annotation of its parameter. If an error isn't selected,
-    the node fails. A call of a tool that doesn't exist always becomes a message. A pause, and an
-    invalid response to an interrupt, never become a message.
+    the node fails. A call of a tool that doesn't exist, and arguments that are not an object,
+    always become a message. A pause, and an invalid response to an interrupt, never become a
+    message.
 
-    ``wrap_tool_call(request, execute)`` wraps each call. It receives a ToolCallRequest, calls
-    ``execute`` any number of times with the same or a changed request, and returns the message. It
-    can call interrupt(). ``awrap_tool_call`` is the async form. It is used on an event loop, or if
-    ``wrap_tool_call`` isn't given.
+    ``wrap_tool_call(request, execute)`` is a function that wraps each call. The function receives a
+    ToolCallRequest, calls ``execute`` any number of times with the same or a changed request, and
+    returns the message. The function can also call interrupt(). ``awrap_tool_call``, the async
+    form, is used on an event loop, or if ``wrap_tool_call`` isn't given.
     """
 
     def __init__(
@@ -195,8 +196,8 @@ def _join_for_parent(updates: list[Any]) -> list[Any]:
 def _build_config(context: TaskContext | None, given: RunnableConfig | None) -> Any:
     """Return the config for the tools of a node called with the config ``given``.
 
-    A config derived from the node's config is used unchanged, as in LangGraph. Any other config is
-    merged with the node's config.
+    If ``given`` is derived from the node's config, it is returned unchanged, as in LangGraph.
+    Otherwise, it is merged with the node's config.
     """
     if context is None:
         return given

@@ -26,7 +26,8 @@ def archive_due() -> None:
 def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
     """Archive the threads that ended at least ``days`` days ago, and return their number.
 
-    ``graph`` limits the archiving to one graph. Each transaction moves at most ``BATCH`` threads.
+    At most ``limit`` threads are archived. ``graph`` selects the threads of one graph. Each
+    transaction moves at most ``BATCH`` threads.
     If a thread can't be archived, the other threads are archived first. The error is then raised.
     """
     using = write_alias()

@@ -75,13 +75,14 @@ def archived_thread(thread_id: str, *, by: Any = None) -> ArchivedThreadInfo:
 
 @retry_on_conflict
 def restore_thread(thread_id: str, *, by: Any = None) -> None:
-    """Move an archived thread back to its tables, with all rows unchanged.
+    """Move an archived thread back to its tables.
 
-    The thread is archived again only after the full retention period. ``by`` needs the permission
-    to operate the thread's runs.
+    The rows are unchanged, except for references to deleted rows, which become empty. The thread is
+    archived again only after the full retention period.
 
     Raises:
         ThreadNotFound: if the thread isn't archived, or ``by`` may not view it.
+        NotAllowedError: if ``by`` has no permission to operate the thread's runs.
         ThreadExistsError: if another thread uses the same id or key.
     """
     try:

@@ -27,9 +27,9 @@ class DjangoQ2Dispatcher(Dispatcher):
     """Dispatcher that sends ``(function, id)`` as a django-q2 task, without payload or result.
 
     If the ORM broker uses the runs' database, the cluster watches the runs (``RunBroker``), and
-    queued runs need no task. Other tasks are inserted in the caller's transaction. Other brokers
-    get the task after the commit. If the process crashes after the commit and before the broker has
-    the task, the sweep sends the message again.
+    queued runs need no task. Tasks for all other messages are inserted in the caller's transaction.
+    With another broker or database, tasks are sent after the commit. If the process crashes after
+    the commit and before the broker has the task, the sweep sends the message again.
     """
 
     def reports_when_idle(self) -> bool:
@@ -81,9 +81,10 @@ def send(function: str, argument: str, **options: Any) -> None:
 
 @cache
 def _keep_redis_broker(cluster: str | None, address: str) -> Broker:
-    """Return a broker for all messages of this process.
+    """Return a broker that sends all messages of this process.
 
-    Without a broker, django-q2 connects for each message. The broker's Redis client may be used by
-    several OS threads and after a fork, and replaces connections that the server has closed.
+    Without the argument ``broker``, ``async_task`` opens a connection for each message. The
+    broker's Redis client may be used by several OS threads and after a fork, and replaces
+    connections that the server has closed.
     """
     return get_broker(cluster)

@@ -33,7 +33,7 @@ def get_cluster_of_runs() -> str:
 
 
 def build_environment() -> Mapping[str, str]:
-    """Return the environment variables of the cluster's processes."""
+    """Return the environment variables that make a process join the cluster for runs."""
     name = get_name()
     others = (getattr(settings, "Q_CLUSTER", None) or {}).get("ALT_CLUSTERS") or {}
     return {VARIABLE: name} if name is not None and name in others else {}

@@ -21,9 +21,10 @@ MINUTE = 60
 
 
 def install_schedules(*, using: str, **kwargs: Any) -> None:
-    """Create those django-q2 schedules of the sweep that don't exist yet.
+    """Create the missing django-q2 schedules of the sweep.
 
-    If a schedule exists, only its cluster name is updated.
+    If a schedule exists, only its cluster name is updated. Schedules that are no longer needed are
+    deleted.
     """
     table = Schedule._meta.db_table
     if using != router.db_for_write(Schedule):

@@ -60,14 +60,14 @@ def connect_signals() -> None:
 
 
 def _spawned(**kwargs: Any) -> None:
-    if not _is_worker():
+    if not _needs_handlers():
         return
     _Process.pid = os.getpid()
     signal.signal(signal.SIGTERM, _terminate)
     signal.signal(signal.SIGURG, _drain)
 
 
-def _is_worker() -> bool:
+def _needs_handlers() -> bool:
     """Return whether this is a django-q2 worker process without this module's signal handlers."""
     return (
         multiprocessing.parent_process() is not None

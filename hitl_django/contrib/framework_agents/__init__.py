@@ -1,4 +1,4 @@
-"""Graphs for agents of other frameworks, the common part of the adapters.
+"""Common code of the adapters for other agent frameworks: the graph that runs an agent.
 
 An adapter subclasses ``FrameworkAgent`` for the agents of one framework.
 """

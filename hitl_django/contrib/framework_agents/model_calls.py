@@ -1,4 +1,4 @@
-"""Model calls of one turn of an agent, whose results are stored."""
+"""Stored results of the model calls in one turn of an agent."""
 
 from __future__ import annotations
 

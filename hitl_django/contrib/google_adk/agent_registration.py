@@ -144,9 +144,10 @@ class _AdkAgent(FrameworkAgent):
 
 
 class _DecisionPlugin(BasePlugin):
-    """Replaces the arguments or the results of tool calls by those of the reviewers.
+    """Plugin that applies the reviewers' decisions when the agent calls a tool.
 
-    ``decisions`` are the decisions on calls that weren't made yet, by id of the call.
+    A decision replaces the arguments of the call, or replaces the call by a result. ``decisions``
+    are the decisions that were not applied yet, by id of the call.
     """
 
     def __init__(self, decisions: Mapping[str, ToolDecision]) -> None:

@@ -23,7 +23,8 @@ MESSAGE_ID = "hitl_message_id"
 class StoredLlm(BaseLlm):
     """Model whose responses are stored.
 
-    ``schemas`` receives the schemas of the tools' arguments by the tools' names.
+    Each call of the model adds the JSON Schemas of the tools' arguments to ``schemas``, by tool
+    name.
     """
 
     _agent: str = PrivateAttr()

@@ -122,7 +122,10 @@ class DecisionCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueCounts:
-    """The number of decisions with a due time, and of decisions after their due time."""
+    """The number of decisions on interrupts with a due time, and the number of late decisions.
+
+    A decision is late if it was made after the due time of the interrupt.
+    """
 
     due: int
     late: int
@@ -393,7 +396,7 @@ class _Checks:
     previous_agreed: int
 
     def is_by(self, reviewer: Any) -> bool:
-        """Return whether the counted spot checks belong to this reviewer."""
+        """Return whether the spot checks are about approvals by this reviewer."""
         return str(NOBODY if self.reviewer is None else self.reviewer) == str(reviewer)
 
 
@@ -439,10 +442,10 @@ def _count_types(both: QuerySet[Decision], spans: _Spans, unit: str) -> _Types:
 
 @dataclass(frozen=True, slots=True)
 class _AllTimes:
-    """The times of all decisions, by bucket and by graph, and those of the previous period.
+    """Median and 90th percentile of the times to decision, for each group of decisions.
 
-    ``sample`` is the number of decisions in the sample. If ``sample`` is None, all decisions were
-    included.
+    The groups are the period, the previous period, and each bucket, graph and reviewer. The times
+    are computed from the latest ``sample`` decisions or, if ``sample`` is None, from all decisions.
     """
 
     whole: _Times
@@ -526,7 +529,10 @@ def _percentiles(seconds: Sequence[float]) -> _Times:
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:
-    """Return a percentile, interpolated like PostgreSQL's PERCENTILE_CONT."""
+    """Return the percentile ``share`` (0 to 1) of sorted values.
+
+    The result is interpolated like PostgreSQL's PERCENTILE_CONT.
+    """
     place = share * (len(ordered) - 1)
     below, above = ordered[math.floor(place)], ordered[math.ceil(place)]
     return below + (above - below) * (place - math.floor(place))

@@ -13,8 +13,8 @@ from .tool_callbacks import ToolCallbacks
 def merge_callbacks(callbacks: Any, more: Any) -> Any:
     """Merge the callbacks of two configs, at least one of which is a callback manager.
 
-    If one of them is the callback manager of a run, only this manager is returned, because it
-    already includes the callbacks around the run.
+    If ``more`` is the callback manager of a run, only ``more`` is returned, because it already
+    includes the callbacks around the run. If both are managers, only ``more`` is returned.
     """
     if isinstance(more, BaseCallbackManager):
         if more.parent_run_id is not None or isinstance(callbacks, BaseCallbackManager):

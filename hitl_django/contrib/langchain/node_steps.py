@@ -13,7 +13,7 @@ from hitl_django.engine.task.nodes import Action, is_graph
 def list_steps(source: Any) -> Sequence[Any]:
     """Return the runnables of a node that is a LangChain chain or a single runnable.
 
-    For any other node, and for a node that is a graph, the result is empty.
+    If the node is a function or a graph, the result is empty.
     """
     if not isinstance(source, Runnable) or is_graph(source):
         return ()

@@ -13,5 +13,8 @@ __all__ = ["DirectlyInjectedToolArg", "InjectedToolArg", "ToolException", "ToolM
 
 
 def convert_tool(tool: Any) -> Any:
-    """Convert a function to a LangChain tool. Other objects are returned unchanged."""
+    """Convert a function to a LangChain tool.
+
+    An object that is a tool, or has the method ``invoke``, is returned unchanged.
+    """
     return tool if isinstance(tool, BaseTool) or hasattr(tool, "invoke") else create_tool(tool)

@@ -1,4 +1,7 @@
-"""The engine's bridge to LangGraph, without Django. Its import registers the stored types."""
+"""The engine's bridge to LangGraph, which doesn't need Django.
+
+Importing this module registers LangGraph's classes that the state may contain.
+"""
 
 from __future__ import annotations
 

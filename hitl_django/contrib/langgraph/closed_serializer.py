@@ -123,9 +123,10 @@ class ClosedSerializer:
         return self._build(module, name, args, {}, body[3] if code == _METHOD else None)
 
     def _revive(self, found: dict[str, Any]) -> Any:
-        """Return the object that a JSON constructor describes: a class name with arguments.
+        """Return the object that ``found`` describes, if it is a constructor in LangChain's format.
 
-        Any other JSON object is returned unchanged.
+        A constructor is a JSON object with a class name and arguments. A JSON object that isn't in
+        LangChain's format is returned unchanged.
         """
         layout, kind = found.get("lc"), found.get("type")
         if layout not in (1, 2) or kind not in ("constructor", "secret", "not_implemented"):

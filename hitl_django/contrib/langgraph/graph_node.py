@@ -104,9 +104,9 @@ def _set_context(context: TaskContext) -> Iterator[None]:
 
 
 def _find_invoke(source: Any, graph: Any) -> Callable[..., Any]:
-    """Return a function that calls the graph and waits for its result.
+    """Return a sync function that calls ``graph`` and returns its result.
 
-    ``graph`` is the compiled graph of ``source``.
+    ``source`` is ``graph`` itself, or the graph of which ``graph`` is a copy.
     """
     if not needs_event_loop(source):
         return cast(Callable[..., Any], graph.invoke)

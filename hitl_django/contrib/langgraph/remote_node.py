@@ -79,9 +79,9 @@ def _build_config(graph: RemoteGraph, config: Any) -> Any:
 
 
 def _find_state(graph: RemoteGraph, config: Any) -> Any:
-    """Return the state of the remote thread after its run, or None if the thread doesn't exist.
+    """Return the state of the remote thread, or None if the thread doesn't exist.
 
-    A worker that was killed may have left an active run.
+    If a worker that was killed has left an active run, this function waits until the run ends.
     """
     client, thread_id = graph.sync_client, config["configurable"]["thread_id"]
     if client is None:

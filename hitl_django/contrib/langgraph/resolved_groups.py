@@ -93,7 +93,10 @@ class _ResolvingNode(Runnable[Any, Any]):
 
 
 def _call_task(call: Callable[..., Any], function: Any, *args: Any, **options: Any) -> Any:
-    """Start a task of the functional API with ``call``, and return its future."""
+    """Start a task of the functional API with LangGraph's function ``call``, and return its future.
+
+    Exception groups that the task raises are replaced.
+    """
     return call(_build_resolving_function(function), *args, **options)
 
 

@@ -1,6 +1,7 @@
 """The saver with which a worker runs a LangGraph graph.
 
-All calls are made in order on one OS thread. They fail if the worker has lost its lease.
+The saver's calls are made in order on one OS thread. If the worker has lost its lease, a call
+fails.
 """
 
 from __future__ import annotations
@@ -118,8 +119,8 @@ class RunSaver(BridgedSaver):
     ) -> None:
         """Store the writes of a task.
 
-        If the writes must be stored in one commit with the writes of other tasks, they are kept
-        until this commit.
+        If a cached result may belong to this task or to another task, the writes are kept and
+        stored later, in one commit with the writes of the other task.
         """
         if self._ledger.is_ambiguous(task_id):
             with self._lock:

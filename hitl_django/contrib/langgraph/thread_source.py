@@ -87,7 +87,7 @@ class ThreadSource:
         return [StoredCheckpoint(*row) for row in rows]
 
     def read_metadata(self, thread_id: str, ns: str, checkpoint_id: str) -> Mapping[str, Any]:
-        """Return the metadata of a checkpoint. Its values aren't read."""
+        """Return the metadata of a checkpoint, without reading the checkpoint's values."""
         [[found]] = self._fetch(
             "SELECT metadata FROM checkpoints "
             "WHERE thread_id = {} AND checkpoint_ns = {} AND checkpoint_id = {}",

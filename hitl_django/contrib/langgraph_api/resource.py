@@ -55,10 +55,7 @@ def _split_list(text: str) -> list[str]:
 
 
 class UnknownPathView(AgentResource):
-    """View that returns 404 for URLs that the API doesn't have.
-
-    The URLs are limited to those below the path at which the API is included.
-    """
+    """View of unknown URLs below the path at which the API is included. The response is 404."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)

@@ -310,11 +310,11 @@ def _is_identity(name: str) -> bool:
 
 
 def _refuse_changed_options(run: Run | None, body: dict[str, Any]) -> None:
-    """Raise NotSupported if the body contains other options than the run that it resumes.
+    """Raise NotSupported if an option in the body differs from the option of the resumed run.
 
-    A resumed run uses the options with which it was started. Clients that send their config with
-    every request can therefore resume the run. Metadata, tags and a limit of super-steps have no
-    effect on the run.
+    A resumed run uses the options with which it was started. Equal options are accepted, because
+    some clients send their config with every request. Metadata, tags and a limit of super-steps are
+    also accepted, but have no effect on the run.
     """
     stored = (run and run.options) or {}
     for name in _list_options(body):

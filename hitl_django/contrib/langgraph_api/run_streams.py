@@ -37,9 +37,10 @@ class RunStream:
     """A stream of the events of a run, starting after the event with the number ``after``.
 
     The id of an event is its number, so that a reconnecting client gets each event exactly once.
-    The stream ends with ``end`` when the run ends or waits for review. After the maximum time of a
-    response, the stream stays open if it doesn't occupy an OS thread, because some clients don't
-    reconnect. The user's permissions are then checked again.
+    The stream ends with ``end`` when the run ends or waits for review. With ``stays``, the stream
+    stays open after the maximum time of a response, because some clients don't reconnect. The
+    user's permissions are then checked again. Set ``stays`` only under ASGI, where a stream doesn't
+    occupy an OS thread.
     """
 
     def __init__(
@@ -167,10 +168,11 @@ class RunStream:
         return event.data
 
     def _render_end(self) -> bytes:
-        """Return the final events of the stream, with the state if no earlier event contains it.
+        """Return the final events of the stream.
 
-        No earlier event contains the state if a task created an interrupt while other tasks
-        continued. The event is then stored before the interrupt's row.
+        The state is included if no earlier event contains it. This is the case if the run doesn't
+        store ``values`` events, or if an event lacks an interrupt because the row of the interrupt
+        was stored after the event.
         """
         self.run.refresh_from_db(self.reader.using)
         frames = []

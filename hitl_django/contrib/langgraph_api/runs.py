@@ -73,9 +73,10 @@ class RunStart(AgentResource):
     def begin_and_follow(
         self, thread_id: str | None
     ) -> tuple[dict[str, Any], StartedRun, EventReader]:
-        """Start or resume the run, and return a reader of the run's events.
+        """Start or resume the run, and return the body, the run and a reader of the run's events.
 
-        Raises an error if the user may not read the events.
+        Raises:
+            NotAllowedError: if the user may not view the run or its events.
         """
         refusal: NotAllowedError
         with transaction.atomic(using=write_alias()):
@@ -242,9 +243,11 @@ def build_stream_query(modes: list[str], subgraphs: bool, cancels: bool) -> str:
 
 
 def find_run(view: AgentResource, thread_id: str | None, run_id: UUID) -> Run:
-    """Return a run that is visible to the user.
+    """Return a run.
 
-    If ``thread_id`` is given, the run must belong to this thread.
+    Raises:
+        Http404: if the run doesn't exist, doesn't belong to the thread ``thread_id`` (if given), or
+            isn't visible to the user.
     """
     of_thread = {} if thread_id is None else {"thread__thread_id": thread_id}
     return view.find(querysets.visible_runs, pk=run_id, **of_thread)

@@ -1,7 +1,7 @@
 """Decisions outside of the request page: the types that need no form.
 
 Emails and Slack messages offer Approve and Reject only if a button is enough. Requests with
-required fields, with several actions, or with a required claim are decided on their page.
+required fields, with several actions, or with a required claim are decided on the request page.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def publish_due() -> int:
 
 @retry_on_conflict
 def publish_digest() -> bool:
-    """Store the deliveries of the daily digest if it is due. Return whether they were stored."""
+    """If the daily digest is due, store its deliveries and return True, otherwise return False."""
     until, now = _read_mark(DIGEST)
     hour = _find_hour(now)
     if not until < hour <= now:

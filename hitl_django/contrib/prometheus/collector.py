@@ -27,7 +27,7 @@ MOST = 10_000
 class HitlCollector(Collector):
     """Collector of gauges named ``hitl_…``.
 
-    Register it together with the project's other metrics.
+    Register the collector together with the project's other metrics.
     """
 
     def collect(self) -> Iterable[Metric]:

@@ -34,9 +34,9 @@ _RESPONSE: TypeAdapter[ModelResponse] = TypeAdapter(ModelResponse)
 
 
 class StoredModelCalls(AbstractCapability[Any]):
-    """Capability that stores the responses of the model of a run.
+    """Capability of an agent that stores the responses of the agent's model.
 
-    ``schemas`` are the schemas of the tools' arguments by the tools' names.
+    ``schemas`` are the JSON Schemas of the tools' arguments, by tool name.
     """
 
     def __init__(self, calls: ModelCalls) -> None:

@@ -323,7 +323,7 @@ class ReportPages(ReadOnlyAdmin):
 
 
 def describe_seconds(seconds: float | None) -> str:
-    """Return a duration in its largest unit and, if it isn't zero, the next smaller unit."""
+    """Return a duration in one or two units, for example "2 d 3 h", or a dash for None."""
     if seconds is None:
         return "–"
     units = ((DAY, _("%(n)s d")), (HOUR, _("%(n)s h")), (MINUTE, _("%(n)s min")))
