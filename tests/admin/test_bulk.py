@@ -139,7 +139,7 @@ def test_bulk_decision_submitted_twice_shows_equal_results_and_saves_each_decisi
     assert Decision.objects.count() == 3
 
 
-def test_bulk_decision_page_lists_undecidable_requests_with_reasons_and_without_selection(
+def test_bulk_decision_page_lists_undecidable_requests_with_reasons_and_selects_only_decidable_ones(
     reviewer: Client, asked: Asked, sam: User
 ) -> None:
     good, stale, closed, stopped = (asked("approval", text=str(n)) for n in range(4))

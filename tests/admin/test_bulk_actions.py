@@ -65,7 +65,7 @@ def test_bulk_snooze_without_time_shows_time_form_before_snoozing(
     assert Interrupt.objects.filter(snoozed_until__gt=Now() + 100 * HOUR).count() == 2
 
 
-def test_bulk_snooze_beyond_due_dates_counts_the_requests_in_a_warning(
+def test_bulk_snooze_until_after_due_dates_shows_number_of_these_requests_in_a_warning(
     reviewer: Client, three: list[Interrupt]
 ) -> None:
     Interrupt.objects.filter(pk__in=[three[0].pk, three[1].pk]).update(due_at=Now() + HOUR)

@@ -86,7 +86,7 @@ def test_bulk_retry_with_a_run_already_retried_queues_the_remaining_runs(
     assert states() == ["succeeded"] * 3
 
 
-def test_bulk_run_action_page_lists_inapplicable_runs_with_reasons_and_without_selection(
+def test_bulk_run_action_page_lists_inapplicable_runs_with_reasons_and_does_not_select_them(
     operator: Client, failed: list[Run], asked: Asked, advance: Advance
 ) -> None:
     thread = failed[0].thread.thread_id

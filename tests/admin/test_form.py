@@ -686,7 +686,7 @@ def test_json_field_reads_unquoted_text_as_text_if_schema_allows_text(
         (SchemaNode("json"), "a"),
     ],
 )
-def test_json_field_rejects_invalid_json_if_schema_disallows_text_or_json_is_broken(
+def test_json_field_rejects_typed_text_that_is_neither_valid_json_nor_allowed_text(
     schema: Any, typed: str
 ) -> None:
     shape = schema if isinstance(schema, SchemaNode) else read_shape(schema)
@@ -769,7 +769,7 @@ def test_response_form_shows_schema_limits_as_help_text() -> None:
     assert shown[:2] == ["Zwischen 1 und 99.", "Höchstens 200 Zeichen."]
 
 
-def test_response_form_row_shows_original_value_and_changed_state() -> None:
+def test_response_form_row_has_original_value_and_tells_whether_the_value_was_changed() -> None:
     shape = infer_shape({"amount": 12.5, "sure": True, "text": "x" * 300})
     form = asked(shape, {"amount": 12.5, "sure": True, "text": "x" * 300}, {"/amount": "13"})
     assert [(row.original, row.changed) for row in form.rows()] == [

@@ -54,7 +54,7 @@ def test_admin_index_without_decide_permission_shows_no_request_count(
     assert "for you" not in text_of(page)
 
 
-def test_admin_index_request_count_above_limit_is_shown_as_more_than(
+def test_admin_index_request_count_above_limit_is_shown_as_more_than_the_limit(
     reviewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hitl_pages, "MOST", 3)

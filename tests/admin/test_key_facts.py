@@ -81,7 +81,9 @@ def test_fact_in_a_list_has_the_format_of_its_display_hint(
     ("facts", "error"),
     [("order", TypeError), ([""], ValueError), ([1], TypeError)],
 )
-def test_review_policy_with_invalid_facts_raises(facts: Any, error: type[Exception]) -> None:
+def test_review_policy_with_invalid_facts_raises_type_or_value_error(
+    facts: Any, error: type[Exception]
+) -> None:
     with pytest.raises(error, match="facts"):
         ReviewPolicy(facts=facts)
 

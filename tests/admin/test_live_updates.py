@@ -244,7 +244,7 @@ class TestList:
         assert "<title>(2) Review queue |" in text_of(reviewer.get(list_of()))
 
 
-def test_request_page_updates_during_concurrent_decision_are_empty_or_name_the_user(
+def test_request_page_updates_during_concurrent_decision_are_empty_or_name_the_deciding_user(
     reviewer: Client, browse: Callable[[str], Client], asked: Callable[..., Interrupt]
 ) -> None:
     engineer = browse("engineer")

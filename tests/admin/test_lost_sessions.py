@@ -30,7 +30,7 @@ def log_in(client: Client, page: str, person: Callable[[str], Any]) -> Any:
 
 
 @pytest.mark.parametrize("reason", ["Half a <thought>", ""])
-def test_decision_with_expired_session_shows_the_text_and_a_message_before_and_after_login(
+def test_decision_with_expired_session_shows_typed_reason_before_login_and_message_after_login(
     reviewer: Client, asked: Asked, person: Callable[[str], Any], reason: str
 ) -> None:
     item = asked()
@@ -60,7 +60,7 @@ def test_decision_with_expired_session_keeps_the_filters_of_the_list_after_login
     assert log_in(guest, page, person)["Location"] == f"{url}&unsent=1"
 
 
-def test_comment_with_expired_session_shows_the_text_and_a_message_after_login(
+def test_comment_with_expired_session_shows_typed_text_before_login_and_message_after_login(
     person: Callable[[str], Any],
 ) -> None:
     item, guest = make_interrupt({}), Client()

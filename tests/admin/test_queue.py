@@ -349,7 +349,7 @@ class TestCountsAndFilters:
     def test_queue_with_disallowed_lookup_returns_400(self, query: str, reviewer: Client) -> None:
         assert reviewer.get(f"{list_of()}?{query}").status_code == 400
 
-    def test_queue_counts_above_the_cap_are_shown_with_plus_and_pages_as_more_than(
+    def test_queue_counts_above_the_cap_have_a_plus_sign_and_the_page_total_says_more_than(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for module in (
@@ -547,7 +547,7 @@ class TestClaimNext:
             reviewer.get(url)
         assert not Interrupt.objects.filter(claimed_by__isnull=False).exists()
 
-    def test_request_page_claimed_by_another_user_returns_200(
+    def test_page_of_request_claimed_by_another_user_returns_200(
         self, browse: Callable[[str], Client], asked: Asked, sam: User
     ) -> None:
         item = asked()

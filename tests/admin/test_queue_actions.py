@@ -55,7 +55,7 @@ class TestClaims:
         item.refresh_from_db()
         assert item.claimed_by is None
 
-    def test_request_page_claimed_by_another_user_shows_claimant_and_claim_returns_409(
+    def test_page_of_request_claimed_by_another_user_shows_claimant_and_claim_returns_409(
         self, reviewer: Client, person: Person
     ) -> None:
         item = make_interrupt({"n": 1})
@@ -174,7 +174,9 @@ class TestSnooze:
         item.refresh_from_db()
         assert item.snoozed_until is not None
 
-    def test_snooze_presets_show_their_times_and_omit_later_today_at_night(self) -> None:
+    def test_snooze_presets_show_their_times_and_exclude_the_preset_later_today_at_night(
+        self,
+    ) -> None:
         for now, expected in (
             ("2026-11-27T14:10", ["Later today, 5 p.m.", "Tomorrow, Sat 9 a.m.",
                                   "Next week, Mon 9 a.m."]),

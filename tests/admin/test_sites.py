@@ -133,7 +133,7 @@ def test_decision_message_on_a_custom_admin_site_links_to_the_custom_site(
     assert "/admin/hitl_django" not in told
 
 
-def test_object_page_on_site_without_package_pages_links_to_a_site_with_package_pages(
+def test_object_page_on_site_without_package_pages_links_to_another_site_with_package_pages(
     root: Client, about: Group
 ) -> None:
     item = Interrupt.objects.get()
@@ -154,7 +154,7 @@ def test_package_links_without_a_default_admin_site_lead_to_another_registered_s
     assert find_admin_page(ReviewItem, "changelist") == "/desk/hitl_django/reviewitem/"
 
 
-def test_object_page_without_any_site_with_package_pages_has_no_links(
+def test_object_page_has_no_links_if_no_admin_site_contains_the_package_pages(
     root: Client, about: Group, settings: Any
 ) -> None:
     settings.ROOT_URLCONF = BareAlone

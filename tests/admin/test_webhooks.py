@@ -157,7 +157,7 @@ def test_delivery_list_and_page_show_the_state_as_a_pill(
         assert pill in integrator.get(url).content.decode()
 
 
-def test_webhook_page_with_view_permission_only_shows_values_without_a_form_field(
+def test_webhook_page_for_user_with_only_view_permission_has_no_form_fields_or_buttons(
     browse: Callable[[str], Client], person: Callable[[str], Any]
 ) -> None:
     looker = person("nobody")
@@ -254,7 +254,7 @@ class TestRecipientColumn:
             Delivery.objects.create(endpoint=mail, event=event, data=data) for data in (*people, {})
         ]
 
-    def test_delivery_recipient_is_a_link_with_view_user_permission(
+    def test_delivery_recipient_is_a_link_only_for_user_with_view_user_permission(
         self, integrator: Client, person: Callable[[str], Any], mails: list[Delivery]
     ) -> None:
         view_user = Permission.objects.get(codename="view_user")
@@ -271,7 +271,7 @@ class TestRecipientColumn:
         )
 
     @pytest.mark.promise("P18")
-    def test_delivery_recipient_is_shown_by_user_id_without_view_user_permission(
+    def test_delivery_recipient_is_shown_as_user_id_to_user_without_view_user_permission(
         self, integrator: Client, mails: list[Delivery]
     ) -> None:
         for url in (list_of("delivery"), page_of(mails[0], "delivery")):

@@ -210,7 +210,7 @@ def test_lookahead_inside_alternative_of_schema_pattern_is_reported_as_schema_fa
         ({"multipleOf": 3}, True, []),
     ],
 )
-def test_schema_keyword_reports_faults_with_json_pointers(
+def test_violation_of_each_schema_keyword_is_reported_with_json_pointers(
     schema: Any, value: Any, pointers: list[str]
 ) -> None:
     faults = json_schema.find_faults(schema, value)

@@ -99,7 +99,7 @@ def test_api_unsupported_method_returns_405_with_any_body(
                 assert response.json()["code"] == "method_not_allowed"
 
 
-def test_run_key_of_another_user_returns_422_that_does_not_depend_on_the_input(
+def test_run_creation_with_key_of_run_of_another_user_returns_422_regardless_of_the_input(
     as_role: Any, make_user: Any, invoice: str
 ) -> None:
     secret = {"graph": invoice, "input": {"amount": 4711}, "key": "order-7"}
@@ -120,7 +120,7 @@ def test_run_key_of_another_user_returns_422_that_does_not_depend_on_the_input(
         assert len(set(counts)) == 1  # the response time doesn't differ either
 
 
-def test_service_start_with_run_key_of_another_user_raises_error_independent_of_input(
+def test_start_with_key_of_run_of_another_user_raises_same_error_regardless_of_the_input(
     make_user: Any, invoice: str, db: None
 ) -> None:
     owner, other = make_user("start_run"), make_user("start_run")

@@ -113,7 +113,7 @@ def test_delete_interrupt_withdraws_a_pending_interrupt_only(asker: Any) -> None
         ({"quorm": 2}, 400, "/quorm"),
     ],
 )
-def test_post_interrupts_with_invalid_member_returns_its_pointer_and_stores_nothing(
+def test_post_interrupts_with_invalid_field_returns_json_pointer_of_the_field_and_stores_nothing(
     asker: Any, change: dict[str, Any], status: int, pointer: str
 ) -> None:
     response = asker.post("interrupts", body={**BODY, **change})

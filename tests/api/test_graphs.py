@@ -42,7 +42,7 @@ def test_graph_detail_contains_input_and_output_schemas_and_diagram(api: Any, in
     assert api.client.get(graph["diagram"])["Content-Type"] == "image/svg+xml"
 
 
-def test_unbuildable_graph_returns_409_graph_broken_and_other_graphs_are_listed(
+def test_unbuildable_graph_returns_409_with_code_graph_broken_and_other_graphs_are_listed(
     api: Any, invoice: str, asked: Any, make_user: Any
 ) -> None:
     interrupt = asked()

@@ -243,7 +243,7 @@ def test_interrupt_list_continues_after_rows_of_the_first_page_were_decided(
     assert walk(api, page["next"]) == whole[2:]
 
 
-def test_list_cursor_of_deleted_or_hidden_row_returns_400_gone(
+def test_list_cursor_of_deleted_or_hidden_row_returns_400_with_code_gone(
     api: Any, as_role: Any, make_interrupt: Any
 ) -> None:
     for _ in range(3):

@@ -343,7 +343,7 @@ def test_interrupt_list_query_count_is_constant_with_claims_and_comments(
     assert len(counts) == 1
 
 
-def test_queue_stats_contain_counts_of_the_user_and_worker_heartbeat(
+def test_queue_stats_contain_counts_for_the_user_and_time_of_the_last_worker_heartbeat(
     people: Any, make_interrupt: Any
 ) -> None:
     rita, ravi = people

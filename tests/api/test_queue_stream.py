@@ -65,7 +65,7 @@ def ids(rows: list[dict[str, Any]]) -> list[str]:
     return [row["id"] for row in rows]
 
 
-def test_queue_stream_starts_with_the_page_of_the_interrupt_list(
+def test_queue_stream_starts_with_the_same_page_as_the_interrupt_list(
     api: API, make_interrupt: Asked
 ) -> None:
     make_interrupt(), make_interrupt(node="pay"), make_interrupt(node="pay")

@@ -188,7 +188,9 @@ def test_run_creation_on_hidden_thread_returns_404(
     assert Run.objects.count() == 1
 
 
-def test_run_creation_with_null_input_returns_422_empty_input(api: Any, invoice: str) -> None:
+def test_run_creation_with_null_input_returns_422_with_code_empty_input(
+    api: Any, invoice: str
+) -> None:
     response = api.post("runs", body={"graph": invoice, "input": None})
     assert (response.status_code, response.json()["code"]) == (422, "empty_input")
     assert not Thread.objects.exists()

@@ -193,7 +193,7 @@ def test_thread_state_and_history_contain_values_at_each_checkpoint(
     assert api.client.get(page["next"]).json()["results"] == history[1:2]
 
 
-def test_thread_state_at_unknown_checkpoint_returns_404_and_invalid_parameter_400(
+def test_thread_state_at_unknown_checkpoint_returns_404_but_with_invalid_parameter_400(
     api: Any, finished: Thread, asked: Any
 ) -> None:
     other = Checkpoint.objects.filter(thread=asked().thread).first()
@@ -205,7 +205,7 @@ def test_thread_state_at_unknown_checkpoint_returns_404_and_invalid_parameter_40
     assert api.get("thread-state", finished.thread_id, query="checkpoint=%00").status_code == 400
 
 
-def test_thread_state_of_unregistered_graph_returns_404_unknown_graph(
+def test_thread_state_of_unregistered_graph_returns_404_with_code_unknown_graph(
     api: Any, make_run: Any
 ) -> None:
     run = make_run(graph="long gone")

@@ -98,7 +98,9 @@ def test_webhook_deletion_deletes_its_deliveries(api: Any) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_webhook_view_permission_returns_403_for_changes_and_test_events(make_user: Any) -> None:
+def test_webhook_changes_and_test_event_by_user_with_only_view_permission_return_403(
+    make_user: Any,
+) -> None:
     from .conftest import API
 
     hook = webhook_services.create_webhook(URL)

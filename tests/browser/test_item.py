@@ -89,7 +89,7 @@ class TestKeys:
             page.keyboard.press("Control+Enter")
         assert Decision.objects.get().type == "reject"
 
-    def test_keyboard_shortcuts_open_a_request_from_the_list_claim_and_skip(
+    def test_keyboard_shortcuts_move_focus_in_the_list_and_claim_one_request_after_another(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         for name in ("Dana", "Sam"):
@@ -127,7 +127,7 @@ class TestKeys:
             page.keyboard.press("Control+Enter")
         assert Decision.objects.get().type == "reject"
 
-    def test_keyboard_shortcuts_claim_skip_and_focus_the_comment_without_a_decision(
+    def test_keyboard_shortcuts_for_comment_claim_and_skip_save_no_decision(
         self, log_in: Callable[..., Any], start: Start
     ) -> None:
         for name in ("Dana", "Sam"):

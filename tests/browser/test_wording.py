@@ -40,7 +40,7 @@ def read(page: Any, url: str) -> str:
     return "\n".join([page.inner_text("body"), *tips])
 
 
-def test_every_page_shows_times_with_zone_and_graph_titles_in_one_format(
+def test_every_page_shows_times_in_one_format_with_time_zone_and_graphs_by_title(
     log_in: Callable[..., Any], start: Callable[..., Any], settings: Any
 ) -> None:
     settings.TIME_ZONE = "Asia/Tokyo"

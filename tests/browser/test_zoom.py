@@ -65,7 +65,7 @@ def is_reached(page: Any, element: Any) -> bool:
 
 
 @WINDOWS
-def test_queue_page_if_zoomed_or_narrow_shows_whole_titles_and_reachable_rows_and_bulk_buttons(
+def test_queue_page_in_zoomed_or_narrow_window_shows_whole_titles_and_reachable_bulk_buttons(
     log_in: Callable[..., Any], start: Callable[..., Any], window: dict[str, Any]
 ) -> None:
     people(PASSWORD)
@@ -95,7 +95,7 @@ def test_queue_page_if_zoomed_or_narrow_shows_whole_titles_and_reachable_rows_an
 
 @WINDOWS
 @pytest.mark.parametrize("decision", ["approve", "reject"])
-def test_request_when_zoomed_or_narrow_is_decided_with_all_controls_in_view(
+def test_request_page_in_zoomed_or_narrow_window_shows_all_controls_for_a_decision(
     log_in: Callable[..., Any], start: Callable[..., Any], window: dict[str, Any], decision: str
 ) -> None:
     people(PASSWORD)
@@ -122,7 +122,7 @@ def test_request_when_zoomed_or_narrow_is_decided_with_all_controls_in_view(
 
 
 @WINDOWS
-def test_request_with_long_texts_when_zoomed_or_narrow_cuts_no_fact(
+def test_request_page_with_long_texts_in_zoomed_or_narrow_window_cuts_no_text(
     log_in: Callable[..., Any], start: Callable[..., Any], window: dict[str, Any]
 ) -> None:
     people(PASSWORD)

@@ -107,7 +107,7 @@ def everything() -> list[Any]:
 
 
 @pytest.mark.parametrize("where", POINTS)
-def test_worker_continued_after_its_run_was_taken_over_stores_no_rows(
+def test_frozen_worker_that_continues_after_its_run_was_taken_over_stores_no_rows(
     where: str,
     effects: Effects,
     freezing: Callable[..., Frozen],
@@ -141,7 +141,7 @@ def test_worker_continued_after_its_run_was_taken_over_stores_no_rows(
 
 @pytest.mark.parametrize("mode", DURABILITIES)
 @pytest.mark.parametrize("where", POINTS)
-def test_worker_continued_while_its_run_is_taken_over_stores_no_rows(
+def test_frozen_worker_that_continues_while_its_run_is_taken_over_stores_no_rows(
     where: str, mode: str, effects: Effects, freezing: Callable[..., Frozen]
 ) -> None:
     # The thread is leased, so only the epoch shows which worker has the lease.

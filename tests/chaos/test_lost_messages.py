@@ -109,7 +109,7 @@ def vanish(interrupt: str) -> None:
 @pytest.mark.crash
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.promise("P8")
-def test_decision_of_process_killed_before_its_message_resumes_the_run(
+def test_decision_resumes_the_run_although_its_process_was_killed_before_sending_the_message(
     settings: Any,
 ) -> None:
     settings.HITL = recovery.IMPATIENT

@@ -145,7 +145,9 @@ def test_pseudonymize_killed_at_any_commit_leaves_no_name_when_repeated(
 
 
 @pytest.mark.long
-def test_schedules_killed_at_any_commit_start_one_run_each_when_repeated(advance: Advance) -> None:
+def test_due_schedule_starts_one_run_if_start_due_is_killed_at_any_commit_and_repeated(
+    advance: Advance,
+) -> None:
     with registry.hide_graphs():
         registry.register("hourly")(steps)
         schedule("hourly", "0 * * * *")

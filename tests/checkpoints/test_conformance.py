@@ -251,7 +251,7 @@ SENT = [(TASKS, send) for send in SENDS]
     ],
     ids=["all", "sends apart", "twice", "a list of sends", "sent twice", "control"],
 )
-def test_saver_returns_pending_writes_equal_to_a_channel_value_of_the_child(
+def test_saver_returns_pending_writes_equal_to_a_channel_value_of_the_child_checkpoint(
     saver: BaseCheckpointSaver, writes: list[Any]
 ) -> None:
     parent = put(saver, place(), {"b": 1}, 1)

@@ -24,7 +24,7 @@ in_each_place = pytest.mark.parametrize("place", PLACES)
 
 @in_each_place
 @pytest.mark.parametrize("name", OF_DJANGO)
-def test_node_returning_django_object_as_update_fails_with_invalid_update_error(
+def test_node_returning_django_object_instead_of_update_fails_with_invalid_update_error(
     name: str, place: str
 ) -> None:
     make, words = OF_DJANGO[name]
@@ -39,7 +39,7 @@ def test_node_returning_django_object_as_update_fails_with_invalid_update_error(
 
 @in_each_place
 @pytest.mark.parametrize("name", OF_DJANGO)
-def test_node_returning_django_object_as_value_fails_with_error_naming_path(
+def test_node_returning_django_object_as_state_value_fails_with_error_naming_path(
     name: str, place: str
 ) -> None:
     make, words = OF_DJANGO[name]

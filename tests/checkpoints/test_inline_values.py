@@ -222,7 +222,7 @@ def test_writes_stored_in_child_checkpoint_are_returned_with_the_parent_checkpoi
     assert [written(one) for one in saver.list(place())][::-1] == expected
 
 
-def test_newest_history_page_takes_two_queries_and_later_page_three() -> None:
+def test_first_page_of_saver_list_takes_two_queries_and_each_later_page_takes_three() -> None:
     saver, chain = DjangoSaver(), Chain()
     for number in range(20):
         chain.go(saver, {"key0": number})

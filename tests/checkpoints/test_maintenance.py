@@ -339,7 +339,9 @@ def kill_at(statement: str) -> Iterator[None]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("state", Run.NOT_ENDED)
-def test_prune_delete_and_delete_for_runs_of_active_run_raise_run_state_error(state: str) -> None:
+def test_prune_with_strategy_delete_and_delete_for_runs_of_active_run_raise_run_state_error(
+    state: str,
+) -> None:
     saver = DjangoSaver()
     run = Run(graph="approval", state=state)
     chain(saver, 2, run_id=str(run.pk))
@@ -359,7 +361,9 @@ def test_prune_delete_and_delete_for_runs_of_active_run_raise_run_state_error(st
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("state", sorted({*Run.State.values} - {*Run.NOT_ENDED}))
-def test_prune_delete_and_delete_for_runs_ignore_active_runs_of_other_threads(state: str) -> None:
+def test_prune_with_strategy_delete_and_delete_for_runs_ignore_active_runs_of_other_threads(
+    state: str,
+) -> None:
     saver = DjangoSaver()
     runs = {"t": Run(graph="x", state=state), "other": Run(graph="x", state=Run.State.RUNNING)}
     for name, run in runs.items():

@@ -174,7 +174,7 @@ def test_delta_rows_of_growing_list_store_each_item_at_most_twice(
         assert heads / count < 30 + count / 64 / 8
 
 
-def test_long_list_is_restored_from_at_most_64_rows_and_one_per_64_versions(
+def test_long_list_is_restored_from_at_most_64_rows_plus_one_per_64_versions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(value_deltas, "SEAL_INTERVAL", 64)
@@ -250,7 +250,7 @@ def test_two_branches_of_growing_list_continued_by_different_savers_are_restored
 
 
 @real
-def test_get_tuple_of_long_list_takes_four_queries_and_list_page_five() -> None:
+def test_get_tuple_of_long_list_takes_four_queries_and_a_page_of_saver_list_takes_five() -> None:
     said = []
     for steps in (20, 200):
         saver = DjangoSaver()

@@ -79,7 +79,9 @@ def fixed_values_functions_of_the_result_and_what_was_written_in_one_step(e: Eng
 
 @pytest.mark.parametrize("way", ["invoke", "stream", "ainvoke", "astream"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_graph_built_on_bare_channels_matches_langgraph_transcript(case: Case, way: str) -> None:
+def test_graph_built_with_pregel_from_channels_and_nodes_matches_langgraph_transcript(
+    case: Case, way: str
+) -> None:
     assert transcript(OURS, case, way) == transcript(LANGGRAPH, case, way)
 
 
@@ -104,7 +106,7 @@ def built(
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_invalid_graph_built_on_bare_channels_raises_error_with_message_of_langgraph(
+def test_invalid_graph_built_with_pregel_raises_error_with_message_of_langgraph(
     wrong: str,
 ) -> None:
     _, error, message = attempted(lambda: WRONG[wrong](OURS))

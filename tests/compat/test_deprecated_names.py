@@ -44,7 +44,7 @@ def test_state_graph_with_deprecated_schema_parameters_runs_with_deprecation_war
 
 
 @BOTH
-def test_add_node_with_deprecated_retry_and_input_runs_with_deprecation_warning(
+def test_add_node_with_deprecated_parameters_retry_and_input_runs_with_deprecation_warning(
     engine: Engine,
 ) -> None:
     calls: list[Any] = []

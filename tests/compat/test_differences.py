@@ -142,7 +142,9 @@ def test_resume_with_empty_map_raises_error_unlike_langgraph() -> None:
 
 
 @shows("a value needs one open question")
-def test_plain_resume_of_two_interrupts_raises_error_with_pending_ids_unlike_langgraph() -> None:
+def test_resume_value_without_id_for_two_interrupts_raises_error_with_ids_unlike_langgraph() -> (
+    None
+):
     raised = {}
     for engine in (LANGGRAPH, OURS):
         graph = parallel(engine, a=asks(engine, "qa"), b=asks(engine, "qb"))
@@ -788,7 +790,7 @@ def test_store_item_put_again_keeps_created_at_unlike_langgraph() -> None:
 
 
 @shows("a written message is stored as one")
-def test_text_written_to_messages_is_streamed_as_message_unlike_langgraph() -> None:
+def test_text_written_to_messages_channel_is_streamed_as_message_unlike_langgraph() -> None:
     def streamed(engine: Engine) -> Any:
         graph = engine.StateGraph(engine.MessagesState)
         graph.add_node("a", lambda state: {"messages": "hello"}).add_edge(engine.START, "a")
@@ -828,7 +830,9 @@ def test_state_value_changed_in_place_keeps_stored_history_unchanged_unlike_lang
 
 
 @shows("functions of a dict run in order")
-def test_functions_of_dict_node_run_in_order_of_the_dict_unlike_langgraph() -> None:
+def test_functions_of_node_given_as_dict_run_one_after_another_in_dict_order_unlike_langgraph() -> (
+    None
+):
     threads: dict[str, set[int]] = {"ours": set(), "langgraph": set()}
     for name, engine in (("ours", OURS), ("langgraph", LANGGRAPH)):
         together = threading.Barrier(1 if engine is OURS else 2)
@@ -869,7 +873,7 @@ def test_deprecated_parameter_warns_with_category_of_python_unlike_langgraph() -
 
 
 @shows("metadata omits LangGraph's integration")
-def test_message_metadata_omits_integration_unlike_langgraph() -> None:
+def test_message_metadata_has_no_key_ls_integration_unlike_langgraph() -> None:
     found = []
     for engine in (OURS, LANGGRAPH):
         inner = engine.StateGraph(engine.MessagesState)

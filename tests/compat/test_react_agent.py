@@ -516,7 +516,9 @@ def test_react_agent_runs_with_model_that_has_only_invoke(way: str) -> None:
     assert run(HI)["messages"][-1].content == "heard 2"
 
 
-def test_react_agent_response_format_with_bare_model_raises_type_error() -> None:
+def test_react_agent_with_response_format_and_model_without_structured_output_raises_error() -> (
+    None
+):
     agent = OURS.agents.create_react_agent(Bare(), [], response_format=Answer)
     with pytest.raises(TypeError, match="with_structured_output"):
         agent.invoke(HI)

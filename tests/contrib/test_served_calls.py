@@ -16,7 +16,7 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
     return function(*args)
 
 
-def test_cross_thread_call_runs_on_the_serving_thread_and_returns_its_result() -> None:
+def test_cross_thread_call_runs_on_the_serving_os_thread_and_returns_its_result() -> None:
     calls, here = CrossThreadCalls(call), threading.get_ident()
 
     def work() -> tuple[int, str]:
@@ -27,7 +27,7 @@ def test_cross_thread_call_runs_on_the_serving_thread_and_returns_its_result() -
     assert calls.serve(work) == (here, "hitl-langgraph")
 
 
-def test_cross_thread_call_to_ended_thread_raises_runtime_error() -> None:
+def test_cross_thread_call_to_ended_os_thread_raises_runtime_error() -> None:
     calls, has_left = CrossThreadCalls(call), threading.Event()
     told: list[BaseException | None] = []
     workers: list[threading.Thread] = []

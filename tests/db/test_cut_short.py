@@ -115,7 +115,7 @@ def test_prune_and_delete_for_runs_interrupted_at_any_statement_are_rolled_back(
     assert Checkpoint.objects.count() == 1
 
 
-def test_prune_delete_checks_active_runs_again_inside_its_transaction() -> None:
+def test_prune_with_strategy_delete_checks_active_runs_again_inside_its_transaction() -> None:
     saver = history()
     with CaptureQueriesContext(connection) as queries:
         saver.prune(["t"], strategy="delete")

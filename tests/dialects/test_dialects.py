@@ -297,7 +297,7 @@ def test_payload_resembling_a_dialect_is_recognised_as_dialect_raw(payload: Any)
 
 
 @pytest.mark.parametrize("payload", [HUMAN, [HUMAN], REQUEST, APPROVAL, CALL])
-def test_response_schema_breakpoint_or_named_dialect_overrides_dialect_recognition(
+def test_payload_with_response_schema_breakpoint_kind_or_given_dialect_is_recognised_as_raw(
     payload: Any,
 ) -> None:
     assert recognise_dialect(payload) != "raw"

@@ -59,7 +59,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("page", [page for page in PAGES if page.programs], ids=str)
-def test_documentation_snippets_of_a_page_run(page: Page, read: Reader) -> None:
+def test_code_snippets_of_each_documentation_page_run_without_error(
+    page: Page, read: Reader
+) -> None:
     read(page)
 
 

@@ -294,7 +294,7 @@ def test_node_without_cache_policy_does_not_read_the_cache() -> None:
     assert cache.calls == []
 
 
-def test_clear_cache_with_names_clears_named_nodes_and_without_names_all() -> None:
+def test_clear_cache_with_names_clears_these_nodes_and_without_names_clears_all_nodes() -> None:
     cache = Recording()
     graph = one(says("a")).add_node("b", says("b")).compile(cache=cache)
     graph.clear_cache(["b", "unknown"])

@@ -382,7 +382,9 @@ def test_codec_restores_pydantic_model_with_unvalidated_values_and_private_field
 
 
 @pytest.mark.usefixtures("registered")
-def test_codec_decodes_record_stored_before_field_was_added_with_field_default() -> None:
+def test_codec_decodes_record_stored_before_a_field_was_added_with_the_default_of_the_field() -> (
+    None
+):
     old = ormsgpack.packb(ormsgpack.Ext(32, ormsgpack.packb(["Money", {"amount": 5}])))
     assert codec.decode(old) == Money(5, "EUR", [])  # type: ignore[arg-type]
     old = ormsgpack.packb(

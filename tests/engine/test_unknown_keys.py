@@ -48,7 +48,7 @@ def ainvoke(graph: Any, *args: Any) -> Any:
 
 @pytest.mark.parametrize("call", [invoke, ainvoke])
 @pytest.mark.parametrize("kind", UNKNOWN)
-def test_unknown_key_in_node_update_with_on_unknown_key_error_fails_the_node(
+def test_unknown_key_in_node_update_fails_the_node_if_on_unknown_key_is_error(
     kind: str, call: Any
 ) -> None:
     graph = line(a=lambda state: UNKNOWN[kind]).compile()

@@ -358,7 +358,7 @@ def test_direct_call_that_read_state_before_another_run_resumed_raises_lease_tak
     assert graph.get_state(CONFIG).values == {"log": ["first"]}
 
 
-def test_direct_call_on_thread_started_meanwhile_by_another_run_raises_lease_taken_error(
+def test_direct_call_raises_lease_taken_error_if_another_run_starts_on_the_thread_meanwhile(
     elsewhere: Callable[[], None],
 ) -> None:
     class Slow(DjangoSaver):

@@ -249,7 +249,7 @@ def test_graph_hidden_by_policy_is_unlisted_and_returns_404(world: World) -> Non
 
 @pytest.mark.usefixtures("db")
 @pytest.mark.parametrize("who", ["nobody", "only operate_run", "only decide_interrupt"])
-def test_admin_interrupt_lists_without_view_permission_and_reserved_graphs_return_403(
+def test_admin_interrupt_lists_return_403_without_view_permission_or_a_graph_reserved_for_the_user(
     who: str,
 ) -> None:
     client = Crowd().client(PEOPLE[who])

@@ -50,7 +50,7 @@ def test_sweep_requeues_run_of_ended_worker_before_its_lease_expires(
 
 
 @pytest.mark.promise("P10")
-def test_release_of_ended_workers_leaves_leases_of_running_processes_unchanged(
+def test_releasing_leases_of_ended_workers_leaves_leases_of_running_processes_unchanged(
     lease: RunLease,
 ) -> None:
     assert run_leases.release_ended_workers() == []

@@ -62,7 +62,7 @@ def sample(migration: Any) -> Migration:
 
 
 @pytest.mark.parametrize("name", MIGRATIONS)
-def test_migration_trial_with_writers_kills_and_reversal_reports_no_fault(
+def test_migration_trial_with_concurrent_writers_kills_and_reversal_reports_no_fault(
     trial_of: Callable[[Migration], Trial], name: str
 ) -> None:
     trial = trial_of(GRAPH.nodes[tuple(name.split("."))])

@@ -391,7 +391,7 @@ def test_purge_command_in_a_terminal_deletes_only_after_confirmation(
     assert len(kept()) == remaining
 
 
-def test_purge_command_without_terminal_and_yes_raises_and_deletes_nothing(
+def test_purge_command_without_terminal_or_yes_option_raises_command_error_and_deletes_nothing(
     advance: Callable[[], int],
 ) -> None:
     ended(advance)

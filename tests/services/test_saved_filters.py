@@ -49,7 +49,7 @@ def test_saved_filter_is_listed_for_another_user_only_if_shared(ann: User, lead:
     assert names(lead) == ["Shared", "The lead's"]
 
 
-def test_own_saved_filters_are_listed_before_shared_filters_beyond_the_limit(
+def test_saved_filters_of_the_user_are_listed_before_shared_filters_up_to_the_limit(
     ann: User, lead: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saved_filters, "MAX_LISTED", 2)

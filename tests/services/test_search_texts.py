@@ -41,7 +41,7 @@ def test_queue_search_finds_interrupt_by_title_node_key_subject_and_payload(
 
 
 @pytest.mark.parametrize("how", ["decided", "cancelled"])
-def test_closed_interrupt_preserves_search_text_without_search_index(
+def test_closed_interrupt_preserves_its_search_text_but_is_removed_from_the_search_index(
     interrupt: Interrupt, how: str
 ) -> None:
     if how == "decided":

@@ -42,7 +42,7 @@ def in_thread(act: Callable[[], object]) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_watch_is_woken_by_start_in_another_process_when_it_commits() -> None:
+def test_watch_is_woken_when_a_start_in_another_process_commits() -> None:
     watch = due_runs.RunWatch()
     assert not watch.is_any_due()
 

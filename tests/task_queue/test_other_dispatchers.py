@@ -118,6 +118,8 @@ def test_sweep_enqueues_one_task_that_makes_an_idle_worker_write_its_heartbeat(
 
 
 @pytest.mark.parametrize("kind", [CeleryDispatcher, ProcrastinateDispatcher, TasksDispatcher])
-def test_dispatcher_that_does_not_report_when_idle_has_a_report_task_function(kind: Any) -> None:
+def test_dispatcher_whose_workers_do_not_report_when_idle_has_a_report_task_function(
+    kind: Any,
+) -> None:
     assert not kind().reports_when_idle()
     assert REPORT in list_functions()

@@ -151,7 +151,7 @@ class Counted(Log, total=False):
 
 
 @pytest.mark.promise("P15")
-def test_start_with_discard_checks_changed_channels_but_not_removed_nodes(
+def test_start_with_on_pending_discard_checks_changed_channels_but_not_removed_nodes(
     deploy: Deploy, advance: Advance
 ) -> None:
     interrupt = paused(deploy, advance)

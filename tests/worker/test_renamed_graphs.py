@@ -423,7 +423,7 @@ def test_duplicate_versions_of_graph_raise_broken_graph_error(
 # Many parked runs.
 
 
-def test_retry_all_queues_retryable_runs_and_returns_error_of_the_run_that_cannot_be_retried(
+def test_retry_all_retries_each_run_and_returns_the_error_of_the_run_that_cannot_be_retried(
     deploy: Deploy, advance: Advance
 ) -> None:
     deploy(build_old())

@@ -212,7 +212,7 @@ TOOL_CALL = {"name": "weather_search", "args": {"city": "sf!"}, "id": "call-1"}
         (["feedback", "Use <city, state>."], "San Francisco, CA", "Use <city, state>."),
     ],
 )
-def test_tool_call_review_continues_updates_arguments_or_returns_feedback(
+def test_tool_call_review_continues_the_call_updates_its_arguments_or_returns_feedback(
     checkpointer: Any, config: Any, answer: Any, city: str, said: str | None
 ) -> None:
     """Follow "Review tool calls", with the parts that the article leaves to the reader.

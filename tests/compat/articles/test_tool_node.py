@@ -206,7 +206,7 @@ def test_finished_tool_call_with_arguments_changed_before_resume_runs_again(
     assert contents(result) == ["a: yes", "did c"]
 
 
-def test_parallel_tools_with_two_interrupts_each_receive_all_responses(
+def test_each_of_two_parallel_tools_with_two_interrupts_receives_both_of_its_responses(
     checkpointer: Any, config: Any
 ) -> None:
     def ask_twice(name: str) -> str:
@@ -565,7 +565,9 @@ def test_langchain_tool_returning_command_updates_the_state(way: str, several: b
     assert contents(result) == ["noted", "2"]
 
 
-def test_tool_calls_sent_by_send_interrupt_and_resume_by_id(checkpointer: Any, config: Any) -> None:
+def test_tool_calls_started_with_send_objects_interrupt_and_resume_by_interrupt_id(
+    checkpointer: Any, config: Any
+) -> None:
     """Each Send is a task of its own: an answered call doesn't wait for the others."""
 
     def each(state: Chat) -> list[Send]:

@@ -187,7 +187,7 @@ class Talk:
     remaining_steps: RemainingSteps = 25
 
 
-def test_pre_model_hook_replaces_messages_of_the_model_for_dataclass_state() -> None:
+def test_pre_model_hook_replaces_messages_sent_to_the_model_in_agent_with_dataclass_state() -> None:
     def choose(state: Talk) -> Any:
         return {"llm_input_messages": [{"role": "system", "content": "Nothing else."}]}
 

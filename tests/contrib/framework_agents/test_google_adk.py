@@ -80,7 +80,9 @@ def list_tool_results(run: Any) -> list[str]:
     return [each["content"] for each in messages if each["type"] == "tool"]
 
 
-def test_requests_of_a_turn_are_decided_separately(advance: Callable[[], int]) -> None:
+def test_each_approval_request_of_an_agent_turn_is_decided_separately(
+    advance: Callable[[], int],
+) -> None:
     calls = [build_call("pay", to=to, cents=300) for to in "abcd"]
     model = ScriptedModel(calls, say("Done."))
     register_agent("payer", build_payer(model))
@@ -112,7 +114,7 @@ def test_requests_of_a_turn_are_decided_separately(advance: Callable[[], int]) -
     ]  # fmt: skip
 
 
-def test_long_running_call_takes_a_reply_or_a_rejection(advance: Callable[[], int]) -> None:
+def test_long_running_tool_call_takes_a_reply_or_a_rejection(advance: Callable[[], int]) -> None:
     def ask(text: str) -> None:
         """Ask the boss."""
 

@@ -39,7 +39,9 @@ def list_tool_results(run: Any) -> list[str]:
     return [each["content"] for each in messages if each["type"] == "tool"]
 
 
-def test_requests_of_a_turn_are_decided_separately(advance: Callable[[], int]) -> None:
+def test_each_approval_request_of_an_agent_turn_is_decided_separately(
+    advance: Callable[[], int],
+) -> None:
     model = ScriptedModel([build_calls(*"abcd"), [assistant_message("Done.", item_id="1")]])
     register_agent("payer", Agent(name="payer", model=model, tools=[pay]))
     run = start("payer", GIVEN)

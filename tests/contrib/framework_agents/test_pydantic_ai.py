@@ -64,7 +64,9 @@ def pay(to: str, cents: int) -> str:
     return f"paid {to} {cents}"
 
 
-def test_requests_of_a_turn_are_decided_separately(advance: Callable[[], int]) -> None:
+def test_each_approval_request_of_an_agent_turn_is_decided_separately(
+    advance: Callable[[], int],
+) -> None:
     model = ScriptedModel(*(("pay", {"to": to, "cents": 300}) for to in "abcd"))
     agent = Agent(FunctionModel(model))
     agent.tool_plain(requires_approval=True)(pay)
@@ -97,7 +99,7 @@ def test_requests_of_a_turn_are_decided_separately(advance: Callable[[], int]) -
     assert model.count == 2
 
 
-def test_external_call_takes_a_reply_or_a_rejection(advance: Callable[[], int]) -> None:
+def test_external_tool_call_takes_a_reply_or_a_rejection(advance: Callable[[], int]) -> None:
     agent = Agent(FunctionModel(ScriptedModel(("ask", {"text": "when?"}), ("ask", {"text": "?"}))))
 
     @agent.tool_plain

@@ -178,7 +178,9 @@ def test_insights_report_counts_decision_types_per_graph_and_reviewer(ann: User)
     assert figures(ann, graph="a").decided == 2
 
 
-def test_insights_report_excludes_expiries_and_decisions_without_quorum(ann: User) -> None:
+def test_insights_report_excludes_expiries_and_decisions_that_did_not_take_effect(
+    ann: User,
+) -> None:
     decide(None, "expire")
     Decision.objects.filter(pk=decide(ann).pk).update(effective=None)
     assert figures(ann).decided == 0
@@ -260,7 +262,7 @@ def test_insights_report_query_count_is_constant_for_one_and_thirteen_graphs(ann
 class TestPreviousPeriod:
     """The numbers of the period of the same length before the report's period."""
 
-    def test_insights_report_has_all_numbers_of_the_previous_period(self, ann: User) -> None:
+    def test_insights_report_contains_every_figure_for_the_previous_period(self, ann: User) -> None:
         week = DAY + timedelta(6)
         for days, kind, seconds in (
             (-8, "approve", 9),  # the day before the previous period
@@ -315,7 +317,7 @@ class TestPreviousPeriod:
         assert (found.previous.decided, found.previous.checked) == (1, 1)
 
     @pytest.mark.parametrize(("first", "unit"), [(DAY, "week"), (DAY, "month")])
-    def test_insights_report_bucket_that_began_in_the_previous_period_has_only_days_of_the_period(
+    def test_insights_report_excludes_days_before_the_period_from_its_first_week_or_month(
         self, first: date, unit: str, ann: User
     ) -> None:
         decide(ann, at=NOON - timedelta(days=1))  # the Monday of the first week

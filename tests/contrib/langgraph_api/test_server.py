@@ -127,7 +127,7 @@ def test_langgraph_run_creation_above_throttle_start_returns_429(
         client.runs.create(None, "plain", input={"log": []})
 
 
-def test_langgraph_too_large_body_returns_413_and_malformed_body_returns_malformed_json(
+def test_langgraph_too_large_body_returns_413_and_malformed_body_returns_code_malformed_json(
     http: httpx.Client,
 ) -> None:
     with override_settings(DATA_UPLOAD_MAX_MEMORY_SIZE=1000):

@@ -53,7 +53,7 @@ def ask(server: Server, method: str, url: str, body: str | None = None) -> tuple
 
 @pytest.mark.promise("P22")
 @pytest.mark.parametrize("kind", ["gunicorn with access log", "uvicorn with access log"])
-def test_web_server_access_log_contains_hidden_instead_of_link_token(
+def test_web_server_access_log_contains_a_placeholder_instead_of_the_link_token(
     kind: str, serve: Callable[[str], Server]
 ) -> None:
     server, url = serve(kind), new_link()

@@ -127,7 +127,7 @@ def test_question_tool_returns_the_same_pending_request_for_a_repeated_key(agent
     assert call("ask", agent, "get_answer", request_id=first["id"])["status"] == "cancelled"
 
 
-def test_review_tools_list_show_and_decide_as_the_user(agent: Any, reviewer: Any) -> None:
+def test_review_tools_list_show_and_decide_requests_as_the_user(agent: Any, reviewer: Any) -> None:
     asked = services.ask({"city": "Bern"}, title="Ship?", by=agent)
     [listed] = call("review", reviewer, "list_requests")
     assert (listed["id"], listed["title"]) == (str(asked.id), "Ship?")

@@ -209,7 +209,7 @@ def test_email_decision_after_undo_needs_a_new_email(
     assert "This request has changed" in visitor.get(path).content.decode()
 
 
-def test_email_decision_page_limits_requests_and_logs_no_token(
+def test_email_decision_page_limits_the_rate_of_requests_and_logs_no_token(
     rita: Any, ask: Ask, visitor: Client, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     path = path_of(ask(group="Night"), rita)

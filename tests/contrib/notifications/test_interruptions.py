@@ -76,7 +76,7 @@ def test_digest_email_is_sent_once_despite_worker_kill_at_any_commit(
     commits.assert_same_after_kills(tell, wait=end_claims, effects=list_sent)
 
 
-def test_emails_with_daily_default_are_sent_once_after_worker_kill_at_any_commit(
+def test_emails_are_sent_once_despite_worker_kill_at_any_commit_if_notification_default_is_daily(
     person: Person, ask: Ask, send: Send, list_sent: Callable[[], list[str]], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "NOTIFICATION_DEFAULT": "daily"}

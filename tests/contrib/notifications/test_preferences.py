@@ -111,7 +111,7 @@ def test_notification_and_slack_forms_without_csrf_token_return_403(
     assert not SlackChannel.objects.exists()
 
 
-def test_unsubscribe_link_changes_its_recipient_instead_of_the_logged_in_user(
+def test_unsubscribe_link_changes_preferences_of_its_recipient_and_not_of_the_logged_in_user(
     person: Person,
 ) -> None:
     rita, ravi = person("rita"), person("ravi")

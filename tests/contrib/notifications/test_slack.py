@@ -180,7 +180,7 @@ def test_slack_message_for_request_unassigned_before_sending_becomes_dead(
 
 
 @pytest.mark.parametrize(("group", "word"), [("Leads", "Escalated"), ("Nobody", "Overdue")])
-def test_slack_message_after_expiry_says_escalated_or_overdue_by_existence_of_group(
+def test_slack_message_after_expiry_says_escalated_if_the_new_group_exists_or_else_overdue(
     receive: Receive, connect: Connect, ask: Ask, person: Any, group: str, word: str
 ) -> None:
     person("olga", "Leads")

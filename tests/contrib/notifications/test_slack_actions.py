@@ -382,7 +382,7 @@ def test_slack_channel_id_requires_bot_token(db: None, settings: Any) -> None:
         make_channel()
 
 
-def test_slack_reject_opens_modal_with_title_and_optional_reason(
+def test_slack_reject_button_opens_modal_with_title_and_optional_reason(
     slack: SlackServer, ask: Ask, rita: Any
 ) -> None:
     click(ask(), "reject")
@@ -525,7 +525,7 @@ def test_slack_modal_with_invalid_signature_returns_403(
     ],
     ids=["permission", "decided", "changed"],
 )
-def test_slack_reject_that_is_not_allowed_opens_no_modal_and_shows_the_reason_to_the_user(
+def test_slack_reject_button_opens_no_modal_and_shows_the_reason_if_rejection_is_not_possible(
     slack: SlackServer, ask: Ask, rita: Any, spend: Callable[[Interrupt, Any], Any], words: str
 ) -> None:
     item = ask()
@@ -535,7 +535,7 @@ def test_slack_reject_that_is_not_allowed_opens_no_modal_and_shows_the_reason_to
     assert words in slack.of("chat.postEphemeral")[0]["text"]
 
 
-def test_slack_reject_whose_modal_cannot_be_opened_shows_a_message_to_the_user(
+def test_slack_reject_button_whose_modal_cannot_be_opened_shows_a_message_to_the_user(
     slack: SlackServer, ask: Ask, rita: Any
 ) -> None:
     slack.answers["views.open"] = {"ok": False, "error": "expired_trigger_id"}

@@ -376,7 +376,7 @@ def test_schedule_resumed_after_a_pause_does_not_run_missed_times() -> None:
     assert start_due.start_due() == []
 
 
-def test_schedule_owner_changes_with_its_input_and_not_with_a_pause() -> None:
+def test_schedule_owner_changes_when_a_user_changes_the_input_but_not_when_pausing() -> None:
     person = make_person("manage_schedules", "start_run", "view_schedule")
     made = make()
     assert change_schedule(made.id, is_active=False, by=person).owner_label == "system"

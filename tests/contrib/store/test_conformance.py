@@ -344,7 +344,7 @@ def test_store_index_embeds_only_its_configured_fields(
 
 
 @each
-def test_store_item_put_without_index_is_found_after_ranked_items_without_score(make: Make) -> None:
+def test_store_item_put_without_index_is_found_without_score_after_ranked_items(make: Make) -> None:
     store = make(index=index_of())
     store.put(("a",), "plain", {"text": "aaa"}, index=False)
     store.put(("a",), "indexed", {"text": "b"})

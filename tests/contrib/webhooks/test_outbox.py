@@ -71,7 +71,7 @@ def test_failed_parked_and_cancelled_runs_publish_their_events(
 
 
 @pytest.mark.parametrize("then", ["park", "cancel", "answer"])
-def test_expired_interrupt_publishes_expiry_and_end_of_its_run(
+def test_expired_interrupt_publishes_expired_event_and_event_of_parked_or_cancelled_run(
     hook: Hook, advance: Advance, then: str
 ) -> None:
     interrupt = asked(advance)

@@ -260,7 +260,7 @@ def test_webhook_retry_delays_grow_to_a_maximum_with_jitter() -> None:
         ("Fri, 99 Foo 1999", 0),
     ],
 )
-def test_webhook_retry_after_header_is_read_as_zero_to_six_hours(
+def test_webhook_retry_after_header_is_limited_to_six_hours_and_invalid_header_means_zero(
     header: str, expected: float
 ) -> None:
     assert sending._retry_after(header) == expected
