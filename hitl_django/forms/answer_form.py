@@ -484,7 +484,10 @@ class AnswerForm(forms.Form):
         return max(SPARE, min(wanted, MAX_SPARE // _count_fields(rows.shape.items)))
 
     def _leave_out_blanks(self) -> None:
-        """Omit parts of the form that were removed or not selected, and new parts without input."""
+        """Leave out fields that were removed or not selected, and new fields without input.
+
+        The values of these fields are not part of the response.
+        """
         for node in self.tree.nodes():
             if isinstance(node, Group):
                 absent = not isinstance(node.original, dict) and node.is_optional()

@@ -250,7 +250,7 @@ def _position(values: Sequence[JSON], wanted: JSON) -> int | None:
 
 
 def _merge_options(options: Sequence[JSON], present: Sequence[JSON]) -> list[JSON]:
-    """Return the offered values and those original values that are not offered, in this order."""
+    """Return ``options``, followed by the values of ``present`` that are not among the options."""
     return [*options, *(value for value in present if _position(options, value) is None)]
 
 

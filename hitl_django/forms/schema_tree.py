@@ -143,7 +143,7 @@ class SchemaNode:
             yield from shape.leaves()
 
     def is_flat(self) -> bool:
-        """Return whether this is an object whose members are all shown as small fields."""
+        """Return whether this is an object whose members are all short enough for a table row."""
         large = ("choices", "json", "object", "rows", "union")
         members = [prop.shape for prop in self.properties]
         return self.kind == "object" and not any(m.kind in large or m.long for m in members)
@@ -440,9 +440,10 @@ def to_label(value: JSON) -> str:
 
 
 def _discriminator(schema: dict[str, JSON], read: list[SchemaNode]) -> str | None:
-    """Return the member whose constant is different in each alternative of a union, or None.
+    """Return the name of the member whose constant is different in each alternative of a union.
 
-    If the schema declares a discriminator, only that member is considered.
+    ``read`` are the nodes of the alternatives. If the schema declares a discriminator, only this
+    member is considered. Return None if no member is suitable.
     """
     constants = []
     for alternative in read:
@@ -459,9 +460,9 @@ def _discriminator(schema: dict[str, JSON], read: list[SchemaNode]) -> str | Non
 
 
 def _with_constant(alternative: SchemaNode, name: str | None) -> SchemaNode:
-    """Return an alternative in which the distinguishing constant is required.
+    """Return a copy of an alternative in which the member ``name`` is required.
 
-    The constant becomes the label of the alternative, unless the schema has an explicit title.
+    If the alternative has no explicit title, the constant value of the member becomes its label.
     """
     title = alternative.title
     if title.isidentifier():

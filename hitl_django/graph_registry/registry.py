@@ -68,7 +68,7 @@ class RegisteredGraph:
         return mask_secrets(describe_context(self.graph) or {}, context)
 
     def with_graph(self, graph: Pregel) -> RegisteredGraph:
-        """Return a copy of this registration with another variant of its graph."""
+        """Return a copy of this registration with ``graph`` in place of its own graph."""
         return replace(self, graph=graph)
 
 
@@ -320,7 +320,7 @@ def list_display_hints() -> dict[str, Mapping[str, str]]:
 def list_reviewer_groups() -> dict[str, frozenset[str]]:
     """Return the names of the groups that may review a graph's interrupts, by graph name.
 
-    Graphs without such a restriction are left out.
+    Graphs that aren't restricted to groups are left out.
     """
     return {
         name: frozenset(entry.review.groups)
@@ -344,7 +344,7 @@ def get_starter_groups(name: str) -> frozenset[str]:
 def list_starter_groups() -> dict[str, frozenset[str]]:
     """Return the names of the groups that may start a graph, by graph name.
 
-    Graphs without such a restriction are left out.
+    Graphs that aren't restricted to groups are left out.
     """
     return {
         name: entry.startable_by for name, entry in sorted(_entries.items()) if entry.startable_by
@@ -524,7 +524,7 @@ def _build(entry: _Entry) -> RegisteredGraph:
 
 
 def _read_secrets(graph: Pregel) -> dict[str, Any] | None:
-    """Return one schema with all secrets that a graph's schemas declare, or None."""
+    """Return one schema with all secrets that a graph's schemas declare, or None without any."""
     state = getattr(graph, "state_schema", None)
     schemas = [
         graph.get_input_jsonschema(),

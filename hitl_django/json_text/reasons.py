@@ -54,9 +54,9 @@ def say(reason: str) -> str:
 
 
 def explain(keyword: str, rule: Any, value: Any, schema: Any) -> ValidationMessage | None:
-    """Return the message for a keyword of a schema that a value violates, or None if there is none.
+    """Return the message for a value that violates a keyword of a schema.
 
-    ``rule`` is the value of the keyword in the schema.
+    ``rule`` is the value of the keyword in the schema. Return None if the keyword has no message.
     """
     explain_keyword = _FAULTS.get(keyword)
     return None if explain_keyword is None else explain_keyword(rule, value, schema)

@@ -57,7 +57,7 @@ def make_title(payload: Any, node: str) -> str:
 
 
 def list_heading_keys(payload: Any, title: str) -> list[str]:
-    """Return the payload keys that a page's header shows completely: those of title and reason."""
+    """Return the payload keys whose values a page's header shows completely (title and reason)."""
     if not isinstance(payload, dict):
         return []
     keys = [key for key in TITLE_KEYS if payload.get(key) == title][:1]

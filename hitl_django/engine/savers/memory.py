@@ -96,7 +96,7 @@ _records = Codec()
 
 
 class _Stored:
-    """A stored checkpoint as bytes, which the garbage collector doesn't traverse.
+    """A stored checkpoint. Bytes are used, because the garbage collector doesn't traverse them.
 
     ``record`` is the encoded checkpoint without the channel values.
     """
@@ -159,8 +159,8 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     """A saver that stores encoded checkpoints in the memory of this process.
 
     ``serde`` replaces the default codec. ``factory`` creates the dict that contains the threads. If
-    it's PersistentDict, the saver loads the threads from a file, and writes them to the file when
-    it exits as a context manager.
+    the dict is a PersistentDict, its file is written when the saver exits as a context manager. The
+    saver doesn't read the file. Call ``load`` of the PersistentDict for this.
     """
 
     thread_bound = False
@@ -468,7 +468,10 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
                 self._keep_only(thread_id, kept)
 
     def _keep_only(self, thread_id: str, kept: set[tuple[str, str]]) -> None:
-        """Delete all checkpoints of a thread except ``kept``, and the values that become unused."""
+        """Delete all checkpoints of a thread except ``kept`` and the ancestors that they need.
+
+        Channel values that no remaining checkpoint uses are also deleted.
+        """
         spaces = self._threads.get(thread_id, {})
         kept = self._add_ancestors(spaces, kept)
         for ns, space in list(spaces.items()):

@@ -4,7 +4,7 @@ A value that can't be encoded raises an error with the path of the unsupported p
 msgpack. Types that msgpack doesn't have are extensions, with codes from a fixed table
 (extension_codes.py). Extensions are separate from the data, so a dict or text written by a person
 or a model can't imitate one. Application classes are stored under a registered short name
-(registered_types.py). Classes that a graph's code defines or names are stored under their dotted
+(registered_types.py). Classes that a graph's code defines or imports are stored under their dotted
 name (graph_classes.py). Decoding never imports or calls anything named in stored bytes.
 """
 

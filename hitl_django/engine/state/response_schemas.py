@@ -225,7 +225,7 @@ class _Check:
         self.todo.append((found.contents, here, found.resolver))
 
     def find_loop(self) -> None:
-        """Raise GraphDefinitionError if a schema applies itself to the same value in a cycle."""
+        """Raise GraphDefinitionError if references apply a schema to the same value without end."""
         done: set[int] = set()
         for start in self.in_place:
             open_: set[int] = set()

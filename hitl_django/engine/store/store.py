@@ -81,7 +81,7 @@ class BaseStore(ABC):
 
         ``filter`` compares fields with a value, with a dict of fields, or with operators (``{"age":
         {"$gte": 18}}``; also ``$eq $ne $gt $lt $lte``). In a store with a search index, ``query``
-        ranks items by meaning. A store without one ignores ``query``.
+        ranks items by meaning. A store without a search index ignores ``query``.
         """
         op = _search(self, namespace_prefix, query, filter, limit, offset, refresh_ttl)
         found: list[SearchItem] = self._perform_one(op)

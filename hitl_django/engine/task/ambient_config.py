@@ -33,7 +33,7 @@ class AmbientConfig(Mapping[str, Any]):
         return current.get() is not None
 
     def items(self) -> Any:
-        """Return the items of the config, all of which are read from the same config."""
+        """Build the config once, and return all its items."""
         return self._read().items()
 
     def _read(self) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ class ChunkBuffer:
         self._chunks: dict[str, list[Chunk]] = {}
 
     def write(self, task_id: str, ns: tuple[str, ...], data: Any) -> None:
-        """Add the data that a node has written to the stream."""
+        """Add data that a node has emitted with its stream writer."""
         self.add(task_id, (ns, "custom", data if self._keep is None else self._keep(data)))
 
     def add(self, task_id: str, chunk: Chunk) -> None:

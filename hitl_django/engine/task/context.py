@@ -226,7 +226,7 @@ class TaskContext:
             self.open = [*self.open, payload]
 
     def withdraw_interrupts(self, raised: BaseException) -> None:
-        """Remove the interrupts of an exception or exception group from the task."""
+        """Remove the interrupts of an exception or exception group from ``open``."""
         pauses = [one for one in iterate_leaves(raised) if isinstance(one, GraphInterrupt)]
         interrupt_ids = [
             getattr(one, "interrupt", one).id for pause in pauses for one in pause.interrupts

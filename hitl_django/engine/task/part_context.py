@@ -83,7 +83,7 @@ class PartContext(ABC):
         self._context.remember_stored(self._get_prefix() + key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:
-        """Return a commit of the task's results, including a new result of this part.
+        """Return a commit that stores all results of once() of the task and a new one of this part.
 
         Return None if the run has no saver.
         """

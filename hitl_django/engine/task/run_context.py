@@ -43,7 +43,7 @@ class UnaddressedResumes(Protocol):
 
 
 class Replay:
-    """The replay of a run from an older checkpoint, as seen by the subgraphs of the run.
+    """The replay of a run from an older checkpoint, shared with the subgraphs of the run.
 
     ``bound`` is the id of the checkpoint from which the replay starts. In the first call, a
     subgraph with one history per thread starts from its state before ``bound``. Later calls

@@ -197,8 +197,8 @@ def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any])
 def list_own_interrupts(ns: str, status: TaskStatus) -> list[tuple[Interrupt, int | str | None]]:
     """Return a task's interrupts, each with its position or key.
 
-    For an interrupt of a subgraph, None is returned instead, because only the subgraph can resolve
-    it.
+    The position is None if the interrupt belongs to a subgraph, because only the subgraph can
+    resolve such an interrupt.
     """
     count = len(status.answers) + len(status.interrupts)
     slots: dict[str, int | str] = {

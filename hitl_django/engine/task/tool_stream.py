@@ -45,7 +45,7 @@ class ToolStream:
     def begin(
         self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]
     ) -> ToolCallChunks:
-        """Emit the start of a tool call to this tool stream and those above it.
+        """Emit the start of a tool call to this tool stream and those of the calling runs.
 
         ``given`` is the input of the tool. Return an emitter for the end of the call.
         """
