@@ -231,7 +231,11 @@ class RunStateError(HitlError):
 
 
 class RunTimeoutError(HitlError, TimeoutError):
-    """The run has not ended within the time limit; ``run_id`` is its id."""
+    """The run has not ended within the time limit.
+
+    Attributes:
+        run_id: the id of the run.
+    """
 
     def __init__(self, run_id: Any) -> None:
         super().__init__(f"Timed out waiting for run {run_id}; it is still active.")

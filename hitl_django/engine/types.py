@@ -73,7 +73,10 @@ class Interrupt(Generic[ValueT]):
 
     @classmethod
     def from_ns(cls, value: Any, ns: str, *, response_schema: Any = None) -> Interrupt:
-        """Create an interrupt with the id that the first interrupt of the task ``ns`` has."""
+        """Create an interrupt with the id of a task's first interrupt.
+
+        ``ns`` is the namespace of the task.
+        """
         return cls(value, xxh3_128_hexdigest(ns.encode()), response_schema=response_schema)
 
     @property

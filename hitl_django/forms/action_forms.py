@@ -336,7 +336,7 @@ def make_interrupt_forms(
 ) -> InterruptForms:
     """Return the forms of an interrupt, bound to submitted values if ``data`` is given.
 
-    ``files`` and ``more`` are as for ``InterruptForms``.
+    ``files`` and ``more`` have the same meaning as in ``InterruptForms``.
     """
     is_separate = DIALECTS[item.dialect].has_separate_actions(item.payload)
     kind: type[InterruptForms] = SeparateActionForms if is_separate else InterruptForms

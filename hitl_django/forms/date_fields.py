@@ -145,7 +145,10 @@ class DateTimeField(MomentField):
         return gettext("Time zone: %(zone)s.") % {"zone": timezone.get_current_timezone_name()}
 
     def is_naive(self) -> bool:
-        """Return whether datetimes of the field, by schema or original value, have no time zone."""
+        """Return whether the field's datetimes have no time zone.
+
+        The schema declares this, or the original value has no time zone.
+        """
         if self.shape.is_naive:
             return True
         moment = self.read(self.original) if isinstance(self.original, str) else None

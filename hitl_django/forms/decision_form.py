@@ -43,7 +43,10 @@ class ReasonForm(forms.Form):
         self.offer_usual("reason", reasons)
 
     def offer_usual(self, name: str, words: Sequence[Any]) -> None:
-        """Add a choice field with the suggested texts ``words`` next to the text field ``name``."""
+        """Set the suggested texts for the text field ``name``, shown in a separate choice field.
+
+        If ``words`` is empty, remove the choice field.
+        """
         if not words:
             del self.fields[USUAL + name]
             return

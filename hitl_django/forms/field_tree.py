@@ -91,7 +91,7 @@ class Rows(TreeNode):
         return [entry.node for entry in self.entries]
 
     def empty_value(self) -> JSON:
-        """Return the value of a list without entries, if the user has not removed an entry."""
+        """Return the value of a list that had no entries and has none after submission."""
         if self.original is MISSING:
             return [] if self.wanted else MISSING
         return self.original

@@ -70,7 +70,10 @@ class AnswerField(forms.Field):
         return ""
 
     def make_help_text(self) -> str:
-        """Return the schema's description or help about the input, followed by the limits."""
+        """Return the schema's description, followed by the limits.
+
+        Without a description, return help about the input, followed by the limits.
+        """
         limits = [self.describe(limit) for limit in self.shape.limits]
         texts = [escape_hidden(self.shape.description) or self.help(), *limits]
         return " ".join(filter(None, map(str, texts)))

@@ -360,7 +360,10 @@ class _Reader:
         return schema, nullable, seen
 
     def find(self, ref: str) -> dict[str, JSON] | None:
-        """Resolve a reference within the schema. Return None for any other reference."""
+        """Return the part of the schema to which a reference refers.
+
+        Return None if the reference isn't within the schema.
+        """
         if not ref.startswith("#"):
             return None
         found = self.root

@@ -260,7 +260,7 @@ class _Span:
 def make_unit(hint: Hint | None, currency: str = "") -> Unit | None:
     """Return the unit of a display hint, or None if the hint has a format without a unit.
 
-    ``currency`` is the currency of an amount if the hint refers to a value of the payload.
+    If the hint refers to another value that contains the currency, ``currency`` is this currency.
     """
     if hint is None:
         return None
@@ -352,7 +352,10 @@ def _add_up(sign: int, parts: list[tuple[str, Decimal]]) -> _Span:
 
 
 def _read_words() -> dict[str, str]:
-    """Return the names of units of time by symbol and word, in English and the current language."""
+    """Map each symbol and word for a unit of time, such as "h" or "hours", to the unit's name.
+
+    The words are those in English and in the current language.
+    """
     found = {symbol: name for name, symbol in SYMBOLS.items()}
     found |= {"m": "minute", "sec": "second", "hr": "hour", "hrs": "hour", "w": "week"}
     for name in (*_MONTHS, *_SECONDS):

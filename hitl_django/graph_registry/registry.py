@@ -336,7 +336,10 @@ def is_startable_over_api(name: str) -> bool:
 
 
 def get_starter_groups(name: str) -> frozenset[str]:
-    """Return the names of the groups that may start a graph, or an empty set if unrestricted."""
+    """Return the names of the groups that may start a graph.
+
+    The set is empty if starting the graph isn't restricted to groups.
+    """
     entry = _entries.get(name)
     return frozenset() if entry is None else entry.startable_by
 
@@ -524,7 +527,7 @@ def _build(entry: _Entry) -> RegisteredGraph:
 
 
 def _read_secrets(graph: Pregel) -> dict[str, Any] | None:
-    """Return one schema with all secrets that a graph's schemas declare, or None without any."""
+    """Return one schema that declares all secrets of a graph's schemas, or None without secrets."""
     state = getattr(graph, "state_schema", None)
     schemas = [
         graph.get_input_jsonschema(),

@@ -212,6 +212,6 @@ def _below(nodes: Sequence[_Node], part: str) -> list[_Node]:
 
 
 def _find_items(items: Sequence[JSON], part: str) -> Sequence[JSON]:
-    """Return a list with the item at the index ``part``, or an empty list if it doesn't exist."""
+    """Return a list with the item at the index ``part``, or an empty list without such an item."""
     index = read_index(part)
     return () if index is None else items[index : index + 1]

@@ -94,8 +94,8 @@ class DirectCallLease(LocalThreadLease):
         """Write rows of the run. With ``ends``, also release the lease, because the run has ended.
 
         Raises:
-            LeaseTakenError: another run has taken the lease first.
-            LeaseLostError: another run has taken over the lease.
+            LeaseTakenError: another run took the lease before this run.
+            LeaseLostError: another run took the lease from this run.
         """
         if self._thread is None:
             self._begin_thread(add_rows, ends=ends)

@@ -64,9 +64,9 @@ class _GrownValue:
         self.pieces, self.count, self.extent = pieces, count, extent
 
     def add(self, entries: bytes, extent: Extent) -> _GrownValue:
-        """Return the value with more entries, given as encoded bytes.
+        """Return the value with ``entries`` appended.
 
-        ``extent`` is the size of the extended value.
+        ``entries`` are encoded bytes. ``extent`` is the size of the extended value.
         """
         pieces = self.pieces
         if len(pieces) > self.count:

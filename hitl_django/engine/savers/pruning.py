@@ -48,9 +48,9 @@ def keep_latest(
     ``heads`` maps each namespace to its newest checkpoint id and metadata. ``roots`` are the ids of
     the stored checkpoints of the root graph.
 
-    The newest checkpoint of each namespace is kept, with one exception: if a subgraph starts from
-    the beginning on each call, and was called from an older root checkpoint, no task reads its
-    checkpoints again.
+    The newest checkpoint of each namespace is kept. The only exception is a subgraph that starts
+    from the beginning on each call and was called from an older root checkpoint. No task reads the
+    checkpoints of such a subgraph again.
     """
     newest_root = heads[""][0] if "" in heads else None
     kept = set()

@@ -188,9 +188,9 @@ class SharedValues:
     ) -> tuple[bytes, Extent] | None:
         """Encode entries added to a list or dict.
 
-        Return their bytes and the extent of the new value. Return None if the whole value must be
-        encoded: if it doesn't have the expected ``length``, exceeds a limit, or contains a part
-        that can't be stored.
+        Return the bytes of the entries and the extent of the new value. Return None if the new
+        value must be encoded as a whole: it doesn't have ``length`` entries, it exceeds a limit, or
+        it contains a part that can't be stored.
         """
         if extent.length + len(added.entries) != length or not isinstance(self._codec, Codec):
             return None

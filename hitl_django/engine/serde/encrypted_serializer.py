@@ -17,9 +17,9 @@ _NONCE_SIZE = _TAG_SIZE = 16
 class EncryptedSerializer(SerializerProtocol):
     """A serializer that encrypts the bytes of ``serde`` with ``cipher``.
 
-    The kind (the name of the encoding) isn't encrypted. The name of the cipher is appended to the
-    kind. If the kind contains no cipher name, the bytes were stored before encryption was enabled
-    and are loaded without decryption.
+    The name of the encoding isn't encrypted. The name of the cipher is appended to it. If the
+    cipher's name is missing, the bytes were stored before encryption was enabled and are loaded
+    without decryption.
     """
 
     def __init__(self, cipher: CipherProtocol, serde: SerializerProtocol | None = None) -> None:
@@ -27,13 +27,13 @@ class EncryptedSerializer(SerializerProtocol):
         self.serde = JsonPlusSerializer() if serde is None else serde
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the value's kind with the name of the cipher, and the encrypted bytes."""
+        """Return the names of the encoding and the cipher as one text, and the encrypted bytes."""
         kind, data = self.serde.dumps_typed(obj)
         name, encrypted = self.cipher.encrypt(data)
         return f"{kind}+{name}", encrypted
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value encoded as the pair ``data``: its kind, and the bytes."""
+        """Return the value encoded as the pair ``data``: the name of the encoding, and bytes."""
         kind, stored = data
         kind, plus, name = kind.partition("+")
         if plus:

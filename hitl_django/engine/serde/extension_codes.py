@@ -1,4 +1,4 @@
-"""The fixed table of extension codes. Stored bytes contain the codes, so they must never change."""
+"""The fixed table of extension codes. The codes never change, because stored bytes contain them."""
 
 from __future__ import annotations
 

@@ -15,14 +15,14 @@ from .typed_serializer import JsonPlusSerializer
 class SerializerCodec:
     """A codec that calls a serializer.
 
-    The encoded bytes also contain the kind that the serializer returns (the name of the encoding).
+    The encoded bytes also contain the name of the encoding that the serializer returns.
     """
 
     def __init__(self, serde: SerializerProtocol) -> None:
         self.serde = serde
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of ``value``, including the kind that the serializer returns.
+        """Return the bytes of ``value``, including the name of the serializer's encoding.
 
         Raises:
             UnserializableError: the serializer raised an error.

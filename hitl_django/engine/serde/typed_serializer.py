@@ -1,4 +1,4 @@
-"""A codec with the interface of LangGraph's serializers, which return a kind and bytes."""
+"""A codec with the interface of LangGraph's serializers, which return bytes and their encoding."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class JsonPlusSerializer(Codec):
         return "msgpack", self.encode(obj)
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value encoded as the pair ``data``: its kind, and the bytes."""
+        """Return the value encoded as the pair ``data``: the name of the encoding, and bytes."""
         kind, stored = data
         if kind == "null":
             return None

@@ -68,7 +68,10 @@ def is_message_reducer(reducer: Any) -> bool:
 
 
 def find_message_fault(value: Any) -> str | None:
-    """Return the reason why a value isn't a message or a list of messages, otherwise None."""
+    """Return the reason why a value isn't a message or a list of messages.
+
+    Return None if it's valid.
+    """
     try:
         _list_messages(value)
     except Exception as error:

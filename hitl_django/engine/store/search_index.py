@@ -35,7 +35,7 @@ class EmbeddedTexts:
     queries: Mapping[str, Vector] = field(default_factory=dict)
 
     def find_query(self, op: SearchOp) -> Vector | None:
-        """Return the vector of a search's query text, or None if the search has none."""
+        """Return the vector of a search's query text, or None if the search has no query text."""
         return self.queries.get(op.query) if op.query else None
 
 

@@ -40,14 +40,20 @@ NOT_PROVIDED = NotProvided()
 
 
 def choose_ttl(config: TTLConfig | None, ttl: float | NotProvided | None) -> float | None:
-    """Return the time to live of an item in minutes, or None for no limit. ``ttl`` has priority."""
+    """Return the time to live of an item in minutes, or None for no limit.
+
+    ``ttl`` has priority over the store's default in ``config``.
+    """
     if isinstance(ttl, NotProvided):
         return (config or {}).get("default_ttl")
     return ttl
 
 
 def choose_refresh(config: TTLConfig | None, refresh: bool | None) -> bool:
-    """Return whether reading an item restarts its time to live. ``refresh`` has priority."""
+    """Return whether reading an item restarts its time to live.
+
+    ``refresh`` has priority over the store's default in ``config``.
+    """
     if refresh is not None:
         return refresh
     return (config or {}).get("refresh_on_read", True)

@@ -47,7 +47,7 @@ class GraphCallbackHandler:
     """Base class of handlers in ``config["callbacks"]`` for pauses and resumptions of runs.
 
     Subclasses override the methods of the events to handle. An exception in a handler is logged. If
-    ``raise_error`` is set, it is also raised.
+    ``raise_error`` is set, the exception is also raised.
     """
 
     raise_error = False

@@ -404,7 +404,10 @@ class TaskContext:
 
     @property
     def full_context(self) -> TaskContext:
-        """The context of the whole task, if this is the context of a part or of one attempt."""
+        """The context of the whole task.
+
+        It isn't this object if this is the context of a part of the task or of one attempt.
+        """
         return self
 
     def next_call_index(self, numbers: Iterator[int]) -> int:

@@ -116,7 +116,7 @@ def _call_with(action: Action, value: Any, given: Mapping[str, Any]) -> Any:
 
 
 def _collect_chunks(source: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
-    """Return a function that returns the whole result of ``source``, and whether it is async.
+    """Return a function that returns the whole result of ``source``, and whether this is async.
 
     For a generator function, the whole result is the combination of its chunks. Otherwise, the
     returned function is ``source`` itself.
@@ -295,7 +295,10 @@ class Branch:
 
 
 def build_goto_writes(targets: Sequence[Any], value: Any = None) -> list[Write]:
-    """Return the writes that trigger ``targets``: node names or Sends. END is left out."""
+    """Return the writes that trigger ``targets``, which are node names or Sends.
+
+    A node triggered by its name receives ``value``. END is left out.
+    """
     writes: list[Write] = []
     for target in targets:
         if isinstance(target, Send):

@@ -48,9 +48,10 @@ class PartContext(ABC):
         expires: Expiry | None = None,
         terms: Any = None,
     ) -> Any:
-        """Create an interrupt whose key is the name of the part.
+        """Return the resume value of an interrupt, or pause the task.
 
-        The keys of further interrupts in the part also contain a number.
+        The key of the interrupt is the name of the part. The keys of further interrupts in the part
+        also contain a number.
         """
         return self._context.ask(value, schema, self._make_key(key), expires, terms)
 

@@ -18,7 +18,7 @@ class RunControl:
     """An object with which any OS thread can stop a run.
 
     The run stops between two super-steps, after its checkpoint is stored. ``around_task`` returns a
-    context manager for the context of a task. All attempts of the task run inside it.
+    context manager for one task. All attempts of the task run inside the context manager.
     """
 
     __slots__ = (
@@ -123,7 +123,7 @@ class ExecutionInfo:
     node_first_attempt_time: float | None = None
 
     def patch(self, **changes: Any) -> ExecutionInfo:
-        """Return a copy with replaced fields."""
+        """Return a copy of this object with replaced fields."""
         return replace(self, **changes)
 
 
@@ -135,7 +135,7 @@ class BaseUser(Protocol):
 
     @property
     def display_name(self) -> str:
-        """The name to display."""
+        """The user's name for display."""
 
     @property
     def identity(self) -> str:

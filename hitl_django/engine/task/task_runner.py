@@ -161,7 +161,7 @@ def pass_input_on(task: Task) -> bool:
 
 
 def _address_to_this_graph(signal: ParentCommand) -> Command[Any]:
-    """Convert a Command that a subgraph has addressed to its parent to a Command of this graph."""
+    """Turn a subgraph's Command for its parent graph into a Command for this graph."""
     return replace(signal.command, graph=None)
 
 

@@ -31,9 +31,10 @@ class ToolStream:
         self._open: set[tuple[Namespace, str]] = set()
 
     def drop_narrow(self) -> ToolStream | None:
-        """Return a copy of this tool stream and those above it that include subgraphs, or None.
+        """Return this tool stream and those of the calling runs, if they include subgraphs.
 
-        Tool streams that exclude the tool calls of subgraphs are left out.
+        Tool streams that exclude the tool calls of subgraphs are left out. The result is a copy, or
+        None if all tool streams are left out.
         """
         above = None if self._above is None else self._above.drop_narrow()
         if not self.subgraphs:
