@@ -33,7 +33,7 @@ class HitlConfig(AppConfig):
 
 
 def _load_queue() -> None:
-    """Import the dispatcher, and with it the task queue, before the queue forks its workers."""
+    """Import the dispatcher and the task queue before the task queue forks its worker processes."""
     from hitl_django.task_queue import dispatcher
 
     try:

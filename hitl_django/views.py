@@ -17,9 +17,9 @@ from hitl_django import services
 from hitl_django.admin.display.payload_files import open_payload_file
 from hitl_django.admin.display.refusal_messages import (
     Notice,
+    add_not_saved,
     add_nothing_sent,
     describe_conflict,
-    describe_other_decision,
     describe_outcome,
 )
 from hitl_django.db.alias import write_alias
@@ -175,7 +175,7 @@ class ResponseView(LoginRequiredMixin, TemplateResponseMixin, ContextMixin, View
         if self.interrupt.status != Interrupt.Status.PENDING:
             decision = self.interrupt.closing()
             notice = self._describe_outcome()
-            context["notice"] = describe_other_decision(notice, decision, self.request.user)
+            context["notice"] = add_not_saved(notice, decision, self.request.user)
         elif form.is_stale() or isinstance(error, IdempotencyKeyReusedError):
             # Values submitted for another version must not appear in this version's form.
             context["notice"] = add_nothing_sent(describe_conflict(StaleInterruptError()))

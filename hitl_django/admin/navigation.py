@@ -38,8 +38,8 @@ class Navigation:
 def build_navigation(request: HttpRequest, available_apps: Iterable[Any]) -> Navigation:
     """Return the navigation for the lists that an admin site offers to the user.
 
-    ``available_apps`` is the list of an admin site's context. The list has only models that the
-    user may view, so the navigation needs no query.
+    ``available_apps`` comes from the template context of the admin site. It contains only models
+    that the user may view, so the navigation needs no query.
     """
     listed = dict(_list_models(available_apps))
     overview = list(_list_overview(request, listed))

@@ -183,10 +183,11 @@ def find_problem_type(error: Exception) -> ProblemType | None:
 
 
 def find_type_of_class(kind: type[Exception]) -> ProblemType | None:
-    """Return the problem type for an exception class, from the table or from the class itself.
+    """Return the problem type of an exception class, or None if the class has none.
 
-    A class of an optional app defines ``http_status`` and ``code``. The nearest class applies.
-    Returns None if no class has a problem type.
+    A class has a problem type if it is in PROBLEM_TYPES, or if it defines ``http_status`` and
+    ``code``, like the exceptions of optional apps. If the class has none, the problem type of its
+    nearest base class is returned.
     """
     for near in kind.__mro__:
         if near in PROBLEM_TYPES:

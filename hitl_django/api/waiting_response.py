@@ -97,8 +97,8 @@ _reading = ThreadPoolExecutor(1, "hitl-events")
 class WaitingResponse(StreamingHttpResponse):
     """A streaming response whose content is produced step by step.
 
-    Closing the response releases its slot. If the steps haven't ended, because the client has
-    disconnected, ``on_disconnect`` is called first.
+    Closing the response releases its slot of ``WaitSlots``. If the client has disconnected before
+    the last step, ``on_disconnect`` is called first.
     """
 
     def __init__(

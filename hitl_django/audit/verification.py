@@ -183,9 +183,9 @@ def find_first_fault(thread: Thread) -> int | None:
 
 
 def find_faults() -> Iterator[tuple[str, int]]:
-    """Yield the id of each thread with an invalid audit log.
+    """Yield the id of each thread with an invalid audit log, and the number of an entry.
 
-    The second value is the number of the thread's first invalid entry.
+    This entry is the first invalid entry of the thread.
     """
     for checked in check_threads():
         if checked.fault is not None:

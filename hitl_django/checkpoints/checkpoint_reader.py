@@ -131,7 +131,7 @@ def _add_stored(one: _Decoded, rows: value_deltas.Rows) -> None:
 def _read_of_threads(
     using: str, wanted: Mapping[int, Sequence[version_deltas.RowKey]]
 ) -> dict[int, value_deltas.Rows]:
-    """Read the wanted channel values of the root graphs of threads, by thread."""
+    """Read the channel values in ``wanted`` from the root graphs, and return them by thread."""
     found: dict[int, dict[version_deltas.RowKey, value_deltas.Stored]] = {}
     for thread, row in queries.read_blobs_of_threads(using, wanted):
         with suppress(PayloadError):  # A missing row is detected later.
@@ -140,7 +140,7 @@ def _read_of_threads(
 
 
 def _add_parts(using: str, stored: dict[int, value_deltas.Rows]) -> None:
-    """Read all parts of the values in ``stored`` that are stored as deltas, and add their rows."""
+    """Add to ``stored`` the missing rows of those values that are stored as deltas."""
     grown = {}
     for thread, rows in stored.items():
         deltas = {key: value_deltas.read_delta(data) for key, (data, _) in rows.items()}

@@ -37,7 +37,7 @@ class Fence(Protocol):
         """
 
     def flag_changed(self, batch: WriteBatch, interrupts: Sequence[str]) -> None:
-        """Mark interrupts that were changed after their decision, when the batch is committed."""
+        """When the batch is committed, mark these interrupts as changed after their decision."""
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
         """Add the run's outcome and interrupts to the batch.

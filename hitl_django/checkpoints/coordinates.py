@@ -11,7 +11,7 @@ from hitl_django.engine.types import RunnableConfig
 class CheckpointRef:
     """The address of a checkpoint.
 
-    Without a checkpoint id, it is the newest one of the namespace.
+    Without a checkpoint id, the address is that of the newest checkpoint of the namespace.
     """
 
     thread_id: str

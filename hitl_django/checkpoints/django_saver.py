@@ -345,7 +345,8 @@ class DjangoSaver(BaseCheckpointSaver):
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of runs. Each thread is a separate transaction.
 
-        A checkpoint remains if values of another checkpoint's LangGraph DeltaChannels depend on it.
+        A checkpoint remains if it is needed to restore a LangGraph DeltaChannel of a checkpoint
+        that isn't deleted.
 
         Raises:
             RunStateError: a run is active.
@@ -356,8 +357,8 @@ class DjangoSaver(BaseCheckpointSaver):
     def prune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
         """Delete all checkpoints of threads except the newest ones.
 
-        Older checkpoints also remain if the newest checkpoint's LangGraph DeltaChannels depend on
-        their values. With the strategy "delete", all checkpoints are deleted. Each thread is a
+        An older checkpoint also remains if it is needed to restore a LangGraph DeltaChannel of the
+        newest checkpoint. With the strategy "delete", all checkpoints are deleted. Each thread is a
         separate transaction that locks the thread.
 
         Raises:

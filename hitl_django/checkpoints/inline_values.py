@@ -54,8 +54,8 @@ def select_scalars(values: dict[str, Any]) -> dict[str, Any] | None:
 def pack(few: dict[str, Any], *, is_whole: bool) -> bytes:
     """Encode the small values of a checkpoint for a column of the checkpoint's row.
 
-    ``is_whole`` is true if the state has no other values. Readers then need no further rows,
-    although channels without a value also have versions.
+    ``is_whole`` is true if the state has no other values. It is stored, so that readers don't look
+    for the values of other channels. Channels without a value have versions, too.
     """
     if is_whole:
         return codec.encode([few])

@@ -1,8 +1,8 @@
 """Writes of the tasks of a super-step, stored in the row of the checkpoint that follows.
 
-Only large writes have separate rows. When read, the writes belong to the parent of the checkpoint
-in which they are stored. The child of a checkpoint is nearly always the checkpoint stored next. In
-a thread with forks, the child can be any later checkpoint.
+Only large writes have separate rows. Writes in a checkpoint's row belong to the checkpoint's
+parent. The child of a checkpoint is nearly always the checkpoint stored next. In a thread with
+forks, the child can be any later checkpoint.
 """
 
 from __future__ import annotations

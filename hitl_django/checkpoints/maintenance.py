@@ -198,7 +198,10 @@ class _History:
                 yield row, names if base is None else names | {base}
 
     def _find_unreferenced(self, named: set[tuple[str, str, int]]) -> Sequence[int]:
-        """Return the values to which no checkpoint refers, directly or through a delta."""
+        """Return the primary keys of the values that can be deleted.
+
+        Values with a key in ``named`` are needed, and also the values that their deltas continue.
+        """
         head = Substr("data", 1, value_deltas.HEAD.size, output_field=models.BinaryField())
         rows = self._rows(ChannelBlob).annotate(head=head)
         rows = rows.values_list("pk", "ns", "channel", "version", "head", named=True)

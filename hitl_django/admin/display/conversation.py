@@ -97,9 +97,9 @@ def read_conversation(user: Any, interrupt: Interrupt) -> Conversation | None:
 
 
 class _TurnBuilder:
-    """Builder of a conversation's messages, with the result of each tool call.
+    """Builder of the displayed messages of a conversation.
 
-    The tool call that the displayed interrupt is about is marked.
+    Each tool call gets its result. The tool call that needs the user's decision is marked.
     """
 
     def __init__(self, interrupt: Interrupt, messages: Sequence[dict[str, Any]]) -> None:

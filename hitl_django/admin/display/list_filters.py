@@ -236,7 +236,8 @@ class DecidedGraphFilter(GraphFilter):
 class ReviewerFilter(admin.SimpleListFilter):
     """Filter of decisions by reviewer.
 
-    The list shows the filter only if a link of an optional app selected a reviewer.
+    The filter is shown only if the URL of the list selects a reviewer. Optional apps link to these
+    URLs.
     """
 
     title = _("reviewer")

@@ -85,7 +85,7 @@ def display_payload(
 def display_selected(
     payload: JSON, paths: Sequence[Names], presentation: Presentation = PLAIN
 ) -> list[DisplayedValue]:
-    """Return the values at the given paths of member names. Missing values are omitted."""
+    """Return the values of the members at ``paths`` for display. Missing members are omitted."""
     layout = _Layout(presentation.at(payload))
     found = []
     for names in paths:

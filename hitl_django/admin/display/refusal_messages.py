@@ -157,8 +157,12 @@ def describe_change(item: Interrupt, version: str, decision: Decision | None, us
     return "" if str(item.version) == version else CONFLICTS[StaleInterruptError].headline
 
 
-def describe_other_decision(notice: Notice, decision: Decision | None, user: Any) -> Notice:
-    """Add to a notice the sentence that another user has decided first."""
+def add_not_saved(notice: Notice, decision: Decision | None, user: Any) -> Notice:
+    """Add to a notice the sentence that the user's response was not saved.
+
+    If the user has made ``decision``, the sentence is only about the latest response, because the
+    user's earlier response was saved.
+    """
     if decision is not None and decision.by_id is not None and decision.by_id == user.pk:
         return replace(notice, lines=(*notice.lines, NOT_RECORDED), tone="warning")
     return add_nothing_sent(notice)
@@ -170,11 +174,11 @@ def add_nothing_sent(notice: Notice) -> Notice:
     return replace(notice, lines=(*notice.lines, NOTHING_SENT), tone=tone)
 
 
-def describe_worker_outage(silence: WorkerOutage) -> Notice:
+def describe_worker_outage(outage: WorkerOutage) -> Notice:
     """Return the notice for reviewers that no worker is running."""
     lines: list[Any] = [_("Decisions are saved, but runs won't resume until a worker is running.")]
-    if silence.last_seen is not None:
-        moment = format_moment(silence.last_seen)
+    if outage.last_seen is not None:
+        moment = format_moment(outage.last_seen)
         # Append this sentence last, because a formatted time may end in a full stop.
         lines.append(
             _("Check that a worker is running. Last worker seen: %(moment)s") % {"moment": moment}

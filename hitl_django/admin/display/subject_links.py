@@ -43,10 +43,10 @@ def format_subject(subject: SubjectLink) -> str:
 
 
 def link_subjects(request: HttpRequest, keys: Iterable[Key]) -> dict[Key, SubjectLink]:
-    """Return the objects with these keys, reading each model with one query.
+    """Return links to the related objects with these keys. Each model is read with one query.
 
-    Deleted objects and objects hidden from the user are described by model and key only, because
-    the object's own text may be confidential.
+    The text for a deleted or hidden object contains only the model and the key, because the
+    object's own text may be confidential.
     """
     by_kind = defaultdict[tuple[str, str], set[str]](set)
     for app, name, object_id in keys:
@@ -60,7 +60,7 @@ def link_subjects(request: HttpRequest, keys: Iterable[Key]) -> dict[Key, Subjec
 
 
 def link_named_subject(request: HttpRequest, name: str | None) -> SubjectLink | None:
-    """Return the object named by ``app_label.model/key``, or None if the format is invalid."""
+    """Return a link to ``app_label.model/key``, or None if the name doesn't have this format."""
     kind, _, key = (name or "").partition("/")
     app, _, model = kind.partition(".")
     return link_subjects(request, [(app, model, key)])[app, model, key] if model and key else None

@@ -35,8 +35,8 @@ ALL, REST, DONE, RESULTS = "all", "items", "done", "results"
 def read_selection(request: HttpRequest) -> list[ListedInterrupt]:
     """Return the selected interrupts without duplicates, in the submitted order.
 
-    If all matching interrupts are selected, their current versions are read in the order of the
-    queue.
+    If the user has selected all rows that match the list's filters, the interrupts are returned in
+    their current versions, in the order of the queue.
     """
     if request.POST.get(ALL):
         rows = ListFilters.read(request).select_listed(request.user).order_by(*queue_order())

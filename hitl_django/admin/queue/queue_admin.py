@@ -81,7 +81,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
             return {}
         missing, rows = services.find_worker_outage(), changes.result_list
         return {
-            "silence": None if missing is None else describe_worker_outage(missing),
+            "outage": None if missing is None else describe_worker_outage(missing),
             "tabs": changes.tabs(),
             "filters": changes.list_filters(),
             "waiting": format_capped(changes.counts.awake) if changes.counts.awake else "",
@@ -129,5 +129,5 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
 
     @admin.display(ordering="created_at")
     def waiting(self, item: ReviewItem) -> Any:
-        """Return the creation time, by which the column is sorted."""
+        """Return the creation time of the interrupt. The column is sorted by this time."""
         return item.created_at

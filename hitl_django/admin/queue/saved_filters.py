@@ -26,7 +26,7 @@ QUERY = "query"
 
 
 class SaveForm(forms.Form):
-    """Form with the name of a saved filter, and whether it is shared."""
+    """Form for saving a filter under a name, for one user or for all users."""
 
     name = forms.CharField(label=_("Name"), max_length=services.FILTER_NAME_LENGTH)
     shared = forms.BooleanField(label=_("Share with everyone"), required=False)

@@ -13,9 +13,9 @@ from hitl_django import services
 from hitl_django.admin.base import ReadOnlyAdmin, can_view_runs
 from hitl_django.admin.display.diff_display import get_decision_context
 from hitl_django.admin.display.refusal_messages import (
+    add_not_saved,
     add_nothing_sent,
     describe_conflict,
-    describe_other_decision,
     describe_outcome,
 )
 from hitl_django.admin.display.run_status import describe_run
@@ -50,7 +50,7 @@ class OutcomePage(ReadOnlyAdmin):
         decision = item.closing()
         notice = describe_outcome(item, decision, request.user)
         if kept is not None:
-            notice = describe_other_decision(notice, decision, request.user)
+            notice = add_not_saved(notice, decision, request.user)
         line = describe_run(item.run, services.worker_health())
         if line.is_problem and item.status == Interrupt.Status.DECIDED and notice.tone == "info":
             notice = replace(notice, tone="warning")

@@ -18,8 +18,8 @@ def render_undo_button(
     """Return the form with the undo button, or an empty string if nothing can be undone.
 
     The button undoes the decision of ``info`` or, after a bulk decision, the decisions in ``made``.
-    A script counts down the remaining seconds. Without a time limit, the run waits for other
-    responses, and the decision can be undone until the run resumes.
+    A script counts down the remaining seconds. If the run still waits for other responses, the
+    form contains no number of seconds, because the decision can be undone until the run resumes.
     """
     if info is None:
         return ""

@@ -102,7 +102,7 @@ class OverviewPages(ReadOnlyAdmin):
             request,
             _("Overview"),
             "overview.html",
-            silence=None if outage is None else describe_worker_outage(outage),
+            outage=None if outage is None else describe_worker_outage(outage),
             figures=list(self._list_figures(request, figures, workers)),
             stuck=self._list_stuck(request),
             runs_url=self.url("changelist", request),

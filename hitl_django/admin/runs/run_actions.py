@@ -145,7 +145,7 @@ def _nodes(graph: str) -> list[str]:
 
 
 def _read_state_shape(graph: str) -> SchemaNode | None:
-    """Return the schema of a graph's state without required fields, or None without a schema."""
+    """Return the schema of a graph's state with optional fields only, or None without a schema."""
     try:
         schema = describe_state(registry.get_graph(graph).graph.state_schema, "State")
     except UnknownGraphError:

@@ -1,4 +1,4 @@
-"""View of the interrupts, with a POST request that asks a person."""
+"""View of ``interrupts/``: list interrupts, and create an interrupt without a graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .interrupts import InterruptList, InterruptResource
 
 
 class AskedInterrupts(InterruptResource, InterruptList):
-    """List of interrupts. A POST request asks a person, without a graph of the project."""
+    """List of interrupts. A POST request creates an interrupt, without a graph of the project."""
 
     @operation(
         "ask",

@@ -59,8 +59,8 @@ class Resource(APIView):
 
     Users authenticate with the project's ``DEFAULT_AUTHENTICATION_CLASSES`` or with the session, so
     that pages of the project can call the API. Session authentication includes the CSRF check. The
-    project's throttles apply in addition to the throttles of this class. All other settings are
-    defined here, or with ``operation`` at a method.
+    project's throttles apply in addition to the throttles of this class. All other settings
+    of REST framework are ignored. This class or the method's ``operation`` defines their values.
     """
 
     renderer_classes = (PlainJSONRenderer,)

@@ -1,4 +1,4 @@
-"""View of all paths of the API that don't exist."""
+"""View for requests to unknown paths of the API."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class RunList(RunResource, Collection):
     def _wait(self, run_id: UUID, seconds: float, response: Response) -> Any:
         """Return a response that is sent when the started run pauses or ends.
 
-        After a number of seconds, the response is sent in any case. ``response`` is the response to
+        After ``seconds``, the response is sent in any case. ``response`` is the response to
         send if the request can't wait.
         """
 

@@ -51,7 +51,10 @@ def check_state_schema(schema: Any, *, is_structured: bool) -> None:
 
 
 def add_llm_input(schema: Any) -> Any:
-    """Return the state schema with a field for messages that replace the input of the model."""
+    """Return the state schema with an additional field, ``llm_input_messages``.
+
+    The model receives the messages in this field instead of ``messages``.
+    """
     if is_model(schema):
         return create_model("ModelInput", __base__=schema, **{LLM_INPUT: (list[Any] | None, None)})  # type: ignore[call-overload]
     if dataclasses.is_dataclass(schema):

@@ -241,7 +241,7 @@ class _Attempt:
         )
 
     def finish(self, message: Any) -> Any:
-        """Emit the end of the tool call, and return its message."""
+        """Emit the end of the tool call, and return ``message``, the result of the call."""
         if self._seen is not None:
             self._seen.progress()
         if self._chunks is not None:
