@@ -18,7 +18,7 @@ TABLE = ArchivedThread._meta.db_table
 
 
 def make_partitions(using: str, moments: Iterable[datetime]) -> None:
-    """Create the partitions for these times.
+    """Create the missing partitions for the months of these times.
 
     On databases without partitions, nothing happens. Creating a partition takes a separate
     transaction, which briefly locks the whole archive.
@@ -32,7 +32,7 @@ def make_partitions(using: str, moments: Iterable[datetime]) -> None:
 
 
 def get_partition_name(month: str) -> str:
-    """Return the table name of the partition for a month, for example "2026-08"."""
+    """Return the table name of the partition for a month such as "2026-08"."""
     return f"{TABLE}_{month.replace('-', '_')}"
 
 

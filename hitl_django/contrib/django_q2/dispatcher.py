@@ -69,7 +69,7 @@ class DjangoQ2Dispatcher(Dispatcher):
 
 
 def send(function: str, argument: str, **options: Any) -> None:
-    """Send a task, with options of ``async_task``."""
+    """Send a message as a task. ``options`` are arguments of ``async_task``."""
     # With save=False, django-q2 stores no result, because the outcome is in the run's row. With
     # ack_failure=True, a failed task isn't repeated, because the sweep sends a new message for a
     # run that is still due.

@@ -42,7 +42,7 @@ class ToolDecision(NamedTuple):
 
 
 def request_decision(request: ToolRequest) -> ToolDecision:
-    """Pause the node for a decision on a tool call."""
+    """Pause the node until a tool call is decided, and return the decision."""
     action = {"name": request["name"], "args": request["args"]}
     config: dict[str, Any] = {
         "action_name": request["name"],

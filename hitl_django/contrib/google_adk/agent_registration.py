@@ -285,7 +285,10 @@ def _read_text(event: Event) -> str:
 
 
 def _read_output(agent: BaseAgent, events: Sequence[Event]) -> Any:
-    """Return the last text of the agent, or its value if the agent has an output schema."""
+    """Return the agent's last text, or the parsed JSON value if the agent has an output schema.
+
+    If the agent has written no text, return None.
+    """
     last = next((e for e in reversed(events) if e.author != _USER and _read_text(e)), None)
     if last is None:
         return None

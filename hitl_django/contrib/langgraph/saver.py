@@ -180,7 +180,7 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         )
 
     def _list_writes(self, found: CheckpointTuple) -> Sequence[PendingWrite]:
-        """Return the pending writes of a checkpoint that LangGraph should see."""
+        """Return the pending writes that LangGraph gets for a checkpoint."""
         return [write for write in found.pending_writes or () if write[1] not in MEMORY]
 
 

@@ -57,7 +57,11 @@ class LangGraphStore(theirs.BaseStore):
 
 
 class _BorrowingStore(DjangoStore):
-    """DjangoStore for LangGraph's OS threads, on which embeddings are also computed."""
+    """DjangoStore that is called on LangGraph's OS threads.
+
+    Embeddings are computed on these OS threads. Rows are read and written with the database
+    connection of the graph's caller.
+    """
 
     def perform(self, ops: Sequence[ours.Op], embedded: EmbeddedTexts) -> list[ours.Result]:
         return call_with_connection(write_alias(), super().perform, ops, embedded)

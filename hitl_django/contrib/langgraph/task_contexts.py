@@ -47,7 +47,10 @@ class GraphNodeContext(PartContext):
 
 
 class LangGraphTaskContext(PartContext):
-    """The context of a task of a registered LangGraph graph. Each of its tool calls is a part."""
+    """The context of a task of a registered LangGraph graph.
+
+    Each tool call that the task makes is a part of the task.
+    """
 
     def __init__(self, context: TaskContext, asked: TaskInterrupts, attempt: int) -> None:
         super().__init__(context, context.perform)
@@ -180,7 +183,11 @@ class TaskContexts:
         return context
 
     def _perform(self, base: RunnableConfig, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a saver call after the checkpoint of the task was stored."""
+        """Wait until the checkpoint from which the task started is stored, then call ``function``.
+
+        Raises:
+            RuntimeError: the checkpoint isn't stored yet, and waiting would block the event loop.
+        """
         for stored in self._list_awaited(base):
             if not stored.done() and _is_on_event_loop():
                 raise RuntimeError(

@@ -147,7 +147,12 @@ class TaskInterrupts:
     def check_answers(
         self, found: CheckpointTuple, writes: Sequence[PendingWrite]
     ) -> Sequence[PendingWrite]:
-        """Return a checkpoint's writes for LangGraph. Responses are validated."""
+        """Return the writes of a checkpoint for LangGraph.
+
+        If LangGraph later uses a response for another interrupt than the decided one, ``misplaced``
+        is set. A write that approves a breakpoint is left out, because LangGraph would use the
+        approval as the response to the next interrupt.
+        """
         pending = found.pending_writes or ()
         self._asked |= {task: value for task, name, value in pending if name == ASKED}
         kept: list[PendingWrite] = []
@@ -155,7 +160,6 @@ class TaskInterrupts:
             if name != RESUME:
                 kept.append((task, name, value))
             elif task == NULL_TASK_ID:
-                # LangGraph would use the approval as the response to the next interrupt.
                 self.passed.add(found.checkpoint["id"])
             else:
                 given = _CheckedAnswers(value, self.get_task_interrupts(task), self._refuse)

@@ -290,7 +290,7 @@ class UncommittedChunks:
         return ns
 
     def find_status(self, ns: str, task_id: str) -> TaskStatus | None:
-        """Return the stored status of a task when its graph resumed, or None for a new task."""
+        """Return the status that a task had when its graph resumed, or None for a new task."""
         return self._graphs[ns].statuses.get(task_id)
 
     def list_bases_above(self, ns: str) -> list[tuple[str, str]]:

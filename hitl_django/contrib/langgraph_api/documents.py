@@ -56,7 +56,7 @@ def build_assistant_id(graph: str) -> str:
 def build_assistant(graph: RegisteredGraph | BrokenGraph) -> dict[str, Any]:
     """Return a registered graph as an assistant.
 
-    The assistant's version is that of the registration.
+    The version of the graph is in the metadata. The version of the assistant is always 1.
     """
     # Graphs are registered in code, so they have no creation date.
     at = _moment(datetime.fromtimestamp(0, UTC))
@@ -107,7 +107,7 @@ def build_thread(
 
 
 def build_thread_metadata(thread: Thread) -> dict[str, Any]:
-    """Return the metadata of a thread, including the keys for its graph."""
+    """Return the metadata of a thread and, if it has a graph, ``graph_id`` and ``assistant_id``."""
     if not thread.graph:
         return dict(thread.metadata)
     names = {"graph_id": thread.graph, "assistant_id": build_assistant_id(thread.graph)}

@@ -21,7 +21,7 @@ class NotSupported(APIException):
 
 
 class NotOfferedView(AgentResource):
-    """View of a URL that only LangGraph's server supports."""
+    """View of a URL that only LangGraph's server supports. The response is 501."""
 
     what = ""
 

@@ -17,7 +17,7 @@ from .authentication import ApiKeyAuthentication
 
 
 class AgentResource(Resource):
-    """View at a URL of LangGraph's server."""
+    """Base class of the views at URLs of LangGraph's server."""
 
     http_method_names = ("get", "post", "put", "patch", "delete", "head", "options")
     #: Query parameters that form a list if they are repeated.

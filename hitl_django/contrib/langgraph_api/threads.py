@@ -211,7 +211,7 @@ def _find_newest_runs(threads: Sequence[Thread], user: Any) -> dict[int, Run]:
 
 
 def _find_state_times(threads: Sequence[Thread]) -> dict[int, datetime]:
-    """Return the time of the newest state of each thread, by thread."""
+    """Return the time of the newest state of each thread, by the thread's primary key."""
     rows = Thread.objects.using(write_alias()).filter(pk__in=[thread.pk for thread in threads])
     return dict(rows.values_list("pk", _newest(_select_states(), F("created_at"), F("created_at"))))
 
@@ -219,9 +219,10 @@ def _find_state_times(threads: Sequence[Thread]) -> dict[int, datetime]:
 def _find_interrupts(
     threads: Sequence[Thread], user: Any, budget: ByteBudget
 ) -> dict[int, list[Interrupt]]:
-    """Return the pending interrupts that the user may view, by thread.
+    """Return the pending interrupts that the user may view, by the thread's primary key.
 
-    Large payloads are replaced by None.
+    The oldest ``MOST_ASKED`` interrupts are returned. When the ``budget`` is spent, the remaining
+    payloads are None.
     """
     rows = querysets.visible_interrupts(user).filter(
         thread__in=[thread.pk for thread in threads if thread.has_interrupts],
@@ -242,9 +243,10 @@ def _find_interrupts(
 
 
 def _read_values(threads: Sequence[Thread], user: Any, budget: ByteBudget) -> dict[int, Any]:
-    """Return the values of threads whose state is visible to the user, by thread.
+    """Return the values of threads by the thread's primary key.
 
-    Reading stops when the ``budget`` is spent.
+    Threads whose state the user may not view are left out. Reading stops when the ``budget`` is
+    spent.
     """
     found: dict[int, Any] = {}
     may_view = get_policy().may_view_state

@@ -132,7 +132,7 @@ class SlackChannelForm(EndpointForm):
         """Save the channel through the service.
 
         Raises:
-            InvalidInputError: if the URL can't belong to an incoming webhook.
+            InvalidInputError: if the address is neither an incoming webhook nor a channel id.
         """
         values = self.cleaned_data
         slack_channel.save_channel(

@@ -89,9 +89,9 @@ class SlackChannels(models.Manager["SlackChannel"]):
 
 
 class SlackChannel(WebhookEndpoint):
-    """A Slack channel with an incoming webhook.
+    """A Slack channel to which notifications are posted.
 
-    The webhook's URL is secret.
+    The address is the URL of an incoming webhook, which is secret, or the id of the Slack channel.
     """
 
     CHANNEL = "slack"

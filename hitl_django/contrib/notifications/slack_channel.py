@@ -107,7 +107,10 @@ def save_channel(
 
 
 def check_address(address: str) -> None:
-    """Raise InvalidInputError if the address is neither an incoming webhook nor a channel id."""
+    """Raise InvalidInputError if the address is neither an incoming webhook nor a channel id.
+
+    A channel id is valid only with the setting SLACK_BOT_TOKEN.
+    """
     if _is_channel_id(address):
         if not hitl.SLACK_BOT_TOKEN:
             reason = "A channel ID requires the setting SLACK_BOT_TOKEN."

@@ -17,7 +17,7 @@ from .registered import list_registered
 
 @checks.register("hitl_django")
 def check_cron(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[checks.CheckMessage]:
-    """Report schedules that are defined in code if cronsim isn't installed."""
+    """If cronsim isn't installed, report schedules that are defined in code."""
     graphs = list(list_registered())
     if not graphs or cron.is_installed():
         return []
