@@ -256,7 +256,7 @@ def test_bulk_decision_by_user_without_decide_permission_saves_no_decision(
     "posted",
     [{}, {"decision": "approve"}, {"item": "x", "decision": "approve"}, {"decision": "delete"}],
 )
-def test_bulk_decision_without_selected_requests_shows_no_requests_selected(
+def test_bulk_decision_without_selected_requests_shows_the_message_no_requests_selected(
     posted: dict[str, str], reviewer: Client, three: list[Interrupt]
 ) -> None:
     page = reviewer.post(BULK, posted, follow=True)

@@ -57,7 +57,9 @@ def test_comment_without_assign_permission_shows_equal_warning_for_existing_and_
     )
 
 
-def test_comment_with_notified_mention_only_has_no_warning(lead: Client, person: Person) -> None:
+def test_comment_whose_mentions_are_all_notified_is_saved_without_a_warning(
+    lead: Client, person: Person
+) -> None:
     person("reader")
     [message] = told(handle(lead, make_interrupt({}), "comment", text="See @reader."))
     assert message.startswith("Comment added.")

@@ -82,7 +82,7 @@ class TestList:
         # A page of a million payloads doesn't load one of them.
         assert not any('"payload", "' in query["sql"] for query in counted.captured_queries)
 
-    def test_queue_without_recent_worker_heartbeat_shows_no_worker_is_running(
+    def test_queue_without_recent_worker_heartbeat_says_that_no_worker_is_running(
         self, reviewer: Client
     ) -> None:
         assert "No worker is running" not in text_of(reviewer.get(list_of()))
@@ -286,7 +286,7 @@ class TestRejectedDecision:
         assert "errorlist" in text_of(response)
         assert not Decision.objects.exists()
 
-    def test_reply_above_size_limit_shows_not_submitted_and_saves_no_decision(
+    def test_reply_above_size_limit_shows_the_message_not_submitted_and_saves_no_decision(
         self, reviewer: Client, asked: Asked
     ) -> None:
         response = press(reviewer, asked("approval"), "respond", reply="x" * 300_000)
@@ -295,7 +295,7 @@ class TestRejectedDecision:
         assert not Decision.objects.exists()
 
     @pytest.mark.parametrize("button", ["", "delete", "edit2", "respond"])
-    def test_decision_with_unknown_button_value_shows_choose_a_decision_and_saves_no_decision(
+    def test_decision_with_unknown_button_value_asks_to_choose_a_decision_and_saves_no_decision(
         self, reviewer: Client, asked: Asked, button: str
     ) -> None:
         item = asked()

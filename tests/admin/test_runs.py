@@ -45,7 +45,7 @@ def test_run_page_lists_requests_with_links_and_decisions(
     assert "Decided: approve" in page
 
 
-def test_queued_run_page_without_recent_worker_heartbeat_shows_no_worker_is_running(
+def test_queued_run_page_without_recent_worker_heartbeat_says_that_no_worker_is_running(
     browse: Browse,
 ) -> None:
     run = services.start("approval", {"text": "the news"})
@@ -242,7 +242,7 @@ def test_admin_search_limited_to_newest_rows_states_the_limit(
     )
 
 
-def test_run_not_yet_started_shows_no_step_number(browse: Browse) -> None:
+def test_run_that_has_not_started_shows_no_step_number(browse: Browse) -> None:
     run = services.start("typed", {"amount": 1, "customer": "Dana"})
     thread = Run.objects.get(pk=run.id).thread_id
     for page in (list_of("run"), page_of(run.id, "run"), page_of(thread, "thread")):

@@ -108,7 +108,7 @@ def test_remove_of_unknown_saved_filter_id_deletes_no_saved_filter(
 
 
 @pytest.mark.parametrize("name", ["", "x" * 61, "  "])
-def test_save_of_filter_with_blank_or_too_long_name_shows_enter_a_different_name(
+def test_save_of_filter_with_blank_or_too_long_name_asks_for_a_different_name_and_saves_nothing(
     name: str, reviewer: Client
 ) -> None:
     done = reviewer.post(SAVE, {"query": "show=mine", "name": name}, follow=True)

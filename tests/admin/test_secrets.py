@@ -134,7 +134,7 @@ def body_of(response: Any) -> str:
     return response.content.decode()
 
 
-def test_secret_response_has_a_password_field_and_appears_on_no_page_before_resume(
+def test_secret_of_response_has_a_password_field_and_appears_on_no_page_before_the_run_resumes(
     received: list[str], advance: Advance, reviewer: Client
 ) -> None:
     item = opening(advance)
@@ -154,7 +154,7 @@ def test_secret_response_has_a_password_field_and_appears_on_no_page_before_resu
     assert Decision.objects.get().value == {"note": "n", "otp": HIDDEN}
 
 
-def test_response_without_required_secret_shows_field_is_required_and_saves_no_decision(
+def test_response_without_required_secret_shows_a_required_error_and_saves_no_decision(
     received: list[str], advance: Advance, reviewer: Client
 ) -> None:
     item = opening(advance)
@@ -164,7 +164,7 @@ def test_response_without_required_secret_shows_field_is_required_and_saves_no_d
     assert not Decision.objects.exists()
 
 
-def test_outage_csrf_and_error_report_pages_contain_no_secret_response(
+def test_outage_csrf_and_error_report_pages_do_not_show_the_secret_entered_in_the_form(
     received: list[str], advance: Advance, admin_user: Any
 ) -> None:
     item = opening(advance)
@@ -254,7 +254,7 @@ def root(admin_user: Any) -> Client:
 
 @pytest.mark.promise("P22")
 @pytest.mark.slow
-def test_admin_and_link_pages_contain_no_secret_response(
+def test_admin_and_link_pages_do_not_show_the_secret_of_a_response(
     planted: dict[str, Any], root: Client
 ) -> None:
     models = {
@@ -282,7 +282,7 @@ def test_admin_and_link_pages_contain_no_secret_response(
 
 
 @pytest.mark.promise("P22")
-def test_api_responses_contain_no_secret_response(planted: dict[str, Any], root: Client) -> None:
+def test_api_returns_no_secret_of_a_response(planted: dict[str, Any], root: Client) -> None:
     decided, proposed = planted["interrupt"], planted["reviewitem"]
     thread, schedule = decided.thread.thread_id, planted["schedule"]
     hook = planted["webhookendpoint"].pk
@@ -312,7 +312,7 @@ def test_api_responses_contain_no_secret_response(planted: dict[str, Any], root:
 
 
 @pytest.mark.promise("P22")
-def test_webhooks_events_exports_and_commands_contain_no_secret_response(
+def test_webhooks_events_exports_and_commands_do_not_contain_the_secret_of_a_response(
     planted: dict[str, Any], admin_user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for delivery in Delivery.objects.all():

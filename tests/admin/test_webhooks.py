@@ -56,7 +56,7 @@ def test_webhook_form_has_a_single_save_button(integrator: Client) -> None:
     assert 'name="_continue"' not in page
 
 
-def test_webhook_form_with_internal_url_shows_not_public_error_and_creates_no_webhook(
+def test_webhook_form_with_internal_url_shows_error_that_url_is_not_public_and_creates_no_webhook(
     integrator: Client,
 ) -> None:
     response = integrator.post(reverse(ADD), {"url": "https://169.254.169.254/", "is_active": "on"})

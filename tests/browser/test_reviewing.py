@@ -156,7 +156,7 @@ def test_enter_key_in_text_area_does_not_submit_the_request_form(
     assert not Decision.objects.exists()
 
 
-def test_approve_button_of_edited_payload_says_with_changes_and_saves_the_edit(
+def test_approve_button_of_edited_payload_is_labelled_approve_with_changes_and_saves_an_edit(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     run = start("approval", text="the first line\nand the second")

@@ -80,7 +80,9 @@ def test_decision_shows_the_prefetched_request_without_loading_a_page(page: Any)
     assert second.claimed_by.username == "rita"
 
 
-def test_swapped_page_moves_the_focus_to_the_title_and_announces_the_result(page: Any) -> None:
+def test_page_replaced_without_reload_moves_focus_to_the_title_and_announces_the_result(
+    page: Any,
+) -> None:
     # Screen readers announce changes of a region that stays in the document.
     page.evaluate("window.messages = document.querySelector('[data-hitl-messages]')")
     decide(page)
@@ -89,7 +91,7 @@ def test_swapped_page_moves_the_focus_to_the_title_and_announces_the_result(page
     assert page.evaluate("messages.ariaLive") == "polite"
 
 
-def test_decisions_skip_and_undo_work_on_swapped_pages_by_keyboard(
+def test_keyboard_shortcuts_skip_decide_and_undo_on_pages_replaced_without_reload(
     page: Any, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600}
@@ -124,7 +126,9 @@ def test_last_decision_shows_the_queue_without_loading_a_page(page: Any) -> None
     assert Decision.objects.count() == len(NAMES)
 
 
-def test_back_button_after_a_swap_opens_the_decided_request(page: Any, first: Interrupt) -> None:
+def test_back_button_after_page_was_replaced_without_reload_opens_the_decided_request(
+    page: Any, first: Interrupt
+) -> None:
     decide(page)
     with page.expect_event("load"):
         page.go_back()
@@ -135,7 +139,7 @@ def test_back_button_after_a_swap_opens_the_decided_request(page: Any, first: In
     assert heading(page) == "Refund Sam?"
 
 
-def test_swapped_page_restores_its_draft_and_keeps_the_unsent_comment_of_the_previous_page(
+def test_page_replaced_without_reload_restores_draft_and_keeps_unsent_comment_of_previous_page(
     page: Any, first: Interrupt
 ) -> None:
     page.get_by_label("Comment", exact=True).fill("Half a comment")

@@ -58,7 +58,7 @@ def test_saver_returns_no_checkpoint_for_unknown_thread(saver: BaseCheckpointSav
     assert list(saver.list(place("nobody"))) == []
 
 
-def test_saver_put_checkpoint_is_returned_by_get_tuple(saver: BaseCheckpointSaver) -> None:
+def test_checkpoint_put_by_saver_is_returned_by_get_tuple(saver: BaseCheckpointSaver) -> None:
     stored = checkpoint({"a": 1, "b": [1, 2]}, {"a": 1, "b": 1})
     config = saver.put(place(), stored, {"source": "input", "step": -1}, {"a": 1, "b": 1})
 

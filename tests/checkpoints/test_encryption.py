@@ -215,7 +215,7 @@ def test_admin_pages_show_decrypted_checkpoint_values(
 
 
 @pytest.mark.parametrize("wrong", ["short", ["short"], [5], [""], ["ü" * 44]])
-def test_check_reports_invalid_encryption_key_without_revealing_the_key(
+def test_system_check_reports_invalid_encryption_key_without_revealing_the_key(
     settings: Any, wrong: Any
 ) -> None:
     settings.HITL = {"ENCRYPTION_KEYS": wrong}

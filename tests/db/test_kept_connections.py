@@ -124,7 +124,7 @@ def test_keep_connections_leaves_conn_max_age_and_pool_of_project_unchanged(
     assert database == expected
 
 
-def test_check_reports_celery_reconnecting_to_database_for_each_task(
+def test_celery_dispatcher_check_reports_reconnecting_to_database_for_each_task(
     database: dict[str, Any],
 ) -> None:
     def found() -> list[str | None]:

@@ -128,6 +128,6 @@ def test_new_input_at_breakpoint_restarts_graph_from_start() -> None:
     assert graph.invoke({"x": 2}, CONFIG) == {"x": 2, "log": ["a", "a"]}
 
 
-def test_breakpoint_is_yielded_in_stream_as_interrupt_chunk_without_interrupts() -> None:
+def test_breakpoint_is_yielded_in_stream_as_interrupt_chunk_with_an_empty_tuple() -> None:
     graph = saved(abc(), interrupt_before=["b"])
     assert list(graph.stream({"x": 1}, CONFIG)) == [{"a": {"log": ["a"]}}, {"__interrupt__": ()}]

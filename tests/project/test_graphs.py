@@ -135,7 +135,9 @@ def test_demo_newsletter_with_unsendable_edited_text_is_reviewed_again() -> None
     assert thread.state["rounds"] == 3
 
 
-def test_demo_newsletter_rejected_with_too_long_text_is_saved_as_draft() -> None:
+def test_demo_newsletter_rejected_by_the_reviewer_is_saved_as_draft_even_with_too_long_text() -> (
+    None
+):
     thread = Thread(newsletter.newsletter, {**LETTER, "limit": 50})
     thread.answer({"approved": False, "text": "x" * 51})
     assert thread.state["outcome"] == "Kept as a draft."
@@ -190,7 +192,7 @@ def test_demo_payment_is_transferred_and_booked_after_approval() -> None:
     )
 
 
-def test_demo_payment_rejected_is_returned_to_the_supplier() -> None:
+def test_rejected_demo_payment_is_returned_to_the_supplier() -> None:
     thread = Thread(payment.payment, INVOICE)
     thread.answer({"approved": False})
     assert thread.state["outcome"] == "Invoice 2026-1 was returned to Kletterwerk GmbH."

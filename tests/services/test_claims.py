@@ -433,7 +433,7 @@ def test_take_over_and_release_lock_thread_before_writing_the_interrupt(
     assert locks[0] < writes[0]
 
 
-def test_claimed_error_for_claim_released_before_its_message_says_a_moment_ago(
+def test_claimed_error_says_claimed_a_moment_ago_if_the_claim_has_been_released_meanwhile(
     interrupt: Interrupt, reviewer: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(claim, "write_claim", lambda *_: 0)

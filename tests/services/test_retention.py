@@ -264,7 +264,7 @@ def test_sweep_deletes_threads_of_other_graphs_if_one_graph_has_undeletable_thre
         ({4: 30}, "HITL['{name}'] has the key 4; keys must be graph names or '*'."),
     ],
 )
-def test_check_reports_invalid_retention_days_of_a_graph_with_graph_name(
+def test_system_check_reports_invalid_retention_days_of_a_graph_with_graph_name(
     settings: Any, terms: Any, where: str, name: str
 ) -> None:
     where = where.format(name=name)
@@ -273,7 +273,7 @@ def test_check_reports_invalid_retention_days_of_a_graph_with_graph_name(
     assert (found.id, found.msg[: len(where)]) == ("hitl_django.E003", where)
 
 
-def test_check_reports_event_retention_days_given_per_graph(settings: Any) -> None:
+def test_system_check_reports_event_retention_days_given_per_graph(settings: Any) -> None:
     settings.HITL = {**settings.HITL, "EVENT_RETENTION_DAYS": {"chat": 30}}
     (found,) = [one for one in run_checks(tags=["hitl_django"]) if "RETENTION_DAYS" in one.msg]
     assert found.msg == "HITL['EVENT_RETENTION_DAYS'] must be None or a positive number."
@@ -332,7 +332,7 @@ def test_prune_ended_prunes_other_threads_if_one_thread_has_damaged_checkpoints(
 
 @pytest.mark.parametrize("name", ["RETENTION_DAYS", "EVENT_RETENTION_DAYS"])
 @pytest.mark.parametrize("days", [0, -1, "30", True])
-def test_check_reports_retention_days_that_are_not_positive_numbers(
+def test_system_check_reports_retention_days_that_are_not_positive_numbers(
     days: Any, name: str, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, name: days}

@@ -256,7 +256,7 @@ def test_review_policy_of_graph_supplies_options_missing_in_interrupt(
     assert own.dialect == "tool_call"
 
 
-def test_review_policy_answers_map_decision_types_to_responses(
+def test_answers_option_of_review_policy_maps_decision_types_to_responses(
     advance: Advance, register: Register
 ) -> None:
     register(
@@ -362,7 +362,7 @@ class TestGroups:
         assert not get_policy().visible_interrupts(member, Interrupt.objects.all()).exists()
         assert not get_policy().may_decide(member, interrupt)
 
-    def test_check_warns_of_review_group_that_does_not_exist(self) -> None:
+    def test_system_check_warns_of_review_group_that_does_not_exist(self) -> None:
         def found() -> list[Any]:
             messages = checks.run_checks(databases=["default"])
             return [one.msg for one in messages if one.id == "hitl_django.W022"]

@@ -47,7 +47,7 @@ def test_hitl_setting_returns_default_until_overridden() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(key.name for key in list_settings()))
-def test_check_reports_invalid_setting_at_most_once(name: str) -> None:
+def test_system_check_reports_invalid_setting_at_most_once(name: str) -> None:
     with override_settings(HITL={name: -1}):
         said = checks.run_checks(tags=["hitl_django"], databases=["default"])
     assert len([one for one in said if f"HITL[{name!r}]" in one.msg]) <= 1
@@ -57,7 +57,7 @@ def test_system_checks_report_no_warning_for_settings_of_the_test_project() -> N
     assert set(found()) <= {"hitl_django.I021"}
 
 
-def test_check_reports_postgresql_without_idle_in_transaction_timeout() -> None:
+def test_system_check_reports_postgresql_without_idle_in_transaction_timeout() -> None:
     connection = connections["default"]
     expected = ["hitl_django.I021"] if connection.vendor == "postgresql" else []
     with pytest.MonkeyPatch.context() as patch:
@@ -111,7 +111,7 @@ def test_check_reports_postgresql_without_idle_in_transaction_timeout() -> None:
         ({"LEASE_SECONDS": 10, "HEARTBEAT_SECONDS": 6}, "hitl_django.W006", "HEARTBEAT"),
     ],
 )
-def test_check_reports_harmful_hitl_setting(given: Any, id_: str, words: str) -> None:
+def test_system_check_reports_harmful_hitl_setting(given: Any, id_: str, words: str) -> None:
     with override_settings(HITL=given):
         if isinstance(given, list):
             with pytest.raises(AttributeError):
@@ -147,7 +147,9 @@ def test_get_graph_of_name_registered_for_two_factories_raises_value_error_namin
     assert "twice" in found()["hitl_django.E005"]
 
 
-def test_check_reports_graph_whose_factory_or_compile_fails(register: Callable[..., Any]) -> None:
+def test_system_check_reports_graph_whose_factory_or_compile_fails(
+    register: Callable[..., Any],
+) -> None:
     def broken() -> Any:
         raise ZeroDivisionError("oh")
 
@@ -210,7 +212,7 @@ def test_registered_graph_factory_is_called_once_at_first_use(register: Callable
         ({"transaction_mode": "IMMEDIATE", "timeout": 20}, "WAL"),
     ],
 )
-def test_check_reports_sqlite_without_immediate_transactions_or_wal(
+def test_system_check_reports_sqlite_without_immediate_transactions_or_wal(
     options: Any, words: str
 ) -> None:
     connection = connections["default"]
@@ -222,7 +224,9 @@ def test_check_reports_sqlite_without_immediate_transactions_or_wal(
         assert words in found_alone("check_sqlite")["hitl_django.W020"]
 
 
-def test_check_reports_sqlite_older_than_required_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_check_reports_sqlite_older_than_required_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 34, 1))
     old = connections["default"].vendor == "sqlite"
     assert ("hitl_django.E008" in found_alone("check_sqlite")) is old
@@ -239,7 +243,7 @@ def test_check_reports_sqlite_older_than_required_version(monkeypatch: pytest.Mo
         ("WORKERS", 1, "hitl_django.W016"),
     ],
 )
-def test_check_reports_harmful_django_q_setting(name: str, value: Any, id_: str) -> None:
+def test_system_check_reports_harmful_django_q_setting(name: str, value: Any, id_: str) -> None:
     from django_q.conf import Conf
 
     with pytest.MonkeyPatch.context() as patch:
@@ -247,14 +251,14 @@ def test_check_reports_harmful_django_q_setting(name: str, value: Any, id_: str)
         assert list(found_alone("check_queue")) == [id_]
 
 
-def test_check_reports_worker_cluster_named_like_the_cluster_of_the_project() -> None:
+def test_system_check_reports_worker_cluster_named_like_the_cluster_of_the_project() -> None:
     with override_settings(HITL={"CLUSTER": "runs"}):
         assert found_alone("check_queue") == {}
     with override_settings(HITL={"CLUSTER": "hitl"}):  # the name in Q_CLUSTER
         assert list(found_alone("check_queue")) == ["hitl_django.W040"]
 
 
-def test_check_reports_redis_broker_without_installed_redis_package(
+def test_system_check_reports_redis_broker_without_installed_redis_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from django_q.conf import Conf
@@ -266,12 +270,12 @@ def test_check_reports_redis_broker_without_installed_redis_package(
     assert list(found_alone("check_queue")) == ["hitl_django.E017"]
 
 
-def test_check_reports_missing_q_cluster_setting() -> None:
+def test_system_check_reports_missing_q_cluster_setting() -> None:
     with override_settings(Q_CLUSTER={}):
         assert "hitl_django.W010" in found_alone("check_queue")
 
 
-def test_check_reports_django_q_missing_in_installed_apps(settings: Any) -> None:
+def test_system_check_reports_django_q_missing_in_installed_apps(settings: Any) -> None:
     settings.INSTALLED_APPS = [name for name in settings.INSTALLED_APPS if name != "django_q"]
     assert list(found_alone("check_queue")) == ["hitl_django.E018"]
 
@@ -281,7 +285,7 @@ class NoMethods:
 
 
 @pytest.mark.parametrize(("key", "method"), [("POLICY", "may_decide"), ("DISPATCH", "enqueue")])
-def test_check_reports_policy_or_dispatcher_class_without_required_methods(
+def test_system_check_reports_policy_or_dispatcher_class_without_required_methods(
     key: str, method: str
 ) -> None:
     with override_settings(HITL={key: f"{__name__}.NoMethods"}):
@@ -294,7 +298,7 @@ class NoEnqueue(Dispatcher):
     """Queue without a method for enqueueing."""
 
 
-def test_check_names_enqueue_as_missing_method_of_dispatcher() -> None:
+def test_system_check_names_enqueue_as_missing_method_of_dispatcher() -> None:
     with override_settings(HITL={"DISPATCH": f"{__name__}.NoEnqueue"}):
         assert "which lacks: enqueue." in found_alone("check_settings")["hitl_django.E009"]
 
@@ -309,21 +313,21 @@ def test_check_names_enqueue_as_missing_method_of_dispatcher() -> None:
         {"ADMIN_SHOW_ENGINE_MODELS": "no"},
     ],
 )
-def test_check_reports_each_setting_with_value_of_wrong_type(given: dict[str, Any]) -> None:
+def test_system_check_reports_each_setting_with_value_of_wrong_type(given: dict[str, Any]) -> None:
     (key,) = given
     with override_settings(HITL=given):
         assert key in found_alone("check_settings")["hitl_django.E003"]
 
 
 @pytest.mark.parametrize("urls", ["bare", None])
-def test_check_reports_root_urlconf_without_hitl_urls(urls: str | None) -> None:
+def test_system_check_reports_root_urlconf_without_hitl_urls(urls: str | None) -> None:
     with override_settings(ROOT_URLCONF=urls and f"{__package__}.{urls}"):
         said = found_alone("check_addresses")
     assert list(said) == ["hitl_django.W023", "hitl_django.W024"]
     assert found_alone("check_addresses") == {}
 
 
-def test_check_reports_custom_dispatcher_without_scheduled_sweep() -> None:
+def test_system_check_reports_custom_dispatcher_without_scheduled_sweep() -> None:
     with override_settings(HITL={"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}):
         assert list(found_alone("check_queue")) == ["hitl_django.I025"]
 
@@ -340,7 +344,7 @@ def test_deploy_check_reports_process_local_cache_unless_throttling_is_off() -> 
 
 
 @pytest.mark.parametrize("vendor", ["mysql", "oracle", "sqlite", "postgresql"])
-def test_check_reports_unsupported_database_vendor(
+def test_system_check_reports_unsupported_database_vendor(
     vendor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections["default"], "vendor", vendor)
@@ -358,7 +362,7 @@ class Router:
         return "elsewhere" if model.__name__ == "Interrupt" else None
 
 
-def test_check_reports_hitl_tables_routed_to_several_databases() -> None:
+def test_system_check_reports_hitl_tables_routed_to_several_databases() -> None:
     with override_settings(DATABASE_ROUTERS=[f"{__name__}.Router"]):
         assert "Interrupt" in found_alone("check_databases")["hitl_django.E028"]
     assert found_alone("check_databases") == {}

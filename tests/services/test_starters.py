@@ -110,7 +110,9 @@ class TestGroups:
         operator.groups.set(member.groups.all())
         assert services.fork(run.thread_id, at, values={"text": "y"}, by=operator).created
 
-    def test_check_warns_of_startable_by_group_that_does_not_exist(self, member: User) -> None:
+    def test_system_check_warns_of_startable_by_group_that_does_not_exist(
+        self, member: User
+    ) -> None:
         messages = checks.run_checks(databases=["default"])
         (found,) = (one for one in messages if "for support" in one.msg)
         assert (found.id, "'board'" in found.msg) == ("hitl_django.W022", True)

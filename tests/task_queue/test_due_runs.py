@@ -42,7 +42,7 @@ def in_thread(act: Callable[[], object]) -> None:
 
 
 @pytest.mark.promise("P8")
-def test_watch_is_woken_when_a_start_in_another_process_commits() -> None:
+def test_run_watch_is_woken_when_a_start_in_another_process_commits() -> None:
     watch = due_runs.RunWatch()
     assert not watch.is_any_due()
 
@@ -57,7 +57,7 @@ def test_watch_is_woken_when_a_start_in_another_process_commits() -> None:
     assert watch.is_any_due()
 
 
-def test_watch_without_connection_waits_for_the_given_time() -> None:
+def test_run_watch_without_connection_waits_for_the_given_time() -> None:
     watch = due_runs.RunWatch()
     watch.is_any_due()
     connection.close()

@@ -34,7 +34,9 @@ def faults(dispatcher: Any) -> list[str]:
     return [found.id for found in dispatcher.check()]
 
 
-def test_check_reports_django_tasks_without_configured_backend_or_queue(settings: Any) -> None:
+def test_dispatcher_check_reports_django_tasks_without_configured_backend_or_queue(
+    settings: Any,
+) -> None:
     assert faults(TasksDispatcher()) == []
     assert faults(Elsewhere()) == ["hitl_django.E019"]
     assert faults(Runs()) == ["hitl_django.E036"]
@@ -42,7 +44,7 @@ def test_check_reports_django_tasks_without_configured_backend_or_queue(settings
 
 
 @pytest.mark.parametrize("name", ["immediate.ImmediateBackend", "dummy.DummyBackend"])
-def test_check_reports_django_tasks_with_immediate_or_dummy_backend(
+def test_dispatcher_check_reports_django_tasks_with_immediate_or_dummy_backend(
     settings: Any, name: str
 ) -> None:
     from hitl_django.contrib.django_tasks import framework
@@ -83,7 +85,7 @@ def test_celery_dispatcher_check_reports_eager_mode_and_task_limit_shortens_time
     app.close()
 
 
-def test_check_reports_procrastinate_missing_in_installed_apps(settings: Any) -> None:
+def test_dispatcher_check_reports_procrastinate_missing_in_installed_apps(settings: Any) -> None:
     settings.INSTALLED_APPS = [
         name for name in settings.INSTALLED_APPS if name != "tests.queue_app.QueueConfig"
     ]
@@ -91,7 +93,7 @@ def test_check_reports_procrastinate_missing_in_installed_apps(settings: Any) ->
 
 
 @pytest.mark.database("sqlite")
-def test_check_reports_procrastinate_on_database_other_than_postgresql(
+def test_dispatcher_check_reports_procrastinate_on_database_other_than_postgresql(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(apps, "is_installed", lambda name: True)

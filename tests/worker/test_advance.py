@@ -318,7 +318,7 @@ def test_run_whose_worker_dies_five_times_is_parked_until_retry(
 
 
 @pytest.mark.promise("P11")
-def test_run_parked_when_claimed_sends_run_failed_signal(
+def test_run_that_is_parked_at_its_claim_sends_run_failed_signal(
     advance: Advance, django_capture_on_commit_callbacks: Callable[..., Any]
 ) -> None:
     info = services.start("steps", {"log": []})
@@ -665,7 +665,7 @@ def test_interrupt_changed_by_rerun_loses_expiry_refusal_and_approvals(advance: 
 
 
 @pytest.mark.promise("P4")
-def test_interrupt_raised_again_preserves_options_and_restarts_its_expiry(
+def test_superseded_interrupt_that_is_raised_again_preserves_options_and_restarts_its_expiry(
     advance: Advance,
 ) -> None:
     terms: dict[str, Any] = {"title": "Pay it?", "why": "A lot.", "quorum": 2}

@@ -118,7 +118,7 @@ class Outcome(TypedDict, total=False):
         ({"action": "reject"}, "Email cancelled by user"),
     ],
 )
-def test_email_tool_interrupts_before_sending_and_sends_by_the_response(
+def test_email_tool_interrupts_before_sending_and_sends_or_cancels_according_to_the_response(
     checkpointer: Any, config: Any, answer: Any, outcome: str
 ) -> None:
     """Follow pattern 3: the tool is langchain's; a node calls it."""

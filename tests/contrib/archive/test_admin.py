@@ -79,7 +79,7 @@ def test_archived_thread_search_matches_only_the_complete_thread_id(
 
 
 @pytest.mark.promise("P18")
-def test_archived_thread_pages_without_permission_return_403_and_404(
+def test_archived_thread_list_returns_403_and_archived_thread_page_404_without_permission(
     browse: Callable[[str], Client], archived: ArchivedThread
 ) -> None:
     for role in ("reader", "operator"):

@@ -102,7 +102,7 @@ def test_spot_check_result_saved_concurrently_by_another_user_is_not_overwritten
     assert (SpotCheck.objects.get().result, SpotCheck.objects.get().reason) == ("agree", "")
 
 
-def test_spot_check_result_after_a_saved_result_shows_already_checked(
+def test_spot_check_result_after_result_of_another_reviewer_shows_a_message_and_is_not_saved(
     look: SpotCheck, reviewer: Client
 ) -> None:
     record_spot_check(look.pk, True, by=User.objects.create_superuser("ben"))

@@ -382,7 +382,7 @@ def test_escalation_email_is_sent_once_to_the_new_group(
     assert (mail["To"], mail["Subject"]) == ("olga@shop.example", "Escalated: Refund 120 EUR?")
 
 
-def test_event_processed_and_redelivered_repeatedly_sends_one_email_per_recipient(
+def test_repeated_processing_and_redelivery_of_an_event_send_one_email_per_recipient(
     mails: MailServer, person: Person, ask: Ask, send: Send
 ) -> None:
     person("rita", "Night")

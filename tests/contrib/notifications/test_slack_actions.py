@@ -365,7 +365,7 @@ def test_slack_click_on_open_and_unknown_interactions_return_200(ask: Ask) -> No
     ("code", "state"),
     [("channel_not_found", "dead"), ("internal_error", "pending"), ("invalid_auth", "pending")],
 )
-def test_slack_api_error_makes_the_delivery_dead_or_pending_by_its_code(
+def test_slack_api_error_code_determines_if_the_delivery_becomes_dead_or_stays_pending(
     slack: SlackServer, channel: SlackChannel, ask: Ask, code: str, state: str
 ) -> None:
     slack.answers["chat.postMessage"] = {"ok": False, "error": code}
@@ -488,7 +488,7 @@ def test_slack_modal_of_claimed_request_shows_an_error(
     assert "Someone else" in errors_in(submit(opened(slack)))["reason"]
 
 
-def test_slack_modal_submitted_twice_stores_one_rejection_and_second_modal_shows_closed(
+def test_slack_modal_submitted_twice_stores_one_rejection_and_second_modal_says_request_is_closed(
     slack: SlackServer, ask: Ask, rita: Any
 ) -> None:
     click(ask(), "reject")

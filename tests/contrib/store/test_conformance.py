@@ -79,7 +79,7 @@ def test_store_put_of_none_deletes_the_item(make: Make) -> None:
 
 
 @ours
-def test_store_item_replaced_preserves_its_creation_time(make: Make) -> None:
+def test_replaced_store_item_preserves_its_creation_time(make: Make) -> None:
     store = make()
     store.put(("a",), "k", {"v": 1})
     first = store.get(("a",), "k")
@@ -363,7 +363,7 @@ def test_store_without_index_returns_query_results_without_scores(make: Make) ->
 
 
 @each
-def test_store_item_deleted_is_not_found_by_query(make: Make) -> None:
+def test_deleted_store_item_is_not_found_by_query(make: Make) -> None:
     store = make(index=index_of())
     store.put(("a",), "k", {"text": "a"})
     store.delete(("a",), "k")
@@ -371,7 +371,7 @@ def test_store_item_deleted_is_not_found_by_query(make: Make) -> None:
 
 
 @ours
-def test_store_item_replaced_is_ranked_by_its_new_value(make: Make) -> None:
+def test_replaced_store_item_is_ranked_by_its_new_value(make: Make) -> None:
     store = make(index=index_of("tags[*]"))
     store.put(("a",), "k", {"tags": ["aaaa", "bbbb"]})
     store.put(("a",), "k", {"tags": ["cccc"]})

@@ -212,7 +212,7 @@ def test_django_store_batch_failing_at_insert_leaves_earlier_rows_unchanged(
     assert [item.key for item in store.search(("a",))] == ["gone"]
 
 
-def test_django_store_item_replaced_keeps_created_at_and_gets_new_updated_at() -> None:
+def test_replaced_django_store_item_keeps_created_at_and_gets_new_updated_at() -> None:
     store = DjangoStore()
     store.put(("a",), "k", {})
     StoreItem.objects.update(

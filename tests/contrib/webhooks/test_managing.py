@@ -229,7 +229,7 @@ def test_webhook_failures_are_reset_by_url_change_or_activation_only(
 
 
 @pytest.mark.promise("P18")
-def test_webhook_creator_changes_only_with_url_or_added_contents(
+def test_webhook_creator_changes_only_if_the_url_changes_or_contents_are_added(
     hook: Hook, integrator: User, person: Callable[..., User]
 ) -> None:
     eve = person("eve", "view_webhookendpoint", "manage_webhooks")

@@ -159,7 +159,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_webhook_delivery_failed_once_is_retried_with_unchanged_id_and_body(
+def test_failed_webhook_delivery_is_retried_with_unchanged_id_and_body(
     hook: Hook, receive: Receive, fault: str
 ) -> None:
     behaviour, said = FAULTS[fault]
@@ -616,7 +616,7 @@ def test_webhook_task_time_slice_is_limited_by_the_worker_time_slice(
     assert sending._slice() == most
 
 
-def test_webhook_delivery_failed_repeatedly_is_due_after_growing_delays(hook: Hook) -> None:
+def test_repeatedly_failed_webhook_delivery_is_due_after_growing_delays(hook: Hook) -> None:
     endpoint = hook("https://a.example/")
     message = message_to(endpoint)
     for attempt, least, most in ((1, 7, 13), (2, 22, 38), (3, 67, 113)):
