@@ -47,9 +47,9 @@ def find_version(saved: CheckpointTuple) -> str | None:
 
 
 def needs_migration(registered: RegisteredGraph, saved: CheckpointTuple | None) -> bool:
-    """Return whether another graph version stored a checkpoint, so that its state must be migrated.
+    """Return whether a checkpoint's state must be migrated: another graph version has stored it.
 
-    This requires a migration function. Otherwise, the result is False.
+    The result is False if the graph has no migration function.
     """
     if registered.migrate_state is None or saved is None:
         return False

@@ -297,7 +297,7 @@ class Branch:
 def build_goto_writes(targets: Sequence[Any], value: Any = None) -> list[Write]:
     """Return the writes that trigger ``targets``, which are node names or Sends.
 
-    A node triggered by its name receives ``value``. END is left out.
+    For a node name, ``value`` is written to the trigger channel of the node. END is left out.
     """
     writes: list[Write] = []
     for target in targets:
