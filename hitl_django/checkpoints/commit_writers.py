@@ -36,7 +36,7 @@ class Fence(Protocol):
         With an outcome, also release the lease.
         """
 
-    def flag_changed(self, batch: WriteBatch, interrupts: Sequence[str]) -> None:
+    def flag_changed(self, batch: WriteBatch, interrupt_ids: Sequence[str]) -> None:
         """When the batch is committed, mark these interrupts as changed after their decision."""
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:

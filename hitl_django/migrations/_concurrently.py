@@ -10,10 +10,9 @@ from django.db import migrations
 class AddIndexConcurrently(migrations.AddIndex):
     """Add an index, on PostgreSQL without blocking writers.
 
-    The operation can be run again after a failure. An index that a failed build has left is dropped
-    first, because PostgreSQL maintains but never uses such an index. An index that was built before
-    the migration was recorded is kept. The operation must be the only one of a migration with
-    ``atomic = False``.
+    The operation can be run again after a failure. If a failed build has left an invalid index,
+    this index is dropped first, because PostgreSQL maintains but never uses it. A valid index is
+    kept. The operation must be the only one of a migration with ``atomic = False``.
     """
 
     def database_forwards(

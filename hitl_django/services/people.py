@@ -1,8 +1,9 @@
 """Export of all rows that contain data about a user.
 
-A row can refer to a user by a foreign key, by the user's name in a column next to the key, or in a
-column of names. The contents of graphs and payloads are your project's data. The related object of
-a thread identifies the person to whom these contents belong.
+A row can refer to a user by a foreign key, by a column with the name of the user in this foreign
+key, or by a column with names or primary keys of users. The contents of graphs and payloads are
+your project's data. The related object of a thread identifies the person to whom these contents
+belong.
 """
 
 from __future__ import annotations

@@ -29,7 +29,10 @@ def visible(value: Any) -> str:
 
 @register.filter
 def node_suffix(name: str) -> str:
-    """Return a node's name for display after the graph's name, or "" for a node of a middleware."""
+    """Return a node's name for display after the graph's name.
+
+    The result is empty for a node that runs a hook of an agent's middleware.
+    """
     return "" if is_middleware_node(name) else format_html(" ▸ <bdi>{}</bdi>", visible(name))
 
 

@@ -70,8 +70,8 @@ class ThreadMessages:
 def read_messages(interrupt: Interrupt, *, by: Any = None) -> ThreadMessages | None:
     """Return the messages of the thread at an interrupt.
 
-    The result is None if the user can't view the thread's state, if the graph's review policy hides
-    the conversation, or if the state has no messages.
+    The result is None if the user can view neither the thread's state nor the run's result, if the
+    graph's review policy hides the conversation, or if there are no messages to show.
     """
     chosen = registry.get_review_policy(interrupt.graph).conversation
     if chosen is False or not _may_view(by, interrupt):

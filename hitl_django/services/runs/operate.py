@@ -153,10 +153,13 @@ def retry_all(
 
 
 def list_retryable(state: str, *, graph: str | None = None, by: Any = None) -> Iterator[UUID]:
-    """Yield the ids of the failed or parked runs, oldest first, as argument for ``retry_all``.
+    """Yield the ids of the runs in ``state`` that can be retried, oldest first.
 
-    Runs are omitted if their thread has a newer run. Runs may be retried during the iteration,
-    because the ids are read in pages.
+    Runs are omitted if their thread has a newer run. The result is an argument for ``retry_all``.
+    Runs may be retried during the iteration, because the ids are read in pages.
+
+    Raises:
+        ValueError: if ``state`` is neither "failed" nor "parked".
     """
     if state not in RETRYABLE:
         raise ValueError(f"state must be one of {', '.join(RETRYABLE)}, not {state!r}.")
