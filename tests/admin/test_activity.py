@@ -63,7 +63,7 @@ def test_activity_lists_actions_and_comments_in_chronological_order(
     assert found[6:] == ["lead · Returned to the queue", "lead · Unassigned."]
 
 
-def test_activity_lists_decision_undo_and_rejected_response(
+def test_activity_lists_a_decision_and_its_undo(
     reviewer: Client, asked: Asked, person: Callable[[str], Any], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600}

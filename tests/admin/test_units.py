@@ -238,7 +238,9 @@ class TestParsing:
             read(Duration(), text)
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), True, None, "1", [], 10**13])
-    def test_unit_accepts_returns_false_for_values_of_unsupported_types(self, value: Any) -> None:
+    def test_accepts_method_of_unit_returns_false_for_values_of_unsupported_types(
+        self, value: Any
+    ) -> None:
         assert not Duration().accepts(value)
         if value != 10**13:
             assert not Money("EUR").accepts(value)
@@ -246,7 +248,9 @@ class TestParsing:
 
 
 class TestForm:
-    def test_amount_input_shows_the_unit_and_the_limits_in_the_currency(self) -> None:
+    def test_amount_input_shows_the_currency_and_the_help_text_shows_limits_in_this_currency(
+        self,
+    ) -> None:
         cents = schema(cents=money(minimum=0, maximum=250000, multipleOf=5))
         form = AnswerForm(read_shape(cents), {"cents": 12352})
         shown = str(form["answer/cents"])

@@ -66,7 +66,7 @@ def test_run_creation_with_visible_subject_stores_the_subject_on_the_thread(
     {"type": "group", "id": "1"},
     {"type": "auth.group.name", "id": "1"},
 ])  # fmt: skip
-def test_run_creation_with_hidden_or_unknown_subject_returns_422_at_subject(
+def test_run_creation_with_hidden_or_unknown_subject_returns_422_with_pointer_to_subject(
     api: Any, invoice: str, make_user: Any, named: Any
 ) -> None:
     clerk = make_user("start_run")
@@ -169,7 +169,7 @@ def test_run_creation_with_control_characters_in_key_or_thread_id_returns_422(
     assert not Thread.objects.exists()
 
 
-def test_run_creation_on_thread_of_another_graph_returns_422_at_thread_id(
+def test_run_creation_on_thread_of_another_graph_returns_422_with_pointer_to_thread_id(
     api: Any, invoice: str, make_run: Any
 ) -> None:
     run = make_run(graph="letter", state=Run.State.SUCCEEDED)

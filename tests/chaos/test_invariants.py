@@ -56,7 +56,7 @@ def waiting(effects: Effects) -> Run:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_invariants_report_no_fault_at_any_step_of_a_successful_run(
+def test_invariant_checks_report_no_fault_at_any_step_of_a_successful_run(
     shape: str, effects: Effects
 ) -> None:
     info = services.start(shape, EMPTY)
@@ -238,7 +238,7 @@ TAMPERINGS: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("tamper", "said"), TAMPERINGS, ids=[said for _, said in TAMPERINGS])
-def test_invariants_report_fault_for_each_tampered_row(
+def test_invariant_checks_report_a_fault_for_each_tampered_row(
     finished: Run, effects: Effects, tamper: Callable[[], Any], said: str
 ) -> None:
     assert invariants.faults(effects=effects) == []
@@ -247,32 +247,32 @@ def test_invariants_report_fault_for_each_tampered_row(
     assert re.search(said, found), found
 
 
-def test_invariants_report_no_fault_for_partially_answered_run(
+def test_invariant_checks_report_no_fault_for_partially_answered_run(
     waiting: Run, effects: Effects
 ) -> None:
     assert (waiting.state, invariants.faults(effects=effects)) == ("interrupted", [])
 
 
-def test_invariants_report_write_stored_twice(finished: Run) -> None:
+def test_invariant_checks_report_a_write_stored_twice(finished: Run) -> None:
     # The database prevents this change, so the test changes the loaded record.
     (record,) = invariants.records()
     record.writes.append(copy(record.writes[0]))
     assert [fault for fault in invariants.faults_of(record) if "written 2 times" in fault]
 
 
-def test_invariants_report_second_active_run_of_a_thread(finished: Run) -> None:
+def test_invariant_checks_report_a_second_active_run_of_a_thread(finished: Run) -> None:
     (record,) = invariants.records()
     record.runs += [Run(thread=record.thread, state="queued") for _ in range(2)]
     assert "rest: 2 live runs" in [*invariants.faults_of(record)]
 
 
-def test_invariants_report_response_stored_at_wrong_position(waiting: Run) -> None:
+def test_invariant_checks_report_a_response_stored_at_the_wrong_position(waiting: Run) -> None:
     Interrupt.objects.filter(status="decided").update(index=F("index") + 1)
     assert [fault for fault in invariants.faults() if "its answer isn't stored" in fault]
 
 
 @pytest.mark.parametrize("state", ["queued", "running"])
-def test_invariants_report_unfinished_run_only_after_the_given_time(state: str) -> None:
+def test_invariant_checks_report_an_unfinished_run_only_after_the_given_time(state: str) -> None:
     services.start("chaos line", EMPTY)
     Run.objects.update(state=state, hinted_at=Now() - timedelta(seconds=10))
     Thread.objects.update(lease_until=Now() - timedelta(seconds=10))
@@ -280,14 +280,14 @@ def test_invariants_report_unfinished_run_only_after_the_given_time(state: str) 
     assert invariants.unfinished(timedelta(seconds=11)) == []
 
 
-def test_invariants_report_no_unfinished_run_for_running_run_with_valid_lease() -> None:
+def test_invariant_checks_report_no_unfinished_run_for_running_run_with_valid_lease() -> None:
     services.start("chaos line", EMPTY)
     Run.objects.update(state="running", hinted_at=Now() - timedelta(seconds=10))
     Thread.objects.update(lease_until=Now() + timedelta(seconds=10))
     assert invariants.unfinished() == []
 
 
-def test_invariants_report_message_for_run_that_does_not_exist(finished: Run) -> None:
+def test_invariant_checks_report_a_message_for_a_run_that_does_not_exist(finished: Run) -> None:
     async_task(dispatcher.ADVANCE, str(uuid.uuid4()))
     assert OrmQ.objects.count() == 1
     assert ["isn't there" in fault for fault in invariants.astray()] == [True]

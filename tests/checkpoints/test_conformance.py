@@ -277,7 +277,9 @@ def test_saver_list_returns_checkpoints_newest_first(saver: BaseCheckpointSaver)
     assert [one.checkpoint["channel_values"]["a"] for one in found] == [3, 2, 1, 0]
 
 
-def test_saver_list_applies_before_limit_and_metadata_filter(saver: BaseCheckpointSaver) -> None:
+def test_saver_list_applies_its_arguments_before_limit_and_filter(
+    saver: BaseCheckpointSaver,
+) -> None:
     configs = [
         put(saver, place(), {"a": n}, n + 1, step=n, source="loop" if n % 2 else "update")
         for n in range(5)

@@ -29,7 +29,7 @@ def test_lease_owner_has_ended_only_after_its_process_ended() -> None:
     assert not has_ended(name_owner())
 
 
-def test_killed_process_has_ended_before_its_parent_reads_the_exit_code() -> None:
+def test_killed_lease_owner_has_ended_before_its_parent_process_reads_the_exit_code() -> None:
     with running_owner() as (name, process):
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)

@@ -236,7 +236,9 @@ def test_demo_command_with_port_in_use_exits_with_1_before_creating_a_database(
     assert not (tmp_path / "demo.sqlite3").exists()
 
 
-def test_demo_project_is_migrated_into_a_missing_directory(tmp_path: Path) -> None:
+def test_demo_project_migrate_command_creates_the_missing_directory_of_its_database(
+    tmp_path: Path,
+) -> None:
     environment = {**os.environ, "HITL_DEMO_DIR": str(tmp_path / "not" / "there")}
     environment["DJANGO_SETTINGS_MODULE"] = "project.settings"
     command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]

@@ -159,7 +159,7 @@ def test_system_check_reports_graph_whose_factory_or_compile_fails(
     assert "edgeless" in found()["hitl_django.E007"]
 
 
-def test_failed_graph_factory_is_called_again_only_after_the_rest_period(
+def test_failed_graph_factory_is_called_again_only_after_a_waiting_period(
     register: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, tried = [1000.0], list[float]()

@@ -90,7 +90,7 @@ def test_start_and_wait_beyond_timeout_raises_run_timeout_error_with_run_id(star
     assert isinstance(late.value, TimeoutError)
 
 
-def test_start_and_wait_polling_pause_ends_before_the_timeout(settings: Any) -> None:
+def test_start_and_wait_shortens_the_pause_between_polls_before_the_timeout(settings: Any) -> None:
     settings.HITL = {**settings.HITL, "EVENT_POLL_SECONDS": 30}
     run: Any = SimpleNamespace(id="7")
     assert wait._measure_pause(run, time.monotonic() + 1000) == 30
@@ -154,7 +154,7 @@ def test_result_of_run_started_by_user_without_state_permission_raises_not_allow
         run.result(by=nora)
 
 
-def test_async_services_start_decide_retry_and_cancel_like_sync_services(
+def test_async_start_decide_retry_and_cancel_services_have_same_effects_as_sync_services(
     worker: list[float],
 ) -> None:
     with testing.inline() as advance:

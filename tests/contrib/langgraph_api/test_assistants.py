@@ -34,7 +34,7 @@ def test_assistant_id_is_the_uuid_langgraph_derives_from_the_graph_name() -> Non
     assert build_assistant_id("agent") == "fe096781-5601-53d2-b2f6-0d3403f7e9ca"
 
 
-def test_assistant_search_pages_results_with_limit_offset_and_select(client: Any) -> None:
+def test_assistant_search_applies_limit_offset_and_select(client: Any) -> None:
     page = client.assistants.search(limit=2, sort_by="graph_id", response_format="object")
     assert (len(page["assistants"]), page["next"]) == (2, "2")
     (next_one,) = client.assistants.search(

@@ -67,7 +67,7 @@ def test_langgraph_thread_search_filters_by_status_metadata_and_ids(client: Any)
     assert find(ids=[idle, "nonsense"]) == {idle}
 
 
-def test_langgraph_thread_search_pages_filtered_threads_with_limit_and_offset(client: Any) -> None:
+def test_langgraph_thread_search_applies_limit_and_offset_to_filtered_threads(client: Any) -> None:
     made = [client.threads.create(metadata={"n": n % 2})["thread_id"] for n in range(6)]
     odd = client.threads.search(metadata={"n": 1}, limit=2, offset=1)
     assert [each["thread_id"] for each in odd] == [made[3], made[1]]

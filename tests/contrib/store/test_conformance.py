@@ -159,7 +159,7 @@ def test_store_search_with_unknown_filter_operator_raises_value_error(make: Make
 
 
 @each
-def test_store_search_pages_results_with_limit_and_offset(make: Make) -> None:
+def test_store_search_applies_limit_and_offset(make: Make) -> None:
     store = filled(make)
     everything = [f"k{n}" for n in range(12)]
     assert keys(store.search(("numbers",), limit=100)) == everything
