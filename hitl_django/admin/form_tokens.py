@@ -109,9 +109,10 @@ def _render(request: HttpRequest, reason: str) -> HttpResponse:
 
 
 def _keep_text(request: HttpRequest, response: Any) -> Any:
-    """Replace a redirect to the login by a page with the typed text.
+    """Replace a redirect to the login by a page that shows the typed text.
 
-    A response that discards no typed text is returned unchanged.
+    The redirect is returned unchanged if the form is not a decision and contains no typed text.
+    Other responses are also returned unchanged.
     """
     if response.status_code != 302 or (fields := read_fields(request)) is None:
         return response

@@ -56,7 +56,10 @@ class Field:
 
 
 def answer_outages(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a view return the error page if the view or its template can't reach the database."""
+    """Make a view return an error page if the database is unavailable or stored data is corrupt.
+
+    Errors are also handled while the template of the response is rendered.
+    """
 
     unwanted: Collection[str] = getattr(view, "_non_atomic_requests", ())
 

@@ -51,7 +51,7 @@ def expand(
     user: Any,
     render: Callable[[type[Serializer[Any]], Any], Any],
 ) -> dict[str, Any]:
-    """Return the requested related objects in serialized form, by name and id.
+    """Return the requested related objects in serialized form, by name and key.
 
     ``known`` are the valid names with their expansions. ``render`` serializes an object.
     """

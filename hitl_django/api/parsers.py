@@ -79,7 +79,7 @@ def decode_object(raw: bytes, limits: BodyLimits) -> dict[str, Any]:
 
     Raises:
         PayloadLimitError: if a limit is exceeded.
-        MalformedBody: if the bytes are not valid JSON.
+        MalformedBody: if the bytes are not a valid JSON object.
         UnstorableBody: if the object contains values that can't be stored. The error lists all
             these values.
     """

@@ -54,6 +54,7 @@ def parse_if_match(request: Request) -> tuple[str | None, int | None]:
     request for a closed interrupt therefore receives the decision with status 409, instead of 412.
 
     Raises:
+        InvalidRequest: if the header is neither a single ETag nor ``*``.
         StaleInterruptError: if the tag can't be an ETag that ``build_etag`` returned.
     """
     header = request.headers.get("If-Match")
@@ -104,6 +105,9 @@ def read_idempotency_key(request: Request) -> str:
     """Return the header ``Idempotency-Key``, or "" if it is missing.
 
     Double quotes around the key are removed.
+
+    Raises:
+        InvalidRequest: if the key doesn't consist of 1 to 255 visible ASCII characters.
     """
     header = request.headers.get("Idempotency-Key")
     if header is None:

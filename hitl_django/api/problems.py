@@ -198,7 +198,7 @@ def find_type_of_class(kind: type[Exception]) -> ProblemType | None:
 
 
 def _is_atomic(request: Any) -> bool:
-    """Return whether ATOMIC_REQUESTS is enabled and applies to the request.
+    """Return whether the setting ATOMIC_REQUESTS applies to the view of the request.
 
     A non-atomic view may be called inside another transaction, for example that of a ``TestCase``.
     """

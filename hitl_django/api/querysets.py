@@ -42,7 +42,7 @@ def can_see_graph(user: Any, name: str) -> bool:
 def reload_user(user: Any) -> Any:
     """Reload the user without cached permissions.
 
-    Returns None if the user was deleted.
+    Returns None if the user was deleted or deactivated.
     """
     users = get_user_model()._base_manager.using(write_alias())
     found = users.filter(pk=user.pk).first()

@@ -61,11 +61,11 @@ def append(
 ) -> None:
     """Add an audit log entry to a batch.
 
-    The caller has locked the thread with ``lock_thread``. A batch can have only one entry per
-    thread, because each entry updates the thread's row. The columns are the arguments of
-    ``make_entry``. If ``is_new`` is true, the batch inserts the thread's row, including the hash of
-    this entry. A caller that hasn't locked the thread passes the error class ``overtaken``, which
-    is raised if an entry was added since the thread was read.
+    The caller must have locked the thread with ``lock_thread``, or pass the error class
+    ``overtaken``. This error is raised if an entry was added after the thread was read. A batch can
+    have only one entry per thread, because each entry updates the thread's row. The columns are the
+    arguments of ``make_entry``. If ``is_new`` is true, the batch inserts the thread's row,
+    including the hash of this entry.
     """
     last = thread.audit_seq
     entry = make_entry(thread, verb, **columns)

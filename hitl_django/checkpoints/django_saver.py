@@ -339,7 +339,12 @@ class DjangoSaver(BaseCheckpointSaver):
         self._cache.forget_thread(thread_id)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy the whole history of a thread to another thread, in one transaction."""
+        """Copy the whole history of a thread to another thread, in one transaction.
+
+        Raises:
+            ThreadNotFound: the source has no history.
+            ValueError: the target already has a history.
+        """
         maintenance.copy_history(self.using, str(source_thread_id), str(target_thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:

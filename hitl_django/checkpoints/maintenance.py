@@ -38,7 +38,12 @@ HISTORY = (Checkpoint, PendingWrite, ChannelBlob)
 
 @retry_on_conflict
 def copy_history(using: str, source: str, target: str) -> None:
-    """Copy all rows of a thread to another thread without history. The database copies the rows."""
+    """Copy all rows of a thread to another thread. The database copies the rows.
+
+    Raises:
+        ThreadNotFound: the thread ``source`` has no history.
+        ValueError: the thread ``target`` already has a history.
+    """
     with transaction.atomic(using=using):
         if not Checkpoint.objects.using(using).filter(thread__thread_id=source).exists():
             raise ThreadNotFound(f"Thread {source!r} has no history to copy.")

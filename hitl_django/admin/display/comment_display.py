@@ -37,7 +37,7 @@ class DisplayedComment:
 def display_comment(comment: Comment) -> DisplayedComment:
     """Return a comment for display.
 
-    The text is empty if the comment was erased.
+    The text of an erased comment is "(erased)".
     """
     text, names = comment.text or _("(erased)"), comment.mentions or ()
     html = render_markdown(text, links=True, mentions=names)

@@ -113,8 +113,8 @@ def list_fact_columns(graph: str) -> list[str]:
 def list_cells(item: Any) -> list[DisplayedValue | None]:
     """Return an interrupt's value for each column of ``list_fact_columns``, or None.
 
-    Only short texts and numbers are shown; other values are None. The columns can't be sorted,
-    because no index contains the payload, and the payload may be encrypted.
+    Only texts, which are shortened, and numbers are shown; other values are None. The columns can't
+    be sorted, because no index contains the payload, and the payload may be encrypted.
     """
     payload, presentation = item.small_payload, _present(item)
     cells: list[DisplayedValue | None] = []
@@ -137,9 +137,10 @@ def _is_fact(value: DisplayedValue, title: str) -> bool:
 
 
 def _find(search: str, shown: Sequence[str], payload: Any) -> str:
-    """Return an excerpt around the first searched word in the payload, with the word marked.
+    """Return an excerpt from the payload around a searched word, with the word marked.
 
-    The result is empty if one of the shown texts already contains a searched word.
+    Words that one of the texts in ``shown`` contains are skipped. The result is empty if the
+    payload contains none of the other words.
     """
     for word in search.split():
         if any(word.casefold() in text.casefold() for text in shown):

@@ -326,7 +326,10 @@ def read_list_updates(request: HttpRequest, list_url: str) -> dict[str, Any]:
 
 
 def count_in_words(count: int) -> str:
-    """Return the number of pending requests as text, for example "5 pending requests"."""
+    """Return the number of pending requests as text, for example "5 pending requests".
+
+    From CAP on, the text says that there are more requests than the list shows.
+    """
     if count >= CAP:
         words = _("More than %(n)s requests. Filter the list to see the rest.")
         return words % {"n": localize(CAP - 1)}

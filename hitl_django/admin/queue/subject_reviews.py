@@ -58,7 +58,7 @@ class Reviews:
 
 
 def list_reviews(request: HttpRequest, subject: Any) -> Reviews:
-    """Return those runs and pending interrupts of an object that are visible to the user."""
+    """Return the visible runs and pending interrupts of an object, at most SHOWN of each."""
     threads = Thread.objects.filter(
         subject_type=ContentType.objects.get_for_model(subject), subject_id=str(subject.pk)
     )

@@ -105,8 +105,8 @@ def read_action(data: QueryDict) -> tuple[str, QueryDict]:
 class ActionForms:
     """The forms for actions on an interrupt.
 
-    ``open`` names the form with errors. ``panels`` are the forms of panels, by panel name.
-    ``people`` are the users found for an assignment, or None without a search.
+    ``open`` names the form that the page shows opened. ``panels`` are the forms of panels, by panel
+    name. ``people`` are the users found for an assignment, or None without a search.
     """
 
     assign: forms.Form
@@ -171,7 +171,7 @@ class ActionForms:
         return None if panel is None else panel.form
 
     def suggest_people(self, url: str) -> None:
-        """Enable suggestions of people in the fields for usernames.
+        """Enable suggestions of people in the fields for the assignee and the comment.
 
         A script requests the suggestions from ``url``.
         """
@@ -186,7 +186,7 @@ class ActionForms:
 
 
 def list_groups() -> list[tuple[Any, str]]:
-    """Return the id and name of each group to which an interrupt can be assigned."""
+    """Return the choices for the assigned group: no group, and the id and name of each group."""
     names = Group.objects.order_by("name").values_list("pk", "name")
     return [("", str(_("(none)"))), *((pk, escape_hidden(name)) for pk, name in names)]
 

@@ -274,7 +274,10 @@ class RequestController(RequestPage):
         return self.show_interrupt(request, item, typed or make_interrupt_forms(item), forms)
 
     def people_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Return people who can view the request as JSON, for suggestions in username fields."""
+        """Return suggestions of people as JSON, for the fields that contain usernames.
+
+        The people can view the interrupt. For an assignment, the people can also decide it.
+        """
         item = self.get_object(request, unquote(object_id))
         to_decide = "assign" in request.GET
         try:

@@ -94,7 +94,7 @@ class InterruptView:
 
     @cached_property
     def key(self) -> str:
-        """The key of this page's decision form. Without a decision form, a new key is generated."""
+        """A new idempotency key, for a page without a decision form."""
         return uuid4().hex
 
 
@@ -102,7 +102,7 @@ class InterruptViewFactory:
     """Factory of ``InterruptView`` objects for the interrupts of a page.
 
     The data of all interrupts is read together. ``url_of(page, item)`` returns the URL of a page of
-    an interrupt. ``forms`` are submitted forms with errors.
+    an interrupt. ``forms`` are submitted forms, by interrupt id.
     """
 
     def __init__(

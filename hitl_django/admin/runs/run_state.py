@@ -28,7 +28,10 @@ class DisplayedState:
 
 
 def read_state(request: HttpRequest, run: Run) -> DisplayedState | None:
-    """Return the state of the run's thread, or None if the user can't view it."""
+    """Return the state of the run's thread.
+
+    The result is None if the state can't be read, or if the user can't view the state.
+    """
     if not get_policy().may_view_state(request.user, run.thread):
         return None
     try:

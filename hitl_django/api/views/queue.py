@@ -112,7 +112,7 @@ class InterruptClaim(Resource):
         example={"seconds": 600},
     )
     def post(self, request: Request, interrupt_id: UUID) -> Response:
-        """Claim an interrupt for you, or extend your claim."""
+        """Claim an interrupt for yourself, or extend your claim."""
         wanted = self.read_body()
 
         def claim(**more: Any) -> services.ClaimInfo:
