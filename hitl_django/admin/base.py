@@ -353,7 +353,7 @@ def format_pill(state: str) -> str:
 def format_status(label: Any, tone: str = "") -> str:
     """Return the HTML of a badge that shows a status.
 
-    ``tone`` is the CSS class of the status's meaning, for example ``"is-bad"``.
+    ``tone`` is the CSS class for the meaning of the status, for example ``"is-bad"``.
     """
     return format_html('<span class="{}">{}</span>', f"hitl-pill {tone}".rstrip(), capfirst(label))
 

@@ -78,7 +78,7 @@ class FormTokenCheck(CsrfViewMiddleware):
 
 
 def check_form_token(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a view return the error page if the form has no valid CSRF token."""
+    """Make a view return an error page if the form has no valid CSRF token."""
     check = FormTokenCheck(lambda request: HttpResponse())
 
     @wraps(view)

@@ -36,7 +36,7 @@ MAX_KEPT = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of the submitted form, included in the page for resubmission."""
+    """A field of the submitted form. The error page contains it, so that users can submit again."""
 
     name: str
     value: str
@@ -123,7 +123,7 @@ def render_unreadable(error: CorruptPayloadError) -> HttpResponse:
 def read_fields(request: HttpRequest) -> list[Field] | None:
     """Return the submitted values without files and secrets.
 
-    Returns None if the values can't be submitted a second time.
+    Returns None if the form can't be read, or if the values are too large for the error page.
     """
     try:
         form = submission.read_form(request)

@@ -219,7 +219,7 @@ def make_proposal(options: AnswerOptions, type: str, value: Any, answer: Any) ->
 def _merge_edit(options: AnswerOptions, type: str, value: Any) -> Any:  # noqa: A002
     """Return the payload with the edited value.
 
-    The member ``approved``, which the buttons set, is removed.
+    The member ``approved``, which the buttons set, is removed or reset to the payload's value.
     """
     edited = options.rules.apply_edit(options.payload, value)
     if options.schema is None or not isinstance(edited, dict):

@@ -27,7 +27,7 @@ RETRY = b"retry: 1000\n\n"
 def stream_events(
     reader: EventReader, after: int, seconds: float, render: Callable[[EventPage], bytes]
 ) -> Steps:
-    """Yield server-sent events until the run ends or the time is over.
+    """Yield server-sent events until the run ends or ``seconds`` have passed.
 
     The events begin after the number ``after``, and ``render`` encodes a page of events. Each
     yielded value is either bytes to send, or a number of seconds to wait.

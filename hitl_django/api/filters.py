@@ -120,7 +120,7 @@ class SubjectFilter(TextFilter):
 
 
 class FilterSet(filters.FilterSet):
-    """Filter set that builds only the filters of the given parameters.
+    """Filter set that builds only those filters whose parameters are in the request.
 
     Building all filters takes longer than the query of a list.
     """

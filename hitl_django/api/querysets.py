@@ -81,7 +81,7 @@ def visible_interrupts(user: Any) -> QuerySet[Interrupt]:
 def _select_interrupts(using: str) -> tuple[QuerySet[Interrupt], QuerySet[Interrupt]]:
     """Return two cached querysets of all interrupts, without and with annotations.
 
-    Building the annotations takes a while.
+    The querysets are cached, because building the annotations is slow.
     """
     every = Interrupt.objects.using(using).select_related("thread")
     return every, _annotate(every)

@@ -266,7 +266,7 @@ def _is_commitment(value: Any) -> bool:
 
 
 def _has_hashed_actor(entry: AuditEntry) -> bool:
-    """Return whether the row has the user id from the entry's details, or the user was deleted."""
+    """Return whether the row's user is the user in the hashed details, or was deleted."""
     detail = entry.detail
     if not isinstance(detail, dict):
         return False

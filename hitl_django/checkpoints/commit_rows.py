@@ -33,7 +33,7 @@ Row = tuple[Any, ...]  # The column values of a row, without the thread.
 
 
 class CommitRows:
-    """The rows of one commit, which are written with at most four statements.
+    """The rows of one commit, which are written with one statement for each kind of row.
 
     Values are encoded when they are added. A value that can't be stored is therefore rejected
     before a transaction locks the thread, and the lock isn't extended by slow encoding.

@@ -61,7 +61,10 @@ class CommitWriter(ABC):
         return False
 
     def may_continue(self) -> bool:
-        """Return whether later commits may add entries to values that are read or written now."""
+        """Return whether values that are read or written now may be cached for later commits.
+
+        In a transaction of the caller, the result is false, because of a possible rollback.
+        """
         return not connections[self._using].in_atomic_block
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 A thread's messages grow with each super-step. If the list were stored completely in each
 super-step, n super-steps would store n² / 2 messages. A version that only adds entries to the
-previous version is therefore stored as a delta, if its size is more than ``MIN_BYTES``. The delta
+previous version is therefore stored as a delta, if its size is at least ``MIN_BYTES``. The delta
 contains the added entries, and refers to the version to which they are added.
 
 The parts of a value are its first complete version and the deltas that follow. Every

@@ -2,7 +2,7 @@
 
 A checkpoint contains the version of every channel, and for every node the versions that the node
 has seen. With hundreds of channels, these versions are many times larger than the changes of a
-super-step. If there are more than ``MIN_ENTRIES`` entries, a checkpoint's row contains the
+super-step. If there are at least ``MIN_ENTRIES`` entries, a checkpoint's row contains the
 differences from a base, and the key of the base. The base is stored in a row like a channel's
 value, under a name derived from its digest. A base never changes, and any checkpoint of the
 namespace may refer to it. Reading the bases of a whole page takes one more query.

@@ -58,7 +58,7 @@ hitl = LazySettings()
 
 
 def use_settings(app: str, cls: type[Any] | None) -> None:
-    """Declare the fields of a dataclass as an app's keys of HITL, in place of earlier keys.
+    """Declare the fields of a dataclass as an app's keys of HITL, replacing the app's earlier keys.
 
     If ``cls`` is None, the app's keys are removed.
 

@@ -122,7 +122,7 @@ def rate(value: Any) -> None:
 
 
 def days_by_graph(value: Any) -> None:
-    """Check that the value is a number of days, None, or a dict of these by graph name."""
+    """Check that the value is a number of days, None, or a dict with such values by graph name."""
     if not isinstance(value, Mapping):
         positive_or_none(value)
         return

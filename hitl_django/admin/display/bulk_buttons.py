@@ -18,7 +18,7 @@ BULK = {row.name: row.bulk for row in DECISION_TYPES.values() if row.bulk is not
 
 @dataclass(frozen=True, slots=True)
 class BulkButton:
-    """A button that decides several interrupts. ``items`` are the interrupts' checkbox values."""
+    """A button for deciding several interrupts. ``items`` are the interrupts' checkbox values."""
 
     decision: str
     label: Any
@@ -52,7 +52,8 @@ class ListedInterrupt:
 def get_checkbox_value(item: Interrupt) -> str:
     """Return the value of a checkbox: id, version and digest of a listed interrupt.
 
-    If the interrupt has changed since the list was rendered, a decision is rejected.
+    If the interrupt has changed since the list was rendered, a decision with this value is
+    rejected.
     """
     return ListedInterrupt(item.pk, item.version, item.payload_digest).value
 

@@ -154,7 +154,7 @@ class _TurnBuilder:
         )
 
     def _is_waiting(self, call: Mapping[str, Any]) -> bool:
-        """Return whether the interrupt is about this tool call, which then has no result yet."""
+        """Return whether the interrupt is about this tool call. The call has no result."""
         return any(
             call["id"] == action.call_id if action.call_id else call["name"] == action.name
             for action in self.waiting

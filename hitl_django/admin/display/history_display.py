@@ -79,7 +79,7 @@ class HistoryEntry:
 class HistoryPage:
     """One page of events.
 
-    ``before`` is the URL parameter that selects the next page.
+    ``before`` is the value of the URL parameter for the next page, empty on the last page.
     """
 
     moments: list[HistoryEntry]

@@ -1,7 +1,7 @@
 """Conversion of untrusted Markdown to safe HTML, without raw HTML, images or disguised links.
 
 The renderer escapes all tags in the text. The sanitizer then allows only tags that the renderer
-creates. The optional dependency group ``markdown`` installs both libraries.
+creates. The extra ``markdown`` installs the renderer and the sanitizer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Search in lists of the history.
+"""Search in long lists, such as the lists of runs and decisions.
 
 The search is limited to the newest rows, because the tables have no search index.
 """

@@ -304,7 +304,7 @@ class QueueChangeList(LinkedChangeList):
 def read_list_updates(request: HttpRequest, list_url: str) -> dict[str, Any]:
     """Return the updates of an open list: new rows, changed rows and counts.
 
-    With a search, only the number of new rows is computed.
+    With a search, the total number of rows in the list is omitted.
     """
     user, filters, shown = request.user, ListFilters.read(request), ShownPage.read(request)
     counts, listed = services.count_queue(

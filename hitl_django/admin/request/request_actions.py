@@ -90,7 +90,10 @@ CHOICES = {"assign": "user", "snooze": "until"}
 
 
 def read_action(data: QueryDict) -> tuple[str, QueryDict]:
-    """Return the action of the pressed button, and the submitted values with the button's value."""
+    """Return the action of the pressed button, and the submitted values.
+
+    A button can contain a value (``action:value``), which replaces the value of a form field.
+    """
     verb, colon, choice = data.get("verb", "").partition(":")
     if not colon or verb not in CHOICES:
         return data.get("verb", ""), data

@@ -64,7 +64,7 @@ _HEADERS = {401: (CHALLENGE,), 429: (RETRY_AFTER,), 503: (RETRY_AFTER,)}
 def list_problem_types(operation: Operation, *, names_object: bool) -> dict[int, list[ProblemType]]:
     """Return the problem types of an operation, by status.
 
-    ``names_object`` adds the status 404 for a path that contains an id.
+    ``names_object`` is true if the path contains an id. The status 404 is then included.
     """
     found: dict[int, dict[str, ProblemType]] = defaultdict(dict)
     for problem_type in _iterate(operation, names_object):

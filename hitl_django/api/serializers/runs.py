@@ -29,7 +29,7 @@ MAX_BATCH_STARTS = 100
 
 
 class SubjectBody(StrictSerializer):
-    """A reference to a related object, in the format of `threads/`."""
+    """A reference to a related object, in the same format as in `threads/`."""
 
     type = StrictCharField(max_length=200, help_text="Model, as app_label.model.")
     id = StrictCharField(max_length=255, help_text="Primary key.")

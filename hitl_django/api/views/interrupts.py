@@ -190,7 +190,7 @@ class InterruptDetail(InterruptResource):
 
         You can withdraw interrupts that you created with `POST interrupts/`. For other interrupts,
         you need permission to cancel the run. The interrupt remains, with the status `cancelled`.
-        If it is already withdrawn, the status is also 204.
+        If the interrupt is already withdrawn, the status is also 204.
         """
         services.withdraw(interrupt_id, by=request.user, via="api")
         return Response(status=204)
