@@ -1,10 +1,10 @@
-"""Parser of request bodies that contain one JSON object of limited size."""
+"""Parsers of request bodies that contain one JSON object or array of limited size."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from rest_framework.parsers import BaseParser
@@ -14,6 +14,8 @@ from hitl_django.json_text import strict_json
 from hitl_django.json_text.strict_json import MAX_INTEGER_DIGITS, Violation
 
 from .invalid_params import InvalidParam, format_pointer
+
+T = TypeVar("T", dict[str, Any], list[Any])
 
 _MALFORMED = frozenset({"duplicate_key", "not_json", "number_too_long"})
 
@@ -60,7 +62,7 @@ class StrictJSONParser(BaseParser):
         stream: Any,
         media_type: str | None = None,
         parser_context: Any = None,
-    ) -> dict[str, Any]:
+    ) -> Any:
         limits = parser_context["view"].limits
         allowed = min(limits.size, settings.DATA_UPLOAD_MAX_MEMORY_SIZE or limits.size)
 
@@ -71,7 +73,17 @@ class StrictJSONParser(BaseParser):
             raise PayloadLimitError(
                 f"The body is larger than {allowed} bytes.", limit=allowed, found=len(raw)
             )
+        return self.decode(raw, limits)
+
+    def decode(self, raw: bytes, limits: BodyLimits) -> Any:
         return decode_object(raw, limits)
+
+
+class StrictArrayParser(StrictJSONParser):
+    """Parser like StrictJSONParser, of one JSON array."""
+
+    def decode(self, raw: bytes, limits: BodyLimits) -> Any:
+        return _decode(raw, limits, list, "array")
 
 
 def decode_object(raw: bytes, limits: BodyLimits) -> dict[str, Any]:
@@ -83,6 +95,10 @@ def decode_object(raw: bytes, limits: BodyLimits) -> dict[str, Any]:
         UnstorableBody: if the object contains values that can't be stored. The error lists all
             these values.
     """
+    return _decode(raw, limits, dict, "object")
+
+
+def _decode(raw: bytes, limits: BodyLimits, kind: type[T], name: str) -> T:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -98,8 +114,8 @@ def decode_object(raw: bytes, limits: BodyLimits) -> dict[str, Any]:
     faults = [_describe(violation, limits) for violation in violations]
     if isinstance(value, Violation):
         raise MalformedBody(faults)
-    if not isinstance(value, dict):
-        raise _malformed("not_object", "The body must be a JSON object.")
+    if not isinstance(value, kind):
+        raise _malformed(f"not_{name}", f"The body must be a JSON {name}.")
     if any(fault.code in _MALFORMED for fault in faults):
         raise MalformedBody(faults)
     if faults:

@@ -14,6 +14,7 @@ from hitl_django.api.parsers import (
     BodyError,
     BodyLimits,
     MalformedBody,
+    StrictArrayParser,
     UnstorableBody,
     decode_object,
 )
@@ -84,6 +85,13 @@ def test_json_parser_rejects_non_standard_json_with_code_and_pointer(
     with pytest.raises(MalformedBody) as caught:
         decode_object(raw, LIMITS)
     assert [(fault.code, fault.pointer) for fault in caught.value.faults] == [(code, pointer)]
+
+
+def test_array_parser_accepts_only_arrays() -> None:
+    assert StrictArrayParser().decode(b'[{"a": 1}]', LIMITS) == [{"a": 1}]
+    with pytest.raises(MalformedBody) as caught:
+        StrictArrayParser().decode(b"{}", LIMITS)
+    assert [(fault.code, fault.pointer) for fault in caught.value.faults] == [("not_array", "")]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ The API serves every registered graph, including LangGraph's, without importing 
     bodies.py           request bodies and queries
     assistants.py, threads.py, thread_states.py, runs.py, store.py, system.py    views
     run_requests.py     requests for a run: start, resume, fork, retry
+    run_batches.py      several runs in one request
     run_streams.py      events of a run in the format of LangGraph's server
     documents.py        graphs, threads, states and runs in the clients' format
     not_supported.py    unsupported features, which return 501

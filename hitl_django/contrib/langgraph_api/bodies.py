@@ -188,6 +188,15 @@ class RunBody(AgentBody):
     raise_error = StrictBooleanField(required=False)  # For the client: how to report a failed run.
 
 
+class BatchItemBody(RunBody):
+    """One item of a batch of runs.
+
+    JavaScript clients also send the assistant's id by its name in JavaScript.
+    """
+
+    assistantId = StrictCharField(max_length=255, required=False)
+
+
 class AssistantSearchBody(AgentBody):
     """Request body of a search for assistants."""
 

@@ -7,7 +7,7 @@ from django.urls import path, re_path, register_converter
 
 from hitl_django.extensions import require_app
 
-from . import assistants, runs, system, thread_states, threads
+from . import assistants, run_batches, runs, system, thread_states, threads
 from .not_supported import NotOfferedView
 from .resource import UnknownPathView
 
@@ -41,7 +41,6 @@ _RUN = f"{_THREAD}/runs/<uuid:run_id>"
 _ABSENT = {
     r"assistants/[^/]+/(versions|latest)": "assistant versions",
     r"(threads/[^/]+/)?runs/crons(/.*)?": "crons",
-    r"runs/batch": "batch runs",
     r"runs/cancel": "cancelling multiple runs",
     r"threads/prune": "pruning threads",
     r"threads/[^/]+/(stream|commands)(/.*)?": "thread streams",
@@ -89,6 +88,7 @@ urlpatterns = [
     ),
     path(f"{_THREAD}/history", thread_states.AgentThreadHistory.as_view(), name="thread-history"),
     path("runs", runs.AgentRunList.as_view(http_method_names=["post", "options"]), name="runs"),
+    path("runs/batch", run_batches.AgentRunBatch.as_view(), name="runs-batch"),
     path("runs/stream", runs.stream_view, name="runs-stream"),
     path("runs/wait", runs.wait_view, name="runs-wait"),
     path("runs/<uuid:run_id>/join", runs.join_view, name="own-run-join"),

@@ -104,6 +104,9 @@ OFFERED: dict[str, list[Call]] = {
         lambda to, made: to.runs.create(None, "chat", input=HELLO),
         lambda to, made: to.runs.create(made.start("chat")[0], "chat", command=GO_ON),
     ],
+    "runs.create_batch": [
+        lambda to, made: to.runs.create_batch([{"assistant_id": "chat", "input": HELLO}])
+    ],
     "runs.get": [lambda to, made: to.runs.get(made.thread, made.run)],
     "runs.join": [lambda to, made: to.runs.join(made.thread, made.run)],
     "runs.join_stream": [
@@ -150,7 +153,6 @@ NOT_OFFERED: dict[str, Call] = {
     "threads.prune": lambda to, made: to.threads.prune([made.thread]),
     "threads.stream": lambda to, made: start_in(to.threads.stream(assistant_id="chat")),
     "runs.cancel_many": lambda to, made: to.runs.cancel_many(run_ids=[made.run]),
-    "runs.create_batch": lambda to, made: to.runs.create_batch([{"assistant_id": "chat"}]),
     "runs.delete": lambda to, made: to.runs.delete(made.thread, made.run),
 }
 
