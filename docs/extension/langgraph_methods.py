@@ -19,9 +19,9 @@ def page() -> str:
     methods = sorted({each["call"] for each in calls} - {AGENT} | REFUSED.keys())
     return markdown.page(
         [
-            f"{len(exchanges)} requests of these versions were compared: {', '.join(sdks)}.",
+            f"{len(exchanges)} requests of these SDKs were compared: {', '.join(sdks)}.",
             markdown.table(["method", "response", "difference or alternative"], map(_row, methods)),
-            "These differences apply to several methods:",
+            "Several methods have these differences from LangGraph's server:",
             "\n".join(f"- {each.reason}" for each in GENERAL),
         ]
     )

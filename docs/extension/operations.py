@@ -155,7 +155,8 @@ def _listed(found: Iterable[Problem]) -> str:
 def _own_problems(operation: Object) -> str:
     usual = _list_common_problems(has_body="requestBody" in operation)
     own = _list_problems(operation) - usual
-    return f"**Additional problems:** {_listed(own)}." if own else ""
+    name = markdown.code(operation["operationId"])
+    return f"Operation {name} can also return {_listed(own)}." if own else ""
 
 
 def problems() -> str:

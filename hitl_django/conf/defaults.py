@@ -36,8 +36,8 @@ class Settings:
     )
     LEASE_SECONDS: float = setting(
         30,
-        "Lease duration: how long a dead worker, or process that calls a graph directly, "
-        "keeps its thread locked.",
+        "Duration of a lease: if a process that executes a thread dies, the thread stays locked "
+        "for up to this time.",
         positive,
     )
     HEARTBEAT_SECONDS: float = setting(10, "How often a lease is renewed.", positive)
@@ -47,8 +47,8 @@ class Settings:
     SWEEP_BATCH: int = setting(500, "Maximum number of runs or threads processed per sweep.", count)
     RETENTION_DAYS: float | Mapping[str, float | None] | None = setting(
         None,
-        "Delete threads this many days after their last run ended. A dict sets days per "
-        "graph, with '*' for all others. None: never.",
+        "Number of days from the end of a thread's last run until the thread is deleted. A dict "
+        "sets the days by graph, with '*' for all other graphs. None: threads are not deleted.",
         days_by_graph,
     )
     MAX_ATTEMPTS: int = setting(
@@ -56,38 +56,40 @@ class Settings:
     )
     TIME_SLICE_SECONDS: float | None = setting(
         None,
-        "Maximum time a worker spends on one run before it requeues it. None: 60 % of "
-        "the queue's task timeout, at most 60 s except with django-q2.",
+        "Maximum time that a worker executes a run before the worker requeues the run. None: 60 % "
+        "of the task queue's time limit. Without django-q2, None means at most 60 s.",
         positive_or_none,
     )
     ON_INTERRUPT_CHANGE: str = setting(
         "warn",
-        "What to do if a decided interrupt has a different payload when its node runs again. "
-        "'warn': use the response and flag the interrupt. 'error': park the run.",
+        "Effect if a decided interrupt has another payload when its node runs again. 'warn': the "
+        "node receives the response, and the interrupt is marked as changed after the decision. "
+        "'error': the run is parked.",
         one_of("warn", "error"),
     )
     ON_UNKNOWN_KEY: str = setting(
         "warn",
-        "What to do if a node returns a key that is not in the state. 'warn': drop and "
-        "log it. 'error': fail the run.",
+        "Effect if a node returns a key that is not in the state. 'warn': the key is ignored and "
+        "logged. 'error': the run fails.",
         one_of("warn", "error"),
     )
     ENCRYPTION_KEYS: Sequence[str] = setting(
         (),
-        "Keys for encrypting state, interrupts and responses in the database. The first "
-        "key encrypts; all keys decrypt. Each is 32 bytes, base64-encoded.",
+        "Keys that encrypt state, interrupts and responses in the database. New data is encrypted "
+        "with the first key. All keys can decrypt data. A key has 32 bytes, encoded as base64.",
     )
     RECURSION_LIMIT: int = setting(1000, "Maximum number of super-steps per run.", count)
     CLAIM_SECONDS: float = setting(900, "How long a reviewer's claim lasts.", positive)
     UNDO_SECONDS: float = setting(
         0,
-        "How long a reviewer can undo a decision. The run resumes after this delay (plus "
-        "up to one second with 'hitl worker'). 0: disabled.",
+        "Time in which a reviewer can undo a decision. The run resumes only after this time, with "
+        "'hitl worker' up to one second later. 0: decisions can't be undone.",
     )
     EXPIRY_WARNING_SECONDS: float = setting(
         3600,
-        "How long before an interrupt expires the interrupt_expiring signal is sent. For "
-        "interrupts with less than twice that time, it is sent halfway.",
+        "Time between the signal interrupt_expiring and the expiry of the interrupt. If the time "
+        "limit of an interrupt is less than twice this time, the signal is sent after half of the "
+        "time limit.",
         positive,
     )
     COMMENT_MAX_LENGTH: int = setting(10_000, "Maximum length of a comment.", count)
@@ -101,19 +103,19 @@ class Settings:
     )
     REQUEST_URL: str = setting(
         "",
-        "Dotted path of a function of a user and an interrupt, which returns the URL of the page "
-        "on which the user decides the interrupt. Empty: the admin's page.",
+        "Dotted path of a function that takes a user and an interrupt, and returns the URL of the "
+        "page on which the user decides the interrupt. Empty: the admin's page.",
         dotted_path,
     )
     IMAGE_HOSTS: Sequence[str] = setting(
         (),
-        "Hosts that images in payloads may be loaded from, for example "
-        "'images.shop.example'. Your content security policy must allow them, too.",
+        "Hosts from which images in payloads may be loaded, for example 'images.shop.example'. "
+        "Your content security policy must allow these hosts, too.",
     )
     BRAND: Mapping[str, str] | None = setting(
         None,
-        "Name, logo and accent color on pages of links and in emails: a dict with the keys "
-        "'name', 'logo' (URL or path) and 'accent' ('#rrggbb'), all optional.",
+        "Name, logo and accent color on the pages of review links and in emails: a dict with the "
+        "optional keys 'name', 'logo' (URL or path) and 'accent' ('#rrggbb').",
         brand,
     )
     EVENT_MAX_BYTES: int = setting(
@@ -121,8 +123,8 @@ class Settings:
     )
     EVENT_RETENTION_DAYS: float | None = setting(
         None,
-        "Delete the events of a run this many days after it ended. None: keep them with "
-        "the thread.",
+        "Number of days from the end of a run until its events are deleted. None: the events are "
+        "deleted with the thread.",
         positive_or_none,
     )
     EVENT_WAIT_SECONDS: float = setting(
@@ -131,23 +133,25 @@ class Settings:
     EVENT_POLL_SECONDS: float = setting(0.1, "Polling interval of waiting requests.", positive)
     EVENT_MAX_WAITING_THREADS: int = setting(
         1,
-        "Maximum number of waiting requests per process under WSGI, where each occupies "
-        "a thread. Must be lower than the number of threads.",
+        "Maximum number of HTTP requests that wait at the same time in a process under WSGI, where "
+        "each of them occupies an OS thread. Must be lower than the process's number of threads.",
         slots,
     )
     EVENT_MAX_STREAMS: int = setting(
-        500, "Maximum number of waiting requests per process under ASGI.", slots
+        500,
+        "Maximum number of HTTP requests that wait at the same time in a process under ASGI.",
+        slots,
     )
     EVENT_MAX_USER_SHARE: float = setting(
         0.25,
-        "Share of EVENT_MAX_WAITING_THREADS and EVENT_MAX_STREAMS that one user may use; "
-        "at least one request.",
+        "Share of EVENT_MAX_WAITING_THREADS and EVENT_MAX_STREAMS that one user may use. A user "
+        "may always use one waiting request.",
         share,
     )
     ADMIN_SHOW_ENGINE_MODELS: bool = setting(
         False,
-        "Whether the admin index lists the engine's tables. They are always linked from "
-        "a thread's page.",
+        "Whether the admin index lists the engine's tables. The page of a thread always links to "
+        "these tables.",
         flag,
     )
     PAGE_SIZE: int = setting(50, "Default page size of the API.", count)

@@ -60,8 +60,8 @@ class RunEvent(models.Model):
 
     An event is stored in the transaction of the change that it describes. Output of language models
     is stored earlier, while a model generates it. ``kind`` is a state of the run or a stream mode.
-    ``ns`` is the namespace of the graph, which is empty for the run's own graph. ``data`` is
-    shortened for display. If a part was omitted, ``truncated`` is true.
+    ``ns`` is the namespace of the subgraph, or empty for the run's own graph. ``data`` is
+    shortened for display. If a part of the data was omitted, ``truncated`` is true.
     """
 
     # The unique constraint below begins with the run. A separate index would cost one page write in

@@ -56,10 +56,10 @@ def get_closed_columns() -> dict[str, Any]:
 class Interrupt(models.Model):
     """An interrupt of a run. The review queue consists of the pending interrupts.
 
-    An interrupt is stored in the transaction that pauses the run. ``interrupt_id`` is the id in the
-    engine. ``checkpoint_ns``, ``checkpoint_id``, ``task_id`` and ``index`` or ``key`` identify the
-    call that receives the resume value. A decision can name ``payload_digest`` and ``version`` to
-    make sure that the interrupt hasn't changed.
+    An interrupt is stored in the transaction that pauses the run. ``interrupt_id`` is the id of the
+    interrupt in the engine. ``checkpoint_ns``, ``checkpoint_id``, ``task_id`` and ``index`` or
+    ``key`` identify the call of ``interrupt()`` that receives the resume value. A decision can
+    contain ``payload_digest`` and ``version``, and then fails if the interrupt has changed.
     """
 
     class Status(models.TextChoices):
@@ -542,11 +542,12 @@ class ReviewItem(Interrupt):
 class Decision(models.Model):
     """A person's decision on one ``version`` of an interrupt.
 
-    Each version has at most one ``effective`` decision. This decision closed the interrupt, and the
-    graph received its value. If several approvals are needed, the approvals before the last are
-    decisions of the same version that are not effective. ``refusal`` is the reason why the graph
-    rejected the value. After a rejection, the interrupt is pending again with a later version, and
-    the decision doesn't change. An undone decision has ``undone_at`` and no effect.
+    Each version of an interrupt has at most one ``effective`` decision. The effective decision
+    closed the interrupt, and the graph received its value. If several approvals are needed, all
+    approvals before the last approval are decisions that are not effective. ``refusal`` is the
+    reason for which the graph rejected the value of the decision. After the graph has rejected a
+    value, the interrupt is pending again with a later version, and the decision remains unchanged.
+    An undone decision has ``undone_at`` and no effect.
     """
 
     #: The decision types, and the type of the response that an expiry gives.

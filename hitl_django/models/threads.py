@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 class Thread(models.Model):
     """A thread: a graph's state over several runs, with an optional related object.
 
-    ``epoch`` is incremented with each lease. A worker can write only in the epoch of its own lease.
-    A worker that was suspended and replaced can therefore no longer write. ``lease_until`` is on
-    the database's clock. After this time, another process may take the lease.
+    A lease is a worker's exclusive right to execute the thread. ``epoch`` is incremented with each
+    lease. A worker can write only in the epoch of its own lease, so a worker that was suspended and
+    replaced can no longer write. ``lease_until`` is the end of the lease, on the database's clock.
+    After this time, another process may take the lease.
     """
 
     #: The name of the thread, given by the caller or generated.

@@ -143,7 +143,7 @@ class TestList:
             make_interrupt({}, title=f"Later {number}?")
         news = reviewer.get(address).json()
         assert news["text"] == "3 new"
-        assert news["lead"] == {"url": f"{list_of()}?show=free", "label": "Show"}
+        assert news["lead"] == {"url": f"{list_of()}?show=free", "label": "Show new requests"}
         assert news["counts"]["free"] == "4"
         assert news["total"] == "4 pending requests"
         assert text_of(reviewer.get(news["lead"]["url"])).count("Later") == 2 * 3

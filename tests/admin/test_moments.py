@@ -100,7 +100,7 @@ def test_request_page_without_time_zone_support_shows_due_snooze_and_decision_ti
     assert "Claimed by public until" in text_of(page)
     services.release(item.pk, by=person("public"))
     services.snooze(item.pk, until=soon, by=person("reviewer"))
-    assert "The first one returns at" in text_of(reviewer.get(list_of("reviewitem")))
+    assert "The first snoozed request returns at" in text_of(reviewer.get(list_of("reviewitem")))
     put_off = {"verb": "snooze", "until": "tomorrow"}
     page = reviewer.post(f"{page_of(item).removesuffix('change/')}handling/", put_off, follow=True)
     assert "is snoozed until" in text_of(page)

@@ -425,11 +425,11 @@ class TestEmptyQueue:
         ("query", "changes", "reason"),
         [
             ({}, None, "No pending requests."),
-            ({}, None, "You see the graphs you have permission for"),
+            ({}, None, "You see only requests that you have permission"),
             (
                 {},
                 {"snoozed_until": Now() + HOUR},
-                "All pending requests are snoozed. The first one",
+                "All pending requests are snoozed. The first snoozed request",
             ),
             (
                 {"show": "free"},

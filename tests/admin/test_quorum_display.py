@@ -65,7 +65,7 @@ class TestQuorumOfTwo:
         assert 'value="reject"' in page
         response = press(reviewer, item, "approve")
         assert response.status_code == 409
-        assert "You can still reject it." in text_of(response)
+        assert "You can still reject the request." in text_of(response)
         press(reviewer, item, "reject")
         assert Decision.objects.filter(effective=True).get().type == "reject"
 
@@ -235,6 +235,6 @@ def test_run_resuming_after_all_responses_waits_for_the_last_and_request_page_sh
         lambda name: ReviewPolicy(resume_on="all"),
     )
     item = asked("panel")
-    assert "The run resumes when all are decided" in text_of(reviewer.get(page_of(item)))
+    assert "The run resumes when all requests are decided" in text_of(reviewer.get(page_of(item)))
     [message] = told(press(reviewer, item, "respond", reply="Yes."))
     assert "Waiting for review." in message

@@ -38,7 +38,7 @@ def test_queue_filter_can_be_saved_reopened_and_removed(reviewer: Client) -> Non
     assert (link.name, link.url, link.is_current) == ("Dana", f"?{query}", False)
     page = text_of(reviewer.get(list_of() + link.url))
     assert saved(reviewer, query)[0].is_current
-    assert "Save current view as" not in page
+    assert "Save current filters as" not in page
     (key,) = re.findall(r'name="filter" value="([^"]*)"', page)
     reviewer.post(REMOVE, {"filter": key})
     assert saved(reviewer) == []
@@ -46,9 +46,9 @@ def test_queue_filter_can_be_saved_reopened_and_removed(reviewer: Client) -> Non
 
 def test_queue_offers_saving_a_filter_only_with_active_filters(reviewer: Client) -> None:
     make_interrupt({})
-    assert "Save current view as" not in text_of(reviewer.get(list_of()))
-    assert "Save current view as" not in text_of(reviewer.get(f"{list_of()}?p=1"))
-    assert "Save current view as" in text_of(reviewer.get(f"{list_of()}?show=mine"))
+    assert "Save current filters as" not in text_of(reviewer.get(list_of()))
+    assert "Save current filters as" not in text_of(reviewer.get(f"{list_of()}?p=1"))
+    assert "Save current filters as" in text_of(reviewer.get(f"{list_of()}?show=mine"))
 
 
 @pytest.mark.parametrize(

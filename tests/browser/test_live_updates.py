@@ -107,7 +107,7 @@ def test_queue_announces_new_requests_and_shows_them_after_click(
     assert rita.get_by_role("link", name="Open 3").is_visible()
     assert rita.get_by_text("3 pending requests").is_visible()
     with leads_on(rita):
-        rita.get_by_role("link", name="Show", exact=True).click()
+        rita.get_by_role("link", name="Show new requests", exact=True).click()
     rows = rita.locator(".hitl-row")
     assert [rows.filter(has_text=name).count() for name in ("Dana", "Kim", "Lena", "Noor")] == [
         0, 1, 1, 1,

@@ -121,7 +121,7 @@ def test_queue_filter_is_saved_applied_and_removed(lead: Any) -> None:
     assert lead.locator("#searchbar").input_value() == "stars"
     lead.click(".hitl-views > summary")
     with leads_on(lead):
-        lead.click(".hitl-views >> text=Delete view")
+        lead.click(".hitl-views >> text=Delete saved filter")
     lead.wait_for_url("**/reviewitem/**")
     assert not SavedFilter.objects.exists()
 

@@ -69,7 +69,7 @@ EXPIRED = {
 CONFLICTS: dict[type[Exception], Notice] = {
     NotAllowedError: Notice(
         _("You can't decide this request"),
-        (_("You can view it, but you don't have permission to decide it."),),
+        (_("You can view this request, but you don’t have permission to decide it."),),
         "error",
     ),
     StaleInterruptError: Notice(
@@ -87,13 +87,13 @@ CONFLICTS: dict[type[Exception], Notice] = {
     ),
     AlreadyApprovedError: Notice(
         _("You already approved this version"),
-        (_("More approvals are needed. You can still reject it."),),
+        (_("More approvals are needed. You can still reject the request."),),
     ),
     ClaimRequiredError: Notice(
         _("Claim this request before you decide"),
         (
             _(
-                "Only the reviewer who has claimed it can decide it, so that two people "
+                "Only the reviewer who has claimed the request can decide it, so that two people "
                 "don't work on it at the same time."
             ),
         ),

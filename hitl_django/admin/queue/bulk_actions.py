@@ -150,7 +150,7 @@ class BulkActionPages(BulkPages):
         if done := len(results) - len(problems):
             self.message_user(request, ACTIONS[verb][1] % {"n": done}, messages.SUCCESS)
         if late := sum(bool(late) for _problem, late in results):
-            words = _("Snoozed until after the due date: %(n)s")
+            words = _("Requests snoozed until after their due date: %(n)s")
             self.message_user(request, words % {"n": late}, messages.WARNING)
         for problem in problems[:NAMED]:
             self.message_user(request, problem, messages.WARNING)

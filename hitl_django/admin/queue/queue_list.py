@@ -262,8 +262,8 @@ class QueueChangeList(LinkedChangeList):
             return [
                 _("No pending requests."),
                 _(
-                    "Requests appear here when a run needs a review. You see the graphs "
-                    "you have permission for."
+                    "Requests appear here when a run needs a review. You see only requests "
+                    "that you have permission to view."
                 ),
             ]
         if self.tab == "free":
@@ -297,7 +297,7 @@ class QueueChangeList(LinkedChangeList):
         first = rows.values_list("snoozed_until", flat=True).first()
         if first is not None:
             moment = format_moment(first)
-            words.append(_("The first one returns at: %(moment)s") % {"moment": moment})
+            words.append(_("The first snoozed request returns at: %(moment)s") % {"moment": moment})
         return words
 
 
@@ -321,7 +321,7 @@ def read_list_updates(request: HttpRequest, list_url: str) -> dict[str, Any]:
         updates["total"] = count_in_words(listed)
     if new := shown.count_new(filters.select_listed(user), MOST):
         updates["text"] = _("%(n)s new") % {"n": format_capped(new)}
-        updates["lead"] = {"url": list_url, "label": _("Show")}
+        updates["lead"] = {"url": list_url, "label": _("Show new requests")}
     return updates
 
 

@@ -96,11 +96,12 @@ class SavedFilterPages(ReadOnlyAdmin):
                 raise PermissionDenied(str(error)) from None
             except InvalidInputError:
                 words = _(
-                    "Not saved: no filter is active, or you have reached the limit of %(n)d views."
+                    "Not saved: no filter is active, or you have reached the limit of "
+                    "%(n)d saved filters."
                 )
                 text = str(words % {"n": services.MAX_FILTERS})
             else:
-                level, text = messages.SUCCESS, str(_("View saved."))
+                level, text = messages.SUCCESS, str(_("Filters saved."))
         self.message_user(request, text, level)
         return self._back(query)
 
@@ -111,7 +112,7 @@ class SavedFilterPages(ReadOnlyAdmin):
         number = request.POST.get("filter", "")
         is_key = number.isascii() and number.isdigit() and len(number) < 19
         if is_key and services.remove_filter(int(number), by=request.user):
-            self.message_user(request, _("View deleted."), messages.SUCCESS)
+            self.message_user(request, _("Saved filter deleted."), messages.SUCCESS)
         return self._back(self._read_query(request))
 
     def _may_change(self, request: HttpRequest) -> bool:

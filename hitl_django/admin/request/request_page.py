@@ -48,8 +48,8 @@ FOLLOW_AGAIN, WATCH_AGAIN = 1.5, 10
 MAX_STEPS = 10
 
 RESUME_TEXTS = {
-    "each": _("Decide each one separately. The run resumes after each decision."),
-    "all": _("Decide each one separately. The run resumes when all are decided."),
+    "each": _("Decide each request separately. The run resumes after each decision."),
+    "all": _("Decide each request separately. The run resumes when all requests are decided."),
 }
 
 

@@ -19,8 +19,8 @@ EXPIRES: Mapping[str, Any] = {
     "answer": _("then the run resumes with the default response"),
     "cancel": _("then the run is cancelled"),
     "park": _("then the run is parked until someone retries it"),
-    "keep": _("then it stays pending and is marked overdue"),
-    "escalate": _("then it is escalated to another group"),
+    "keep": _("then the request stays pending and is marked overdue"),
+    "escalate": _("then the request is escalated to another group"),
 }
 
 

@@ -75,8 +75,8 @@ class ForkForm(forms.Form):
         label=_("Update as node"),
         required=False,
         help_text=_(
-            "Leave both fields empty to rerun the steps after this one. With a node, the "
-            "values are written as if that node had returned them."
+            "Leave both fields empty to rerun the steps after this step. If you choose a "
+            "node, the values are saved as the output of the node."
         ),
     )
     values = forms.CharField(

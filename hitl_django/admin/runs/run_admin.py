@@ -67,7 +67,7 @@ EXPLAINED = {
     Run.State.INTERRUPTED: _("Resumes when its requests are decided."),
     Run.State.SUCCEEDED: _("Finished successfully."),
     Run.State.FAILED: _("Failed with an error. Its saved state is kept."),
-    Run.State.PARKED: _("Needs an operator: retry or cancel it. Its saved state is kept."),
+    Run.State.PARKED: _("Needs an operator: retry or cancel the run. Its saved state is kept."),
     Run.State.CANCELLED: _("Cancelled by a user."),
 }
 

@@ -70,10 +70,10 @@ class StartTerms(forms.Form):
         widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"}),
     )
     run_key = forms.CharField(
-        label=_("Key"),
+        label=_("Idempotency key"),
         required=False,
         max_length=NAME_LENGTH,
-        help_text=_("Idempotency key: the same key never starts a second run."),
+        help_text=_("The same key never starts a second run."),
         widget=forms.TextInput(attrs={"class": "vTextField", "autocomplete": "off"}),
     )
     context = OptionalJSONField(

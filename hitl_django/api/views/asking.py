@@ -52,10 +52,11 @@ class AskedInterrupts(InterruptResource, InterruptList):
     def post(self, request: Request) -> Any:
         """Ask a person: create a pending interrupt.
 
-        Requires the permission `add_interrupt`. Only one interrupt is created per `key`, which you
-        can also send as Idempotency-Key. With `wait`, the response is sent when the interrupt is
-        closed, in the format of `interrupts/{id}/`, or after that many seconds. `decision.value` is
-        the response. `run` is the run of the interrupt, for webhooks and events.
+        This requires the permission `add_interrupt`. Only one interrupt is created per `key`, which
+        you can also send as Idempotency-Key. With `wait`, the response is sent when the interrupt
+        is closed, but at the latest after `wait` seconds, in the format of `interrupts/{id}/`.
+        `decision.value` is the reviewer's response. `run` is the id of the interrupt's run, which
+        webhooks and events also contain.
         """
         body, seconds = self.read_body(), self.read_query().get("wait", 0)
         read_run_key(request, body)

@@ -53,19 +53,19 @@ class RunEvents(Resource):
     def get(self, request: Request, run_id: UUID) -> Any:
         """List the events of a run after a given number, and optionally wait for more.
 
-        With `wait`, the response is sent as soon as there are events, or after that many seconds
-        with an empty page. To follow a run, repeat the request with `after` set to `last` until
-        `ended` is true.
+        With `wait`, the response is sent as soon as there are events after the number `after`. If
+        there are none for `wait` seconds, the response is an empty page. To follow a run, repeat
+        the request with `after` set to the `last` of the response until `ended` is true.
 
-        With `Accept: text/event-stream`, the response is a stream of server-sent events. `id` is
-        the event's number, `event` is its kind, and `data` is the event in the format of a page. A
-        stream ends after a few minutes. Reconnect with `Last-Event-ID` until the status is 204. If
-        the server can't let the request wait now, it responds immediately with the available
-        events.
+        With `Accept: text/event-stream`, the response is a stream of server-sent events. In each
+        event of the stream, `id` is the number of the run's event, `event` is its kind, and `data`
+        is the event in the format of a page. A stream ends after a few minutes. Reconnect with
+        `Last-Event-ID` until the status is 204. If too many requests are already waiting, the
+        server immediately sends the available events and ends the stream.
 
-        Events are stored as long as the run, unless the server is configured to delete them
-        earlier. If events after the given number have been deleted, the status is 410, and `last`
-        is the number from which to continue.
+        Events are stored as long as the run, unless the server is configured to delete events
+        earlier. If events after the number `after` have been deleted, the status is 410, and the
+        `last` of the response is the number from which to continue.
         """
         query = self.read_query()
         after = self._read_last_event_id(request, query.get("after", 0))

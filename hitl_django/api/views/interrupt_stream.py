@@ -62,17 +62,18 @@ class InterruptStream(InterruptList):
     def get(self, request: Request) -> Any:
         """Stream the first page of the interrupt list and its changes.
 
-        The stream accepts the filters, the order and the `page_size` of `interrupts/`, and it
-        contains interrupts in the same format. The first event is `reset`. The `results` of this
-        event are the whole page and replace any earlier data. Each following event is `changes`.
-        `added` and `changed` contain interrupts. `removed` contains the `id` and the `status` of
-        each interrupt that left the page. The status is null if you can't view the interrupt. A
-        removed interrupt that is still pending has moved to a later page, or no longer matches the
-        filters.
+        The stream accepts the filters, the order and the `page_size` of `interrupts/`, and contains
+        interrupts in the format of `interrupts/`. The first event is `reset`. The `results` of a
+        `reset` are the whole page and replace all earlier data. Each following event is `changes`.
+        Its `added` and `changed` contain interrupts. Its `removed` contains the `id` and the
+        `status` of each interrupt that left the page. The status is null if you can't view the
+        interrupt. A removed interrupt that is still pending has moved to a later page, or no longer
+        matches the filters.
 
         A stream ends after a few minutes. Reconnect with `Last-Event-ID` to receive all later
-        changes in one event, or a `reset` if the server doesn't know that id any more. If the
-        server can't let the request wait now, it responds immediately with the available events.
+        changes in one event, or a `reset` if the server no longer knows the id. If too many
+        requests are already waiting, the server immediately sends the available events and ends the
+        stream.
         """
         last = self._read_last_event_id(request)
         self._read_page()  # Report invalid parameters before the stream begins.

@@ -94,11 +94,11 @@ class InterruptList(Collection):
     def get(self, request: Request) -> Any:
         """List the interrupts that you can view.
 
-        By default, these are the pending interrupts, oldest first. With `wait`, the response is
-        sent as soon as an interrupt matches, or after that many seconds with an empty page. For
-        example, `?free=true&wait=25` waits for an interrupt that you can claim, and
-        `?run=…&wait=25` waits for the interrupts of a run. If the server can't let the request wait
-        now, it responds immediately, with Retry-After.
+        By default, the list contains the pending interrupts, oldest first. With `wait`, the
+        response is sent as soon as an interrupt matches the filters. If no interrupt matches for
+        `wait` seconds, the response is an empty page. For example, `?free=true&wait=25` waits for
+        an interrupt that you can claim, and `?run=…&wait=25` waits for the interrupts of a run. If
+        too many requests are already waiting, the server responds immediately, with Retry-After.
         """
         seconds = self.read_query().get("wait", 0)
         response = self.render_page()
@@ -168,8 +168,8 @@ class InterruptDetail(InterruptResource):
 
         Send the response's ETag in If-Match to decide this version of the interrupt. With `wait`,
         the response is sent when the interrupt is closed and its decision can't be undone any more,
-        or after that many seconds. The ETag is missing in a response that has waited. If the server
-        can't let the request wait now, it responds immediately, with Retry-After.
+        but at the latest after `wait` seconds. A response that has waited contains no ETag. If too
+        many requests are already waiting, the server responds immediately, with Retry-After.
         """
         seconds = self.read_query().get("wait", 0)
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)

@@ -226,9 +226,9 @@ class InterruptUndo(InterruptAction):
     def post(self, request: Request, interrupt_id: UUID) -> Response:
         """Undo your decision before the run resumes, and claim the interrupt.
 
-        The time limit is the setting UNDO_SECONDS. The decision stays in the list of decisions,
-        with ``undone_at``. The interrupt is pending again, with a new version. If the run has
-        already resumed, the status is 409.
+        The time limit is the setting UNDO_SECONDS. The undone decision stays in the list of
+        decisions, with ``undone_at``. The interrupt is pending again, with a new version. If the
+        run has already resumed, the status is 409.
         """
         wanted = self.read_body().get("decision")
         return self.change_interrupt(

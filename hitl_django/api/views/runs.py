@@ -161,9 +161,9 @@ class RunList(RunResource, Collection):
 
         Only one run is started per `key`, which you can also send as Idempotency-Key. With `wait`,
         the response is sent when the run has ended, is waiting for review or is parked, in the
-        format of `runs/{id}/`. After that many seconds, the response contains the current state of
-        the run, and the run continues. If the server can't let the request wait now, it responds
-        immediately, with Retry-After.
+        format of `runs/{id}/`. If this takes longer than `wait` seconds, the response contains the
+        current state of the run, and the run continues. If too many requests are already waiting,
+        the server responds immediately, with Retry-After.
         """
         body = self.read_body()
         seconds = self.read_query().get("wait", 0)

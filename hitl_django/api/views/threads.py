@@ -81,8 +81,9 @@ class ThreadDetail(Resource):
     def patch(self, request: Request, thread_id: str) -> Response:
         """Add or replace keys of a thread's metadata.
 
-        Other keys don't change. You must have started the thread's newest run, or have permission
-        to operate this run. If the thread has no runs, you need permission to start its graph.
+        Keys that the body doesn't contain are not changed. You must have started the thread's
+        newest run, or have permission to operate this run. If the thread has no runs, you need
+        permission to start its graph.
         """
         metadata = self.read_body()["metadata"]
         services.change_metadata(thread_id, metadata, by=request.user, via="api")
@@ -161,9 +162,10 @@ class ThreadAuditLog(Resource):
     def get(self, request: Request, thread_id: str) -> Response:
         """List the audit log of a thread from its first entry, with the hashes.
 
-        The log contains names of people. Reading it requires the permissions to export decisions
-        and to view statistics of reviewers. Each entry's `hash` covers the entry's text and the
-        previous hash, so the last hash proves that no entry was changed, removed or inserted.
+        The audit log contains names of people. To read the audit log, you need the permissions to
+        export decisions and to view statistics of reviewers. Each entry's `hash` covers the entry's
+        text and the previous hash, so the last hash proves that no entry was changed, removed or
+        inserted.
         """
         query = self.read_query()
         limit = query.get("limit", services.RECORD_PAGE)
@@ -211,8 +213,8 @@ class ThreadFork(Resource):
     def post(self, request: Request, thread_id: str) -> Response:
         """Fork a thread from an earlier checkpoint, with or without changed values.
 
-        Later checkpoints stay in the history. If the thread's newest run hasn't ended, it is
-        cancelled, and its pending interrupts are superseded.
+        Checkpoints after the forked checkpoint stay in the history. If the thread's newest run
+        hasn't ended, the run is cancelled, and its pending interrupts are superseded.
         """
         wanted = self.read_body()
         at = wanted.pop("checkpoint")

@@ -14,7 +14,7 @@ class ArchiveSettings:
 
     ARCHIVE_DAYS: float | Mapping[str, float | None] | None = setting(
         None,
-        "Archive threads this many days after their last run ended. A dict sets days per "
-        "graph, with '*' for all others. None: never.",
+        "Number of days from the end of a thread's last run until the thread is archived. A dict "
+        "sets the days by graph, with '*' for all other graphs. None: threads are not archived.",
         days_by_graph,
     )

@@ -13,6 +13,6 @@ class ClusterSettings:
 
     CLUSTER: str = setting(
         "",
-        "Name of a separate django-q2 cluster for runs, so that they don't compete with "
-        "your own tasks. '': use the cluster in Q_CLUSTER.",
+        "Name of a separate django-q2 cluster for runs, so that runs and your own tasks don't "
+        "delay each other. '': runs use the cluster in Q_CLUSTER.",
     )

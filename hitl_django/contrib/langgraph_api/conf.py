@@ -13,8 +13,8 @@ class AgentSettings:
 
     API_KEY_USER_RESOLVER: str | None = setting(
         None,
-        "Dotted path of a function that returns the user for an 'x-api-key' header, or "
-        "None; for LangGraph clients. None: API keys are disabled.",
+        "Dotted path of a function that takes the API key of a LangGraph client (header "
+        "'x-api-key'), and returns the user or None. None: API keys are disabled.",
     )
     API_STORE_FACTORY: str = setting(
         "",

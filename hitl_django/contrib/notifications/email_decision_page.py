@@ -53,14 +53,15 @@ BY_STATE = {
         (_("The email was about an earlier version of the request. Nothing was saved."),),
     ),
     DecisionLinkState.CLOSED: Notice(
-        _("This request is closed"), (_("It was decided or withdrawn. Nothing was saved."),)
+        _("This request is closed"),
+        (_("The request was decided or withdrawn. Nothing was saved."),),
     ),
     DecisionLinkState.BLOCKED: Notice(
         _("This request can't be decided here right now"), (_("Open the page of the request."),)
     ),
 }
 CLAIMED = Notice(
-    _("Someone else is working on this right now"),
+    _("Someone else is working on this request right now"),
     (_("Nothing was saved."), _("Open the page of the request.")),
 )
 USED = _("Your decision has been saved")

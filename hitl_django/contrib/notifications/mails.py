@@ -162,11 +162,11 @@ def _write_digest(context: dict[str, Any]) -> list[str]:
     digest: Digest = context["digest"]
     text = [f"{context['headline']}."]
     if digest.overdue:
-        words = ngettext("%(n)s is overdue.", "%(n)s are overdue.", digest.overdue)
+        words = ngettext("%(n)s request is overdue.", "%(n)s requests are overdue.", digest.overdue)
         text.append(words % {"n": digest.overdue})
     text += _write_list(context["waiting"])
     if digest.more:
-        words = ngettext("And %(n)s more.", "And %(n)s more.", digest.more)
+        words = ngettext("And %(n)s more request.", "And %(n)s more requests.", digest.more)
         text += ["", words % {"n": digest.more}]
     if digest.mentions:
         text += ["", gettext("You were mentioned in:"), *_write_list(context["mentions"])]

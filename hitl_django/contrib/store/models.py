@@ -18,7 +18,7 @@ require_app("hitl_django.contrib.store")
 class StoreItem(models.Model):
     """A JSON object, stored under a namespace and a key.
 
-    From the time ``expires_at`` on, the item is invisible. This time is ``ttl`` after the item was
+    The item is invisible from ``expires_at`` on, i.e. when ``ttl`` has passed since the item was
     stored or last read. ``vectors`` are the item's embeddings, if the store has an index.
     """
 

@@ -31,8 +31,8 @@ class DeliverySettings:
 
     WEBHOOK_NETWORKS: Sequence[str] = setting(
         (),
-        "Private networks that webhooks may be sent to, for example '10.1.0.0/16'; plain "
-        "http is allowed there.",
+        "Private networks to which webhooks may be sent, for example '10.1.0.0/16'. In these "
+        "networks, webhooks may use http.",
         networks,
     )
     WEBHOOK_TIMEOUT_SECONDS: float = setting(

@@ -142,8 +142,8 @@ def test_daily_digest_email_lists_twenty_requests_and_counts_the_remaining_reque
     assert "List-Unsubscribe" in mail
     text = mail.get_body(("plain",)).get_content()
     assert text.count("* Refund") == 20
-    assert "1 is overdue." in text
-    assert "And 3 more." in text
+    assert "1 request is overdue." in text
+    assert "And 3 more requests." in text
     assert "* Where she is mentioned" in text
     assert "Not for her" not in text
     assert mail.get_body(("html",)).get_content().count("Refund") == 20

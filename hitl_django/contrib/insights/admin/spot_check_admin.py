@@ -98,7 +98,7 @@ class SpotCheckAdmin(ReportPages):
     list_select_related = ("interrupt",)
     visible_through = "interrupt"
     empty_text = _(
-        "No spot checks yet. The code sets the share of a graph's approvals that is checked."
+        "No spot checks yet. Developers set the share of each graph's approvals that is checked."
     )
 
     def rows(self) -> QuerySet[Any]:

@@ -35,9 +35,11 @@ UNSIGNED = _("Your session could not be verified. Check the page and submit agai
 
 BY_STATE: dict[str, Notice] = {
     LinkState.USED: Notice(_("This link has already been used"), tone="done"),
-    LinkState.EXPIRED: Notice(_("This link has expired"), (_("It was valid for a limited time."),)),
+    LinkState.EXPIRED: Notice(
+        _("This link has expired"), (_("The link was valid for a limited time."),)
+    ),
     LinkState.REVOKED: Notice(
-        _("This link was revoked"), (_("The person who created it has revoked it."),)
+        _("This link was revoked"), (_("The person who created the link has revoked it."),)
     ),
     LinkState.INVALID: Notice(_("This link is no longer valid")),
     LinkState.STALE: Notice(
@@ -50,7 +52,7 @@ BY_STATE: dict[str, Notice] = {
         _("This request can't be decided right now"), (_("Open the link again later."),)
     ),
     LinkState.CLAIMED: Notice(
-        _("Someone else is working on this right now"),
+        _("Someone else is working on this request right now"),
         (_("Nothing was saved."), _("Open the link again later.")),
     ),
 }
