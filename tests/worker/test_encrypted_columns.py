@@ -60,6 +60,7 @@ READABLE = {
     "RunEvent": {"ns"},
     "ReviewLink": {"decisions"},
     "SavedFilter": {"query"},
+    "Schedule": {"metadata"},
     "StoreItem": {"key", "value"},
     "WebhookEndpoint": {"events", "graphs"},
     "Delivery": {"data"},

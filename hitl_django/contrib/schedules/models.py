@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from hitl_django.engine.ids import new_id
 from hitl_django.extensions import require_app
 from hitl_django.json_text.sanitize import escape_invisible
-from hitl_django.models.fields import EncryptedJSONField, EncryptedTextField
+from hitl_django.models.fields import EncryptedJSONField, EncryptedTextField, JSONTextField
 from hitl_django.models.functions import Now
 
 require_app("hitl_django.contrib.schedules")
@@ -46,7 +46,11 @@ class Schedule(models.Model):
     context = EncryptedJSONField(null=True, blank=True, editable=False)
     #: The ``configurable`` of each run.
     configurable = EncryptedJSONField(null=True, blank=True, editable=False)
-    #: The rule for a due time at which the last run is still active.
+    #: The id of the thread that each run continues. NULL if each run has a new thread.
+    thread_id = models.CharField(_("thread"), max_length=255, null=True, blank=True, editable=False)
+    #: Metadata of each run and of new threads: a JSON object.
+    metadata = JSONTextField(_("metadata"), default=dict, blank=True, editable=False)
+    #: The rule for a due time at which the last run, or any run of the thread, has not ended.
     overlap = models.CharField(
         _("overlap"), max_length=10, choices=Overlap.choices, default=Overlap.SKIP
     )
@@ -55,8 +59,11 @@ class Schedule(models.Model):
     is_registered = models.BooleanField(_("defined in code"), default=False, editable=False)
     #: Whether the schedule starts runs. False while it is paused.
     is_active = models.BooleanField(_("active"), default=True)
-    #: The next due time. NULL if the expression has none.
+    #: The next due time. NULL if the expression has none until the end of the schedule.
     next_at = models.DateTimeField(_("next run"), null=True, blank=True, editable=False)
+
+    #: The time after which no runs are started, or NULL.
+    ends_at = models.DateTimeField(_("end"), null=True, blank=True, editable=False)
 
     #: The number of started runs.
     started = models.PositiveIntegerField(_("runs started"), default=0, editable=False)
@@ -89,6 +96,8 @@ class Schedule(models.Model):
     owner_label = models.CharField(_("owner"), max_length=255, blank=True, editable=False)
     #: The time at which the schedule was created.
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+    #: The time at which the schedule was last changed, paused or resumed.
+    updated_at = models.DateTimeField(_("changed"), db_default=Now(), editable=False)
 
     class Meta:
         verbose_name = _("schedule")

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.conf import settings
 
 from hitl_django import audit
 from hitl_django.db.alias import write_alias
+from hitl_django.db.clock import to_stored, to_utc
 from hitl_django.engine.errors import EmptyInputError, InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import escape_unstorable
+from hitl_django.models.functions import Now
 from hitl_django.permissions import find_row, get_policy, may_start, select_visible
 from hitl_django.services.results import read_fields
 from hitl_django.services.runs.options import KEPT, RunOptions
+from hitl_django.services.runs.state import find_thread
+from hitl_django.services.runs.threads import check_metadata
 
 from . import cron
 from .cron import Cron
-from .due_times import find_next, select_schedules
+from .due_times import build_run_metadata, find_next, read_now, select_schedules
 from .errors import CodeDefinedScheduleError, ScheduleNotFound
 from .models import Schedule
 from .registered import OVERLAPS, list_registered
@@ -36,8 +41,8 @@ DESCRIPTION_LENGTH = 255
 #: owner.
 CHANGEABLE = frozenset(
     {
-        "expression", "timezone", "input", "context", "configurable", "overlap", "description",
-        "is_active",
+        "expression", "timezone", "input", "context", "configurable", "metadata", "overlap",
+        "description", "ends_at", "is_active",
     }
 )  # fmt: skip
 
@@ -55,10 +60,13 @@ class ScheduleInfo:
     expression: str
     timezone: str
     input: Any
+    thread_id: str | None
+    metadata: dict[str, Any]
     overlap: str
     is_registered: bool
     is_active: bool
     next_at: datetime | None
+    ends_at: datetime | None
     started: int
     last_due_at: datetime | None
     last_run_id: UUID | None
@@ -67,6 +75,7 @@ class ScheduleInfo:
     last_error: str
     owner_label: str
     created_at: datetime
+    updated_at: datetime
 
     @classmethod
     def from_row(cls, row: Schedule) -> ScheduleInfo:
@@ -81,8 +90,11 @@ def create_schedule(
     *,
     context: Any = None,
     configurable: dict[str, Any] | None = None,
+    thread_id: str | None = None,
+    metadata: dict[str, Any] | None = None,
     timezone: str | None = None,
     overlap: str = "skip",
+    ends_at: datetime | None = None,
     description: str = "",
     is_active: bool = True,
     by: Any = None,
@@ -96,8 +108,19 @@ def create_schedule(
         expression: a cron expression with five fields, in the local time of ``timezone``.
         input: a JSON value.
         context, configurable: as for ``start``.
+        thread_id: the thread of all runs, by default a new thread for each run.
+        metadata: metadata of each run and of new threads, a JSON object.
         timezone: the name of a time zone, by default Django's TIME_ZONE.
-        overlap: "skip" skips a due time while the last run is active, "allow" starts another run.
+        overlap: "skip" skips a due time while the last run, or any run of the thread ``thread_id``,
+            is active. "allow" starts another run, which waits for earlier runs of its thread.
+        ends_at: the end of the schedule. No runs are started after this time.
+
+    Raises:
+        NotAllowedError: if ``by`` may not manage schedules or start the graph.
+        NoSuchThread: if the thread doesn't exist, or ``by`` may not see it.
+        UnknownGraphError: if the graph isn't registered.
+        EmptyInputError: if the input is None.
+        InvalidInputError: if an argument is not valid, or the thread belongs to another graph.
     """
     _refuse_unless_may_manage(by)
     _refuse_unless_may_start(by, graph)
@@ -107,17 +130,23 @@ def create_schedule(
         "input": input,
         "context": context,
         "configurable": configurable,
+        "metadata": {} if metadata is None else metadata,
         "overlap": overlap,
+        "ends_at": ends_at,
         "description": description,
     }
+    values = _check_values(graph, given)
+    if thread_id is not None:
+        _refuse_unless_fitting(thread_id, graph, by)
     row = Schedule(
-        **_check_values(graph, given),
+        **values,
         graph=graph,
+        thread_id=thread_id,
         is_active=is_active,
         owner=by,
         owner_label=audit.label_user(by),
     )
-    row.next_at = find_next(Cron(row.expression, row.timezone))
+    row.next_at = find_next(Cron(row.expression, row.timezone), row.ends_at)
     row.save(using=write_alias(), force_insert=True)
     _log("created", row.pk, by)
     row.refresh_from_db(write_alias())
@@ -125,7 +154,7 @@ def create_schedule(
 
 
 def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) -> ScheduleInfo:
-    """Change the values that were given to ``create_schedule``, except the graph.
+    """Change the values that were given to ``create_schedule``, except the graph and the thread.
 
     ``is_active`` pauses or resumes the schedule. No runs are started for due times before the
     change. A user who changes any other value becomes the owner. A schedule that is defined in code
@@ -144,9 +173,10 @@ def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) 
         values |= {"owner": by, "owner_label": audit.label_user(by)}
     rule = Cron(values.get("expression", row.expression), values.get("timezone", row.timezone))
     resumes = is_active and not row.is_active
-    if resumes or rule != Cron(row.expression, row.timezone):
-        values["next_at"] = find_next(rule)
-    if not select_schedules().filter(pk=row.pk).update(**values, is_active=is_active):
+    if resumes or "ends_at" in values or rule != Cron(row.expression, row.timezone):
+        values["next_at"] = find_next(rule, values.get("ends_at", row.ends_at))
+    values |= {"is_active": is_active, "updated_at": Now()}
+    if not select_schedules().filter(pk=row.pk).update(**values):
         raise ScheduleNotFound  # The schedule was deleted since it was read.
     _log("changed", row.pk, by)
     row.refresh_from_db(write_alias())
@@ -181,6 +211,8 @@ def _check_values(graph: str, given: dict[str, Any]) -> dict[str, Any]:
     if chosen:
         stored = RunOptions(**chosen).encode(registry.get_graph(graph)) or {}
         given = {**given, **{name: stored.get(name) for name in chosen}}
+    if "metadata" in given:
+        _check_metadata(given["metadata"])
     for name, find_fault in _FAULTS.items():
         if name in given and (fault := find_fault(given[name])):
             faults.append((name, fault))
@@ -188,8 +220,15 @@ def _check_values(graph: str, given: dict[str, Any]) -> dict[str, Any]:
         what, reason = faults[0]
         raise InvalidInputError(f"Schedule {what} {reason}.", faults)
     if "description" in given:
-        return {**given, "description": escape_unstorable(given["description"])}
+        given = {**given, "description": escape_unstorable(given["description"])}
+    if given.get("ends_at") is not None:
+        given = {**given, "ends_at": to_stored(given["ends_at"])}
     return given
+
+
+def _check_metadata(metadata: dict[str, Any]) -> None:
+    check_metadata(metadata)
+    check_metadata(build_run_metadata(metadata, uuid4(), read_now()))
 
 
 def _find_overlap_fault(overlap: str) -> str:
@@ -201,10 +240,15 @@ def _find_description_fault(text: str) -> str:
     return f"is longer than {DESCRIPTION_LENGTH} characters" if too_long else ""
 
 
-_FAULTS = {
+def _find_end_fault(ends_at: datetime | None) -> str:
+    return "is in the past" if ends_at is not None and to_utc(ends_at) <= read_now() else ""
+
+
+_FAULTS: dict[str, Callable[[Any], str]] = {
     "expression": cron.find_expression_fault,
     "timezone": cron.find_timezone_fault,
     "overlap": _find_overlap_fault,
+    "ends_at": _find_end_fault,
     "description": _find_description_fault,
 }
 
@@ -213,6 +257,15 @@ def _find_managed(schedule_id: UUID | str, by: Any) -> Schedule:
     row = find_row(select_visible(select_schedules(), by), ScheduleNotFound, pk=schedule_id)
     _refuse_unless_may_manage(by)
     return row
+
+
+def _refuse_unless_fitting(thread_id: str, graph: str, by: Any) -> None:
+    thread = find_thread(thread_id, by)
+    if thread.graph not in ("", graph):
+        raise InvalidInputError(
+            f"Thread {thread_id!r} belongs to graph {thread.graph!r}.",
+            [("thread_id", f"belongs to graph {thread.graph!r}")],
+        )
 
 
 def _refuse_unless_may_manage(by: Any) -> None:

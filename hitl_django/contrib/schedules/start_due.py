@@ -20,15 +20,17 @@ from hitl_django.db import outages
 from hitl_django.db.alias import write_alias
 from hitl_django.db.clock import to_stored, to_utc
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.errors import GraphDefinitionError, HitlError, NotAllowedError
+from hitl_django.errors import GraphDefinitionError, HitlError, NoSuchThread, NotAllowedError
 from hitl_django.json_text.sanitize import escape_unstorable
-from hitl_django.models import Run
+from hitl_django.models import Run, Thread
 from hitl_django.models.functions import Now
 from hitl_django.permissions import may_start
-from hitl_django.services.runs.start import start
+from hitl_django.services.runs.archives import is_archived
+from hitl_django.services.runs.options import RunOptions
+from hitl_django.services.runs.start import is_erased, start
 
 from .cron import Cron
-from .due_times import find_next, read_now, select_schedules
+from .due_times import build_run_metadata, find_next, find_next_after, read_now, select_schedules
 from .models import Schedule
 from .registered import RegisteredSchedule, list_registered
 
@@ -86,6 +88,7 @@ class _DueTime:
     missed: int
     #: The last skipped due time, or None.
     missed_at: datetime | None
+    #: The next due time as Django stores it, or None.
     following: datetime | None
 
 
@@ -106,14 +109,13 @@ def _start_one(pk: UUID) -> UUID | None:
         due = _find_due_time(row)
         # The condition guarantees a single run, because the row no longer matches after the UPDATE.
         # Zero rows: another sweep was faster, or the schedule was changed or paused.
-        following = None if due.following is None else to_stored(due.following)
-        moved = {"next_at": following, "last_due_at": to_stored(due.at)}
+        moved = {"next_at": due.following, "last_due_at": to_stored(due.at)}
         if not select_due().filter(pk=pk).update(**moved):
             return None
 
         changes: dict[str, Any] = {}
         skipped, skipped_at, run_id = due.missed, due.missed_at, None
-        if _is_last_run_over(row):
+        if _may_start_another(row):
             run_id, changes["last_error"] = _start_run(row, due.at)
         if run_id is None:
             skipped, skipped_at = due.missed + 1, due.at
@@ -134,19 +136,25 @@ def _start_one(pk: UUID) -> UUID | None:
 def _find_due_time(row: Schedule) -> _DueTime:
     assert row.next_at is not None
     rule, now, first = Cron(row.expression, row.timezone), read_now(), to_utc(row.next_at)
+    until = now if row.ends_at is None else min(now, to_utc(row.ends_at))
     # The time is extrapolated from the last reading and may be slightly behind the database's
     # clock.
-    newest = max(first, rule.find_newest(now) or first)
+    newest = max(first, rule.find_newest(until) or first)
     between = takewhile(lambda each: each < newest, rule.iterate(first))
     missed = [] if newest == first else [first, *islice(between, MOST_COUNTED)]
-    following = rule.find_next(max(now, newest))
+    following = find_next_after(rule, max(now, newest), row.ends_at)
     return _DueTime(newest, len(missed), missed[-1] if missed else None, following)
 
 
-def _is_last_run_over(row: Schedule) -> bool:
-    if row.overlap == Schedule.Overlap.ALLOW or row.last_run_id is None:
+def _may_start_another(row: Schedule) -> bool:
+    if row.overlap == Schedule.Overlap.ALLOW:
         return True
     runs = Run.objects.using(write_alias())
+    if row.thread_id is not None:
+        unfinished = runs.filter(thread__thread_id=row.thread_id, state__in=Run.NOT_ENDED)
+        return not unfinished.exists()
+    if row.last_run_id is None:
+        return True
     return not runs.filter(pk=row.last_run_id, state__in=Run.ACTIVE).exists()
 
 
@@ -156,7 +164,7 @@ def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
 
     Return the run's id and an empty string or, if no run was started, None and the reason.
     """
-    moment = due_at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    metadata = build_run_metadata(row.metadata, row.pk, due_at)
     try:
         with transaction.atomic(using=write_alias()):
             _refuse_unless_wanted(row)
@@ -169,8 +177,11 @@ def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
                 via=VIA,
                 # The key includes a number, because the same time may be due twice in a project's
                 # test.
-                key=f"schedule:{row.pk}:{row.started + 1}:{moment}",
-                metadata={"schedule": str(row.pk), "due_at": moment},
+                key=f"schedule:{row.pk}:{row.started + 1}:{metadata['due_at']}",
+                thread_id=row.thread_id,
+                on_pending="wait" if row.overlap == Schedule.Overlap.ALLOW else "refuse",
+                metadata=metadata,
+                options=RunOptions(metadata=metadata),
             )
     except outages.ERRORS:
         raise  # This is an error of the database, not of the schedule.
@@ -189,9 +200,11 @@ def _start_run(row: Schedule, due_at: datetime) -> tuple[UUID | None, str]:
 def _refuse_unless_wanted(row: Schedule) -> None:
     """Raise an error if the schedule may no longer start a run.
 
-    This is the case if the code no longer defines the schedule, or the owner may no longer start
-    the graph.
+    This is the case if the code no longer defines the schedule, the owner may no longer start the
+    graph, or the thread was deleted or erased.
     """
+    if row.thread_id is not None:
+        _refuse_unless_kept(row.thread_id)
     if row.is_registered:
         if row.graph not in list_registered():
             raise GraphDefinitionError(f"The graph {row.graph!r} isn't scheduled in code any more.")
@@ -201,6 +214,14 @@ def _refuse_unless_wanted(row: Schedule) -> None:
         raise NotAllowedError(
             f"The owner doesn't have permission to start runs of graph {row.graph!r}."
         )
+
+
+def _refuse_unless_kept(thread_id: str) -> None:
+    thread = Thread.objects.using(write_alias()).filter(thread_id=thread_id).first()
+    if thread is None and not is_archived(thread_id):
+        raise NoSuchThread("The thread no longer exists.")
+    if thread is not None and is_erased(thread):
+        raise NoSuchThread("The contents of the thread were erased.")
 
 
 def _sync_registered() -> None:
@@ -229,7 +250,7 @@ def _sync_one(graph: str, said: RegisteredSchedule, row: Schedule | None) -> Non
             others |= {**values, "next_at": find_next(Cron(**values))}
         changes = {name: value for name, value in others.items() if getattr(row, name) != value}
         if changes:
-            select_schedules().filter(pk=row.pk).update(**changes)
+            select_schedules().filter(pk=row.pk).update(**changes, updated_at=Now())
         return
     # If several sweeps find no row, the unique constraint lets only one of them insert it.
     select_schedules().get_or_create(

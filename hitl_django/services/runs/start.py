@@ -191,7 +191,7 @@ class _Start:
         mine, stored = self.options or {}, run.options or {}
         has_same_options = all(mine.get(name) == stored.get(name) for name in KEPT)
         # Erasing a thread removes its subject and the options of its runs.
-        return (has_same_options and self._has_subject_of(run.thread)) or _is_erased(run.thread)
+        return (has_same_options and self._has_subject_of(run.thread)) or is_erased(run.thread)
 
     def _has_subject_of(self, thread: Thread) -> bool:
         """Return whether the thread has the given subject.
@@ -452,5 +452,6 @@ class _Start:
         thread.refresh_from_db(write_alias(), fields=["epoch"])  # Changed if the run was running.
 
 
-def _is_erased(thread: Thread) -> bool:
+def is_erased(thread: Thread) -> bool:
+    """Return whether the contents of the thread were erased."""
     return AuditEntry.objects.using(write_alias()).filter(thread=thread, verb="erase").exists()

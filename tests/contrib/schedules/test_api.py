@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hitl_django import services
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
 
@@ -40,6 +41,8 @@ def test_schedule_created_over_the_api_belongs_to_the_user(api: Any) -> None:
         ({"overlap": "queue"}, 400, "/overlap", "skip, allow"),
         ({"next_at": "2030-01-01T00:00:00Z"}, 400, "/next_at", ""),
         ({"input": {"amount": []}}, 422, "/input/amount", ""),
+        ({"metadata": 7}, 400, "/metadata", ""),
+        ({"ends_at": "2020-01-01T00:00:00Z"}, 422, "/ends_at", "past"),
     ],
 )
 def test_schedule_with_invalid_field_over_the_api_returns_error_with_pointer(
@@ -52,6 +55,18 @@ def test_schedule_with_invalid_field_over_the_api_returns_error_with_pointer(
     assert words in fault["detail"]
     made = create_schedule("invoice", "0 7 * * *", {"amount": 12})
     assert api.call("PATCH", "schedule", made.id, body=change).status_code == status
+
+
+def test_schedule_with_thread_metadata_and_end_over_the_api_returns_these_values(api: Any) -> None:
+    thread = services.create_thread(graph="invoice").thread_id
+    values = {"thread_id": thread, "metadata": {"a": 1}, "ends_at": "2035-01-01T00:00:00Z"}
+    made = api.post("schedules", body={**BODY, **values}).json()
+    assert values.items() <= made.items()
+    changed = api.call("PATCH", "schedule", made["id"], body={"ends_at": None}).json()
+    assert changed["ends_at"] is None
+    assert changed["updated_at"] > made["updated_at"]
+    assert api.call("PATCH", "schedule", made["id"], body={"thread_id": "a"}).status_code == 400
+    assert api.post("schedules", body={**BODY, "thread_id": "unknown"}).status_code == 404
 
 
 def test_schedule_creation_without_required_fields_reports_each_field(api: Any) -> None:

@@ -20,7 +20,7 @@ from django.db.models.functions import Now
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
-from hitl_django import audit, testing
+from hitl_django import audit, services, testing
 from hitl_django.contrib.schedules import cron, schedule, start_due
 from hitl_django.contrib.schedules.errors import CodeDefinedScheduleError, ScheduleNotFound
 from hitl_django.contrib.schedules.models import Schedule
@@ -34,12 +34,15 @@ from hitl_django.contrib.schedules.services import (
 from hitl_django.errors import (
     EmptyInputError,
     InvalidInputError,
+    NoSuchThread,
     NotAllowedError,
+    PayloadLimitError,
     UnknownGraphError,
 )
 from hitl_django.graph_registry import registry
 from hitl_django.management import diagnosis
-from hitl_django.models import Interrupt, Run
+from hitl_django.models import Interrupt, Run, Thread
+from hitl_django.services.runs.threads import METADATA_BYTES
 from hitl_django.worker.sweeper import find_missed_since, sweep
 from tests.graphs import approval, steps
 from tests.services.test_context import build
@@ -516,3 +519,91 @@ def test_schedule_of_unregistered_graph_fails_system_check(register: Register) -
     registry.unregister("nightly")
     [found] = [each.msg for each in run_checks() if each.id == "hitl_schedules.E003"]
     assert "'nightly'" in found
+
+
+# Ends, metadata and threads.
+
+
+def test_schedule_starts_no_runs_after_its_end() -> None:
+    end = datetime.now(UTC) + timedelta(minutes=90)
+    made = make(expression="0 * * * *", timezone="UTC", ends_at=end)
+    last = end.replace(minute=0, second=0, microsecond=0)
+    # The sweep was stopped until after the end.
+    Schedule.objects.filter(pk=made.id).update(
+        next_at=last - timedelta(hours=5), ends_at=last - timedelta(hours=3, minutes=10)
+    )
+    assert len(start_due.start_due()) == 1
+    row = read(made.id)
+    assert (row.last_due_at, row.skipped) == (last - timedelta(hours=4), 1)
+    assert row.next_at is None
+    assert start_due.start_due() == []
+    changed = change_schedule(made.id, ends_at=end)
+    assert changed.next_at is not None
+    assert changed.next_at <= end
+    assert changed.updated_at > made.updated_at
+    assert change_schedule(made.id, ends_at=None, expression="0 0 1 1 *").next_at is not None
+
+
+def test_schedule_with_end_in_the_past_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="ends_at is in the past"):
+        make(ends_at=datetime.now(UTC) - timedelta(seconds=1))
+    made = make()
+    with pytest.raises(InvalidInputError):
+        change_schedule(made.id, ends_at=datetime.now(UTC) - timedelta(seconds=1))
+
+
+def test_schedule_stores_its_metadata_with_run_and_new_thread() -> None:
+    made = make(metadata={"team": "north", "schedule": "mine"})
+    come_due(made.id)
+    [pk] = start_due.start_due()
+    run = Run.objects.select_related("thread").get(pk=pk)
+    stored = {"team": "north", "schedule": str(made.id)}
+    for metadata in (run.thread.metadata, (run.options or {})["metadata"]):
+        assert stored.items() <= metadata.items()
+    with pytest.raises(PayloadLimitError):
+        make(metadata={"text": "x" * (METADATA_BYTES - 20)})
+
+
+def test_schedule_with_thread_continues_the_thread_unless_its_run_has_not_ended() -> None:
+    thread = services.start("approval", {"text": "first"}).thread_id
+    made = make("approval", input={"text": "again"}, thread_id=thread)
+    come_due(made.id)
+    assert start_due.start_due() == []
+    row = read(made.id)
+    assert (row.skipped, row.last_error) == (1, "")
+    change_schedule(made.id, overlap="allow")
+    come_due(made.id)
+    [waiting] = start_due.start_due()
+    run = Run.objects.select_related("thread").get(pk=waiting)
+    assert (run.state, run.thread.thread_id) == ("waiting", thread)
+
+
+@pytest.mark.parametrize(
+    ("remove", "words"),
+    [
+        (services.erase_thread, "erased"),
+        (lambda pk: Thread.objects.get(thread_id=pk).delete(), "no longer exists"),
+    ],
+    ids=["erased", "deleted"],
+)
+def test_schedule_of_erased_or_deleted_thread_starts_no_run(
+    caplog: pytest.LogCaptureFixture, remove: Callable[[str], object], words: str
+) -> None:
+    with testing.inline() as advance:
+        thread = services.start("steps", {"log": []}).thread_id
+        advance()
+    made = make(thread_id=thread)
+    remove(thread)
+    assert words in breaks_off(made, caplog)
+
+
+def test_schedule_for_unknown_hidden_or_other_graph_thread_is_refused() -> None:
+    thread = services.start("approval", {"text": "x"}).thread_id
+    with pytest.raises(NoSuchThread):
+        make(thread_id="unknown")
+    with pytest.raises(InvalidInputError, match="belongs to graph"):
+        make("steps", thread_id=thread)
+    person = make_person("manage_schedules", "start_run")
+    with pytest.raises(NoSuchThread):
+        make("approval", input={"text": "x"}, thread_id=thread, by=person)
+    assert not Schedule.objects.exists()

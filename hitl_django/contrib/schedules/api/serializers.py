@@ -51,10 +51,17 @@ class ScheduleChange(StrictSerializer):
     configurable = JSONObject(
         required=False, help_text="Keys that the nodes find in their config's configurable."
     )
+    metadata = JSONObject(
+        required=False, help_text="Metadata stored with each run and with new threads."
+    )
     overlap = Choice(
         choices=Schedule.Overlap.values,
         required=False,
-        help_text="What to do at a due time while the previous run has not ended.",
+        help_text="What to do at a due time while the previous run, or a run of the thread, has "
+        "not ended.",
+    )
+    ends_at = OffsetDateTimeField(
+        required=False, allow_null=True, help_text="Time after which no runs are started."
     )
     description = StrictCharField(max_length=255, allow_blank=True, required=False)
     active = StrictBooleanField(
@@ -72,6 +79,11 @@ class ScheduleBody(ScheduleChange):
         "day of week.",
     )
     input = JSONValueField(help_text="Input matching the graph's input_schema; not null.")
+    thread_id = StrictCharField(
+        max_length=255,
+        required=False,
+        help_text="Id of the thread that each run continues, instead of a new thread for each run.",
+    )
 
 
 class ScheduleSerializer(serializers.Serializer):
@@ -84,6 +96,10 @@ class ScheduleSerializer(serializers.Serializer):
     expression = serializers.CharField()
     timezone = serializers.CharField()
     input = MethodField(JSONValueField(help_text="What each run is started with; without secrets."))
+    thread_id = serializers.CharField(
+        allow_null=True, help_text="Thread that each run continues; null if each run has a new one."
+    )
+    metadata = JSONObject()
     overlap = Choice(choices=Schedule.Overlap.values)
     registered = serializers.BooleanField(
         source="is_registered",
@@ -93,6 +109,7 @@ class ScheduleSerializer(serializers.Serializer):
     next_at = OffsetDateTimeField(
         allow_null=True, help_text="Next due time, unless paused; null if there is none."
     )
+    ends_at = OffsetDateTimeField(allow_null=True)
     started = serializers.IntegerField(help_text="Number of runs started.")
     last_due_at = OffsetDateTimeField(allow_null=True)
     last_run_id = Id(allow_null=True)
@@ -103,6 +120,7 @@ class ScheduleSerializer(serializers.Serializer):
         source="owner_label", help_text="User on whose behalf runs are started."
     )
     created_at = OffsetDateTimeField()
+    updated_at = OffsetDateTimeField()
 
     def get_input(self, schedule: Any) -> Any:
         return registry.mask_values(schedule.graph, schedule.input)

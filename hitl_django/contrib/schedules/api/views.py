@@ -67,7 +67,7 @@ class ScheduleList(ScheduleResource):
                 headers=(MADE,),
             )
         },
-        errors=REFUSALS,
+        errors=(*REFUSALS, errors.ThreadNotFound),
         example={"graph": "refund", "expression": "0 7 * * 1-5", "input": {"amount": 120}},
     )
     def post(self, request: Request) -> Response:

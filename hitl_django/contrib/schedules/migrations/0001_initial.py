@@ -44,6 +44,22 @@ class Migration(migrations.Migration):
                     hitl_django.models.fields.JSONTextField(blank=True, editable=False, null=True),
                 ),
                 (
+                    "thread_id",
+                    models.CharField(
+                        blank=True,
+                        editable=False,
+                        max_length=255,
+                        null=True,
+                        verbose_name="thread",
+                    ),
+                ),
+                (
+                    "metadata",
+                    hitl_django.models.fields.JSONTextField(
+                        blank=True, default=dict, editable=False, verbose_name="metadata"
+                    ),
+                ),
+                (
                     "overlap",
                     models.CharField(
                         choices=[
@@ -67,6 +83,10 @@ class Migration(migrations.Migration):
                     models.DateTimeField(
                         blank=True, editable=False, null=True, verbose_name="next run"
                     ),
+                ),
+                (
+                    "ends_at",
+                    models.DateTimeField(blank=True, editable=False, null=True, verbose_name="end"),
                 ),
                 (
                     "started",
@@ -111,6 +131,14 @@ class Migration(migrations.Migration):
                         db_default=django.db.models.functions.datetime.Now(),
                         editable=False,
                         verbose_name="created",
+                    ),
+                ),
+                (
+                    "updated_at",
+                    models.DateTimeField(
+                        db_default=django.db.models.functions.datetime.Now(),
+                        editable=False,
+                        verbose_name="changed",
                     ),
                 ),
                 (
