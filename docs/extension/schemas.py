@@ -97,6 +97,6 @@ def section(name: str, schema: Schema) -> str:
             schema.get("description", ""),
             markdown.table(["field", "type", "optional", "description"], rows)
             if rows
-            else type_of(schema) + ".",
+            else f"{markdown.code(name)} has the type {type_of(schema)}.",
         ]
     )

@@ -100,7 +100,7 @@ def test_overview_groups_failed_runs_with_the_same_error_and_offers_to_retry_the
     page = text_of(client.get(OVERVIEW))
     assert page.count(escape("ValueError: no <b>")) == 1
     assert "more" not in page.partition("Needs attention")[2].partition("</table>")[0]
-    assert "Retry 2…" in page
+    assert "Retry 2 runs…" in page
     assert escape("The graph isn't registered.") in page
     assert reverse("admin:hitl_django_run_retry", args=[parked.pk]) in page
     posted = {"verb": "retry", "item": [str(run.pk) for run in same]}

@@ -28,7 +28,7 @@ class NotificationSettings:
         8, "Hour of the day, in TIME_ZONE, when the daily digest is sent.", hour
     )
     DUE_REMINDER_SECONDS: float = setting(
-        3600, "How long before its due time reviewers are notified of an interrupt.", positive
+        3600, "How long before the due time of an interrupt its reviewers are notified.", positive
     )
     EMAIL_DECISION_SECONDS: float | None = setting(
         None,

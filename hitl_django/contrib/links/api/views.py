@@ -83,7 +83,7 @@ class LinkDetail(Resource):
     def delete(self, request: Request, interrupt_id: UUID, link_id: UUID) -> Response:
         """Revoke an unused review link.
 
-        The link stays in the list.
+        The revoked link stays in the list.
         """
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)
         if not ReviewLink.objects.filter(interrupt=interrupt, pk=link_id).exists():

@@ -138,7 +138,7 @@ class WebhookSecret(WebhookResource):
     def post(self, request: Request, webhook_id: UUID) -> Response:
         """Rotate the secret of a webhook.
 
-        For one day, deliveries are signed with both secrets.
+        For one day, deliveries are signed with the old and the new secret.
         """
         self.read_body()
         return self.run_idempotent(
@@ -211,7 +211,7 @@ class Redelivery(WebhookResource):
     def post(self, request: Request, delivery_id: UUID) -> Response:
         """Send a finished delivery again.
 
-        The delivery has the same id.
+        The id of the delivery does not change.
         """
         self.read_body()
         return self.run_idempotent(
