@@ -21,24 +21,17 @@ from ..stores import POSTGRES, SQLITE
 
 #: Maximum number of seconds for one row.
 TIMEOUT = 600
-#: The rows: database, and whether the settings are those of the deployment guide.
-ROWS = {
-    "postgres": (POSTGRES, False),
-    "postgres-tuned": (POSTGRES, True),
-    "sqlite": (SQLITE, False),
-    "sqlite-tuned": (SQLITE, True),
-}
+#: The database of each row.
+ROWS = {"postgres": POSTGRES, "sqlite": SQLITE}
 PARTS = ("calls", "rows", "cost", "delays", "recovery")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     for name in options.only or ROWS:
-        kind, is_tuned = ROWS[name]
+        kind = ROWS[name]
         with stores.prepared({kind}) as known:
             environment = {"DATABASE_URL": known[stores.variable(OURS, kind)]}
-            if is_tuned:
-                environment["HITL_BENCH_TUNED"] = "yes"
             found = measured(options.what or PARTS, environment, options.jobs)
         print(f"{name}: {'; '.join(summarize(found))}", flush=True)
     return 0

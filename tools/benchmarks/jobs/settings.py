@@ -1,18 +1,13 @@
-"""Settings of the measured project, as in the installation guide.
-
-With HITL_BENCH_TUNED, the settings are those that the deployment guide recommends.
-"""
+"""Settings of the measured project, as in the installation guide."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from tests.settings import *  # noqa: F403
 from tests.settings import DATABASES
 
 ROOT_URLCONF = f"{__package__}.urls"
-IS_TUNED = bool(os.environ.get("HITL_BENCH_TUNED"))
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -35,8 +30,7 @@ Q_CLUSTER: dict[str, Any] = {
     "retry": 90,
     "max_attempts": 5,
     "ack_failures": True,
-    **({"bulk": 10, "queue_limit": 50, "recycle": 5000, "poll": 0.05} if IS_TUNED else {}),
 }
 
-if IS_TUNED and DATABASES["default"]["ENGINE"].endswith("postgresql"):
+if DATABASES["default"]["ENGINE"].endswith("postgresql"):
     DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 5
