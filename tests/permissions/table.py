@@ -22,7 +22,7 @@ INVALID, FORBIDDEN, ABSENT, UNSUPPORTED, CONFLICT, NOT_OFFERED = 400, 403, 404, 
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE")
 
 Arguments = tuple[Any, ...]
-Body = Mapping[str, Any] | None
+Body = Mapping[str, Any] | list[Any] | None
 
 
 @dataclass(frozen=True)
@@ -240,6 +240,9 @@ _AGENT: dict[tuple[str, str], Row] = {
     ("thread-history", "GET"): Row("thread", "view_thread_state", at=THREAD),
     ("thread-history", "POST"): Row("thread", "view_thread_state", at=THREAD, body=sends()),
     ("runs", "POST"): Row("", "start_run", body=_NEW, changes=True),
+    ("runs-batch", "POST"): Row(
+        "", "start_run", body=lambda things: [_NEW(things)], changes=True
+    ),
     ("runs-stream", "POST"): Row("", "start_run", body=_NEW, changes=True),
     ("runs-wait", "POST"): Row("", "start_run", body=_NEW, changes=True),
     ("thread-runs", "GET"): Row("thread", at=THREAD),
@@ -261,7 +264,7 @@ _AGENT: dict[tuple[str, str], Row] = {
 }  # fmt: skip
 AGENT = {(f"langgraph_api:{name}", method): row for (name, method), row in _AGENT.items()}
 #: URLs of LangGraph's server whose response says that the feature isn't supported.
-NOT_THERE = {f"langgraph_api:absent-{number}" for number in range(7)} | {"agent/^"}
+NOT_THERE = {f"langgraph_api:absent-{number}" for number in range(6)} | {"agent/^"}
 
 #: For the admin pages of a model: the kind of object, the path to its row, and the permissions for
 #: the list.
