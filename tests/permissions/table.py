@@ -193,6 +193,7 @@ class Answer(Row):
 THREAD, ASSISTANT = of("thread.thread_id"), of("interrupt.graph")
 RUN_OF = of("thread.thread_id", "run.pk")
 _NEW = sends(assistant_id="ledger", input={"area": "open"})
+_CRON = sends(assistant_id="ledger", schedule="0 7 * * *", input={"area": "open"})
 
 
 def _resume(things: Things) -> Body:
@@ -245,6 +246,17 @@ _AGENT: dict[tuple[str, str], Row] = {
     ),
     ("runs-stream", "POST"): Row("", "start_run", body=_NEW, changes=True),
     ("runs-wait", "POST"): Row("", "start_run", body=_NEW, changes=True),
+    ("crons", "POST"): Row("", "schedule", body=_CRON, changes=True),
+    ("thread-crons", "POST"): Row(
+        "thread", "schedule", at=THREAD, changes=True,
+        body=lambda things: {**_CRON(things), "assistant_id": things.thread.graph},
+    ),
+    ("cron-search", "POST"): Row(body=sends()),
+    ("cron-count", "POST"): Row(body=sends()),
+    ("cron", "PATCH"): Row(
+        "schedule", "manage_schedules", at=SCHEDULE, body=sends(enabled=False), changes=True
+    ),
+    ("cron", "DELETE"): Row("schedule", "manage_schedules", EMPTY, at=SCHEDULE, changes=True),
     ("thread-runs", "GET"): Row("thread", at=THREAD),
     ("thread-runs", "POST"): Answer(**_ANSWER),
     ("thread-runs-stream", "POST"): Answer(**_ANSWER, follows=True),
@@ -264,7 +276,7 @@ _AGENT: dict[tuple[str, str], Row] = {
 }  # fmt: skip
 AGENT = {(f"langgraph_api:{name}", method): row for (name, method), row in _AGENT.items()}
 #: URLs of LangGraph's server whose response says that the feature isn't supported.
-NOT_THERE = {f"langgraph_api:absent-{number}" for number in range(6)} | {"agent/^"}
+NOT_THERE = {f"langgraph_api:absent-{number}" for number in range(5)} | {"agent/^"}
 
 #: For the admin pages of a model: the kind of object, the path to its row, and the permissions for
 #: the list.

@@ -14,6 +14,7 @@ The API serves every registered graph, including LangGraph's, without importing 
     run_requests.py     requests for a run: start, resume, fork, retry
     run_batches.py      several runs in one request
     run_streams.py      events of a run in the format of LangGraph's server
+    crons.py            crons: the schedules of ``hitl_django.contrib.schedules``
     documents.py        graphs, threads, states and runs in the clients' format
     not_supported.py    unsupported features, which return 501
 """

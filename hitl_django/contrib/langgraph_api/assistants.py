@@ -36,6 +36,14 @@ def find_graph_name(assistant_id: str) -> str:
     raise UnknownGraphError(assistant_id, registry.list_names())
 
 
+def resolve_graph_name(assistant_id: str) -> str:
+    """Return the graph's name for an assistant id, or the id itself if no assistant has it."""
+    try:
+        return find_graph_name(assistant_id)
+    except UnknownGraphError:
+        return assistant_id
+
+
 def get_visible_graph(request: Request, assistant_id: str) -> RegisteredGraph:
     """Return the graph of an assistant.
 

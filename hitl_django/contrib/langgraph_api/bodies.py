@@ -13,6 +13,7 @@ from hitl_django.api.serializers.fields import (
     JSONObject,
     JSONValueField,
     Number,
+    OffsetDateTimeField,
     Query,
     RowLimit,
     StrictBooleanField,
@@ -38,6 +39,16 @@ STREAM_MODES: dict[str, tuple[str, ...]] = {
 }
 #: Fields by which threads can be sorted.
 THREAD_ORDERS = ("created_at", "thread_id", "status", "updated_at", "state_updated_at")
+#: Columns of schedules by which crons can be sorted, by the names of the clients.
+CRON_ORDERS = {
+    "cron_id": "pk",
+    "assistant_id": "graph",
+    "thread_id": "thread_id",
+    "created_at": "created_at",
+    "updated_at": "updated_at",
+    "next_run_date": "next_at",
+    "end_time": "ends_at",
+}
 MOST_ROWS = 200
 
 
@@ -147,7 +158,7 @@ class CommandBody(StrictSerializer):
 class ConfigBody(AgentBody):
     """The config of a run. Its metadata is added to the metadata of the run."""
 
-    not_supported = ("callbacks", "run_name", "max_concurrency")
+    not_supported: ClassVar[tuple[str, ...]] = ("callbacks", "run_name", "max_concurrency")
 
     configurable = JSONObject(required=False)
     metadata = JSONObject(required=False)
@@ -195,6 +206,70 @@ class BatchItemBody(RunBody):
     """
 
     assistantId = StrictCharField(max_length=255, required=False)
+
+
+class CronConfigBody(ConfigBody):
+    """The config of the runs of a cron."""
+
+    not_supported = (*ConfigBody.not_supported, "tags", "recursion_limit")
+
+
+class CronChangeBody(AgentBody):
+    """Request body for changing a cron. The value null removes the end."""
+
+    not_supported = (
+        "webhook",
+        "interrupt_before",
+        "interrupt_after",
+        "checkpoint_during",
+        "durability",
+        "stream_mode",
+        "stream_subgraphs",
+    )
+
+    schedule = StrictCharField(max_length=255, required=False)
+    timezone = StrictCharField(max_length=255, required=False)
+    end_time = OffsetDateTimeField(required=False, allow_null=True)
+    input = JSONValueField(required=False)
+    metadata = JSONObject(required=False)
+    config = CronConfigBody(required=False)
+    context: Any = ContextField()
+    enabled = StrictBooleanField(required=False)
+    on_run_completed = Choice(choices=["keep"], required=False)
+    stream_resumable = StrictBooleanField(required=False)  # Always true, whatever the client sends.
+
+    def to_internal_value(self, data: Any) -> Any:
+        found = super().to_internal_value(data)
+        if "end_time" in data and data["end_time"] is None:
+            found["end_time"] = None
+        return found
+
+
+class CronBody(CronChangeBody):
+    """Request body for creating a cron."""
+
+    assistant_id = StrictCharField(max_length=255)
+    schedule = StrictCharField(max_length=255)
+    multitask_strategy = Choice(choices=["enqueue", "reject"], required=False)
+
+
+class CronCountBody(AgentBody):
+    """Request body that filters the crons to count."""
+
+    assistant_id = StrictCharField(max_length=255, required=False)
+    thread_id = StrictCharField(max_length=255, required=False)
+    metadata = Filter(required=False)
+
+
+class CronSearchBody(CronCountBody):
+    """Request body of a search for crons."""
+
+    enabled = StrictBooleanField(required=False)
+    limit = RowLimit(required=False)
+    offset = StrictIntegerField(required=False)
+    sort_by = Choice(choices=[*CRON_ORDERS], required=False)
+    sort_order = Choice(choices=["asc", "desc"], required=False)
+    select = serializers.ListField(child=StrictCharField(), required=False, max_length=20)
 
 
 class AssistantSearchBody(AgentBody):

@@ -59,7 +59,7 @@ def build_assistant(graph: RegisteredGraph | BrokenGraph) -> dict[str, Any]:
     The version of the graph is in the metadata. The version of the assistant is always 1.
     """
     # Graphs are registered in code, so they have no creation date.
-    at = _moment(datetime.fromtimestamp(0, UTC))
+    at = format_moment(datetime.fromtimestamp(0, UTC))
     return {
         "assistant_id": build_assistant_id(graph.name),
         "graph_id": graph.name,
@@ -95,9 +95,9 @@ def build_thread(
         changed = run.finished_at or run.queued_at
     return {
         "thread_id": thread.thread_id,
-        "created_at": _moment(thread.created_at),
-        "updated_at": _moment(changed),
-        "state_updated_at": _moment(state_changed or thread.created_at),
+        "created_at": format_moment(thread.created_at),
+        "updated_at": format_moment(changed),
+        "state_updated_at": format_moment(state_changed or thread.created_at),
         "metadata": build_thread_metadata(thread),
         "status": THREAD_STATUS[None if run is None else run.state],
         "config": {},
@@ -128,8 +128,8 @@ def build_run(run: Run) -> dict[str, Any]:
         "run_id": str(run.pk),
         "thread_id": run.thread.thread_id,
         "assistant_id": build_assistant_id(run.graph),
-        "created_at": _moment(run.created_at),
-        "updated_at": _moment(run.finished_at or run.queued_at),
+        "created_at": format_moment(run.created_at),
+        "updated_at": format_moment(run.finished_at or run.queued_at),
         "status": RUN_STATUS[run.state],
         "metadata": {**(run.options or {}).get("metadata", {}), "graph_id": run.graph},
         "kwargs": {},
@@ -226,5 +226,5 @@ def build_checkpoint(thread_id: str, namespace: str, checkpoint_id: str | None) 
     }
 
 
-def _moment(value: datetime) -> str:
+def format_moment(value: datetime) -> str:
     return str(OffsetDateTimeField().to_representation(value))

@@ -59,7 +59,7 @@ def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) 
             [("assistant_id", f"the thread belongs to the graph {thread.graph!r}")],
         )
     command = body.get("command") or {}
-    given = _drop_unknown_fields(graph, body.get("input"))
+    given = drop_unknown_fields(graph, body.get("input"))
     checkpoint_id = _read_checkpoint_id(body)
     if checkpoint_id is not None and _is_shown_now(user, thread, checkpoint_id):
         # Clients send the current checkpoint with every request. This is not a fork.
@@ -103,7 +103,7 @@ def _start(
 ) -> StartedRun:
     run = services.start(
         graph,
-        _drop_unknown_fields(graph, body.get("input")),
+        drop_unknown_fields(graph, body.get("input")),
         thread_id=thread_id,
         on_pending=on_pending,
         events=list_kinds(body),
@@ -114,7 +114,7 @@ def _start(
     return StartedRun(run.id, run.thread_id, 0)
 
 
-def _drop_unknown_fields(graph: str, given: Any) -> Any:
+def drop_unknown_fields(graph: str, given: Any) -> Any:
     """Return an input without the fields that the graph doesn't have.
 
     LangGraph also ignores such fields. For example, AG-UI sends a list of tools to every graph.
@@ -263,7 +263,7 @@ def _read_options(
     if metadata:
         given["metadata"] = metadata
     kept = (before and before.options) or {}
-    configurable = _read_configurable(body) or kept.get("configurable", {})
+    configurable = read_configurable(body) or kept.get("configurable", {})
     return RunOptions(**given, configurable={**configurable, **_identify(user, graph)})
 
 
@@ -295,7 +295,7 @@ def _list_options(body: dict[str, Any]) -> list[str]:
     return [name for name in OPTIONS if name in body and (name, body[name]) != ("context", {})]
 
 
-def _read_configurable(body: dict[str, Any]) -> dict[str, Any]:
+def read_configurable(body: dict[str, Any]) -> dict[str, Any]:
     """Return the ``configurable`` keys of the config, without keys that the server sets."""
     given = body.get("config", {}).get("configurable", {})
     return {
@@ -320,7 +320,7 @@ def _refuse_changed_options(run: Run | None, body: dict[str, Any]) -> None:
     for name in _list_options(body):
         if name != "metadata" and not _has(stored.get(name), body[name]):
             raise NotSupported(f"`{name}` can't be changed when a run resumes.")
-    if not _has(stored.get("configurable", {}), _read_configurable(body)):
+    if not _has(stored.get("configurable", {}), read_configurable(body)):
         raise NotSupported("`config.configurable` can't be changed when a run resumes.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.apps import apps
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -11,8 +12,8 @@ from hitl_django.api.operations import operation
 
 from .resource import AgentResource
 
-#: Capabilities of the server in addition to runs and threads.
-FLAGS = {"assistants": True, "crons": False, "langsmith": False}
+#: The app without which there are no crons.
+SCHEDULES = "hitl_django.contrib.schedules"
 
 
 class Health(AgentResource):
@@ -39,4 +40,6 @@ class Info(AgentResource):
 
     @operation("info", responses={})
     def get(self, request: Request) -> Response:
-        return Response({"version": "hitl-django", "flags": FLAGS})
+        # Capabilities in addition to runs and threads.
+        flags = {"assistants": True, "crons": apps.is_installed(SCHEDULES), "langsmith": False}
+        return Response({"version": "hitl-django", "flags": flags})

@@ -28,12 +28,11 @@ from hitl_django.api import querysets
 from hitl_django.api.operations import operation
 from hitl_django.db.alias import write_alias
 from hitl_django.db.json_contains import JSONContains
-from hitl_django.errors import HitlError
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 from hitl_django.permissions import get_policy
 from hitl_django.services.runs.state import read_values
 
-from .assistants import find_graph_name
+from .assistants import find_graph_name, resolve_graph_name
 from .bodies import ThreadBody, ThreadChangeBody, ThreadCountBody, ThreadSearchBody
 from .documents import THREAD_STATUS, build_thread, select_keys
 from .resource import AgentResource
@@ -266,19 +265,13 @@ def _filter(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> Query
     for name in GRAPH_NAMES:
         if name in metadata:
             found = metadata.pop(name)
-            rows = rows.filter(graph__in=[_graph_of(found)] if isinstance(found, str) else [])
+            named = [resolve_graph_name(found)] if isinstance(found, str) else []
+            rows = rows.filter(graph__in=named)
     if metadata:
         rows = rows.filter(JSONContains("metadata", metadata))
     if "status" in body:
         rows = _filter_by_status(rows, body["status"], user)
     return rows
-
-
-def _graph_of(name: str) -> str:
-    try:
-        return find_graph_name(name)
-    except HitlError:
-        return name
 
 
 def _filter_by_status(rows: QuerySet[Thread], status: str, user: Any) -> QuerySet[Thread]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from django.apps import apps
-from django.urls import path, re_path, register_converter
+from django.urls import URLPattern, path, re_path, register_converter
 
 from hitl_django.extensions import require_app
 
 from . import assistants, run_batches, runs, system, thread_states, threads
 from .not_supported import NotOfferedView
 from .resource import UnknownPathView
+from .system import SCHEDULES
 
 require_app("hitl_django.contrib.langgraph_api")
 
@@ -40,12 +41,29 @@ _RUN = f"{_THREAD}/runs/<uuid:run_id>"
 #: Further URLs of LangGraph's server, each with the name of the feature that is not supported.
 _ABSENT = {
     r"assistants/[^/]+/(versions|latest)": "assistant versions",
-    r"(threads/[^/]+/)?runs/crons(/.*)?": "crons",
     r"runs/cancel": "cancelling multiple runs",
     r"threads/prune": "pruning threads",
     r"threads/[^/]+/(stream|commands)(/.*)?": "thread streams",
     r"(mcp|a2a|ui)(/.*)?": "this protocol",
 }
+
+
+def list_cron_urls() -> list[URLPattern]:
+    """Return the URL patterns of crons. Without the app for schedules, they refuse requests."""
+    if not apps.is_installed(SCHEDULES):
+        what = f"crons without the app {SCHEDULES} in INSTALLED_APPS"
+        view = NotOfferedView.as_view(what=what)
+        return [re_path(r"^(?:threads/[^/]+/)?runs/crons(?:/.*)?$", view, {}, "absent-crons")]
+    from . import crons
+
+    return [
+        path("runs/crons", crons.CronList.as_view(), name="crons"),
+        path("runs/crons/search", crons.CronSearch.as_view(), name="cron-search"),
+        path("runs/crons/count", crons.CronCount.as_view(), name="cron-count"),
+        path("runs/crons/<uuid:cron_id>", crons.CronDetail.as_view(), name="cron"),
+        path(f"{_THREAD}/runs/crons", crons.CronList.as_view(), name="thread-crons"),
+    ]
+
 
 urlpatterns = [
     path("ok", system.Health.as_view(), name="ok"),
@@ -54,6 +72,7 @@ urlpatterns = [
         re_path(f"^{route}$", NotOfferedView.as_view(what=what), {}, f"absent-{number}")
         for number, (route, what) in enumerate(_ABSENT.items())
     ),
+    *list_cron_urls(),
     path("assistants", assistants.AssistantList.as_view(), name="assistants"),
     path("assistants/search", assistants.AssistantSearch.as_view(), name="assistant-search"),
     path("assistants/count", assistants.AssistantCount.as_view(), name="assistant-count"),

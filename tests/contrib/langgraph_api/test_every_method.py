@@ -34,7 +34,7 @@ MODES = ["values", "updates", "messages-tuple", "custom", "tasks", "checkpoints"
 
 @dataclass(frozen=True)
 class Made:
-    """Existing objects: a thread waiting for review with its run, and other threads by graph.
+    """Existing objects: a thread waiting for review with its run, other threads by graph, a cron.
 
     ``start`` creates another thread, for calls that change it.
     """
@@ -43,6 +43,7 @@ class Made:
     run: str
     checkpoint: Any
     others: Mapping[str, str]
+    cron: str
     start: Callable[[str], tuple[str, str]]
 
 
@@ -62,6 +63,16 @@ OFFERED: dict[str, list[Call]] = {
         lambda to, made: to.assistants.search(limit=2),
         lambda to, made: to.assistants.search(limit=2, response_format="object"),
     ],
+    "crons.create": [lambda to, made: to.crons.create("chat", schedule="0 9 * * *")],
+    "crons.create_for_thread": [
+        lambda to, made: to.crons.create_for_thread(made.thread, "chat", schedule="0 9 * * *")
+    ],
+    "crons.search": [lambda to, made: to.crons.search()],
+    "crons.count": [lambda to, made: to.crons.count()],
+    "crons.update": [
+        lambda to, made: to.crons.update(made.cron, schedule="0 8 * * *", end_time=None)
+    ],
+    "crons.delete": [lambda to, made: to.crons.delete(made.cron)],
     "threads.copy": [lambda to, made: to.threads.copy(made.thread)],
     "threads.count": [lambda to, made: to.threads.count(status="interrupted")],
     "threads.create": [
@@ -131,8 +142,12 @@ OFFERED: dict[str, list[Call]] = {
     "store.delete_item": [lambda to, made: to.store.delete_item(SHELF, "a")],
 }  # fmt: skip
 
-#: Responses of LangGraph's server to methods whose annotation says that they return None.
-UNSAID = {"threads.copy": schema.Thread}
+#: Responses of LangGraph's server to methods whose annotation names another type.
+UNSAID = {
+    "threads.copy": schema.Thread,
+    "crons.create": schema.Cron,
+    "crons.create_for_thread": schema.Cron,
+}
 
 #: Each unsupported method.
 NOT_OFFERED: dict[str, Call] = {
@@ -141,14 +156,6 @@ NOT_OFFERED: dict[str, Call] = {
     "assistants.get_versions": lambda to, made: to.assistants.get_versions("chat"),
     "assistants.set_latest": lambda to, made: to.assistants.set_latest("chat", 1),
     "assistants.update": lambda to, made: to.assistants.update("chat", name="Other"),
-    "crons.count": lambda to, made: to.crons.count(),
-    "crons.create": lambda to, made: to.crons.create("chat", schedule="0 9 * * *"),
-    "crons.create_for_thread": lambda to, made: to.crons.create_for_thread(
-        made.thread, "chat", schedule="0 9 * * *"
-    ),
-    "crons.delete": lambda to, made: to.crons.delete("a"),
-    "crons.search": lambda to, made: to.crons.search(),
-    "crons.update": lambda to, made: to.crons.update("a", schedule="0 9 * * *"),
     "threads.join_stream": lambda to, made: to.threads.join_stream(made.thread),
     "threads.prune": lambda to, made: to.threads.prune([made.thread]),
     "threads.stream": lambda to, made: start_in(to.threads.stream(assistant_id="chat")),
@@ -237,7 +244,8 @@ def made(client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Made:
     thread, run = start("chat")
     checkpoint = client.threads.get_state(thread)["checkpoint"]
     others = {graph: start(graph)[0] for graph in ("sides", "outer", "failing", "plain")}
-    return Made(thread, run, checkpoint, others, start)
+    cron: Any = client.crons.create("chat", schedule="0 9 * * *")
+    return Made(thread, run, checkpoint, others, cron["cron_id"], start)
 
 
 @pytest.fixture(params=["client", "async_client"])
