@@ -46,7 +46,7 @@ class ToolInvocationError(_ToolException):  # type: ignore[misc]
 def list_reported_errors(
     source: ValidationError, injected: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return validation errors, except those of injected arguments."""
+    """Return the errors in ``source``, except the errors of injected arguments."""
     return [
         {"loc": place, "msg": reason}
         for place, reason in list_faults(source)

@@ -10,7 +10,7 @@ from hitl_django.engine.state.schema import get_coercion
 from hitl_django.engine.task.context import TaskContext
 
 from .tool_call import ToolCall, list_calls
-from .tool_messages import asks_for_tools, get_messages, get_part
+from .tool_messages import get_messages, get_part, is_from_model
 from .tool_request import WITH_CONTEXT
 
 
@@ -43,7 +43,7 @@ def read_input(given: Any, key: str, context: TaskContext | None) -> NodeInput:
     if isinstance(given, list) and given and get_part(given[-1], "type") == "tool_call":
         return NodeInput(list_calls(given), None, _read_state(context))
     for message in reversed(get_messages(given, key)):
-        if asks_for_tools(message):
+        if is_from_model(message):
             calls = list_calls(get_part(message, "tool_calls") or ())
             return NodeInput(calls, message, given, isinstance(given, list))
     raise ValueError(f"No AI message found in {key!r}")
@@ -52,8 +52,7 @@ def read_input(given: Any, key: str, context: TaskContext | None) -> NodeInput:
 def _read_state(context: TaskContext | None) -> dict[str, Any]:
     """Return the state of the running graph.
 
-    The state is needed if a Send starts the node for a single call, because the Send doesn't
-    include the state.
+    The node needs this state if a Send starts the node with a single tool call as input.
     """
     if context is None:
         return {}

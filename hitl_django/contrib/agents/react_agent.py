@@ -22,9 +22,9 @@ from .agent_state import (
 )
 from .tool_call import list_calls
 from .tool_messages import (
-    asks_for_tools,
     get_messages,
     get_part,
+    is_from_model,
     is_result,
     list_open_calls,
 )
@@ -57,11 +57,11 @@ def create_react_agent(
     """Return a graph in which a model calls tools until it has an answer.
 
     ``model`` is a chat model (an object with ``invoke``, and ``bind_tools`` for tools), a model
-    name for LangChain's init_chat_model, or a function of state and runtime that returns a model
-    with bound tools for each call. The function may be async. ``tools`` are functions, LangChain
-    tools, dicts in the format of the model's provider, or a ToolNode. ``prompt`` is a text or
-    system message that precedes the messages, or a function or runnable that returns the model's
-    input for a state.
+    name for LangChain's init_chat_model, or a sync or async function. The function is called before
+    each model call with the state and the runtime, and returns a model to which the tools are
+    bound. ``tools`` are functions, LangChain tools, dicts in the format of the model's provider, or
+    a ToolNode. ``prompt`` is a text or system message that precedes the messages, or a function or
+    runnable that returns the model's input for a state.
 
     ``response_format`` is a schema, or a pair of a prompt and a schema. The model then returns its
     answer in that format, as ``structured_response``. ``pre_model_hook`` runs before each call of
@@ -157,7 +157,7 @@ def _send_call(call: Any) -> Send:
 def _route_from_model(last: str, version: str) -> Callable[[Any], Any]:
     def route_from_model(state: Any) -> Any:
         message = get_messages(state, "messages")[-1]
-        calls = get_part(message, "tool_calls") if asks_for_tools(message) else None
+        calls = get_part(message, "tool_calls") if is_from_model(message) else None
         if not calls:
             return last
         return _ACT if version == "v1" else [_send_call(call) for call in calls]
@@ -166,15 +166,15 @@ def _route_from_model(last: str, version: str) -> Callable[[Any], Any]:
 
 
 def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
-    """Return the function that chooses the node after the hook, by default ``last``.
+    """Return the function that chooses the node that runs after ``post_model_hook``.
 
     If a tool call has no result yet, the tools run next. If the last message is a tool's result,
-    the node ``first`` runs next.
+    the node ``first`` runs next. Otherwise, the node ``last`` runs next.
     """
 
     def route_from_hook(state: Any) -> Any:
         messages = get_messages(state, "messages")
-        asker = next(message for message in reversed(messages) if asks_for_tools(message))
+        asker = next(message for message in reversed(messages) if is_from_model(message))
         left = list_open_calls(messages, [asker])
         if left:
             return [_send_call(call) for call in left]
@@ -184,9 +184,9 @@ def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
 
 
 def _route_from_tools(first: str, direct: frozenset[str]) -> Callable[[Any], Any]:
-    """Return the function that chooses the node after the tools, by default ``first``.
+    """Return the function that chooses the node that runs after the tools.
 
-    The run ends if a tool in ``direct`` was called.
+    If a tool in ``direct`` was called, the run ends. Otherwise, the node ``first`` runs next.
     """
 
     def route_from_tools(state: Any) -> str:

@@ -20,7 +20,7 @@ class Tool:
     """A tool that calls a function. The function's annotations validate the arguments.
 
     ``description`` is the function's docstring. ``args_schema`` is the pydantic model of the
-    arguments that the model passes.
+    arguments that the chat model passes.
     """
 
     return_direct = False

@@ -39,7 +39,7 @@ class ToolCall:
 
     @property
     def memo(self) -> str:
-        """The key under which the task stores the result: the call's key and its arguments."""
+        """The key under which the task stores the result: the key and the arguments of the call."""
         return f"tool:{self.key}:{json.dumps(self.args, sort_keys=True, default=repr)}"
 
     @property
@@ -76,7 +76,7 @@ class ToolCallContext(PartContext):
 
     Interrupts, once() results and subgraphs are identified by the tool call, so that they don't
     depend on the order of the calls. ``lock`` is shared by all tool calls of the task, and protects
-    changes of the task. ``perform`` is the function that executes calls of the saver.
+    changes of the task. ``perform`` is the function through which the saver is called.
     """
 
     def __init__(

@@ -42,8 +42,8 @@ class Handling:
         """Return the message to the model, or None if the node must fail.
 
         If the rule is a function and the function raises an exception, the exception isn't caught.
-        ``wrapped`` is true for an error that a wrapper raised. Exception classes in the rule don't
-        limit the reporting of such an error.
+        ``wrapped`` is true if a wrapper of tool calls raised the error. The class of such an
+        error is not compared with the exception classes in the rule.
         """
         if isinstance(error, BadCall):
             return str(error)

@@ -31,7 +31,7 @@ def get_messages(state: Any, key: str) -> list[Any]:
     return state if isinstance(state, list) else list(get_part(state, key) or ())
 
 
-def asks_for_tools(message: Any) -> bool:
+def is_from_model(message: Any) -> bool:
     """Return whether a message is from the model, and may therefore contain tool calls."""
     if get_part(message, "type") in ("ai", "AIMessageChunk"):
         return True
@@ -77,7 +77,7 @@ def _list_kinds(messages: Sequence[Any]) -> list[str]:
     except (AttributeError, TypeError):
         pass  # Dicts have no type attribute, and objects may use the attribute for other purposes.
     return [
-        "ai" if asks_for_tools(message) else "tool" if is_result(message) else ""
+        "ai" if is_from_model(message) else "tool" if is_result(message) else ""
         for message in messages
     ]
 
@@ -94,8 +94,9 @@ def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: 
     """Return the result of a tool call as a message.
 
     The message is a dict if ``asker``, the message that contains the call, is a dict. Otherwise, it
-    is an object. A Command, or a list of Commands and messages, is returned as such. Messages about
-    this call in a Command, under the state key ``key``, get the tool's name.
+    is an object. A Command is not converted, but message objects about this call in its update get
+    the tool's name. ``key`` is the key of the messages in the update. A list of Commands and
+    messages stays a list.
     """
     if isinstance(result, list) and result and all(map(_is_finished, result)):
         return [build_message(item, name, call_id, asker, key) for item in result]
@@ -119,7 +120,7 @@ def make_tool_message(fields: dict[str, Any], asker: Any) -> Any:
 
 
 def _is_finished(item: Any) -> bool:
-    """Return whether a tool's result needs no conversion to a message."""
+    """Return whether a tool's result is a Command or a message about a tool call."""
     return isinstance(item, Command) or get_part(item, "tool_call_id") is not None
 
 

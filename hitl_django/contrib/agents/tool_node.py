@@ -176,9 +176,9 @@ class ToolNode(InvokedRunnable):
 
 
 def _join_for_parent(updates: list[Any]) -> list[Any]:
-    """Combine the Commands of tool calls for the calling graph (``Command.PARENT``) into one.
+    """Combine the Commands for the calling graph (``Command.PARENT``) into one Command.
 
-    Several such Commands are not possible, because the first Command ends this graph.
+    Separate Commands would not all be applied, because this graph ends at the first of them.
     """
     above = [u for u in updates if isinstance(u, Command) and u.graph == Command.PARENT]
     if len(above) < 2 or any(not isinstance(u.update, dict | NoneType) for u in above):

@@ -12,7 +12,7 @@ from hitl_django.engine.state.schema import coerce, is_model
 
 from .tool import Tool
 from .tool_call import ToolCall, list_calls
-from .tool_messages import asks_for_tools, get_messages, get_part, make_tool_message
+from .tool_messages import get_messages, get_part, is_from_model, make_tool_message
 
 
 class ValidationNode(InvokedRunnable):
@@ -65,7 +65,7 @@ class ValidationNode(InvokedRunnable):
         if not messages:
             raise ValueError("No message found in input")
         asker = messages[-1]
-        if not asks_for_tools(asker):
+        if not is_from_model(asker):
             raise ValueError(
                 "The last message is not an AI message, so there are no tool calls to validate."
             )

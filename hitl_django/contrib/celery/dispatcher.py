@@ -24,7 +24,9 @@ ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interva
 
 
 class CeleryDispatcher(Dispatcher):
-    """Dispatcher that sends ``(function, id)`` as a Celery task after the commit.
+    """Dispatcher that sends each message as a Celery task after the commit.
+
+    A message consists of a function's dotted path and the function's argument.
 
     ``options`` are arguments of ``apply_async``. A subclass can set ``options`` to route tasks. If
     a message is lost between the commit and the broker, the sweep sends it again. Celery runs the

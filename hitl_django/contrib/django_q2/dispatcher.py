@@ -24,7 +24,9 @@ SLICE = 0.6
 
 
 class DjangoQ2Dispatcher(Dispatcher):
-    """Dispatcher that sends ``(function, id)`` as a django-q2 task, without payload or result.
+    """Dispatcher that sends each message as a django-q2 task whose result isn't stored.
+
+    A message consists of a function's dotted path and the function's argument.
 
     If the ORM broker uses the runs' database, the cluster watches the runs (``RunBroker``), and
     queued runs need no task. Tasks for all other messages are inserted in the caller's transaction.
@@ -81,10 +83,10 @@ def send(function: str, argument: str, **options: Any) -> None:
 
 @cache
 def _keep_redis_broker(cluster: str | None, address: str) -> Broker:
-    """Return a broker that sends all messages of this process.
+    """Return the broker with which this process sends all messages to Redis.
 
-    Without the argument ``broker``, ``async_task`` opens a connection for each message. The
-    broker's Redis client may be used by several OS threads and after a fork, and replaces
-    connections that the server has closed.
+    Without the argument ``broker``, ``async_task`` opens a connection for each message. Several OS
+    threads and forked processes may use the same broker, because its Redis client supports both.
+    The client also replaces connections that the server has closed.
     """
     return get_broker(cluster)

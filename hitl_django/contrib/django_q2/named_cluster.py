@@ -42,9 +42,8 @@ def build_environment() -> Mapping[str, str]:
 def join_cluster() -> None:
     """Make this process join the cluster for runs, if ``hitl worker`` started this process.
 
-    The name is set directly in django-q2's configuration, because django-q2 has already read its
-    settings when this function is called. In settings, django-q2 would reject a name that Q_CLUSTER
-    doesn't define.
+    This function changes django-q2's configuration object, because django-q2 has already read
+    Q_CLUSTER. The name need not be defined in Q_CLUSTER.
     """
     name = get_name()
     if name is not None and supervisor_pipe.is_supervised():

@@ -22,9 +22,9 @@ Packed = tuple[int | None, str]
 class RunBroker(ORM):
     """django-q2's ORM broker, which also returns a task for due runs.
 
-    This task makes a worker execute due runs until none is left. While no worker has begun the
-    task, the broker doesn't return another such task. If runs are still due afterwards, another
-    worker gets a task. The tasks in the ORM broker's table are fetched every ``poll`` seconds.
+    This task makes a worker execute due runs until none is left. After a worker has begun the task
+    or the task has expired, the broker returns another such task if runs are still due. The tasks
+    in the ORM broker's table are fetched every ``poll`` seconds.
     """
 
     _next_fetch = -float("inf")

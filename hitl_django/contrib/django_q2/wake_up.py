@@ -23,7 +23,7 @@ class _Pusher:
 
 
 def is_outstanding() -> bool:
-    """Return whether no worker has begun the last wake-up, which may still be queued."""
+    """Return whether the last wake-up has not expired, and no worker has begun it."""
     return bool(_sent[0]) and time.monotonic() < _Pusher.expires
 
 

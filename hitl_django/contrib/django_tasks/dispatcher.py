@@ -21,7 +21,9 @@ DATABASE_COMMAND = "db_worker"
 
 
 class DjangoTasksDispatcher(Dispatcher):
-    """Dispatcher that sends ``(function, id)`` as a task.
+    """Dispatcher that sends each message as a task.
+
+    A message consists of a function's dotted path and the function's argument.
 
     A subclass can set another ``backend`` or ``queue``. If the database backend uses the runs'
     database, the task is inserted in the caller's transaction. Other backends get the task after

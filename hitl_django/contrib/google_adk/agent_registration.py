@@ -180,9 +180,9 @@ def _build_result(decision: ToolDecision) -> dict[str, Any]:
 def _find_decided(
     events: Sequence[Event], decisions: Mapping[str, ToolDecision]
 ) -> dict[str, tuple[str, FunctionCall]]:
-    """Return the name of the agent and the function call that each decision refers to, by call id.
+    """Return the decided function calls, each with the name of the calling agent, by call id.
 
-    If a tool call needs a confirmation, the function call is the request for confirmation.
+    If a tool call needs a confirmation, the request for confirmation is returned instead.
     """
     # The request for confirmation follows the tool call, and replaces it in the dict.
     return {

@@ -138,9 +138,10 @@ class DueCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviousPeriod(DueCounts):
-    """The statistics of the period of the same length before the period of a report.
+    """The statistics of the previous period, which ends when the report's period begins.
 
-    If the report's period isn't over, the end of the previous period is shortened by the same time.
+    Both periods have the same length. However, if the report's period isn't over, the time
+    that remains of it is cut off from the end of the previous period.
     """
 
     first: date
@@ -352,7 +353,7 @@ def _sum_up(
 
 
 def _divide(period: Period, unit: str) -> list[tuple[date, date]]:
-    """Return the first and last day of each day, week or month in the period."""
+    """Divide the period into days, weeks or months, and return the first and last day of each."""
     starts = sorted({_start_of(day, unit) for day in period.days})
     ends = [start - timedelta(1) for start in starts[1:]]
     return list(zip(starts, [*ends, period.last], strict=True))
@@ -500,9 +501,10 @@ def _make_percentiles(condition: Q | None = None) -> dict[str, Aggregate]:
 
 
 def _read_latest(decided: QuerySet[Decision], *names: str) -> tuple[list[Any], bool]:
-    """Return columns and times of the latest decisions.
+    """Return a row for each of the latest decisions, and whether there are further decisions.
 
-    The second result states whether there are more decisions than the maximum number.
+    A row contains the columns ``names`` and the seconds from the request to the decision. At most
+    SAMPLE rows are returned.
     """
     latest = decided.order_by("-created_at", "-id")
     rows = list(latest.values_list(*names, "interrupt__created_at", "created_at")[: SAMPLE + 1])
@@ -558,8 +560,8 @@ def _list_reviewers(
 ) -> list[DecisionCounts]:
     """Return the counts of the most active reviewers.
 
-    All people without an account are one entry. ``times`` are the reviewers' times, if they are
-    already computed.
+    All people without an account are one entry. ``times`` are the reviewers' times to decision. If
+    ``times`` is empty, the times are computed.
     """
     percentiles = _make_percentiles() if _has_percentiles(decided) else {}
     groups = decided.values_list("by").annotate(n=Count("pk"), label=Max("by_label"))

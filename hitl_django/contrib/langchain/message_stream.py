@@ -94,11 +94,11 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
         written: Iterable[tuple[str, Any]],
         metadata: dict[str, Any],
     ) -> list[Chunk]:
-        """Return chunks for the messages that a node has written and the stream has not seen yet.
+        """Return chunks for the messages in ``written`` that are new to the stream.
 
-        The stream has seen messages that were emitted or passed to nodes. A message that was passed
-        to a node may return from a subgraph. Without this rule, the message would be emitted again
-        after a pause.
+        A message isn't new if the stream has emitted it, or if a node's input (``given``) contains
+        it. For example, a subgraph may return its input messages. Without this rule, these messages
+        would be emitted again after a pause.
         """
         self._known.update(message.id for message in _find_messages(_list_values(given)))
         chunks: list[Chunk] = []

@@ -11,10 +11,10 @@ from .tool_callbacks import ToolCallbacks
 
 
 def merge_callbacks(callbacks: Any, more: Any) -> Any:
-    """Merge the callbacks of two configs, at least one of which is a callback manager.
+    """Merge the callbacks of two configs. At least one argument must be a callback manager.
 
-    If ``more`` is the callback manager of a run, only ``more`` is returned, because it already
-    includes the callbacks around the run. If both are managers, only ``more`` is returned.
+    If both arguments are managers, or if ``more`` is the manager of a run, ``more`` is returned
+    unchanged. The manager of a run already includes the callbacks around the run.
     """
     if isinstance(more, BaseCallbackManager):
         if more.parent_run_id is not None or isinstance(callbacks, BaseCallbackManager):

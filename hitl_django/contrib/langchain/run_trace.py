@@ -28,9 +28,10 @@ _OWN = ("run_id", "run_name")
 
 
 def open_trace(run: RunContext, name: str) -> RunTrace | None:
-    """Return the trace of a run for the callbacks in its config, or None if there are none.
+    """Return the trace of a run, or None if no LangChain callback needs the trace.
 
-    Tracers that LangChain adds because of an environment variable are included.
+    Callbacks in the run's config need it, except the engine's own handlers. Tracers that LangChain
+    adds because of an environment variable also need it.
     """
     callbacks = run.config.get("callbacks") or ()
     is_silent = isinstance(callbacks, list | tuple) and all(
@@ -44,9 +45,9 @@ class RunTrace:
     """The reports of one graph run to LangChain's callbacks.
 
     A task is a child of the run. The start of a child is reported to the callbacks of its parent,
-    and calls made within the child are reported as its children. If ``is_async`` is true, the
-    methods that report a start return an awaitable. The methods that report the end then also
-    return an awaitable.
+    and calls made within the child are reported as its children. With ``is_async``, a
+    method that reports a start returns an awaitable. The method that reports the corresponding end
+    then also returns an awaitable.
     """
 
     def __init__(self, run: RunContext, name: str) -> None:
@@ -79,7 +80,7 @@ class RunTrace:
         return self._run.on_chain_error(error)
 
     def get_config(self, task: Task) -> dict[str, Any]:
-        """Return the run's config for a task and for the calls that the task makes."""
+        """Return the run's config with the callbacks to which a task and its calls report."""
         config = {key: value for key, value in self._config.items() if key not in _OWN}
         return {**config, "callbacks": self._callbacks.get(task.id) or self._find_parent(task)}
 

@@ -14,7 +14,7 @@ from hitl_django.engine.types import Command
 
 
 class CarriedCommand(ToolOutputMixin):
-    """Wrapper of a tool's output. LangChain would convert other classes to text."""
+    """Wrapper of a Command that a tool returns. LangChain would convert the Command to text."""
 
     def __init__(self, carried: Any) -> None:
         self.carried = carried
@@ -64,7 +64,7 @@ def _described_as(run: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 def unwrap_output(output: Any) -> Any:
-    """Return the Command in an output, or the output itself if it isn't wrapped."""
+    """Return the output in a CarriedCommand. Any other output is returned unchanged."""
     return output.carried if isinstance(output, CarriedCommand) else output
 
 

@@ -47,9 +47,9 @@ class DjangoCheckpointer(BridgedSaver):
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete the history of threads.
 
-        ``keep_latest`` deletes all checkpoints except the newest, and ``delete`` deletes all
-        checkpoints. LangGraph stores values of DeltaChannels as deltas since the last snapshot.
-        Checkpoints on which the newest values of DeltaChannels depend are therefore not deleted.
+        With the strategy ``delete``, all checkpoints are deleted. With ``keep_latest``, the newest
+        checkpoints are kept. An older checkpoint is also kept if a DeltaChannel of a newest
+        checkpoint depends on it, because LangGraph stores deltas since the last snapshot.
         """
         self._perform(partial(self._saver.prune, strategy=strategy), thread_ids)
 

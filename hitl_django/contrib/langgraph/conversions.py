@@ -29,9 +29,9 @@ MEMORY = frozenset((ASKED, ATTEMPTS, CHANGED, KEYED, ONCE))
 
 
 def convert_checkpoint(checkpoint: Any, convert: Callable[[str, Any], Any]) -> Any:
-    """Return a checkpoint with Sends converted by ``convert``, and values in place of snapshots.
+    """Return a checkpoint whose Sends are converted by ``convert``.
 
-    A snapshot is LangGraph's stored form of the value of a DeltaChannel.
+    Snapshots, in which LangGraph stores the values of DeltaChannels, are replaced by the values.
     """
     values = checkpoint["channel_values"]
     changed = {name: value.value for name, value in values.items() if type(value) is _DeltaSnapshot}
@@ -43,8 +43,8 @@ def convert_checkpoint(checkpoint: Any, convert: Callable[[str, Any], Any]) -> A
 def drop_snapshot_counters(metadata: Any, values: Collection[str]) -> Any:
     """Return metadata without LangGraph's counters for the DeltaChannels in ``values``.
 
-    The values of these channels are stored. Counters remain for channels whose values depend on
-    earlier checkpoints.
+    ``values`` are the channels whose values the checkpoint contains. The counters of other channels
+    are kept, because the values of these channels depend on earlier checkpoints.
     """
     counters = metadata.get(DELTA_COUNTERS)
     if counters is None:
@@ -77,8 +77,8 @@ def convert_to_theirs(name: str, value: Any) -> Any:
 def convert_command(command: Command[Any], ns: str | None = None) -> ForeignCommand[Any]:
     """Convert a Command of the engine to LangGraph's Command.
 
-    Without ``ns``, the Command is for the graph of the node that returns it. With ``ns``, the
-    Command is for the graph of the node in this namespace.
+    Without ``ns``, the Command applies to the graph that contains the returning node. With ``ns``,
+    the Command applies to the graph that contains the node whose namespace is ``ns``.
     """
     goto = command.goto if isinstance(command.goto, list | tuple) else (command.goto,)
     return ForeignCommand(

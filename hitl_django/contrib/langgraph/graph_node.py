@@ -92,9 +92,9 @@ def _invoke(context: TaskContext, graph: Any, value: Any) -> Any:
 
 @contextmanager
 def _set_context(context: TaskContext) -> Iterator[None]:
-    """Set the context of the LangGraph graph's nodes and tools inside the block.
+    """Inside the block, let code in the LangGraph graph use the context of the calling task.
 
-    Each node and each tool is a part of the task.
+    Each task and each tool call of the LangGraph graph gets a separate part of this context.
     """
     token = current.set(cast(TaskContext, GraphNodeContext(context, context.perform)))
     try:
@@ -106,7 +106,8 @@ def _set_context(context: TaskContext) -> Iterator[None]:
 def _find_invoke(source: Any, graph: Any) -> Callable[..., Any]:
     """Return a sync function that calls ``graph`` and returns its result.
 
-    ``source`` is ``graph`` itself, or the graph of which ``graph`` is a copy.
+    If ``source`` needs an event loop, the function creates one. ``source`` is ``graph`` itself, or
+    the graph of which ``graph`` is a copy.
     """
     if not needs_event_loop(source):
         return cast(Callable[..., Any], graph.invoke)
@@ -141,9 +142,10 @@ _OVER = object()
 
 
 def _choose_input(value: Any, state: Any) -> Any:
-    """Return the input for the graph: the node's input on the first call, and resume values later.
+    """Return the input for the graph, or ``_OVER`` if the stored state is the end of the graph.
 
-    On the first call, no state of the graph is stored. If an interrupt has no response yet, the
+    If no state is stored, the input is ``value``, the input of the node. If the state has
+    interrupts, the input contains their resume values. If an interrupt has no response yet, the
     node pauses.
     """
     if state.interrupts:
@@ -169,9 +171,9 @@ def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:
 
 
 def _build_config(context: TaskContext, graph: Any) -> Any:
-    """Return the config for the graph: the config of the run, with another namespace.
+    """Return the task's config for the graph, without the task's namespace and checkpoint id.
 
-    The thread id is kept. The namespace and the checkpoint id of the node are removed.
+    The thread id is the id of the run's thread.
     """
     config = context.config()
     own = config.get("configurable", {})

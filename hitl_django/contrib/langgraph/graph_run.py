@@ -213,7 +213,7 @@ def _list_nodes(state: Any) -> list[str]:
 
 
 def _is_unstarted(state: Any) -> bool:
-    """Return whether a state is the input of a run and no task has been executed."""
+    """Return whether a state is the input of a run, and no task has run."""
     ran = any(task.interrupts or task.error or task.result for task in state.tasks)
     return state.metadata["source"] == "input" and not ran
 

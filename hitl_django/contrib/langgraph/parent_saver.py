@@ -17,9 +17,9 @@ _MARK = "#"
 class ParentSaver(BaseCheckpointSaver[Any]):
     """Saver that stores an engine graph with the checkpointer of the calling LangGraph graph.
 
-    The engine replaces the stored results of a task, but LangGraph's savers ignore a later write
-    with the same id. Each of these writes therefore gets its own id, which contains the id of the
-    task and is sortable.
+    The engine stores a task's memory, such as the results of ``once``, again after each change.
+    LangGraph's savers ignore a later write with the same task id. Each write of a task's memory is
+    therefore stored under a new id, which consists of the task id and a sortable part.
     """
 
     def __init__(self, saver: Any) -> None:
@@ -92,7 +92,10 @@ class ParentSaver(BaseCheckpointSaver[Any]):
 def _divide_writes(
     writes: Sequence[tuple[str, Any]], task_id: str
 ) -> Iterator[tuple[str, Sequence[tuple[str, Any]]]]:
-    """Yield the writes of a task in groups, each with the id under which the group is stored."""
+    """Yield the writes of a task in two groups, each with the id under which the group is stored.
+
+    One group contains the task's memory, the other group all other writes.
+    """
     converted = [(name, convert_to_theirs(name, value)) for name, value in writes]
     if kept := [write for write in converted if write[0] in MEMORY]:
         yield f"{task_id}{_MARK}{ids.new_uuid6()}", kept

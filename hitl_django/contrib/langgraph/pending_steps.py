@@ -61,9 +61,9 @@ def is_new(write: PendingWrite, before: Sequence[PendingWrite]) -> bool:
 def number_interrupts(steps: Mapping[Place, PendingStep]) -> None:
     """Give unique ids to the second and later interrupts of a task.
 
-    Before LangGraph 1.2, all interrupts of a task had the same id. A response to any of them would
-    then resolve the first interrupt. The tasks of calling graphs contain the same interrupts, and
-    get the same ids.
+    Before LangGraph 1.2, all interrupts of a task had the same id. Without unique ids, a response
+    to the second interrupt would resolve the first. The tasks of calling graphs contain copies of
+    an interrupt. These copies get the same id as the interrupt.
     """
     renamed: dict[str, str] = {}
     for (ns, _), step in steps.items():

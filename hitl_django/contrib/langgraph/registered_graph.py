@@ -73,7 +73,9 @@ class LangGraphAdapter(Pregel):
         return _read_schema(self.source.get_output_jsonschema)
 
     def validate_input(self, input: Any) -> None:
-        """Raise InvalidInputError if the input has fields that the graph doesn't have.
+        """Raise InvalidInputError if the input isn't a dict, or has fields unknown to the graph.
+
+        A graph without input fields accepts any input.
 
         The values of the fields are not validated, because a reducer may accept values that the
         schema doesn't describe.
@@ -160,8 +162,9 @@ class LangGraphAdapter(Pregel):
     ) -> RunnableConfig:
         """Apply super-steps of updates in the same way as LangGraph.
 
-        Each super-step is stored completely or not at all. LangGraph can't apply an input that is a
-        Command or that discards pending nodes. The engine then applies all super-steps.
+        Each super-step is stored completely or not at all. If an update is an input that is a
+        Command, or an input that discards pending nodes, the engine applies all super-steps,
+        because LangGraph doesn't support such an input.
         """
         discards = bool(config["configurable"].get("discard_pending"))
         for values, as_node, *_ in chain.from_iterable(supersteps):
@@ -206,7 +209,7 @@ def _select_coordinates(config: RunnableConfig) -> Any:
     """Return a config with only the keys that LangGraph needs, such as the thread id.
 
     LangGraph would store the omitted keys of ``configurable`` as metadata. ``max_concurrency`` is
-    omitted because LangGraph's own stream occupies one of the allowed tasks.
+    omitted, because LangGraph counts its own stream as one of the concurrent tasks.
     """
     own = config["configurable"]
     kept = {"configurable": {name: own[name] for name in own if name not in _FLAGS}}

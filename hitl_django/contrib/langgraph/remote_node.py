@@ -26,7 +26,7 @@ _OF_ENGINE = "__pregel_"
 
 
 def build_remote_action(graph: RemoteGraph) -> Action:
-    """Return the action of a node of the engine that is a remote graph."""
+    """Return the action with which a node of an engine graph calls a remote graph."""
 
     def call(value: Any, config: Any) -> Any:
         context = get_context()

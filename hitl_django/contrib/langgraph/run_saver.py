@@ -52,7 +52,11 @@ class _PendingWrites(NamedTuple):
     task_path: str
 
     def precede(self, ns: str, checkpoint_id: str) -> bool:
-        """Return whether the writes led to this checkpoint of the namespace."""
+        """Return whether these writes precede the checkpoint ``checkpoint_id`` in ``ns``.
+
+        The result is true if the task belongs to the graph in the namespace ``ns``, and started
+        from a checkpoint that is older than ``checkpoint_id``.
+        """
         ref = self.config["configurable"]
         return ref.get("checkpoint_ns", "") == ns and ref["checkpoint_id"] < checkpoint_id
 
@@ -64,7 +68,7 @@ class RunSaver(BridgedSaver):
     commit of the state that it describes. Message chunks are also stored earlier, while the model
     streams. Writes and chunks are stored only after the checkpoint from which their super-step
     started, because another worker couldn't find them without the checkpoint. With ``at_exit``,
-    everything is stored at the end. ``failure`` is the exception of the worker's saver.
+    everything is stored at the end. ``failure`` is the exception that the worker's saver raised.
     """
 
     def __init__(
@@ -252,10 +256,10 @@ class RunSaver(BridgedSaver):
             raise
 
     def _take_spoken(self, stored: Mapping[str, str], *, whole: bool = False) -> list[Chunk]:
-        """Remove and return the message chunks of tasks whose checkpoint is stored.
+        """Remove and return the message chunks of tasks that started from a stored checkpoint.
 
-        ``stored`` are the newest checkpoint ids by namespace. With ``whole``, chunks that are still
-        in the buffer are included.
+        ``stored`` are the newest stored checkpoint ids by namespace. With ``whole``, the buffer of
+        message chunks is emptied first, so that its chunks are included.
         """
         taken: list[Chunk] = []
         with self._lock:

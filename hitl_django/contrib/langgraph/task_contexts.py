@@ -33,9 +33,10 @@ from .tool_call_ids import tool_call_id
 
 
 class GraphNodeContext(PartContext):
-    """The context of an engine node that is a LangGraph graph.
+    """The context of a task whose engine node is a LangGraph graph.
 
-    Each task and each tool call of the graph is a part of the node.
+    Interrupts and once() results are identified by the LangGraph task and the tool call that
+    create them.
     """
 
     def get_part(self) -> str:
@@ -49,7 +50,7 @@ class GraphNodeContext(PartContext):
 class LangGraphTaskContext(PartContext):
     """The context of a task of a registered LangGraph graph.
 
-    Each tool call that the task makes is a part of the task.
+    Interrupts and once() results are identified by the tool call that creates them.
     """
 
     def __init__(self, context: TaskContext, asked: TaskInterrupts, attempt: int) -> None:

@@ -147,10 +147,10 @@ class TaskInterrupts:
     def check_answers(
         self, found: CheckpointTuple, writes: Sequence[PendingWrite]
     ) -> Sequence[PendingWrite]:
-        """Return the writes of a checkpoint for LangGraph.
+        """Return ``writes`` with responses that are checked when LangGraph uses them.
 
-        If LangGraph later uses a response for another interrupt than the decided one, ``misplaced``
-        is set. A write that approves a breakpoint is left out, because LangGraph would use the
+        If LangGraph uses a response for another interrupt than the decided one, ``misplaced`` is
+        set. A write that approves a breakpoint is left out, because LangGraph would use the
         approval as the response to the next interrupt.
         """
         pending = found.pending_writes or ()
@@ -177,9 +177,9 @@ class TaskInterrupts:
 class _CheckedAnswers(list[Any]):
     """The responses of a task by position, each with the interrupt for which it was given.
 
-    LangGraph's ``interrupt`` looks up a response without passing its payload, so the payload is
-    read from the caller's frame (docs/explanation/decisions.md, section 8). If LangGraph starts to
-    pass the payload, a test fails.
+    LangGraph's ``interrupt`` looks up a response without passing the interrupt's payload, so the
+    payload is read from the caller's frame (docs/explanation/decisions.md, section 8). If LangGraph
+    starts to pass the payload, a test fails.
     """
 
     def __init__(

@@ -92,10 +92,11 @@ class _Task:
 
 
 class Beginning(NamedTuple):
-    """The start of a super-step that isn't stored yet.
+    """The chunks at the start of a super-step, which are not stored yet.
 
-    ``task_id`` is the id of the task whose writes are stored next and require the start to be
-    stored first.
+    ``checkpoint_id`` is the id of the checkpoint from which the super-step started. ``task_id`` is
+    the id of the task that has called a subgraph. Writes of this subgraph are stored after the
+    chunks.
     """
 
     ns: str
@@ -275,11 +276,11 @@ class UncommittedChunks:
         return task.id
 
     def find_graph_ns(self, task_ns: str, checkpoint_ids: Mapping[str, str]) -> str | None:
-        """Return the namespace of the graph of a task, or None if the graph stores no state.
+        """Return the namespace of a task's graph, or None if the graph stores no state.
 
-        ``checkpoint_ids`` are the ids of the checkpoints of the task's graph and the graphs that
-        call it, by namespace. A task of the functional API has the namespace below the task that
-        calls it, but belongs to the same graph.
+        ``checkpoint_ids`` are the current checkpoint ids of the task's graph and of the graphs that
+        call it, by namespace. The namespace of a @task function is below the namespace of the
+        calling task, but both tasks belong to the same graph.
         """
         ns = task_ns.rpartition(NS_SEP)[0]
         while ns not in self._graphs:
@@ -294,7 +295,10 @@ class UncommittedChunks:
         return self._graphs[ns].statuses.get(task_id)
 
     def list_bases_above(self, ns: str) -> list[tuple[str, str]]:
-        """Return the namespace and the checkpoint of each graph above the graph in ``ns``."""
+        """Return the namespace and current checkpoint id of each graph that calls that in ``ns``.
+
+        Graphs that call it through other subgraphs are included.
+        """
         with self._lock:
             return [(graph.ns, graph.base) for graph, _ in self._list_above(ns)]
 
@@ -363,9 +367,10 @@ class UncommittedChunks:
         return taken
 
     def take_of_checkpoint(self, ns: str, checkpoint_id: str) -> list[BufferedChunk]:
-        """Remove and return the chunks of the super-steps before a checkpoint.
+        """Remove and return the remaining chunks of the super-steps before a checkpoint.
 
-        The chunks are stored together with the checkpoint.
+        These super-steps started from an older checkpoint of the same graph. Their remaining chunks
+        are stored together with the checkpoint.
         """
         with self._lock:
             graph = self._graphs.get(ns)
@@ -381,10 +386,11 @@ class UncommittedChunks:
         return taken
 
     def take_beginnings(self, ns: str, stored: Mapping[str, str]) -> list[Beginning]:
-        """Remove and return the starts of the super-steps above a namespace, outermost first.
+        """Remove and return the starts of super-steps whose tasks call the graph in ``ns``.
 
-        ``stored`` are the newest checkpoint ids by namespace. Super-steps whose checkpoint isn't
-        stored are left out.
+        The super-step of the outermost graph comes first. ``stored`` are the newest stored
+        checkpoint ids by namespace. A super-step is left out if the checkpoint from which it
+        started isn't stored.
         """
         with self._lock:
             begun = [

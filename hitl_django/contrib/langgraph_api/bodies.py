@@ -202,7 +202,7 @@ class RunBody(AgentBody):
 class BatchItemBody(RunBody):
     """One item of a batch of runs.
 
-    JavaScript clients also send the assistant's id by its name in JavaScript.
+    JavaScript clients send the assistant's id twice: as ``assistant_id`` and as ``assistantId``.
     """
 
     assistantId = StrictCharField(max_length=255, required=False)

@@ -196,7 +196,7 @@ class EventsMode(DerivedMode):
         metadata: dict[str, Any],
         above: tuple[str, ...],
     ) -> Part:
-        """Return an event. ``above`` is the path of the tasks in which the event occurred."""
+        """Return an event as a part. ``above`` is the path of the tasks that caused the event."""
         is_run = run_id == str(self.run.pk)
         parents = [] if is_run else [str(self.run.pk), *(at.partition(":")[2] for at in above)]
         return "events", {

@@ -270,7 +270,8 @@ def _read_options(
 def _identify(user: Any, graph: str) -> dict[str, Any]:
     """Return the keys of ``configurable`` for the assistant and the user.
 
-    The keys contain no names, because options of runs stay if a user is pseudonymized.
+    The user is identified by the primary key, not by a name, because the options of runs are kept
+    when a user is pseudonymized.
     """
     user_id = str(user.pk)
     return {

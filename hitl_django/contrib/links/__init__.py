@@ -3,7 +3,8 @@
 models.py        ``ReviewLink``
 services.py      create, list and revoke links; decide and undo with a link
 pages/           the public page of a link
-panels.py        the panel of the request page, admin.py the list of links
+panels.py        the panel of the request page
+admin.py         the list of links
 api/             routes below ``interrupts/{id}/links/``
 """
 

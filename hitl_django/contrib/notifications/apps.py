@@ -46,9 +46,9 @@ class NotificationsConfig(AppConfig):
 
 
 def make_mail_endpoint(*, using: str, apps: Any = apps, **kwargs: Any) -> None:
-    """Create the email endpoint.
+    """Create the email endpoint, the row to which the deliveries of all emails belong.
 
-    Nothing happens if the endpoint exists, or if its table doesn't exist yet.
+    Nothing happens if the row exists, or if its table doesn't exist yet.
     """
     from . import mail_channel
 

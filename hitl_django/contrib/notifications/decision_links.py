@@ -57,7 +57,8 @@ class DecisionLinkState(StrEnum):
 class DecisionLink:
     """A link with a valid signature.
 
-    If the recipient has no permission to decide, ``item`` is None.
+    ``item`` is the interrupt. It is None if the recipient may no longer decide the interrupt, or if
+    the link has expired.
     """
 
     state: DecisionLinkState
@@ -133,7 +134,7 @@ def sign_form(link: DecisionLink) -> str:
 
 
 def is_signed(signature: str, link: DecisionLink) -> bool:
-    """Return whether the signature was made for this link, with a valid key."""
+    """Return whether ``sign_form`` made the signature for this link, with a valid secret key."""
     try:
         signing.Signer(salt=FORM_SALT).unsign(f"{link.key}:{signature}")
     except signing.BadSignature:

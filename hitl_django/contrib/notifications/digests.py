@@ -32,7 +32,11 @@ DAILY = NotificationPreferences.When.DAILY
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The content of a digest: the first pending interrupts, their total number, and mentions."""
+    """The content of a digest: pending interrupts, and interrupts in which the user is mentioned.
+
+    ``waiting`` are the first pending interrupts, and ``count`` is the number of all pending
+    interrupts.
+    """
 
     waiting: Sequence[Interrupt]
     count: int

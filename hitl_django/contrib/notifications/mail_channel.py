@@ -40,7 +40,7 @@ When = NotificationPreferences.When
 
 
 def make_endpoint(using: str) -> None:
-    """Create the email endpoint.
+    """Create the email endpoint, the row to which the deliveries of all emails belong.
 
     Nothing happens if the endpoint exists, or if ``using`` is not the database of the runs.
     """

@@ -74,7 +74,11 @@ def find_item(delivery: Delivery, user: Any = None) -> Interrupt | None:
 
 
 def is_theirs(item: Interrupt, user: Any, topic: str) -> bool:
-    """Return whether the notification's topic still applies to the user and the request."""
+    """Return whether a notification about the request is still of use to the user.
+
+    A notification of a mention always is. Other notifications are useful only while the request is
+    pending. The topic "assigned" also requires that the request is still assigned to the user.
+    """
     if topic == NotificationTopic.MENTIONED:
         return True
     if item.status != Interrupt.Status.PENDING:

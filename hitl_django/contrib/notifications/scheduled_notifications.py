@@ -34,8 +34,9 @@ DUE, DIGEST = "due", "digest"
 def publish_due() -> int:
     """Store the reminders for a batch of interrupts that are due within DUE_REMINDER_SECONDS.
 
-    Returns the number of interrupts. An interrupt that was created within this time before its due
-    time gets no reminder, because its reviewers were notified when it was created.
+    Returns the number of interrupts. An interrupt gets no reminder if less than
+    DUE_REMINDER_SECONDS lie between its creation and its due time, because its reviewers were
+    notified of the creation.
     """
     lead = timedelta(seconds=hitl.DUE_REMINDER_SECONDS)
     until, now = _read_mark(DUE)

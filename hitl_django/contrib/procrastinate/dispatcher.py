@@ -19,7 +19,9 @@ from . import message_task
 
 
 class ProcrastinateDispatcher(Dispatcher):
-    """Dispatcher that sends ``(function, id)`` as a job.
+    """Dispatcher that sends each message as a Procrastinate job.
+
+    A message consists of a function's dotted path and the function's argument.
 
     PostgreSQL notifies workers of the job on commit. If Procrastinate uses the runs' database, the
     job is inserted in the caller's transaction, otherwise after the commit. A subclass can set

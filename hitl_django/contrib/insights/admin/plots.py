@@ -146,7 +146,7 @@ def _draw_names(places: Sequence[Any]) -> Iterator[str]:
 def _draw_series(series: Series, place: Callable[[int, float], Point]) -> Iterator[str]:
     """Yield the SVG elements of a line.
 
-    ``place`` returns the coordinates of a value from its index. The line is interrupted at a gap. A
+    ``place`` returns the coordinates for an index and a value. The line is interrupted at a gap. A
     single value between two gaps is drawn as a dot.
     """
     runs: list[list[Point]] = [[]]

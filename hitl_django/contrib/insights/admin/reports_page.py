@@ -150,7 +150,7 @@ class Figure:
 
     @property
     def html(self) -> str:
-        """The text with its units, such as "h" and "min", in a smaller font."""
+        """The text as HTML. Units, such as "h" and "min", have a smaller font than numbers."""
         pairs = self.text.split(" ")
         return format_html_join(
             " ",

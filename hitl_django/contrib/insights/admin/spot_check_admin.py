@@ -130,7 +130,7 @@ class SpotCheckAdmin(ReportPages):
     def show(self, request: HttpRequest, check: SpotCheck) -> HttpResponse:
         """Show the interrupt, and store the submitted result.
 
-        The page shows the decision after the result is stored.
+        The page hides the decision until a result is stored.
         """
         form = ResultForm(request.POST or None, use_required_attribute=False)
         # If the form is submitted twice, only the first result is stored. The page then shows the

@@ -26,7 +26,8 @@ def sign_form(link: LinkInfo, interrupt: Interrupt) -> str:
 def is_signed(signature: str, link: LinkInfo, interrupt: Interrupt) -> bool:
     """Return whether ``sign_form`` has returned the signature for this link and interrupt.
 
-    The result is false if the interrupt has changed since, or if the key is no longer valid.
+    The result is false if the interrupt has changed since, or if the secret key that made the
+    signature is no longer in SECRET_KEY or SECRET_KEY_FALLBACKS.
     """
     try:
         Signer(salt=SALT).unsign(f"{_shown(link, interrupt)}:{signature}")
