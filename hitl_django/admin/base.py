@@ -76,7 +76,10 @@ class LinkedChangeList(ChangeList):
         self.drop_columns()
 
     def complete_rows(self, request: HttpRequest) -> None:
-        """Set the attributes of the page's rows that the query of the list doesn't load."""
+        """Set additional attributes of this page's rows, such as the link to each row's page.
+
+        The query of the list doesn't load these attributes.
+        """
         for row in self.result_list:
             row.link = self.model_admin.url("change", request, row.pk)
 
@@ -297,8 +300,9 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 def refuse_nul(view: View) -> View:
     """Make a view reject URLs with a NUL character in a parameter.
 
-    PostgreSQL can neither store nor compare text with a NUL. A parameter may contain the URL of a
-    list, which is decoded a second time. An escaped NUL (``%00``) is therefore rejected, too.
+    PostgreSQL can neither store nor compare text with a NUL. An escaped NUL (``%00``) in a decoded
+    parameter is also rejected, because a parameter may contain the URL of a list, and this URL is
+    decoded later.
     """
 
     @wraps(view)
@@ -361,7 +365,7 @@ def format_status(label: Any, tone: str = "") -> str:
 def format_tick(value: Any, title: Any) -> str:
     """Return the HTML of the checkbox that selects a row.
 
-    ``value`` identifies the row.
+    ``value`` identifies the row. ``title`` is the title of the row, for the checkbox's label.
     """
     return format_html(
         '<input type="checkbox" name="item" value="{}" aria-label="{}">',
@@ -373,7 +377,8 @@ def format_tick(value: Any, title: Any) -> str:
 def format_entry(row: Any, title: Any, *words: Any) -> str:
     """Return the HTML of a row's first column.
 
-    The column contains a link to the row's page, followed by the texts in ``words``.
+    The column contains the title as a link to the row's page, and below the title the texts in
+    ``words``.
     """
     line = format_html_join(" · ", "<bdi>{}</bdi>", ((word,) for word in words if word))
     return format_html(
@@ -411,9 +416,9 @@ def describe_node(row: Any) -> str:
 def can_view_runs(request: HttpRequest) -> bool:
     """Return whether the user may view at least one of the admin pages about runs.
 
-    The user needs the permission to view runs, to start runs of a graph, or to ask a person.
-    Without these permissions, the user needs at least one visible run, such as a run that the user
-    started.
+    The user needs one of these permissions: to view runs, to start runs of a graph, or to create
+    interrupts with ``ask()``. A user without these permissions needs at least one visible run, such
+    as a run that the user started.
     """
     user, rows = request.user, select_visible(Run.objects.all(), request.user)
     if rows.query.is_empty():

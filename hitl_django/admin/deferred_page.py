@@ -19,8 +19,9 @@ ARGUMENTS = "deferred_page"
 def defer_page(path: str) -> type[ModelAdmin[Any]]:
     """Return a class that can be registered in place of the ModelAdmin with this dotted path.
 
-    An instance turns into an instance of that ModelAdmin when an attribute is read, for example by
-    the URLs or the system checks of the admin site.
+    The ModelAdmin is imported on first use: when an attribute of an instance is read, for example
+    to build the admin site's URLs or to run system checks, the instance turns into an instance of
+    the ModelAdmin.
     """
 
     class DeferredPage(ModelAdmin):

@@ -74,9 +74,10 @@ class Panel:
         data: Mapping[str, Any] | None,
         typed: Mapping[str, Any],
     ) -> PanelForm:
-        """Return the form, with submitted data or with initial values.
+        """Return the form, bound to the submitted ``data``, or with initial values.
 
-        ``data`` binds the form. ``typed`` are values that were submitted with another action.
+        ``data`` is None unless an action of this panel was submitted. ``typed`` are the submitted
+        values of a form with another action, which become the initial values of this form.
         """
         if self.form_class is None:
             return PanelForm()

@@ -81,7 +81,10 @@ class AnswerOptions:
         return mask_secrets(self.rules.answer_schema(self), answer)
 
     def mask_quotes(self, answer: Any, text: str) -> str:
-        """Return a text that quotes a resume value, such as an error, with the secrets replaced."""
+        """Return ``text`` with all secrets of the resume value ``answer`` replaced.
+
+        The text quotes the resume value, for example in an error message.
+        """
         return mask_quotes(self.rules.answer_schema(self), answer, text)
 
     def mask_edited(self, edited: Any, hidden: str = HIDDEN) -> Any:
@@ -180,9 +183,10 @@ def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) 
 
 
 def add_reason(options: AnswerOptions, type: str, value: Any, reason: str) -> Any:  # noqa: A002
-    """Return the value of a decision, or the reason if the reason takes the place of the value.
+    """Return the value of a decision or, for some rejections, the reason.
 
-    This applies to a rejection without a value, in a dialect with ``rejects_with_reason``.
+    The reason replaces the value of a rejection without a value, if the dialect has
+    ``rejects_with_reason`` and the reason isn't blank.
     """
     sends_reason = type == REJECT and options.rules.rejects_with_reason
     return reason if sends_reason and value is UNSET and reason.strip() else value
@@ -219,7 +223,8 @@ def make_proposal(options: AnswerOptions, type: str, value: Any, answer: Any) ->
 def _merge_edit(options: AnswerOptions, type: str, value: Any) -> Any:  # noqa: A002
     """Return the payload with the edited value.
 
-    The member ``approved``, which the buttons set, is removed or reset to the payload's value.
+    The member ``approved`` isn't part of an edit, because it is set by the choice to approve or
+    reject. The result contains the payload's value of ``approved``, if the payload has one.
     """
     edited = options.rules.apply_edit(options.payload, value)
     if options.schema is None or not isinstance(edited, dict):

@@ -65,10 +65,11 @@ def stream_response(
     steps: Callable[[float], Steps],
     on_disconnect: Callable[[], None] | None = None,
 ) -> StreamingHttpResponse | HttpResponse:
-    """Return a stream of events, or a single response if the server can't open a stream now.
+    """Return a stream of events.
 
-    ``steps`` is called with the maximum duration in seconds, and yields the events of this period.
-    ``on_disconnect`` is called if the client disconnects before the end.
+    If the server can't open another stream now, return a complete response with the available
+    events. ``steps`` is called with the maximum duration in seconds, and yields the events of this
+    period. ``on_disconnect`` is called if the client disconnects before the end of the stream.
     """
     media = EventStreamRenderer.media_type
     made: StreamingHttpResponse | HttpResponse | None = open_response(

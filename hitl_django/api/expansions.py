@@ -1,7 +1,7 @@
 """Related objects that a page of rows can include (``expand``).
 
-Related objects are not nested in the rows, because many interrupts may share one run. Each name
-in ``expand`` takes one query. The response contains only objects visible to the user.
+Related objects are not nested in the rows, because many interrupts may share one run. For each name
+in ``expand``, one query reads the objects. The response contains only objects visible to the user.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ EXPAND = "expand"
 class Expansion:
     """One name that the parameter ``expand`` accepts.
 
-    ``find`` receives a user and the rows of a page, and yields pairs of key and related object. If
-    ``is_many`` is true, several related objects may have the same key, such as the id of a row.
+    ``find`` receives a user and the rows of a page, and yields pairs of key and related object. The
+    key, such as the id of a row or of its thread, tells to which rows the object belongs. If
+    ``is_many`` is true, several objects may have the same key.
     """
 
     serializer: type[Serializer[Any]]

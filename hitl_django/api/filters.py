@@ -48,7 +48,8 @@ def _choices(names: Iterable[str]) -> list[tuple[str, str]]:
 class OrderFilter(filters.ChoiceFilter):
     """Sort order by one of the named fields. A leading minus means descending.
 
-    A keyword argument maps a name to a different column, which has the same order.
+    A positional argument is the name of a field and of its column. A keyword argument such as
+    ``created_at="pk"`` is a field that is sorted by another column with the same order.
     """
 
     def __init__(self, *names: str, **columns: str) -> None:

@@ -1,6 +1,7 @@
 """Keyset pagination.
 
-If rows are added or removed between two pages, the pages neither repeat nor skip other rows.
+If a row is added or removed between the requests for two pages, the pages neither repeat nor skip
+any other row.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class StrictJSONParser(BaseParser):
 
 
 class StrictArrayParser(StrictJSONParser):
-    """Parser like StrictJSONParser, of one JSON array."""
+    """Parser of one JSON array, with the same rules as StrictJSONParser."""
 
     def decode(self, raw: bytes, limits: BodyLimits) -> Any:
         return _decode(raw, limits, list, "array")

@@ -90,7 +90,7 @@ def _strip_encoding(tag: str) -> str:
 
 
 def read_run_key(request: Request, body: dict[str, Any]) -> None:
-    """Set the key of a run in a body to the header ``Idempotency-Key``, if there is one.
+    """Copy the header ``Idempotency-Key``, if present, to the member ``key`` of a run's body.
 
     Raises:
         InvalidRequest: if the body contains a different key.

@@ -171,7 +171,7 @@ PROBLEM_TYPES: dict[type[Exception], ProblemType] = {
 
 
 def find_problem_type(error: Exception) -> ProblemType | None:
-    """Return the problem type of the error's class or nearest base class, or None."""
+    """Return the problem type of an error, or None if its class and base classes have none."""
     known = find_type_of_class(type(error))
     if known is _UNAVAILABLE and not outages.is_outage(error):
         return None
@@ -183,11 +183,11 @@ def find_problem_type(error: Exception) -> ProblemType | None:
 
 
 def find_type_of_class(kind: type[Exception]) -> ProblemType | None:
-    """Return the problem type of an exception class, or None if the class has none.
+    """Return the problem type of an exception class or of its nearest base class that has one.
 
     A class has a problem type if it is in PROBLEM_TYPES, or if it defines ``http_status`` and
-    ``code``, like the exceptions of optional apps. If the class has none, the problem type of its
-    nearest base class is returned.
+    ``code``, like the exceptions of optional apps. Returns None if neither the class nor a base
+    class has a problem type.
     """
     for near in kind.__mro__:
         if near in PROBLEM_TYPES:
@@ -200,7 +200,8 @@ def find_type_of_class(kind: type[Exception]) -> ProblemType | None:
 def _is_atomic(request: Any) -> bool:
     """Return whether the setting ATOMIC_REQUESTS applies to the view of the request.
 
-    A non-atomic view may be called inside another transaction, for example that of a ``TestCase``.
+    An open transaction is not sufficient evidence, because it may be the transaction of a
+    ``TestCase``.
     """
     match = None if request is None else request._request.resolver_match
     return match is None or not getattr(match.func, "_non_atomic_requests", None)

@@ -68,9 +68,10 @@ def visible_runs(user: Any) -> QuerySet[Run]:
 
 
 def visible_interrupts(user: Any) -> QuerySet[Interrupt]:
-    """Return the interrupts that ``user`` can view, annotated with the database's clock.
+    """Return the interrupts that ``user`` can view, with additional annotations.
 
-    ``is_claimed``, ``is_snoozed`` and ``is_overdue`` are true for pending interrupts only.
+    The annotations ``is_claimed``, ``is_snoozed`` and ``is_overdue`` are computed with the
+    database's clock. They are always false for closed interrupts.
     """
     every, annotated = (rows.all() for rows in _select_interrupts(write_alias()))
     seen = select_visible(every, user)

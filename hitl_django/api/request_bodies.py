@@ -1,8 +1,8 @@
 """Request bodies without a Content-Length.
 
 Chunked bodies have no Content-Length, and HTTP/2 doesn't require one. Django's WSGI handler and DRF
-treat a body without Content-Length as empty. This module reads the body within the view's limits if
-the server marks its end, and otherwise refuses the request.
+treat a body without Content-Length as empty. If the server marks the end of the body, this module
+reads the body within the view's limits. Otherwise, this module refuses the request.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class BodyRequest(Request):
     def POST(self) -> QueryDict:  # type: ignore[override]
         """Return no form data, so that a CSRF check doesn't look for a token in the body.
 
-        The CSRF check ignores errors of a truncated body, and the view would then read only the
-        remainder.
+        If the check read a truncated body, the check would ignore the error, and the view would
+        read only the rest of the body, without an error.
         """
         return QueryDict()
 

@@ -38,8 +38,9 @@ class UserThrottle(BaseThrottle):
     def allows_more(self, request: Any, times: int) -> bool:
         """Return whether a request may make ``times`` more calls, and count these calls.
 
-        The request itself has already been counted as one call. If ``times`` exceeds the limit,
-        only as many calls as the limit are counted. Such a request is allowed once per window.
+        The request itself has already been counted as one call. A request with more calls than the
+        limit counts as many calls as the limit. Such a request is therefore allowed if it is the
+        only request in the window.
         """
         return self._allows(request, times, beside=1)
 
@@ -59,7 +60,7 @@ class UserThrottle(BaseThrottle):
         return self.left
 
     def build_headers(self) -> dict[str, str]:
-        """Return the RateLimit headers, or an empty dict if nothing is counted.
+        """Return the RateLimit headers, or an empty dict without a rate limit or a working cache.
 
         The headers follow the IETF draft "RateLimit header fields for HTTP", version 8 and later.
         """

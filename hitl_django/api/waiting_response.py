@@ -168,10 +168,10 @@ def open_response(
     media: str,
     on_disconnect: Callable[[], None] | None = None,
 ) -> WaitingResponse | None:
-    """Return a response that waits at most ``seconds``, or None without a free slot.
+    """Return a response that waits at most ``seconds``.
 
-    If ``seconds`` is None, the response waits as long as the server allows. Closing the response
-    releases its slot of ``WaitSlots``.
+    If ``seconds`` is None, the response waits as long as the server allows. The response uses a
+    slot of ``WaitSlots`` until the response is closed. Returns None if no slot is available.
     """
     if not _acquire_slot(request):
         return None

@@ -2,8 +2,8 @@
 
 Entries are only appended, and each entry contains the hash of the previous entry. The thread's row
 contains the hash of the last entry. Appending locks this row, so two entries can't follow the same
-entry. A person with write access to the tables could rewrite all entries and hashes. A copy of a
-hash that is stored elsewhere reveals such a change.
+entry. A person with write access to the tables could rewrite all entries and hashes. If a copy of a
+hash is stored outside of the database, the copy reveals such a change.
 
 The hash covers a digest of a person's reason, so that the text can be erased. The hash also covers
 a salted commitment to a person's name, so that a pseudonym can replace the name.

@@ -82,7 +82,10 @@ def list_names(entry: AuditEntry) -> list[str]:
 
 
 def list_user_places(verb: str) -> tuple[str, ...]:
-    """Return the keys of an entry's details that may name a user in addition to the actor."""
+    """Return the keys of an entry's details under which the username of a user may be stored.
+
+    The actor, whose name has a separate column, is not included.
+    """
     return (*NAMES.get(verb, ()), INVITED_BY)
 
 
@@ -158,9 +161,10 @@ def read_redacted_values(entry: AuditEntry) -> dict[str, Any]:
 
 
 def read_texts(entry: AuditEntry, key: str) -> Iterable[tuple[str, str]]:
-    """Return the texts under a key of an entry's details, as pairs of place and text.
+    """Return the salts or commitments that an entry's details contain, as pairs of place and text.
 
-    A place is a key of the details, or the user's column. Damaged values are omitted.
+    ``key`` is SALTS or REDACTED. A place is a key of the details, or the user's column. Damaged
+    values are omitted.
     """
     found = entry.detail.get(key)
     if not isinstance(found, dict):

@@ -13,8 +13,9 @@ from .names import ACTOR, REDACTED, SALTS, read_commitments, read_texts
 class Redaction:
     """Replacement of names by a pseudonym in one thread's entries, with a list of changed places.
 
-    The salt of each place is deleted, but its commitment is preserved. The hash of a damaged entry,
-    which has no commitment, is invalid before and after the replacement.
+    The salt of each place is deleted, and the commitment of the place is stored instead. If an
+    entry is damaged, a place may have no commitment. The hash of a damaged entry is invalid before
+    and after the replacement.
     """
 
     def __init__(self, pseudonym: str) -> None:

@@ -82,9 +82,10 @@ class ChainCheck:
     ) -> None:
         """Check the next entry of the chain.
 
-        ``text`` is the text from which the hash was computed. ``redacted`` are the current values
-        without salts, by place. If ``is_sound`` is false, the caller has already found a fault. If
-        the entry is invalid, ``find_fault`` returns its ``origin``.
+        ``text`` is the text from which the hash was computed. ``redacted`` contains the current
+        values of the entry in all places where a pseudonym replaced a name, by place. If
+        ``is_sound`` is false, the caller has already found a fault. If the entry is invalid,
+        ``find_fault`` returns its ``origin``.
         """
         is_sound = is_sound and (seq, prev_hash) == (self.last + 1, self.hash)
         if hash == hashlib.sha256((prev_hash + text).encode()).hexdigest():

@@ -229,9 +229,10 @@ class CommitRows:
         added: AddedEntries,
         value: Any,
     ) -> Row | None:
-        """Return a row with only the added entries, or None if the row needs the whole value.
+        """Return a row with only the added entries, or None if the whole value must be stored.
 
-        In the last commit of a run, the whole value is also compared with the stored deltas.
+        In the last commit of a run, the whole value must be stored if it differs from the value
+        that is restored from the deltas.
         """
         if tip.open is None or tip.version != added.version or self._shared is None:
             return None

@@ -163,8 +163,8 @@ class DjangoSaver(BaseCheckpointSaver):
     def begin_commit(self, commit: Commit) -> Future[None] | None:
         """Start to store a commit over another connection, on another OS thread.
 
-        Return None if this is impossible: SQLite has only one writer, and other connections don't
-        see the uncommitted changes of this OS thread.
+        Return None if this is impossible, for example on SQLite, which has only one writer, or in a
+        transaction, because other connections don't see the uncommitted changes of the transaction.
         """
         if connections[self.using].vendor == "sqlite" or not self.serves_threads():
             return None
@@ -392,8 +392,8 @@ class DjangoSaver(BaseCheckpointSaver):
         """Return the checkpoint that ``config`` selects, by default the newest of the namespace.
 
         Return None if the checkpoint doesn't exist. For a small state, one query is sufficient.
-        Larger values and states with many channels need one more query each, and long lists need
-        two more. An older checkpoint needs one more query for its writes.
+        Larger values need one more query, or up to three if lists or dicts are stored as deltas. A
+        state with many channels and the writes of an older checkpoint need one more query each.
         """
         ref = CheckpointRef.from_config(config)
         writer = self._find_writer(ref)

@@ -3,8 +3,8 @@
 For a counter, a flag, a name or the marker of an edge, a separate row with its index entries would
 be many times larger than the value. If a state has at most ``MAX_SCALARS`` small values, each
 checkpoint's row contains all of them. Each super-step therefore stores a limited amount of data. If
-a state has more small values, they have separate rows by version like larger values, and only
-changes are stored.
+a state has more small values, each version of a small value has a separate row, like each version
+of a larger value. Only changed values are then stored.
 
 A short input is also stored in the checkpoint's row. The input isn't repeated in later rows,
 because the first super-step consumes it.
@@ -54,8 +54,9 @@ def select_scalars(values: dict[str, Any]) -> dict[str, Any] | None:
 def pack(few: dict[str, Any], *, is_whole: bool) -> bytes:
     """Encode the small values of a checkpoint for a column of the checkpoint's row.
 
-    ``is_whole`` is true if the state has no other values. It is stored, so that readers don't look
-    for the values of other channels. Channels without a value have versions, too.
+    ``is_whole`` is true if the state has no other values. The encoded bytes contain this flag, so
+    that readers don't look for the values of other channels. The versions alone don't show whether
+    there are other values, because a channel without a value has a version, too.
     """
     if is_whole:
         return codec.encode([few])

@@ -205,7 +205,8 @@ class _History:
     def _find_unreferenced(self, named: set[tuple[str, str, int]]) -> Sequence[int]:
         """Return the primary keys of the values that can be deleted.
 
-        Values with a key in ``named`` are needed, and also the values that their deltas continue.
+        A value can't be deleted if its key is in ``named``, or if a delta that can't be deleted
+        continues the value.
         """
         head = Substr("data", 1, value_deltas.HEAD.size, output_field=models.BinaryField())
         rows = self._rows(ChannelBlob).annotate(head=head)

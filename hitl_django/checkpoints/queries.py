@@ -194,9 +194,9 @@ def newest_rows(
 
 
 def empty_rows(rows: models.QuerySet[Any, Any]) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return a query for the threads of ``rows``, with the columns of ``newest_rows``.
+    """Return a query for one row per row of ``rows``, with the columns of ``newest_rows``.
 
-    All columns except the thread are empty.
+    The first column contains the row's thread. All other columns are empty.
     """
     return rows.values_list(
         "thread", _NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_TEXT,
@@ -327,8 +327,9 @@ def read_newest(
 ) -> tuple[dict[int, str], list[CheckpointRow], list[tuple[int, WriteRow]]]:
     """Read the newest checkpoints of the threads' root graphs, and their pending writes.
 
-    Return the checkpoint ids by thread, the checkpoint rows, and the writes by thread. Copies of a
-    thread have the same checkpoint ids, so the writes may include writes of other copies.
+    Return the checkpoint ids by thread, the checkpoint rows, and pairs of thread and write. The
+    writes may include writes of older checkpoints: a thread and its copy have checkpoints with the
+    same id, and the newest checkpoint of the thread may be an older checkpoint of the copy.
     """
     newest = Checkpoint.objects.filter(thread=models.OuterRef("pk"), ns="")
     newest_id = models.Subquery(newest.order_by("-checkpoint_id").values("checkpoint_id")[:1])

@@ -60,7 +60,7 @@ Rows = Mapping[tuple[str, int], Stored]  # Stored rows by channel and version.
 
 
 class OpenValue(NamedTuple):
-    """The additional state of a stored value to which the current run may add entries."""
+    """The part of a ValueTip that is needed only while a run may add entries to the value."""
 
     extent: Extent
     hash: Any  # The xxh3_128 hash of all entries.
@@ -118,11 +118,11 @@ class ValueDelta(NamedTuple):
 def encode_version(
     tip: ValueTip | None, version: int, data: bytes, *, keep_open: bool = False
 ) -> tuple[Stored, ValueTip]:
-    """Return the row for a list or dict encoded as ``data``, and the tip for the next version.
+    """Return the row for a new version of a list or dict, and the tip of this version.
 
-    If the value begins with the entries of ``tip``, the row is a delta of ``tip``. Otherwise, the
-    row is the whole value. ``keep_open`` is true if the run continues and may add entries to the
-    value.
+    ``data`` is the encoded value. ``tip`` is the tip of the previous version. If the value begins
+    with the entries of the previous version, the row is a delta. Otherwise, the row is the whole
+    value. ``keep_open`` is true if the run continues and may add entries to the value.
     """
     extent = find_extent(data)
     entries = memoryview(data)[head_length(data) :]
@@ -145,10 +145,10 @@ def encode_version(
 def encode_added(
     tip: ValueTip, version: int, entries: bytes, extent: Extent
 ) -> tuple[Stored, ValueTip]:
-    """Return the row for a list or dict to which a run has added ``entries``, and its new tip.
+    """Return the row for a list or dict to which a run has added ``entries``, and the new tip.
 
-    The row is a delta of ``tip``, the newest stored version. ``extent`` is the size of the extended
-    value.
+    The row is a delta, which doesn't contain the whole value. ``tip`` is the tip of the previous
+    version. ``extent`` is the size of the value with the added entries.
     """
     assert tip.open is not None
     entries_hash = tip.open.hash.copy()

@@ -74,9 +74,10 @@ def encode_head(
 
 
 def _changes(versions: Versions, seen: Versions, base: VersionBase) -> list[Any] | None:
-    """Return the differences of the versions from the base, or None if a new base is smaller.
+    """Return the differences of the versions from the base.
 
-    The differences include the versions that each node has ``seen``.
+    The differences include the versions that each node has ``seen``. Returns None if there are so
+    many differences that a new base should be stored.
     """
     found: list[Any] = []
     for now, then in ((versions, base.versions), (seen, base.seen)):

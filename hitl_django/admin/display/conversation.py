@@ -71,7 +71,7 @@ class Conversation:
     """The newest messages of a thread, oldest first.
 
     ``count`` is the number of all messages. ``earlier`` is the number of older messages, which are
-    omitted. ``thread`` is the key of the thread's page.
+    omitted. ``thread`` is the thread's primary key, for the link to the page of the thread.
     """
 
     turns: Sequence[Turn]
@@ -154,7 +154,7 @@ class _TurnBuilder:
         )
 
     def _is_waiting(self, call: Mapping[str, Any]) -> bool:
-        """Return whether the interrupt is about this tool call. The call has no result."""
+        """Return whether the interrupt requests this tool call, which must not have a result."""
         return any(
             call["id"] == action.call_id if action.call_id else call["name"] == action.name
             for action in self.waiting

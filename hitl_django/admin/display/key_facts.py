@@ -111,10 +111,11 @@ def list_fact_columns(graph: str) -> list[str]:
 
 
 def list_cells(item: Any) -> list[DisplayedValue | None]:
-    """Return an interrupt's value for each column of ``list_fact_columns``, or None.
+    """Return an interrupt's value for each column of ``list_fact_columns``.
 
-    Only texts, which are shortened, and numbers are shown; other values are None. The columns can't
-    be sorted, because no index contains the payload, and the payload may be encrypted.
+    Texts are shortened. If a value is missing or is neither a text nor a number, the list contains
+    None. The columns can't be sorted, because no index contains the payload, and the payload may be
+    encrypted.
     """
     payload, presentation = item.small_payload, _present(item)
     cells: list[DisplayedValue | None] = []

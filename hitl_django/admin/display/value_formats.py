@@ -97,10 +97,10 @@ class Presentation:
         return find_unit(hint, below, (*roots, *self.roots))
 
     def list_shown_currencies(self, value: JSON, skip: Collection[str] = ()) -> set[str]:
-        """Return the currency members of an object that are shown as part of an amount.
+        """Return the names of the object's members that contain the currency of a shown amount.
 
-        The caller doesn't show these members separately. ``skip`` are the names of amounts that the
-        caller doesn't show.
+        The amount is shown with its currency, so the caller doesn't show these members separately.
+        ``skip`` contains the names of amounts that the caller doesn't show.
         """
         if not isinstance(value, dict):
             return set()
@@ -131,7 +131,10 @@ class Rendered:
 
 
 def read_hints(graph: str, schema: JSON) -> dict[Names, Hint]:
-    """Return the display hints from a response schema, if any, and the graph's review policy."""
+    """Return the display hints from a response schema and from the graph's review policy.
+
+    ``schema`` is None for an interrupt without a response schema.
+    """
     found = {} if schema is None else list_hints(read_shape(schema))
     return {**found, **parse_hints(registry.get_review_policy(graph).display)}
 

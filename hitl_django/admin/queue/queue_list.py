@@ -70,7 +70,7 @@ class SortLink:
 class QueueChangeList(LinkedChangeList):
     """Change list of the review queue, with position, related object and link for each row.
 
-    One query counts the tabs and the rows. Tabs are counted up to MOST, and rows up to CAP. To find
+    One query counts the rows of each tab, up to MOST, and the rows of the list, up to CAP. To find
     rows beyond CAP, the user must narrow the list.
     """
 
@@ -163,7 +163,8 @@ class QueueChangeList(LinkedChangeList):
     def _count(self) -> int:
         """Count the rows of each tab and of the list, and return the count of the list.
 
-        For a search, the count determines which of the two queries of ``Search`` reads the rows.
+        For a search, also set the queryset to one of the two queries of ``Search``. The count
+        determines the faster query.
         """
         search = queue_filters.Search.build(self.queryset, self.query) if self.query else None
         self.search = search

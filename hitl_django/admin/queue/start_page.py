@@ -23,11 +23,10 @@ FROM_OUTSIDE = frozenset({"none", "cross-site", "same-site"})
 def open_on_start_page(site: AdminSite) -> None:
     """Redirect from an admin site's index to the overview (operators) or the queue (reviewers).
 
-    Reviewers without pending requests, and other users, see the index.
-
-    The redirect applies only to users who can view no pages except those of this package, because
-    the index shows them nothing else. The redirect applies after a login, or when a user opens the
-    index from outside of the site. Links within the site still lead to the index.
+    Users are redirected only if they can view no pages except those of this package, because the
+    index shows them nothing else. The redirect happens after a login, or when a user opens the
+    index from outside of the site. Links within the site still lead to the index. Reviewers without
+    pending requests are not redirected.
     """
     log_in, show_index = site.login, site.index
 

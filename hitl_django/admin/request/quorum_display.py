@@ -22,7 +22,8 @@ class QuorumStatus:
     """The approvals of an interrupt's current version.
 
     ``changes`` are the changes that the first approval made. ``barred`` is the reason why the user
-    can't approve: the user has already approved, or has started the run (``own``).
+    can't approve, or empty: the user has already approved, or has started the run. In the second
+    case, ``is_own`` is true.
     """
 
     words: str = ""

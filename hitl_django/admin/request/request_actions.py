@@ -92,7 +92,8 @@ CHOICES = {"assign": "user", "snooze": "until"}
 def read_action(data: QueryDict) -> tuple[str, QueryDict]:
     """Return the action of the pressed button, and the submitted values.
 
-    A button can contain a value (``action:value``), which replaces the value of a form field.
+    The value of a button may have the form ``assign:USER`` or ``snooze:PRESET``. The user or preset
+    then replaces the submitted value of the form field.
     """
     verb, colon, choice = data.get("verb", "").partition(":")
     if not colon or verb not in CHOICES:
@@ -183,7 +184,7 @@ class ActionForms:
 
     @property
     def has_text(self) -> bool:
-        """Return whether any form contains unsaved text."""
+        """Return whether the comment form or the form of a panel contains unsaved text."""
         comment = bool(self.comment.initial.get("text", "").strip())
         return comment or any(panel.has_text for panel in self.panels.values())
 

@@ -276,7 +276,7 @@ class RequestController(RequestPage):
     def people_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Return suggestions of people as JSON, for the fields that contain usernames.
 
-        The people can view the interrupt. For an assignment, the people can also decide it.
+        The suggestions are people who can view the interrupt or, for an assignment, decide it.
         """
         item = self.get_object(request, unquote(object_id))
         to_decide = "assign" in request.GET

@@ -145,7 +145,10 @@ def _nodes(graph: str) -> list[str]:
 
 
 def _read_state_shape(graph: str) -> SchemaNode | None:
-    """Return the schema of a graph's state with optional fields only, or None without a schema."""
+    """Return the schema of a graph's state, changed so that every field is optional.
+
+    Returns None if the state has no fields, or if the graph isn't registered.
+    """
     try:
         schema = describe_state(registry.get_graph(graph).graph.state_schema, "State")
     except UnknownGraphError:

@@ -51,8 +51,8 @@ def search_threads(
     A thread matches if its id starts with the text, or if the id of its related object or the key
     of one of its runs equals the text. These conditions use an index, so threads of any age are
     found. A thread also matches if one of its rows in ``newest`` contains the text in one of the
-    ``columns``. At most FOUND threads are found for each condition. ``column`` is the column of a
-    row that contains the primary key of the thread.
+    ``columns``. At most FOUND threads are found for each condition. ``column`` is the name of the
+    column with the primary key of a row's thread.
     """
     threads = Thread.objects.using(rows.db).order_by()
     kinds = [*ContentType.objects.using(rows.db).values_list("pk", flat=True)]

@@ -36,7 +36,7 @@ class ClaimBody(StrictSerializer):
 
 
 class UndoBody(StrictSerializer):
-    """The decision to undo, if it isn't the decision that closed the interrupt."""
+    """The id of the decision to undo, by default the decision that closed the interrupt."""
 
     decision = Id(required=False, help_text="Default: the decision that closed the interrupt.")
 

@@ -99,8 +99,9 @@ class BulkDecisions(SeveralResource):
         """Decide up to 100 interrupts, each in its own transaction.
 
         The response contains one result per decision. If any part of the body is invalid, no
-        interrupt is decided. An Idempotency-Key applies to each decision. If you repeat the request
-        with the same key, results of decisions that are already recorded are marked as `repeated`.
+        interrupt is decided. An Idempotency-Key is used as the key of each decision. If you repeat
+        the request with the same key, results of decisions that are already recorded are marked as
+        `repeated`.
         """
         key = read_idempotency_key(request)
         items = self.read_body()["decisions"]
@@ -156,9 +157,9 @@ class RunBatch(SeveralResource):
         """Start up to 100 runs, each in its own transaction.
 
         The response contains one result per run. If any part of the body is invalid, no run is
-        started. A run without a `key` gets one from the Idempotency-Key and the run's position. If
-        you repeat the request with the same Idempotency-Key, results of runs that have already been
-        started are marked as `repeated`.
+        started. If a run has no `key`, the key is built from the Idempotency-Key and the run's
+        position. If you repeat the request with the same Idempotency-Key, results of runs that have
+        already been started are marked as `repeated`.
         """
         key = read_idempotency_key(request)
         items = self.read_body()["runs"]

@@ -51,17 +51,17 @@ class RunEvents(Resource):
         errors=(RunNotFound, errors.EventsPrunedError, NotAcceptable),
     )
     def get(self, request: Request, run_id: UUID) -> Any:
-        """List the events of a run after a given number, and optionally wait for more.
+        """List the events of a run that follow a given event, and optionally wait for new events.
 
         With `wait`, the response is sent as soon as there are events after the number `after`. If
         there are none for `wait` seconds, the response is an empty page. To follow a run, repeat
         the request with `after` set to the `last` of the response until `ended` is true.
 
         With `Accept: text/event-stream`, the response is a stream of server-sent events. In each
-        event of the stream, `id` is the number of the run's event, `event` is its kind, and `data`
-        is the event in the format of a page. A stream ends after a few minutes. Reconnect with
-        `Last-Event-ID` until the status is 204. If too many requests are already waiting, the
-        server immediately sends the available events and ends the stream.
+        event of the stream, `id` is the number of the run's event, `event` is the kind of the run's
+        event, and `data` is the run's event in the format of a page. A stream ends after a few
+        minutes. Reconnect with `Last-Event-ID` until the status is 204. If too many requests are
+        already waiting, the server immediately sends the available events and ends the stream.
 
         Events are stored as long as the run, unless the server is configured to delete events
         earlier. If events after the number `after` have been deleted, the status is 410, and the

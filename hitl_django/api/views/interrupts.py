@@ -118,10 +118,11 @@ class InterruptResource(Resource):
     """Base class of views that return an interrupt with all details and may wait for a decision."""
 
     def wait_until_closed(self, interrupt: Interrupt, seconds: float, response: Response) -> Any:
-        """Return a response that is sent when the interrupt is closed, or after ``seconds``.
+        """Return a response that is delayed until the interrupt is closed.
 
-        A decision that can still be undone hasn't closed the interrupt. ``response`` is the
-        response to send if the request can't wait.
+        The delay is at most ``seconds``. An interrupt is not closed as long as its decision can be
+        undone. If the interrupt is already closed, or if too many requests are waiting, return
+        ``response`` immediately.
         """
 
         def find() -> Interrupt:

@@ -176,10 +176,10 @@ class RunList(RunResource, Collection):
         return self._wait(run.id, seconds, response) if seconds else response
 
     def _wait(self, run_id: UUID, seconds: float, response: Response) -> Any:
-        """Return a response that is sent when the started run pauses or ends.
+        """Return a response that is delayed until the started run pauses or ends.
 
-        After ``seconds``, the response is sent in any case. ``response`` is the response to
-        send if the request can't wait.
+        The delay is at most ``seconds``. If the user can't view the run, or if too many requests
+        are waiting, return ``response`` immediately.
         """
 
         def find() -> Run | None:

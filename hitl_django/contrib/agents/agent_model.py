@@ -129,11 +129,11 @@ def _is_async_alone(action: Action) -> bool:
 def _bind_tools(model: Any, tools: Sequence[Any], builtin: Sequence[dict[str, Any]]) -> Any:
     """Return the model with the tools bound to it.
 
-    ``builtin`` are tools that the provider of the model executes. A model that already has these
-    tools is returned unchanged.
+    ``builtin`` are tools that the provider of the model executes. A model to which the same tools
+    are already bound is returned unchanged.
 
     Raises:
-        ValueError: the model has other tools.
+        ValueError: different tools are already bound to the model.
         TypeError: tools can't be bound to the model.
     """
     if not tools and not builtin:

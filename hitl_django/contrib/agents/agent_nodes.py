@@ -39,7 +39,8 @@ class ModelNode:
     def _view(self, state: Any) -> Any:
         """Return the state for the prompt and the model.
 
-        If a hook has selected other messages, they replace the messages of the state.
+        If ``pre_model_hook`` has set ``llm_input_messages``, these messages replace the messages of
+        the state.
         """
         messages = (get_part(state, LLM_INPUT) if self._has_hook else None) or get_part(
             state, "messages"
