@@ -1,4 +1,7 @@
-"""The wake-up that a cluster's pusher has sent to its workers, and that no worker has begun.
+"""The last wake-up, and whether a worker has begun it.
+
+A wake-up is a task that makes a worker execute due runs. The pusher is the process of a django-q2
+cluster that passes tasks to the workers.
 
 The pusher and the workers share one byte of memory, because they are forks of the same process. If
 they aren't forks, the pusher can't see that a worker has begun a wake-up, and waits until the

@@ -106,7 +106,7 @@ class Beginning(NamedTuple):
 
 
 class UncommittedChunks:
-    """A buffer of chunks until their commit.
+    """A buffer of chunks that are not committed yet.
 
     LangGraph's OS threads add chunks. ``keep`` converts the data of a chunk for storage.
     """

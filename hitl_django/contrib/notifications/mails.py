@@ -107,7 +107,7 @@ def list_rows(sent: SentPayload) -> list[Sequence[Fact]]:
 def name_node(item: Interrupt) -> str:
     """Return the title of the interrupt's graph and the name of its node.
 
-    Nodes of an agent's middleware are omitted, because their names are names of classes.
+    The name of a node of an agent's middleware is omitted, because it is the name of a class.
     """
     graph = make_line(str(registry.get_title(item.graph)))
     return graph if is_middleware_node(item.node) else f"{graph} ▸ {make_line(item.node)}"

@@ -18,7 +18,7 @@ class PartContext(ABC):
     """A view of the running task's context for one part of the task, such as a tool call.
 
     Interrupts and once() results are identified by the part, so that they don't depend on the order
-    in which the parts run. ``perform`` is the function that executes calls of the saver.
+    in which the parts run. ``perform`` is the function through which the saver is called.
     """
 
     def __init__(self, context: TaskContext, perform: Callable[..., Any]) -> None:
