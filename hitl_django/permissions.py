@@ -221,10 +221,10 @@ class ModelPermissionPolicy:
     def may_view_result(self, user: Any, run: Run) -> bool:
         """Return whether the user may view the final state of a run that they can see.
 
-        A user who started all runs of the thread may view the state, with the permission
-        ``view_run`` or the permission to start the graph. Other users need the permission to view
-        states, because the state contains input and results of other users, or values that the
-        project's code added for its own use.
+        A user who started all runs of the thread needs the permission ``view_run`` or the
+        permission to start the graph. All other users need the permission to view states, because
+        the state contains input and results of other users, or values that the project's code added
+        for its own use.
         """
         if self.may_view_state(user, run.thread):
             return True

@@ -144,9 +144,10 @@ def _describe_missing(module: str) -> str:
 
 
 def _find_caught_pauses(node: ast.Try) -> Iterator[PortFinding]:
-    """Yield a finding for each except clause around ``interrupt()`` that would catch its pause.
+    """Yield a finding for each except clause that catches the pause of an ``interrupt()`` call.
 
-    In LangGraph, the node continues after such a clause. In hitl_django, the node pauses anyway.
+    In LangGraph, the node continues after such a clause. In hitl_django, the node pauses in spite
+    of the clause.
     """
     asks = any(map(_asks, node.body))
     for handler in node.handlers if asks else ():
@@ -167,10 +168,11 @@ def _asks(tree: ast.AST) -> bool:
 
 
 def _find_changed_call(node: ast.Call, asks: bool) -> Iterator[PortFinding]:
-    """Yield a finding if a call of Command, NodeInterrupt or update_state differs from LangGraph.
+    """Yield a finding if a call behaves differently than the same call in LangGraph.
 
-    A state update differs only at a pending ``interrupt()``, not at a breakpoint. State updates are
-    therefore reported only if the module calls ``interrupt()`` (``asks``).
+    The findings are about Command without a resume value, NodeInterrupt, and updates of the state
+    while an ``interrupt()`` is pending. Updates are reported only if the module calls
+    ``interrupt()`` (``asks``).
     """
     name = ast.unparse(node.func).rpartition(".")[2]
     given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}

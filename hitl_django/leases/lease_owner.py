@@ -33,8 +33,8 @@ class _Process(NamedTuple):
 def name_owner() -> str:
     """Return a new name for an owner of leases in this process.
 
-    The name consists of the host, the process id, the start time and the system's digest if they
-    are known, and a random part.
+    The name consists of the host, the process id and a random part. If the start time of the
+    process and the digest of the system are known, the name also contains both.
     """
     return f"{_name_process(os.getpid())}:{uuid4().hex}"[-255:]
 

@@ -24,7 +24,8 @@ logger = logging.getLogger("hitl_django")
 class LeaseRenewal:
     """The regular renewal of one lease.
 
-    The renewal is due every HEARTBEAT_SECONDS until the object is removed from ``renewals``.
+    After the object is added to ``renewals``, the lease is renewed every HEARTBEAT_SECONDS, until
+    the object is removed.
     """
 
     def __init__(self, lease: ThreadLease, log_fields: Mapping[str, str] = {}) -> None:
@@ -57,9 +58,9 @@ class LeaseRenewal:
             logger.exception("thread %s: could not renew lease", thread, extra=fields)
 
     def note_lost(self) -> None:
-        """React to a failed renewal: the lease was lost or released.
+        """Do nothing. Override this method to stop work after the lease was lost or released.
 
-        Subclasses override this. The run's next commit will be rejected in any case.
+        In both cases, the next commit of the run is rejected.
         """
 
 
@@ -70,7 +71,7 @@ class LeaseRenewer:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all leases and the OS thread, which a forked process inherits from its parent."""
+        """Forget the leases and the OS thread of the parent process, in a forked process."""
         self._changed = threading.Condition(threading.Lock())
         self._leases: set[LeaseRenewal] = set()
         self._thread: threading.Thread | None = None

@@ -42,10 +42,11 @@ class ThreadLease(ThreadKey):
     duration: timedelta = field(default_factory=lease_duration)
 
     def fence(self, batch: WriteBatch) -> None:
-        """Make ``batch`` fail if the lease is lost.
+        """Add a statement to ``batch`` that locks the thread's row.
 
-        The statement locks the thread's row. It changes the row only if the lease has expired: the
-        lease is then extended, so that no direct graph call can take the thread.
+        The batch fails with a LeaseLostError if the lease is lost. If the lease has expired and no
+        other process has taken the thread, the lease is extended, so that no direct graph call can
+        take the thread.
         """
         batch.lock(queries.FENCE, self.values(), LeaseLostError, otherwise=queries.RENEW)
 

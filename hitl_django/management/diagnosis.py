@@ -58,10 +58,11 @@ LOST_KEY = (
 
 
 def examine_installation(*, audited: bool) -> Iterator[Finding]:
-    """Yield the findings about the database, the migrations and the settings, and then all others.
+    """Check the installation, and yield the findings.
 
-    If one of these three checks finds an error, the checks after it are omitted. With ``audited``,
-    all entries of the audit log and the keys of all encrypted rows are also checked.
+    The database, the migrations and the settings are checked first. If one of these three checks
+    finds an error, all later checks are omitted. With ``audited``, all entries of the audit log and
+    the keys of all encrypted rows are also checked.
     """
     for look in (_database, _migrations, _settings):
         found = list(look())
@@ -102,7 +103,7 @@ def find_obstacle(*, needs_database: bool) -> Finding | None:
 
 
 def _audit() -> Iterator[Finding]:
-    """Yield a finding for each invalid audit log, and for each row that differs from its log."""
+    """Yield findings about changed audit logs, and about rows that differ from the audit log."""
     sound, unreadable = True, 0
     for checked in audit.check_threads():
         unreadable += bool(checked.unreadable)

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Rewrite the rows, or only check them, and report the number of remaining rows."""
+    """Rewrite the rows unless ``--check`` is given. Report rows that don't use the first key."""
     if find_key_ring() is None:
         raise CommandError("HITL['ENCRYPTION_KEYS'] is empty.")
     if not options["check"]:

@@ -32,7 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Report the first invalid entry of each thread with a changed audit log."""
+    """Report each thread with an invalid audit log, and fail if there are any.
+
+    Audit logs in the database are also compared with the rows of interrupts and decisions.
+    """
     broken: set[str] = set()
     progress = Progress(command.stderr)
     for found in _check(options["file"], progress):

@@ -42,7 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Supervise the worker processes until a signal stops the command."""
+    """Supervise the worker processes and run the sweep until a signal stops the command.
+
+    If this app doesn't start the workers of the queue, only the sweep is run.
+    """
     queue = dispatcher.get_dispatcher().command()
     path: Path | None = options["health_file"]
     if path is not None and not path.parent.is_dir():

@@ -21,9 +21,11 @@ from .threads import Thread
 class Checkpoint(models.Model):
     """The state of a graph between two super-steps, without larger channel values.
 
-    ``data`` contains the ids and the versions of channels. ``ChannelBlob`` contains the values of
-    these versions. If all values are numbers and short texts, each checkpoint contains them in
-    ``scalars``. ``writes`` are the writes of the tasks that led from the parent to this checkpoint.
+    ``data`` contains the id of the checkpoint and the versions of the channels. ``scalars``
+    contains the small values, such as numbers and short texts. Larger values are rows of
+    ``ChannelBlob``. If there are too many small values for ``scalars``, all values are rows of
+    ``ChannelBlob``. ``writes`` are the writes of the tasks that led from the parent to this
+    checkpoint.
     """
 
     thread = models.ForeignKey(
@@ -106,12 +108,15 @@ class GraphShape(models.Model):
 
 
 class PendingWrite(models.Model):
-    """Writes of a task that started from a checkpoint, until a later checkpoint contains them.
+    """Writes of one task that started from a checkpoint.
 
-    Writes are stored here if the task ended before its siblings, was interrupted, failed, is
-    waiting, or wrote many bytes. A task has at most one row for each ``slot``. Slot 0 contains all
-    channel writes of the task and is never replaced. Each kind of control write has another slot
-    (constants.CONTROL_SLOTS) and replaces the earlier write in this slot.
+    Writes are stored in this table if, for example, the task ended before other tasks of its
+    super-step, was interrupted, or failed. The writes of tasks that end with their super-step are
+    stored in the row of the next checkpoint if they are small.
+
+    A task has at most one row for each ``slot``, which is the number of a kind of write. Slot 0
+    contains all channel writes of the task and is never replaced. Each kind of control write has
+    its own slot (constants.CONTROL_SLOTS), in which a new write replaces the earlier write.
     """
 
     thread = models.ForeignKey(

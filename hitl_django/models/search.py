@@ -105,7 +105,7 @@ class _PostgreSQLIndex(models.Index):
 
 
 class GramIndex(_PostgreSQLIndex):
-    """The inverted index on a column that contains grams (sequences of three letters)."""
+    """The inverted index on a column with the grams of search texts (see ``build_grams``)."""
 
     def __init__(self, *expressions: Any, grams: str = "", **options: Any) -> None:
         self.grams = grams

@@ -18,9 +18,9 @@ def is_too_often(request: HttpRequest, page: str, limit: str | None, link: str =
     """Count a request of a page, and return whether it exceeds the rate limit.
 
     Requests with a valid link are counted by ``link``, the id of the link, so visitors behind the
-    same proxy don't block each other. Other requests are counted by IP address. Headers with an
-    address are trusted only as far as DRF's ``NUM_PROXIES`` allows. Otherwise, a client that
-    guesses tokens of links could send a new address with each request.
+    same proxy don't block each other. Requests without a valid link are counted by IP address. The
+    header ``X-Forwarded-For`` is used only if DRF's setting ``NUM_PROXIES`` is set. Without this
+    restriction, a client that guesses tokens could send a different address in each request.
     """
     if limit is None:
         return False

@@ -54,10 +54,10 @@ def protect_response(
 ) -> Response:
     """Add headers that protect the URL and the content of a response.
 
-    The headers forbid loading resources, embedding the page in a frame, and sending the page's URL
-    as a referrer. ``styles`` and ``images`` are exceptions in the Content-Security-Policy. If the
-    response already has a Content-Security-Policy, for example for a file, that policy doesn't
-    change.
+    The headers forbid embedding the page in a frame, sending the page's URL as a referrer, and
+    loading resources. ``styles`` and ``images`` are the sources from which the page may load
+    stylesheets and images, as in a Content-Security-Policy. If the response already has a
+    Content-Security-Policy, for example for a file, that policy doesn't change.
     """
     for header, value in HEADERS.items():
         response.headers[header] = value

@@ -159,7 +159,7 @@ def _is_secret(name: str) -> bool:
 
 
 def _is_simple(text: str) -> bool:
-    """Return whether the JSON text of a string has one byte for each character of the string."""
+    """Return whether JSON represents each character of the text by one byte, without escapes."""
     return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
 

@@ -1,9 +1,10 @@
 """Events of a run with consecutive numbers.
 
-Only the owner of the thread's lock, or the worker with the thread's lease, changes a run's state.
-This process therefore knows the number of the last event without locking a counter. A worker
-continues from the number that it received with the lease. The run's row contains the number at the
-last change of state. If a worker has died since that change, the number is read from the events.
+A process stores events only with the lock or the lease of the thread. No other process can store
+events of the run at the same time, so the numbers need no shared counter. A worker continues from
+the number in the run's row, which it reads when it takes the lease. The row is updated when the
+state of the run changes. If a worker has died since the last update, the number is read from the
+stored events.
 """
 
 from __future__ import annotations
@@ -85,8 +86,9 @@ class EventLog:
     def catch_up(self, using: str) -> None:
         """Read the number of the last event from the stored events.
 
-        A worker that has died may have added events after the number in the run's row. After a
-        failed commit, events included in ``last`` may not be stored.
+        This corrects ``last`` in two cases. If a worker has died, events with higher numbers than
+        the number in the run's row may be stored. If a commit has failed, events that ``last``
+        counts may be missing in the database.
         """
         if self.choice:
             found = LAST.run(using, run=self.run_id)
@@ -135,8 +137,8 @@ def store_also(run: Run, kinds: Iterable[str]) -> None:
 def append_queued(batch: WriteBatch, run: Run, reason: str) -> int:
     """Add the event that a run is queued, with the reason.
 
-    Return the event's number, which the caller stores in the run's row. The caller must have locked
-    the thread before reading the run.
+    Return the event's number, which the caller stores in the run's row. If the caller hasn't locked
+    the thread before reading the run, the batch must fail if the thread has changed since.
     """
     return EventLog.for_run(run).append_state(batch, Run.State.QUEUED, reason=reason)
 

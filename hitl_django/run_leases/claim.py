@@ -91,11 +91,11 @@ def claim(run_id: UUID, *, durable: bool = True) -> RunLease | None:
 
 
 def claim_next(graph: str) -> RunLease | None:
-    """Take the lease of a due run, and return the lease.
+    """Choose a due run, take its lease, and return the lease.
 
-    The graphs take turns in the order of their names. The run belongs to the next graph with due
-    runs after ``graph``, the name of the previous run's graph, or an empty string. Return None if
-    no run is due, or if other workers have taken the leases of the chosen runs.
+    The graphs take turns in the order of their names. ``graph`` is the graph of the previous run,
+    or an empty string. The chosen run belongs to the next graph that has due runs. Return None if
+    no run is due, or if other workers have taken the leases of all chosen runs.
     """
     for _ in range(TRIES):
         found = find_due(graph)

@@ -66,5 +66,5 @@ class RunFence:
         )
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
-        """Add the end, the pause or the requeueing of the run to its last commit."""
+        """Add the new state of the run (ended, paused or queued) to the worker's last commit."""
         transitions.finish(self.lease, batch, outcome, step)

@@ -41,7 +41,10 @@ PENDING = Interrupt.Status.PENDING
 def create_interrupts(
     lease: RunLease, batch: WriteBatch, pending_interrupts: Sequence[PendingInterrupt]
 ) -> list[str]:
-    """Add rows for the first interrupts of a thread to the batch, and return the rows' ids."""
+    """Add rows for the interrupts to the batch, and return the ids of these rows.
+
+    Use this function if the thread has never had an interrupt, otherwise ``sync_interrupts``.
+    """
     rows = [_build_row(lease, pending, batch.using) for pending in pending_interrupts]
     _insert(rows, batch)
     _publish_created(lease, rows, batch)
@@ -58,9 +61,9 @@ def sync_interrupts(
 ) -> tuple[bool, list[str]]:
     """Update the review queue to contain exactly the given interrupts of the run.
 
-    Return whether the run can resume, and the ids of the pending interrupts. The run can resume if
-    one of the interrupts has been decided. If the graph's policy requires it, all interrupts must
-    have been decided. Pending interrupts keep their row. If the content of an interrupt has
+    Return whether the run can resume, and the ids of the pending interrupts. Depending on the
+    graph's review policy, the run can resume if one of the interrupts has been decided, or if all
+    of them have been decided. Pending interrupts keep their row. If the content of an interrupt has
     changed, its version is incremented, so that decisions on the old content are rejected. An
     interrupt with a rejected response becomes pending again.
     """

@@ -1,6 +1,6 @@
-"""Idempotency records for requests whose rows have no column for the idempotency key.
+"""Idempotency records for requests that create no row with a column for the idempotency key.
 
-Runs, decisions and claims store the key in their own rows.
+Runs, decisions and claims need no record, because their rows contain the key.
 """
 
 from __future__ import annotations

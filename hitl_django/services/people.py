@@ -1,9 +1,9 @@
 """Export of all rows that contain data about a user.
 
-A row can refer to a user by a foreign key, by a column with the name of the user in this foreign
-key, or by a column with names or primary keys of users. The contents of graphs and payloads are
-your project's data. The related object of a thread identifies the person to whom these contents
-belong.
+A row can refer to a user in three ways: by a foreign key, by a copy of the username next to a
+foreign key, or by usernames or primary keys in another column. States and payloads are your
+project's data and not exported. To find the states and payloads about a person, use the related
+objects of threads.
 """
 
 from __future__ import annotations

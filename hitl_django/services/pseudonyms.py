@@ -58,11 +58,11 @@ class PseudonymizedUser:
 def pseudonymize_user(user: Any, *, by: Any = None, via: str = "code") -> PseudonymizedUser:
     """Replace a user by a pseudonym in all rows and archives.
 
-    Foreign keys to the user become NULL, and rows that only the user uses are deleted. Texts don't
-    change, except that comments mention the pseudonym instead of the name. The audit log can still
-    be verified, and new entries describe the changes. All tables are read completely. If the call
-    is interrupted, it must be repeated. Rows that the user changes during the call may still
-    contain the user's name.
+    Foreign keys to the user become NULL. Rows that have no purpose without the user, such as saved
+    filters, are deleted. Texts don't change, except that comments mention the pseudonym instead of
+    the name. The audit log can still be verified, and new entries describe the changes. All tables
+    are read completely. If the call is interrupted, it must be repeated. Rows that the user changes
+    during the call may still contain the user's name.
 
     Raises:
         NotAllowedError: if ``by`` is neither a superuser nor None.

@@ -58,22 +58,24 @@ class Dispatcher(ABC):
     def watches_runs(self) -> bool:
         """Return whether workers of this queue find queued runs themselves, with ``RunWatch``.
 
-        Then no messages are enqueued for queued runs.
+        If True, no messages are enqueued for queued runs.
         """
         return False
 
     def time_slice(self) -> float | None:
         """Return the maximum seconds that a task may spend on one run, or None without a limit.
 
-        The default is TIME_SLICE. A queue that stops tasks earlier must return less than its limit.
+        The default is TIME_SLICE. If the queue stops tasks after a time limit, the result must be
+        less than this limit.
         """
         return TIME_SLICE
 
     def stop_errors(self) -> Mapping[type[BaseException], str]:
         """Return the errors that this queue raises in a task to stop it, each with a reason.
 
-        These errors aren't treated as errors of the running node. Messages consist of the reason
-        and the node's name, for example "exceeded the timeout of 60 s in node 'search'".
+        These errors aren't treated as errors of the running node. The error stored in the run
+        consists of the reason and the node's name, for example "exceeded the timeout of 60 s in
+        node 'search'".
         """
         return {}
 
@@ -93,9 +95,10 @@ class Dispatcher(ABC):
         return ()
 
     def reports_when_idle(self) -> bool:
-        """Return whether idle workers store heartbeats, because they run the scheduled sweep.
+        """Return whether idle workers store heartbeats without a message from the sweep.
 
-        If False, the sweep enqueues a message for a heartbeat once or twice a minute.
+        The workers of a queue do so if they run the sweep on a schedule. If False, the sweep
+        enqueues a message for a heartbeat once or twice a minute.
         """
         return False
 
@@ -173,9 +176,10 @@ def enqueue(run_id: object, batch: WriteBatch) -> None:
 
 
 def enqueue_message(run_id: object, batch: WriteBatch) -> None:
-    """Add a message to the batch, for a run in any state. A worker executes the run if it is due.
+    """Add a message to the batch, for a run in any state.
 
-    The message also starts the next waiting run of an ended run's thread.
+    The worker that receives the message executes the run if the run is due. If the run's thread has
+    no active run, the worker executes the next waiting run of the thread.
     """
     _add_message(ADVANCE, run_id, batch)
 

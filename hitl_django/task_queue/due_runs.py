@@ -1,7 +1,8 @@
 """Due runs, which the workers of a queue can find without messages.
 
-A run is due if it is queued, its time has come, and no process has the lease on its thread. The
-graphs take turns, so that many runs of one graph don't delay the runs of the other graphs.
+A run is due if it is queued, its ``queued_at`` has passed, and no process has the lease on its
+thread. The graphs take turns, so that many runs of one graph don't delay the runs of the other
+graphs.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ def build_environment() -> dict[str, str]:
 
 
 def follow_parent() -> None:
-    """Let this process end with its parent, if its parent has set the environment variable.
+    """Let this process end with its parent if the parent has used ``build_environment``.
 
-    The environment variable is then removed, because it doesn't apply to child processes.
+    The environment variable is removed, because it doesn't apply to child processes.
     """
     parent = os.environ.pop(VARIABLE, "")
     if is_supported and parent.isdecimal():

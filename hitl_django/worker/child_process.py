@@ -35,9 +35,9 @@ class Program:
 
 
 class Stopped(BaseException):
-    """The signal to stop this process, as an exception.
+    """Raised if a signal asks this process to stop.
 
-    It is not an Exception, so that error handlers don't catch it.
+    The class isn't a subclass of Exception, so that error handlers don't catch it.
     """
 
 
@@ -161,7 +161,7 @@ def run_programs(programs: Sequence[Program], listener: StopSignals) -> Iterator
 
 
 def stop_children(children: Sequence[Child]) -> None:
-    """Stop the child processes in parallel. Together, this takes at most PATIENCE seconds."""
+    """Terminate the child processes. Kill those that are still running after PATIENCE seconds."""
     for child in children:
         child.terminate()
     deadline = time.monotonic() + PATIENCE

@@ -1,4 +1,4 @@
-"""Handling of messages in workers of queues that don't handle stop signals themselves."""
+"""Handling of messages by the workers of task queues, which release their runs on SIGTERM."""
 
 from __future__ import annotations
 

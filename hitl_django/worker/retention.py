@@ -72,8 +72,8 @@ def list_terms(
 
     ``terms`` is the value of a setting such as RETENTION_DAYS: a number of days, a dict of days by
     graph, or None to keep all threads. The graph is None if the days apply to all graphs. The days
-    of ``OTHER_GRAPHS`` are yielded for each other graph with ended threads, so that each query for
-    a graph can use the index.
+    of ``OTHER_GRAPHS`` are yielded for each graph that has ended threads and is not in the dict, so
+    that each query for a graph can use the index.
     """
     if not isinstance(terms, Mapping):
         if terms is not None:
@@ -145,7 +145,7 @@ def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
 
 
 def count_deletable(days: float, graph: str | None = None) -> int:
-    """Return the number of threads that ``delete_ended`` would delete. Archived threads count."""
+    """Return the number of threads, archived or not, that ``delete_ended`` would delete."""
     using = write_alias()
     threads = _filter_graph(_select_ended(using, days).exclude(Run.exists_live()), graph)
     return threads.count() + sum(
@@ -234,7 +234,7 @@ def count_prunable(days: float, graph: str | None = None) -> int:
 
 
 def _select_prunable(threads: QuerySet[Thread]) -> QuerySet[Thread]:
-    """Return the threads that have no active run and more than their newest checkpoints."""
+    """Return the threads that have no active run and still have older checkpoints."""
     # The remaining checkpoints of a pruned thread have no parent.
     older = Checkpoint.objects.filter(thread=OuterRef("pk"), parent_id__isnull=False)
     return threads.exclude(Run.exists_live()).filter(Exists(older))

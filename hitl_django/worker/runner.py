@@ -44,7 +44,8 @@ TURN, TURN_SHARE = 1.0, 0.1
 def advance(run_id: str) -> None:
     """Execute a run until it ends, is interrupted, or its time slice ends.
 
-    If the run isn't due, nothing happens, so a message may arrive late or twice. Errors are stored
+    If the run isn't due, it isn't executed, so a message may arrive late or twice. In this case, if
+    the thread has no active run, the next waiting run of the thread is executed. Errors are stored
     in the run's row instead of being raised, because the queue can't handle them. An error that
     ends this process, such as KeyboardInterrupt or a queue's timeout, is stored and raised, and the
     run is queued again.
@@ -69,10 +70,11 @@ _last_graph = ""
 
 
 def advance_due(argument: str = "") -> None:
-    """Execute due runs one after the other, until no run is due or the worker's turn ends.
+    """Execute due runs one after the other, until no run is due or the time limit has passed.
 
-    Errors are handled as by ``advance``. After the turn, other tasks of the queue are executed. The
-    queue must then call this function again if runs are due.
+    After the time limit, TURN, the current run continues, but no further run is claimed, so that
+    the worker can execute other tasks of the queue. If runs are still due, the queue must call this
+    function again. Errors are handled as by ``advance``.
     """
     global _last_graph
     turn = min(TURN, TURN_SHARE * (dispatcher.get_time_slice() or float("inf")))

@@ -37,7 +37,8 @@ class StopNote:
     def describe(self, error: BaseException) -> str | None:
         """Return the reason why the task queue stopped the run.
 
-        Return None if the run was stopped by ``error``, but not by the task queue.
+        ``error`` is the error that ended the run. Return None if the task queue didn't stop the
+        run.
         """
         return self._noted or self._find_reason(error)
 

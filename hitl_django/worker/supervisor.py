@@ -48,7 +48,11 @@ SHORTEST, LONGEST = 1.0, 30.0
 
 
 class WorkerWatch:
-    """The status of worker processes, from their reports, to find processes that don't work."""
+    """The status of the worker processes according to their reports.
+
+    From this status, ``find_fault`` detects that queued runs or the results of tasks are not
+    processed.
+    """
 
     def __init__(self) -> None:
         self.busy: dict[int, float] = {}

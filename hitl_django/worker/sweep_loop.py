@@ -1,4 +1,4 @@
-"""The loop that runs sweeps for queues with their own workers."""
+"""The loop that runs sweeps if ``hitl worker`` doesn't start the workers of the queue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ TICK = 1.0
 
 
 class Sweeper:
-    """A loop that runs sweeps until a signal stops it, for queues with their own workers."""
+    """A loop that runs sweeps until a signal stops this process.
+
+    The loop is used if ``hitl worker`` doesn't start the workers of the queue.
+    """
 
     def __init__(self, say: Callable[[str], None], health: HealthFile) -> None:
         self.say, self.health = say, health

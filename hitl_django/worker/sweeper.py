@@ -39,7 +39,7 @@ def sweep(*, after_restart: bool = False) -> list[UUID]:
     """Enqueue overdue runs and the runs of ended workers, and return the ids of these runs.
 
     A sweep enqueues at most SWEEP_BATCH overdue runs. With ``after_restart``, all queued runs count
-    as overdue, because the ended processes may have received their messages.
+    as overdue, because messages that the ended processes have received may be lost.
 
     Before the runs are enqueued, interrupts expire, warnings are sent, overdue interrupts are
     marked, and runs resume after the time limit for an undo. Afterwards, old idempotency records
@@ -149,7 +149,7 @@ def find_missed_since() -> datetime | None:
 
 
 def _overdue(limit: timedelta) -> QuerySet[Run]:
-    """Return overdue runs that no worker executes, those that were enqueued longest ago first."""
+    """Return overdue runs that no worker executes, in the order in which they were enqueued."""
     enqueued_before = Now() - limit
     # The states and the time come first, because the index covers these columns.
     due = Run.objects.using(write_alias()).filter(

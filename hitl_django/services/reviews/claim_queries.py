@@ -33,8 +33,9 @@ _RUN, _THREAD = RowMapper(Run), RowMapper(Thread)
 class FreeInterrupts:
     """The pending interrupts that a user could claim.
 
-    ``groups`` are the keys of the user's groups. ``graph`` and ``group``, the key of a group,
-    narrow the choice. With ``group``, ``groups`` contains at most this key.
+    ``groups`` are the keys of the user's groups. ``graph`` and ``group`` (the key of a group)
+    narrow the interrupts. If ``group`` is given, ``groups`` contains only this key, or is empty if
+    the user isn't a member of the group.
     """
 
     by: Any
@@ -95,10 +96,10 @@ def _prepare_lock(by_graph: bool, by_group: bool, groups: int) -> PreparedSelect
 
 
 def _build(by_graph: bool, by_group: bool, groups: int) -> tuple[Any, Any, list[Any], Any]:
-    """Return a queryset of pending interrupts, and three values with its query parameters.
+    """Return a queryset of pending interrupts, and query parameters to use in its conditions.
 
-    The values are the user, the keys of the user's groups, and the key of the group to which the
-    queryset is narrowed (None without ``by_group``).
+    The query parameters are an object with the user's key as ``pk``, the keys of the user's groups,
+    and the key of the group to which the queryset is narrowed (None without ``by_group``).
     """
     graph = Parameter("graph", models.CharField()) if by_graph else None
     keys = [_parameter(Group, _name(number)) for number in range(groups)]

@@ -172,10 +172,11 @@ def validate(interrupt: Interrupt, request: Request) -> Validated | None:
 def _needs_no_lock(interrupt: Interrupt) -> bool:
     """Return whether an interrupt may be decided without locking its thread.
 
-    The lock is needed for interrupts with several approvals, a required claim or a second version,
-    for runs that aren't interrupted or resume only after all decisions, and for decisions that can
-    be undone, because these store the thread's epoch. Without the lock, a decision is written only
-    if the interrupt, the run and the thread's audit log are unchanged.
+    The thread must be locked in these cases: the interrupt needs several approvals, requires a
+    claim, or has changed since its first version; the run isn't interrupted; the run resumes only
+    after all of its interrupts are decided; or the decision can be undone, and therefore stores the
+    thread's epoch. Without the lock, a decision is written only if the interrupt, the run and the
+    thread's audit log are unchanged.
     """
     return (
         interrupt.version == 1

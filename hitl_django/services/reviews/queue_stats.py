@@ -132,12 +132,11 @@ def count_queue(
     most: int = CAP,
     listed: str | queue_filters.Search = "",
 ) -> tuple[QueueCounts, int]:
-    """Return the counts of the review queue up to ``most``, and the length of a list up to CAP.
+    """Return the counts of the review queue up to ``most``, and the length of one list up to CAP.
 
-    ``listed`` determines the list: the name of a count for the interrupts in this count, or a
-    search for the interrupts that it finds. ``groups`` are the keys of those groups of the user
-    that have pending interrupts. If ``groups`` is given, the function makes a single query.
-    ``where`` is a further condition on all counted interrupts.
+    ``listed`` is the list: the name of a count, such as "overdue", or a search. ``groups`` are the
+    keys of those groups of the user that have pending interrupts. If ``groups`` is given, the
+    function makes a single query. ``where`` is a further condition on all counted interrupts.
     """
     rows = queue_filters.list_waiting(user, graph=graph, group=group, where=where)
     parts = _parts(user, queue_filters.list_group_keys(user) if groups is None else groups, group)

@@ -136,8 +136,9 @@ class Request:
         """Validate this decision against an interrupt that was read from the database.
 
         Validation takes most of the time of a decision, so it precedes the transaction and all
-        locks. The result contains an error instead of raising it. The caller raises the error after
-        the permission check, because a user without permission must not see it.
+        locks. If the decision isn't valid, the error is not raised but returned in ``refusal``. The
+        caller raises the error after the permission check, because a user without permission must
+        not see the error.
         """
         read = self
         made = partial(Validated, digest=interrupt.payload_digest, version=interrupt.version)

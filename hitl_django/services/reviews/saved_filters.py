@@ -40,7 +40,10 @@ class SavedFilterInfo:
 
 
 def clean_query(query: Any) -> dict[str, str]:
-    """Return the known parameters of a query whose values are strings of a valid length."""
+    """Return the valid parameters of a query.
+
+    A valid parameter has a name in PARAMETERS, and a string of 1 to LONGEST characters as value.
+    """
     if not isinstance(query, Mapping):
         return {}
     return {

@@ -25,7 +25,7 @@ def cancel_run(batch: WriteBatch, run: Run, thread: Thread, *, interrupts: str) 
     """Cancel the run and close its pending interrupts with the status ``interrupts``.
 
     Returns the ids of these interrupts. The caller has locked the thread. The run's event and the
-    rows of subscribers are added to ``batch``, which the caller executes.
+    rows that event subscribers write are added to ``batch``, which the caller executes.
 
     Raises:
         RunStateError: if the run has ended.

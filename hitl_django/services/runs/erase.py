@@ -102,9 +102,10 @@ def _erase_thread(thread: Thread, by: Any, via: str, detail: dict[str, Any]) -> 
 
 
 def _lock_operated_copy(thread_id: str, by: Any) -> Thread | None:
-    """Lock and return a copy of a thread, if the user may operate the runs of the copy.
+    """Lock a copy of a thread, and return the copy, or None if it was deleted.
 
-    Returns None if the copy was deleted.
+    Raises:
+        NotAllowedError: if the user may not see the copy or may not operate its runs.
     """
     try:
         return _lock_operated(thread_id, by)
@@ -118,7 +119,12 @@ def _lock_operated_copy(thread_id: str, by: Any) -> Thread | None:
 
 
 def _lock_operated(thread_id: str, by: Any) -> Thread:
-    """Lock a thread if the user may operate its runs, and return it."""
+    """Lock a thread, and return the thread.
+
+    Raises:
+        NoSuchThread: if the user may not see the thread.
+        NotAllowedError: if the user may not operate the runs of the thread.
+    """
     restore_archived(thread_id=thread_id)
     runs = Run.objects.using(write_alias()).select_related("thread")
     runs = runs.filter(thread__thread_id=thread_id)

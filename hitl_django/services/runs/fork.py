@@ -74,8 +74,9 @@ def fork(
             this is the node that ran last. Without ``values`` and ``as_node``, the steps after the
             checkpoint run again.
         events: the kinds of events to store, instead of those of the thread's newest run.
-        options: options of the new run, instead of those of the thread's newest run. If omitted,
-            ``context`` and ``configurable`` are still copied from the newest run.
+        options: options of the new run. By default, the options of the thread's newest run are
+            copied. If ``options`` are given, only ``context`` and ``configurable`` are copied,
+            unless ``options`` contain them.
         keep_queued: whether to raise RunStateError instead of cancelling a queued run.
 
     Raises:

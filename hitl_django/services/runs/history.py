@@ -188,10 +188,11 @@ class _Page:
         return History(steps=tuple(steps), before=page[-1].checkpoint_id if more else None)
 
     def _read_tasks(self, checkpoints: Sequence[str]) -> tuple[dict[str, list[_Task]], str]:
-        """Return the tasks of these checkpoints, and the checkpoint whose tasks are incomplete.
+        """Return the tasks that started from these checkpoints and have separate rows of writes.
 
-        The number of tasks is limited. If the limit isn't reached, the second value is an empty
-        string. If the writes of a task are too large to read, the task has their size instead.
+        At most TASKS tasks are returned, by id of the checkpoint. If the limit is reached, the
+        second value is the id of the checkpoint at which the tasks end, otherwise an empty string.
+        If the writes of a task are too large to read, the task has their size instead.
         """
         writes = PendingWrite.objects.using(self.using).filter(
             thread=self.thread, ns="", checkpoint_id__in=checkpoints, slot=UNIT

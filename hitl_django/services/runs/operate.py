@@ -182,7 +182,12 @@ def is_superseded() -> Exists:
 
 
 def _lock_operated(run_id: UUID | str, by: Any) -> tuple[Run, Thread]:
-    """Return the run and its thread, locked, if the user may operate the run."""
+    """Lock the thread of a run, and return the run and the thread.
+
+    Raises:
+        RunNotFound: if the user may not see the run.
+        NotAllowedError: if the user may not operate the run.
+    """
     runs = Run.objects.using(write_alias())
     found = find_row(select_visible(runs, by).only("thread"), RunNotFound, pk=run_id)
     thread = leases.lock_thread(pk=found.thread_id)

@@ -147,7 +147,7 @@ def read_operator_figures(user: Any) -> OperatorFigures:
 
 
 def list_stuck_runs(user: Any, most: int) -> list[Run]:
-    """Return the newest failed runs and the newest parked runs, at most ``most`` of each state."""
+    """Return the newest failed and parked runs that the user may see, ``most`` of each state."""
     runs = select_visible(Run.objects.using(write_alias()), user)
     runs = runs.defer("input", "traceback").select_related("thread").order_by("-created_at", "-id")
     return [

@@ -177,9 +177,9 @@ def _build_id(ns: str, name: str) -> str:
 
 
 def _rename(ident: str, registered: RegisteredGraph) -> str:
-    """Return a stored node id with the current name of a renamed node, as used in the picture.
+    """Convert a stored node id to the id in the picture, which contains current names of nodes.
 
-    Only the part before the first ":" can have a former name.
+    Only the part before the first ":" can be the former name of a renamed node.
     """
     node, separator, below = ident.partition(":")
     return f"{registered.renames.rename_node(node)}{separator}{below}"

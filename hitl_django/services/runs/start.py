@@ -292,7 +292,7 @@ class _Start:
         has_row: bool = True,
         discard: bool = False,
     ) -> Run:
-        """Add a run, its input, its audit log entry and the message to a worker to the batch."""
+        """Add to the batch a run with its input, an audit log entry and the message to a worker."""
         number = 1 if is_new else Run.find_next_number(write_alias(), thread.pk)
         run = self._new_run(thread, number=number)
         log = EventLog.for_run(run)

@@ -61,8 +61,8 @@ def create_thread(
     run.
 
     Raises:
-        NotAllowedError: if the user may not start ``graph``. Without ``graph``, if the user may not
-            start a single graph.
+        NotAllowedError: if the user may not start ``graph``. Without ``graph``, if there is no
+            graph that the user may start.
         ThreadExistsError: if the id is already in use. With ``if_exists="keep"``, the existing
             thread is returned instead.
         NoSuchThread: if the id is already in use, and the user may not see the thread.
