@@ -1,4 +1,4 @@
-"""Run the tests on SQLite, then the tests that depend on the database on PostgreSQL.
+"""Run the tests on SQLite, and the tests that depend on the database also on PostgreSQL.
 
     python -m tests             a sample: the first cases of every test, in some minutes
     python -m tests --all       every case
@@ -9,7 +9,8 @@
     python -m tests --quick     SQLite only, without browsers and kills, for use while working
     python -m tests PATH        every case of these tests
 
-Other arguments are passed to pytest. The PostgreSQL server comes from a wheel and runs until the
+The sample runs on both databases at the same time, the other tests on one after the other. Other
+arguments are passed to pytest. The PostgreSQL server comes from a wheel and runs until the
 tests end. If DATABASE_URL is set, the tests use that server.
 """
 
@@ -43,14 +44,21 @@ def main(arguments: Sequence[str]) -> int:
     if part is not None:
         arguments = ["--part", part, *arguments]
 
-    codes = [run("SQLite", arguments, environment)]
+    first = build_command(arguments, processes=3)
     if part == "quick":
-        return codes[0]
-    if codes[0] not in (OK, NO_TESTS) and {"-x", "--exitfirst"}.intersection(arguments):
-        return codes[0]
+        return run("SQLite", first, environment)
+    is_concurrent = part == "sample" and can_spread(arguments)
+    second = build_command(["--database-only", *arguments], processes=2 if is_concurrent else 3)
     with database(url) as found:
-        environment["DATABASE_URL"] = found
-        codes.append(run("PostgreSQL", ["--database-only", *arguments], environment))
+        with_server = {**environment, "DATABASE_URL": found}
+        if is_concurrent:
+            with run_in_background("PostgreSQL", second, with_server) as codes:
+                codes.append(run("SQLite", first, environment))
+            return total(codes)
+        codes = [run("SQLite", first, environment)]
+        if codes[0] not in (OK, NO_TESTS) and {"-x", "--exitfirst"}.intersection(arguments):
+            return codes[0]
+        codes.append(run("PostgreSQL", second, with_server))
     return total(codes)
 
 
@@ -78,26 +86,46 @@ def chosen(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     return None if has_path or "--soak" in others else "sample", others
 
 
-def run(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run pytest in a new process, and return its exit code."""
-    print(f"\n=== {name} ===", flush=True)
-    return subprocess.call(
-        [sys.executable, "-m", "pytest", *spread(arguments), *arguments],
-        cwd=ROOT,
-        env=dict(environment),
-    )
-
-
-def spread(arguments: Sequence[str]) -> list[str]:
-    """Return the options for tests in several processes.
+def build_command(arguments: Sequence[str], processes: int) -> list[str]:
+    """Return the command that runs pytest, in several processes if possible.
 
     Tests wait for databases and servers a third of the time, so a third process uses two cores
     fully.
     """
+    spread = ["-n", str(processes), "--dist", "loadgroup"] if can_spread(arguments) else []
+    return [sys.executable, "-m", "pytest", *spread, *arguments]
+
+
+def can_spread(arguments: Sequence[str]) -> bool:
     cores = os.cpu_count() or 1
-    if cores < 2 or any(argument.startswith(ONE_PROCESS) for argument in arguments):
-        return []
-    return ["-n", "3", "--dist", "loadgroup"]
+    return cores > 1 and not any(argument.startswith(ONE_PROCESS) for argument in arguments)
+
+
+def run(name: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command, and return its exit code."""
+    print(f"\n=== {name} ===", flush=True)
+    return subprocess.call(command, cwd=ROOT, env=dict(environment))
+
+
+@contextmanager
+def run_in_background(
+    name: str, command: Sequence[str], environment: Mapping[str, str]
+) -> Iterator[list[int]]:
+    """Run a command while the block runs, and print its output after the block.
+
+    Yields a list, to which the exit code of the command is added.
+    """
+    codes: list[int] = []
+    with tempfile.TemporaryFile() as output:
+        with subprocess.Popen(
+            command, cwd=ROOT, env=dict(environment), stdout=output, stderr=subprocess.STDOUT
+        ) as process:
+            yield codes
+        print(f"\n=== {name} ===", flush=True)
+        output.seek(0)
+        shutil.copyfileobj(output, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    codes.append(process.returncode)
 
 
 def total(codes: Sequence[int]) -> int:

@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.__main__ import PARTS, ROOT, chosen, keep_bytecode, spread, total
+from tests.__main__ import (
+    PARTS,
+    ROOT,
+    build_command,
+    chosen,
+    keep_bytecode,
+    run_in_background,
+    total,
+)
 from tests.conftest import NOT_QUICK, uses_database
 from tests.conftest import PARTS as KEPT
 
@@ -69,14 +77,25 @@ def test_suite_runner_writes_bytecode_below_var_if_python_dont_write_bytecode_is
 
 @pytest.mark.parametrize("argument", ["-n0", "--pdb", "-s", "--collect-only"])
 def test_suite_runner_with_debugging_options_uses_one_process(argument: str) -> None:
-    assert spread(["tests/engine", argument]) == []
+    command = build_command(["tests/engine", argument], processes=3)
+    assert command[1:] == ["-m", "pytest", "tests/engine", argument]
 
 
-def test_suite_runner_distributes_tests_by_load_group_on_three_workers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_suite_runner_distributes_tests_by_load_group(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)
-    assert spread(["-k", "name"]) == ["-n", "3", "--dist", "loadgroup"]
+    command = build_command(["-k", "name"], processes=3)
+    assert command[3:] == ["-n", "3", "--dist", "loadgroup", "-k", "name"]
+
+
+def test_suite_runner_prints_output_and_returns_code_of_background_command_after_the_block(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    command = [sys.executable, "-c", "import sys; print('tests failed'); sys.exit(3)"]
+    with run_in_background("PostgreSQL", command, os.environ) as codes:
+        codes.append(0)
+        print("tests passed", flush=True)
+    assert codes == [0, 3]
+    assert capfd.readouterr().out == "tests passed\n\n=== PostgreSQL ===\ntests failed\n"
 
 
 @pytest.mark.process
