@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -29,6 +30,7 @@ from .. import (
     worker,
 )
 from ..diagnosis import find_obstacle
+from ..forked_call import call_in_fork
 
 VERBS = {
     "verify-backup": verify_backup,
@@ -63,6 +65,10 @@ class Command(BaseCommand):
             module.add_arguments(verb)
             verb.set_defaults(perform=module.perform)
 
+    def check(self, *args: Any, **options: Any) -> None:
+        # The checks import the admin and the API, which a worker's supervisor doesn't need.
+        call_in_fork(partial(super().check, *args, **options))
+
     def handle(self, *args: Any, **options: Any) -> None:
         verb = options["verb"]
         if verb != "doctor":
@@ -94,6 +100,6 @@ def refuse_unready(*, needs_database: bool) -> None:
     The error contains the finding that ``doctor`` reports about the problem. If ``needs_database``
     is false, an unavailable database is ignored.
     """
-    found = find_obstacle(needs_database=needs_database)
+    found = call_in_fork(partial(find_obstacle, needs_database=needs_database))
     if found is not None:
         raise CommandError(f"{found.words} {found.advice}")

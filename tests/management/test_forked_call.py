@@ -1,0 +1,47 @@
+"""Calls in a forked process."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import SimpleNamespace
+
+import pytest
+from django.core.management.base import CommandError
+
+from hitl_django.management import forked_call
+from hitl_django.management.forked_call import call_in_fork
+
+
+@pytest.fixture
+def unconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked_call, "connections", SimpleNamespace(all=lambda **options: []))
+
+
+@pytest.mark.usefixtures("unconnected")
+def test_call_in_fork_returns_result_of_another_process() -> None:
+    parent, child = call_in_fork(lambda: (os.getppid(), os.getpid()))
+    assert parent == os.getpid() != child
+
+
+@pytest.mark.usefixtures("unconnected")
+def test_call_in_fork_raises_command_error_of_its_function() -> None:
+    def refuse() -> None:
+        raise CommandError("2 migrations aren't applied", returncode=3)
+
+    with pytest.raises(CommandError, match="2 migrations aren't applied"):
+        call_in_fork(refuse)
+
+
+@pytest.mark.usefixtures("unconnected")
+def test_call_in_fork_of_killed_process_raises_command_error() -> None:
+    with pytest.raises(CommandError, match="ended unexpectedly"):
+        call_in_fork(lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def test_call_in_fork_with_open_connection_calls_function_in_this_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = SimpleNamespace(all=lambda **options: [SimpleNamespace(connection=object())])
+    monkeypatch.setattr(forked_call, "connections", opened)
+    assert call_in_fork(os.getpid) == os.getpid()
