@@ -62,8 +62,8 @@ class Guests:
     A model with a foreign key ``interrupt`` has one row per guest and interrupt. Decisions and
     audit entries of a guest have no user and contain the guest's name. In the detail of an audit
     entry, ``"invitation"`` is the id of the row, ``"guest"`` is the guest's name, and
-    ``"invited_by"`` is the name of a user. ``export_person()`` and ``pseudonymize_user()`` treat a
-    guest with the email address of a user as that user.
+    ``"invited_by"`` is the name of the user who invited the guest. ``export_person()`` and
+    ``pseudonymize_user()`` treat a guest with the email address of a user as that user.
 
     Attributes:
         name: the column with the guest's name.
@@ -99,7 +99,10 @@ class Archive(ABC):
 
     @abstractmethod
     def write(self, rows: Mapping[type[Model], Sequence[Model]]) -> Mapping[str, Any]:
-        """Return the values of the columns ``column`` and ``digest``, which store ``rows``."""
+        """Return the values of the columns that store ``rows``, by column name.
+
+        The columns are ``digest`` and the column named by the attribute ``column``.
+        """
 
     @abstractmethod
     def restore(self, archived: QuerySet[Any]) -> Any:
@@ -122,7 +125,8 @@ class Table:
             are archived and restored with the thread, and deleted with the thread by
             ``on_delete=CASCADE``. Empty if rows belong to no thread.
         user_labels: maps each column with the name of a user to the foreign key of this user.
-            ``pseudonymize_user()`` erases both.
+            ``pseudonymize_user()`` replaces the name by a pseudonym, and sets the foreign key to
+            NULL.
         user_keys: maps each column that contains keys of users as text to a function that lists
             the keys in a row. ``export_person()`` returns the rows. ``pseudonymize_user()``
             doesn't change the rows, so the app should delete the rows after some time.
@@ -250,8 +254,9 @@ class Extension:
             sent for these events.
         settings: a frozen dataclass whose fields are keys of HITL. The fields are created with
             ``hitl_django.conf.kinds.setting``.
-        retention: the names of the fields of ``settings`` with a number of days after which ended
-            threads are removed from the tables of the core. Their kind is ``days_by_graph``.
+        retention: names of fields of ``settings``. Each of these settings determines after how many
+            days the app removes ended threads from the tables of the core. The kind of these fields
+            is ``days_by_graph``.
         subscribers: functions that take a write batch and an event. They are called in the
             transaction of the event and add rows to the batch. The rows are therefore stored
             together with the change, or not at all. An exception rolls the change back.

@@ -273,7 +273,7 @@ class AnswerForm(forms.Form):
         )
 
     def rows(self) -> list[Row]:
-        """Return the rows of the page, with objects and lists as groups."""
+        """Return the rows of the form's page. A row for an object or a list contains more rows."""
         return self._rows(self.tree) if isinstance(self.tree, Group) else [self._row(self.tree)]
 
     def _row(self, node: Node) -> Row:
@@ -311,7 +311,10 @@ class AnswerForm(forms.Form):
         return Row(group=node, bound=self[node.choice], kinds=kinds)
 
     def _columns(self, node: Rows) -> list[forms.BoundField]:
-        """Return the fields of a table's columns, or an empty list if the list isn't a table."""
+        """Return the fields of a list's first entry, one for each column of the table.
+
+        Return an empty list if the list is not shown as a table.
+        """
         items, first = node.shape.items, node.entries[0].node
         if items is None or not items.is_flat() or len(items.properties) > MAX_COLUMNS:
             return []

@@ -147,7 +147,8 @@ class DateTimeField(MomentField):
     def is_naive(self) -> bool:
         """Return whether the field's datetimes have no time zone.
 
-        The schema declares this, or the original value has no time zone.
+        The result is true if the schema declares datetimes without a time zone, or if the original
+        value has no time zone.
         """
         if self.shape.is_naive:
             return True

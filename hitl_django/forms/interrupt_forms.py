@@ -147,7 +147,7 @@ class InterruptForms:
 
     @property
     def most(self) -> int | None:
-        """Django's limit for the size of a submitted form, in bytes."""
+        """Django's limit for the size of a submitted form in bytes, or None for no limit."""
         return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
     @property

@@ -72,10 +72,11 @@ def _read_number(text: str, like: Any) -> int | float:
 
 
 def parse_decimal(text: str, *, like: Any = None, spelling: tuple[str, ...]) -> Any:
-    """Parse a decimal and return it in the JSON type of ``like``, a number or a string.
+    """Parse a decimal, and return it as a JSON number or a string.
 
-    ``spelling`` lists the JSON types that the schema allows. Without ``like``, or if a JSON number
-    would change the value, return a string.
+    The result is a number if ``like`` is a number, ``spelling`` (the JSON types that the schema
+    allows) contains "number", and a number has exactly the typed value. Otherwise, the result is a
+    string.
     """
     text = _use_decimal_point(text)
     if not _NUMBER.fullmatch(text):

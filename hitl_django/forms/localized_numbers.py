@@ -30,8 +30,8 @@ def show_decimal(text: str, decimal_places: int | None = None) -> str:
 def read_decimal(text: str, decimal_places: int | None = None) -> str:
     """Parse a typed or pasted decimal. The result has a decimal point and no digit groups.
 
-    Both a point and a comma may separate decimals or groups of digits, if only one meaning of the
-    text is possible.
+    A point or a comma in the text can be a decimal separator or separate groups of digits. If both
+    meanings are possible, the number is ambiguous.
 
     Raises:
         ValueError: the text isn't a number, or has more decimal places than ``decimal_places``.

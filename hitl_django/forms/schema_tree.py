@@ -316,9 +316,9 @@ class _Reader:
     def resolve(
         self, schema: dict[str, JSON], seen: frozenset[str]
     ) -> tuple[dict[str, JSON], bool, frozenset[str]]:
-        """Resolve the references in a schema, and remove wrappers that only allow null.
+        """Resolve the references in a schema, and remove null from its types and unions.
 
-        Return the schema, whether it allows null, and the references that were followed.
+        Return the resulting schema, whether null was allowed, and the references that were followed.
         """
         nullable = False
         # Each iteration either follows a new reference or removes a wrapper, so the loop ends. A
@@ -465,7 +465,8 @@ def _discriminator(schema: dict[str, JSON], read: list[SchemaNode]) -> str | Non
 def _with_constant(alternative: SchemaNode, name: str | None) -> SchemaNode:
     """Return a copy of an alternative in which the member ``name`` is required.
 
-    If the alternative has no explicit title, the constant value of the member becomes its label.
+    If the title of the alternative is only the name of a class, the title is replaced by the
+    constant value of the member.
     """
     title = alternative.title
     if title.isidentifier():
@@ -516,7 +517,8 @@ def _is_same(one: JSON, other: JSON) -> bool:
 def _only_part(schema: dict[str, JSON]) -> tuple[dict[str, JSON], bool] | None:
     """Return the only non-null part of an anyOf, oneOf or allOf, and whether null is allowed.
 
-    Return None if the part only restricts a type that the schema itself declares.
+    Return None if there are several non-null parts, or if the schema itself declares a type, which
+    the part only restricts.
     """
     if not schema.keys().isdisjoint({"type", "properties", "enum", "const"}):
         return None

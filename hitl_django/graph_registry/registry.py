@@ -151,8 +151,9 @@ def register(
         version: the version of the graph. Numbers in versions are compared as numbers, so "10" is
             newer than "9".
         title: the name shown to people, by default ``name``. It may be a lazy translation.
-        events: the kinds of events that runs store: stream modes in addition to the states. With
-            ``()``, no events are stored.
+        events: the kinds of events that runs store: "states" (changes of the run's state), stream
+            modes, and "subgraphs" (chunks of subgraphs). If any kind is given, "states" is added.
+            With ``()``, no events are stored.
         redact: keys whose values are hidden in events.
         durability: when runs store checkpoints. "sync": after each super-step, before the next
             super-step. "async": during the next super-step. "exit": when the run pauses, fails,
@@ -169,9 +170,9 @@ def register(
         migrate_state: a function of a state and its version that returns the state for this
             version. The function is called once when a thread stored by another version continues.
             Its result is stored with the next checkpoint.
-        pin: whether runs that start with this version also continue with it. Other versions can
-            then be registered, too. Pinned runs continue with their own version, and new runs use
-            the newest version. All versions except the newest must be pinned.
+        pin: whether runs that start with this version also continue with this version. Several
+            versions of a graph can be registered at the same time if all versions except the newest
+            are pinned. New runs use the newest version.
 
     Raises:
         ValueError: a name, an event kind or the durability is not valid.

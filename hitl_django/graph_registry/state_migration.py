@@ -57,9 +57,9 @@ def needs_migration(registered: RegisteredGraph, saved: CheckpointTuple | None) 
 
 
 def migrate_state(registered: RegisteredGraph, saved: CheckpointTuple | None) -> RegisteredGraph:
-    """Return the graph for a thread that continues from a checkpoint, with the migrated state.
+    """Return a copy of the graph that continues from a checkpoint with the migrated state.
 
-    Nothing is stored.
+    If no migration is necessary, return ``registered`` unchanged. Nothing is stored.
 
     Raises:
         GraphChangedError: the migration function fails, or its result is not a state of the graph.

@@ -20,10 +20,10 @@ MAX_STEPS = 500_000
 
 
 def make_patch(old: Any, new: Any) -> Patch:
-    """Return the patch that converts ``old`` to ``new``. It is empty if both are equal as JSON.
+    """Return the patch that converts ``old`` to ``new``. The patch is empty for equal values.
 
     The patch contains only add, remove and replace operations, each on the deepest possible path.
-    As in JSON, true differs from 1. Also, 1 differs from 1.0.
+    The values true, 1 and 1.0 differ from each other.
     """
     patch: Patch = []
     _compare(old, new, "", patch, StepBudget(MAX_STEPS))

@@ -126,7 +126,10 @@ def _multiple_of(validator: Any, step: Any, instance: Any, schema: Any) -> Error
 
 
 def _as_fraction(number: Any) -> Fraction:
-    """Return the exact value of a number in decimal notation, because floats are imprecise."""
+    """Return a number as a fraction. A float is converted from its decimal notation.
+
+    For example, 0.1 becomes 1/10, although the float itself is slightly larger.
+    """
     return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 

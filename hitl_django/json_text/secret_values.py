@@ -80,7 +80,7 @@ def mask_patch(schema: JSON, patch: JSON) -> JSON:
 
 
 def mask_quotes(schema: JSON, value: JSON, text: str) -> str:
-    """Replace the secret parts of ``value`` where ``text`` quotes them, and return the text."""
+    """Return ``text`` with HIDDEN in place of each quoted secret part of ``value``."""
     if not has_secrets(schema):
         return text
     found: list[JSON] = []

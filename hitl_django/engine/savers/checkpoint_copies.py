@@ -55,10 +55,11 @@ def create_checkpoint(
     *,
     id: str | None = None,
 ) -> Checkpoint:
-    """Return the next checkpoint, with the current values of ``channels``.
+    """Return a new checkpoint that follows ``checkpoint``, with the values of ``channels``.
 
-    If ``channels`` is None, the values of ``checkpoint`` are used. ``step`` is accepted for
-    compatibility and has no effect, because ids sort by creation.
+    Channels without a version in ``checkpoint`` are left out. If ``channels`` is None, the new
+    checkpoint has the values of ``checkpoint``. If ``id`` is None, an id is generated. ``step`` is
+    accepted for compatibility and ignored.
     """
     values = checkpoint["channel_values"]
     if channels is not None:

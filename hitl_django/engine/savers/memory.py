@@ -96,9 +96,10 @@ _records = Codec()
 
 
 class _Stored:
-    """A stored checkpoint. Bytes are used, because the garbage collector doesn't traverse them.
+    """A stored checkpoint, encoded as bytes.
 
-    ``record`` is the encoded checkpoint without the channel values.
+    ``record`` contains the checkpoint without the channel values. The garbage collector doesn't
+    traverse bytes, so a large number of stored checkpoints doesn't slow it down.
     """
 
     __slots__ = ("id", "metadata", "parent_id", "record", "writes")
@@ -159,8 +160,8 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
     """A saver that stores encoded checkpoints in the memory of this process.
 
     ``serde`` replaces the default codec. ``factory`` creates the dict that contains the threads. If
-    the dict is a PersistentDict, its file is written when the saver exits as a context manager. The
-    saver doesn't read the file. Call ``load`` of the PersistentDict for this.
+    the dict is a PersistentDict, its file is written at the end of the saver's ``with`` block. The
+    saver doesn't read the file. To read the file, call ``load`` of the PersistentDict.
     """
 
     thread_bound = False
@@ -381,10 +382,10 @@ class InMemorySaver(BaseCheckpointSaver[VersionT]):
         *,
         is_last: bool,
     ) -> _GrownValue | None:
-        """Return the stored value with the added entries, or None if it can't be extended.
+        """Return the stored value ``blob``, extended by the added entries.
 
-        The result is also None if ``is_last`` is true (in the last commit of a run) and the
-        extended value differs from ``value``.
+        Return None if ``blob`` can't be extended. In the last commit of a run (``is_last``), also
+        return None if the extended value differs from ``value``.
         """
         if isinstance(blob, bytes) and len(blob) >= MIN_BYTES and has_entries(blob):
             blob = _GrownValue([blob[head_length(blob) :]], 1, find_extent(blob))

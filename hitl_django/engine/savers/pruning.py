@@ -68,9 +68,9 @@ def add_ancestors(
 ) -> set[CheckpointKey]:
     """Return the checkpoints ``kept``, and the ancestors on which their values depend.
 
-    The value of a LangGraph DeltaChannel is the value in the newest ancestor that has one, plus all
-    later writes. ``missing`` lists the channels without a value by checkpoint. ``parents`` maps
-    each checkpoint to its parent id.
+    If a checkpoint lacks the value of a LangGraph DeltaChannel, the value is computed from the
+    newest ancestor with a value of this channel and all later writes. ``missing`` maps checkpoints
+    to the channels whose values they lack. ``parents`` maps each checkpoint to its parent's id.
     """
     found = set(kept)
     for key in kept:

@@ -163,7 +163,7 @@ class SharedValues:
         return self._check_limits(parts)
 
     def _encode_around(self, value: Any) -> bytes:
-        """Encode a value inside the two lists that enclose it in a task's writes."""
+        """Return ``[[value]]`` as bytes, because a task's writes contain values at this depth."""
         return self._codec.encode([[value]])
 
     def _encode_send(self, sent: Any) -> bytes:

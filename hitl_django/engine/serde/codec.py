@@ -75,9 +75,9 @@ class Codec:
 
     ``types`` are supported in addition to the types of ``register_type``. ``max_bytes`` and
     ``max_containers`` (lists, dicts and tagged values) limit encoding and decoding. ``max_depth``
-    limits the number of nested containers. The limit is exact if it's below MAX_DEPTH. With
-    MAX_DEPTH itself, nested tagged values can exceed the limit, because each tagged value starts a
-    new count.
+    limits the number of nested containers. With the default MAX_DEPTH, a value with nested tagged
+    values can exceed the limit, because counting restarts in each tagged value. With a smaller
+    ``max_depth``, the limit is exact.
     """
 
     def __init__(
@@ -134,10 +134,11 @@ class Codec:
         return data
 
     def encode_record(self, value: Any) -> bytes:
-        """Encode an internal record that contains no bytearray or memoryview.
+        """Encode an internal record, which must not contain a bytearray or memoryview.
 
-        Unlike ``encode``, this method doesn't look for these two types. Random numbers in records,
-        such as ids, usually contain a byte for which ``encode`` would need the slow search.
+        For records with random bytes, such as ids, this method is faster than ``encode``.
+        ``encode`` searches a value for the two types if a byte of the result could be the header of
+        a bytes value, and random bytes usually include such a byte.
         """
         try:
             data = packb(value, self._pack_hook, _OPTIONS)
@@ -164,7 +165,8 @@ class Codec:
     def is_within_limits(self, extent: Extent) -> bool:
         """Return whether a list or dict with this extent is certainly within the codec's limits.
 
-        All entries must have been encoded before, as parts of another value.
+        The nesting depth isn't measured. The result is therefore False if ``max_depth`` is less
+        than MAX_DEPTH. For MAX_DEPTH, the caller has to check the depth by encoding the entries.
         """
         return (
             extent.size + LONGEST_HEAD <= self.max_bytes
@@ -263,7 +265,13 @@ class Codec:
         return hook
 
     def _tag(self, value: Any) -> Any:
-        """Return a value with its tag, or a value of a basic type if no tag is needed."""
+        """Return the tagged form of an object, or its value as a supported base type.
+
+        The tagged form is returned if the object's class has a type codec.
+
+        Raises:
+            TypeError: the class has neither a type codec nor a supported base type.
+        """
         if type(value) is Tagged:
             return value
         dumped = self._dump_object(value)

@@ -72,7 +72,14 @@ def _has_stored_form(zone: Any) -> bool:
 
 
 def dump_zone(zone: Any) -> Any:
-    """Return the stored form of a time zone: its name, or its UTC offset and name."""
+    """Return the stored form of a time zone, or None for None.
+
+    The stored form of a ZoneInfo is its key. The stored form of a ``datetime.timezone`` is a list
+    of its UTC offset in microseconds and, if given, its name.
+
+    Raises:
+        RefusedPart: the time zone isn't in the time zone database.
+    """
     if zone is None:
         return None
     if not _has_stored_form(zone):

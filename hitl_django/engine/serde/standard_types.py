@@ -1,7 +1,7 @@
 """Storable types of the standard library, pydantic and numpy.
 
-The tags of these types start with an @, unlike registered names. Registrations by a project take
-precedence, so data stored under a registered name remains readable.
+The tags of these types start with an @. Names registered by a project don't. If a project has
+registered one of these types, the project's registration is used.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _dump_array(value: Any) -> list[Any]:
 
 
 def load_array(stored: list[Any]) -> Any:
-    """Return the numpy array with the stored dtype, order, shape and bytes, given as a list."""
+    """Return the numpy array for ``stored``, a list of dtype, order, shape and bytes."""
     dtype, order, shape, data = stored
     numpy = import_module("numpy")
     return numpy.frombuffer(data, numpy.dtype(dtype)).reshape(shape, order=order).copy(order)

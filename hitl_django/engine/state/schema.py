@@ -76,9 +76,9 @@ def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
 def get_hints(schema: Any) -> dict[str, Any] | None:
     """Return the annotated fields of a state class, or None if the class has no annotations.
 
-    If the annotations of a TypedDict, a pydantic model or a dataclass can't be evaluated, the error
-    is raised. For other classes, the result is then None: Django models may have columns with type
-    parameters, which exist only for type checkers.
+    If the annotations can't be evaluated, raise the error for a TypedDict, a pydantic model or a
+    dataclass, and return None for any other class. For example, a Django model may have annotations
+    that only type checkers can evaluate.
     """
     try:
         return _evaluate_hints(schema)
@@ -271,7 +271,8 @@ def _make_portable(annotation: Any) -> Any:
 def build_json_schema(schema: Any) -> dict[str, Any]:
     """Return the JSON schema of a response type or a state class.
 
-    Fields of a state class with a type that pydantic doesn't support accept any value.
+    If pydantic doesn't support the type of a state class's field, the schema allows any value for
+    the field.
     """
     from pydantic import PydanticSchemaGenerationError, PydanticUserError
 

@@ -25,7 +25,7 @@ class Item:
         self.created_at, self.updated_at = _moment(created_at), _moment(updated_at)
 
     def dict(self) -> dict[str, Any]:
-        """Return the item as JSON values."""
+        """Return the item as a dict, with its times as ISO texts."""
         return {
             "namespace": [*self.namespace],
             "key": self.key,

@@ -33,7 +33,7 @@ class AmbientConfig(Mapping[str, Any]):
         return current.get() is not None
 
     def items(self) -> Any:
-        """Build the config once, and return all its items."""
+        """Return the items of the config. The config is built once, not once for each key."""
         return self._read().items()
 
     def _read(self) -> Mapping[str, Any]:

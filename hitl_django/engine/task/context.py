@@ -116,7 +116,10 @@ class TaskContext:
         self.begin_attempt()
 
     def begin_attempt(self) -> None:
-        """Remove the interrupts of the previous attempt from the task. Resume values remain."""
+        """Start the next attempt without the interrupts and pushed writes of the previous attempt.
+
+        Resume values remain.
+        """
         self.attempt += 1
         self.consumed = 0
         self.keyed: dict[str, Any] | None = None
@@ -135,8 +138,8 @@ class TaskContext:
     def get_first_attempt_time(self) -> float:
         """Return the Unix time of the task's first attempt.
 
-        The first call of this method sets the time. If retries are possible, the method is called
-        before the first attempt.
+        The first call of this method sets this time to the current time. If retries are possible,
+        the method is first called before the first attempt.
         """
         if not hasattr(self, "_first_attempt_time"):
             self._first_attempt_time = time.time()
@@ -157,7 +160,7 @@ class TaskContext:
     def count_attempt(self, seconds: float) -> Commit | None:
         """Count a failed attempt before a retry, and return the commit that stores the count.
 
-        Return None if the run has no saver. ``seconds`` is the delay before the next attempt.
+        Return None if nothing can be stored. ``seconds`` is the delay before the next attempt.
         """
         counted = [self.attempt, self.get_first_attempt_time(), time.time() + seconds]
         self.task.memory = [*self.list_memory_writes(), (ATTEMPTS, counted)]
@@ -226,7 +229,10 @@ class TaskContext:
             self.open = [*self.open, payload]
 
     def withdraw_interrupts(self, raised: BaseException) -> None:
-        """Remove the interrupts of an exception or exception group from ``open``."""
+        """Remove the interrupts in ``raised`` from the task's pending interrupts.
+
+        ``raised`` is an exception or an exception group.
+        """
         pauses = [one for one in iterate_leaves(raised) if isinstance(one, GraphInterrupt)]
         interrupt_ids = [
             getattr(one, "interrupt", one).id for pause in pauses for one in pause.interrupts
@@ -237,9 +243,10 @@ class TaskContext:
             ]
 
     def _discard_answer(self, index: int, key: str | None, name: str) -> None:
-        """Discard an invalid resume value, and all later values of the task.
+        """Discard the invalid resume value of the interrupt with the id ``name``.
 
-        Later values may depend on the invalid value.
+        If the interrupt has no key, also discard the values at later positions, because they may
+        depend on the invalid value.
         """
         self.changed = [changed for changed in self.changed if changed != name]
         if key is None:
@@ -306,7 +313,7 @@ class TaskContext:
         return Interrupt(interrupt.value, ids.make_interrupt_id(self.task.ns, self._next_index()))
 
     def copy_memory(self) -> TaskMemory:
-        """Return a copy of the task's results and resume values, for another call of the task."""
+        """Return the task's results and resume values, with which the task can run again."""
         keyed = {**self._memory.keyed, **(self.keyed or {})}
         memory = TaskMemory(self.answers, keyed, self.fingerprints, self.once)
         memory.voided = self._memory.voided
@@ -370,25 +377,29 @@ class TaskContext:
             self.once = {**self.once, key: result}
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Save a result of once() in this context after a commit has stored it.
+        """Save a result of once() in this context after a commit has stored the result.
 
-        This is also done if the attempt has timed out.
+        Unlike ``remember``, this method doesn't raise an error if the attempt has timed out.
         """
         self.remember(key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:
-        """Return a commit that stores all results of once(), including a new one.
+        """Return a commit that stores all results of once(), including the new result.
 
-        Return None if the run has no saver.
+        Return None if nothing can be stored.
         """
         return self._build_commit([(ONCE, {**self.once, key: result})])
 
     def build_results(self) -> Commit | None:
-        """Return a commit that stores all results of once(), or None if the run has no saver."""
+        """Return a commit that stores all results of once(), or None if nothing can be stored."""
         return self._build_commit([(ONCE, self.once)])
 
     def _build_commit(self, writes: list[tuple[str, Any]]) -> Commit | None:
-        """Return a commit with control writes of this task, or None if the run has no saver."""
+        """Return a commit with control writes of this task, or None if nothing can be stored.
+
+        Nothing can be stored if the run has no saver, or if the checkpoint before this task isn't
+        stored yet because of the durability "exit".
+        """
         origin = self.task.origin
         if self.run.saver is None or (
             self.run.deferred and self.run.loop_state.has_unsaved_commits
@@ -406,7 +417,7 @@ class TaskContext:
     def full_context(self) -> TaskContext:
         """The context of the whole task.
 
-        It isn't this object if this is the context of a part of the task or of one attempt.
+        If this object is the context of a part of the task, ``full_context`` is another object.
         """
         return self
 

@@ -21,8 +21,8 @@ class Call:
 class Wait:
     """A request to wait before the next attempt of a task.
 
-    ``commit`` stores the number of attempts before the wait. ``commit`` is None if the run has no
-    saver.
+    ``commit`` stores the number of attempts before the wait. ``commit`` is None if nothing can be
+    stored.
     """
 
     __slots__ = ("commit", "seconds")

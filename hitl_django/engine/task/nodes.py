@@ -116,10 +116,10 @@ def _call_with(action: Action, value: Any, given: Mapping[str, Any]) -> Any:
 
 
 def _collect_chunks(source: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
-    """Return a function that returns the whole result of ``source``, and whether this is async.
+    """Return a function for the complete result of ``source``, and whether this function is async.
 
-    For a generator function, the whole result is the combination of its chunks. Otherwise, the
-    returned function is ``source`` itself.
+    For a generator function, the complete result is the sum of its chunks, or the last chunk if the
+    chunks can't be added. Any other ``source`` is returned unchanged.
     """
     method = source if type(source) is FunctionType else getattr(source, "__call__", None)  # noqa: B004
     if any(map(inspect.isgeneratorfunction, (source, method))):
@@ -156,9 +156,9 @@ def _add_chunk(output: Any, chunk: Any) -> Any:
 
 
 def _get_name(source: Any, attribute: str) -> str:
-    """Return the name of a node's callable.
+    """Return the name of a node's callable, stored in the attribute ``attribute``.
 
-    If the callable has no name, return the name of its class.
+    If the callable has no such attribute, return the name of its class.
     """
     name = getattr(source, attribute, None)
     return name if isinstance(name, str) else type(source).__name__

@@ -84,9 +84,9 @@ class PartContext(ABC):
         self._context.remember_stored(self._get_prefix() + key, result)
 
     def build_results_with(self, key: str, result: Any) -> Commit | None:
-        """Return a commit that stores all results of once() of the task and a new one of this part.
+        """Return a commit that stores the task's results of once() and a new result of this part.
 
-        Return None if the run has no saver.
+        Return None if nothing can be stored.
         """
         return self._context.build_results_with(self._get_prefix() + key, result)
 

@@ -45,9 +45,9 @@ class UnaddressedResumes(Protocol):
 class Replay:
     """The replay of a run from an older checkpoint, shared with the subgraphs of the run.
 
-    ``bound`` is the id of the checkpoint from which the replay starts. In the first call, a
-    subgraph with one history per thread starts from its state before ``bound``. Later calls
-    continue from the state stored during the replay.
+    ``bound`` is the id of the checkpoint from which the replay starts. A subgraph with
+    ``checkpointer=True`` continues from its stored state in each call. In its first call during the
+    replay, such a subgraph continues from its newest state before ``bound`` instead.
     """
 
     __slots__ = ("_visited", "bound")

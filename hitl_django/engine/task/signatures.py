@@ -14,7 +14,7 @@ from ..types import Command
 def read_annotations(function: Any, seen: dict[Any, dict[str, Any]]) -> dict[str, Any]:
     """Return the annotations of a function's first parameter and return value.
 
-    ``seen`` caches the evaluated annotations of modules.
+    ``seen`` is a cache: equal annotations of functions in the same module are evaluated once.
     """
     if type(function) is not FunctionType or hasattr(function, "__wrapped__"):
         try:

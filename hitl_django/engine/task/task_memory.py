@@ -17,7 +17,8 @@ class TaskMemory:
 
     - ``fingerprints`` are the hashes of interrupts, by position or key. The hashes are left out if
       the task's only interrupt is pending, because ``waiting`` contains this interrupt.
-    - ``voided`` contains RESUME or KEYED if a resume value of this kind was discarded.
+    - ``voided`` contains RESUME if a resume value without a key was discarded, and KEYED if a
+      resume value with a key was discarded.
     - ``attempts`` contains the number of attempts, the start of the first attempt, and the earliest
       start of the next attempt. Both times are Unix times.
     """

@@ -65,7 +65,7 @@ def run_task(context: TaskContext) -> Steps:
             _finish(context, writes)
             return
         except BaseException as error:
-            policy = _stop(context, error)
+            policy = _handle_error(context, error)
             if policy is None:
                 return
             seconds = _get_interval(policy, context.attempt)
@@ -129,7 +129,7 @@ def take_result(context: TaskContext, output: Any, choose: Choose | None = None)
             writes = [*writes, *branch.route(choose(context, Call(branch.path, seen)))]
         _finish(context, writes)
     except BaseException as error:
-        _stop(context, error)
+        _handle_error(context, error)
 
 
 def take_error(context: TaskContext, error: BaseException, choose: Choose | None = None) -> None:
@@ -140,7 +140,7 @@ def take_error(context: TaskContext, error: BaseException, choose: Choose | None
     if isinstance(error, ParentCommand):
         take_result(context, _address_to_this_graph(error), choose)
     else:
-        _stop(context, error)
+        _handle_error(context, error)
 
 
 def pass_input_on(task: Task) -> bool:
@@ -161,7 +161,7 @@ def pass_input_on(task: Task) -> bool:
 
 
 def _address_to_this_graph(signal: ParentCommand) -> Command[Any]:
-    """Turn a subgraph's Command for its parent graph into a Command for this graph."""
+    """Return a Command that a subgraph sent to this graph as its parent, without ``graph``."""
     return replace(signal.command, graph=None)
 
 
@@ -171,10 +171,10 @@ def _finish(context: TaskContext, writes: list[Write]) -> None:
     context.task.writes = [*writes, (CHANGED, list(changed))] if changed else writes
 
 
-def _stop(context: TaskContext, error: BaseException) -> RetryPolicy | None:
-    """Return the retry policy that applies to the error of a task.
+def _handle_error(context: TaskContext, error: BaseException) -> RetryPolicy | None:
+    """Return the retry policy with which a failed task is retried.
 
-    If the task isn't retried, set its outcome and return None.
+    If the task isn't retried, set the outcome of the task and return None.
     """
     task = context.task
     if isinstance(error, GraphInterrupt):
@@ -240,7 +240,7 @@ def _make_writes(task: Task, output: Any) -> list[Write]:
 def _route_branches(
     context: TaskContext, output: Any, writes: list[Write]
 ) -> Generator[Step, Any, list[Write]]:
-    """Return the writes of a node's result, together with those of its conditional edges."""
+    """Return ``writes``, the writes of a node's result, and the writes of the conditional edges."""
     trace = context.run.trace
     for index, branch in enumerate(context.task.node.branches):
         seen = _view_state(context, branch, output, writes)

@@ -182,8 +182,8 @@ def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
 def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any]) -> Sequence[Any]:
     """Return a task's stored and new resume values, in order of position.
 
-    A new value resolves a pending interrupt. If the task has not finished, it can also replace an
-    earlier value.
+    A new value resolves a pending interrupt. If the task has not finished, a new value can also
+    replace a stored value.
     """
     stored: Sequence[Any] = status.answers if status else ()
     open_count = len(status.interrupts) if status else 0

@@ -31,10 +31,10 @@ class ToolStream:
         self._open: set[tuple[Namespace, str]] = set()
 
     def drop_narrow(self) -> ToolStream | None:
-        """Return this tool stream and those of the calling runs, if they include subgraphs.
+        """Return a copy of this chain of tool streams without the streams that exclude subgraphs.
 
-        Tool streams that exclude the tool calls of subgraphs are left out. The result is a copy, or
-        None if all tool streams are left out.
+        The chain consists of this tool stream and the tool streams of the calling runs. Return None
+        if all of them exclude the tool calls of subgraphs.
         """
         above = None if self._above is None else self._above.drop_narrow()
         if not self.subgraphs:
