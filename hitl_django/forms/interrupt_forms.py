@@ -100,7 +100,7 @@ class InterruptForms:
 
     @property
     def is_typed(self) -> bool:
-        """Whether a response schema defines the form, instead of the payload format."""
+        """Whether the form is defined by a response schema, and not by the payload format."""
         return self.item.response_schema is not None and not self.options.rules.requests_actions
 
     @property

@@ -192,7 +192,7 @@ def infer_shape(
 ) -> SchemaNode:
     """Derive a schema tree from a payload without a schema.
 
-    ``formats`` are the formats of texts by JSON pointer, and ``pointer`` is that of the payload.
+    ``formats`` are the formats of texts by JSON pointer. ``pointer`` is the payload's own pointer.
     """
     return _bounded(_infer(payload, formats or {}, pointer, depth=0))
 
@@ -318,7 +318,7 @@ class _Reader:
     ) -> tuple[dict[str, JSON], bool, frozenset[str]]:
         """Resolve the references in a schema, and remove null from its types and unions.
 
-        Return the resulting schema, whether null was allowed, and the references that were followed.
+        Return the resulting schema, whether null was allowed, and the references already followed.
         """
         nullable = False
         # Each iteration either follows a new reference or removes a wrapper, so the loop ends. A

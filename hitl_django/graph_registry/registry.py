@@ -167,9 +167,9 @@ def register(
             If empty, users need the permission to start runs.
         renamed: the new names of nodes and state keys by their old names. Threads stored with the
             old names continue with the new names.
-        migrate_state: a function of a state and its version that returns the state for this
-            version. The function is called once when a thread stored by another version continues.
-            Its result is stored with the next checkpoint.
+        migrate_state: a function that receives a stored state and the version that stored the
+            state. The function returns the state for ``version``. The function is called once when
+            a thread stored by another version continues. The next checkpoint contains the result.
         pin: whether runs that start with this version also continue with this version. Several
             versions of a graph can be registered at the same time if all versions except the newest
             are pinned. New runs use the newest version.
@@ -260,9 +260,9 @@ def _find_conflicts(entries: list[_Entry], newest: _Entry) -> list[str]:
 
 @contextmanager
 def hide_graphs() -> Iterator[None]:
-    """Hide the project's graphs inside the block, and remove graphs registered in it.
+    """Hide the project's graphs inside a block of a test.
 
-    Used in tests.
+    Graphs that are registered inside the block are removed after the block.
     """
     tables: tuple[dict[Any, Any], ...] = (_entries, _versions, _duplicates, _built, _failed)
     kept = [dict(table) for table in tables]

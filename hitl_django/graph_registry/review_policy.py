@@ -35,8 +35,8 @@ class ReviewPolicy:
             interrupts are decided.
         display: formats of values by member name or JSON pointer: ``{"letter": "markdown",
             "/lines/cents": "money EUR"}``.
-        facts: values of the payload that lists show below the title, by member name or JSON
-            pointer, in this order. By default, lists show the first short values.
+        facts: member names or JSON pointers of payload values. Lists of requests show these values
+            below the title, in this order. By default, lists show the first short values.
         forms: Django forms for responses in the admin, by node, as classes or dotted paths.
         reasons: suggested reasons for decisions, which may be lazy translations.
         replies: suggested responses, which may be lazy translations.

@@ -48,9 +48,9 @@ def keep_latest(
     ``heads`` maps each namespace to its newest checkpoint id and metadata. ``roots`` are the ids of
     the stored checkpoints of the root graph.
 
-    The newest checkpoint of each namespace is kept. The only exception is a subgraph that starts
-    from the beginning on each call and was called from an older root checkpoint. No task reads the
-    checkpoints of such a subgraph again.
+    The newest checkpoint of each namespace is kept, with one exception: a subgraph that starts from
+    the beginning on each call, if the last call was made from a stored root checkpoint that isn't
+    the newest. No task reads the checkpoints of such a call again.
     """
     newest_root = heads[""][0] if "" in heads else None
     kept = set()

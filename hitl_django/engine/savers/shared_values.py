@@ -143,8 +143,8 @@ class SharedValues:
     def encode_writes(self, writes: Sequence[Sequence[Any]]) -> Sequence[bytes]:
         """Encode channel writes, and return the bytes in parts.
 
-        A write is a list of channel and value. A value that a channel also stores is a separate
-        part. The write and the channel then share one bytes object.
+        A write is a list of channel and value. If the commit also stores a written value as the
+        value of a channel, the value is a separate part, so that both share one bytes object.
         """
         if not self._parts:
             return (self._codec.encode(writes),)

@@ -119,7 +119,7 @@ def make_type_codec(cls: type, tag: str) -> TypeCodec:
 
 
 def name_class(cls: type) -> str:
-    """Return the dotted name of a class, under which it is stored if it has no short name."""
+    """Return the dotted name under which a class is stored if the class has no short name."""
     return _NOT_IN_TAG.sub("-", f"{cls.__module__}.{cls.__qualname__}")
 
 

@@ -51,7 +51,7 @@ class Renames:
     def rename_keys(self, value: object) -> object:
         """Return a state dict with the current names of its keys.
 
-        Other values are returned unchanged.
+        A value of another type than dict is returned unchanged.
         """
         if type(value) is not dict or self.channels.keys().isdisjoint(value):
             return value

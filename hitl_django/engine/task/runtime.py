@@ -17,7 +17,7 @@ ContextT = TypeVar("ContextT")
 class RunControl:
     """An object with which any OS thread can stop a run.
 
-    The run stops between two super-steps, after its checkpoint is stored. ``around_task`` returns a
+    The run stops after a super-step, when the checkpoint is stored. ``around_task`` returns a
     context manager for one task. All attempts of the task run inside the context manager.
     """
 
@@ -55,7 +55,7 @@ class RunControl:
         return self.drain_reason is not None
 
     def is_stop(self, error: BaseException) -> bool:
-        """Return whether an error, or a member of an exception group, is one of ``stop_errors``."""
+        """Return whether an error is one of ``stop_errors``, or a group that contains one."""
         return any(isinstance(leaf, self.stop_errors) for leaf in iterate_leaves(error))
 
     def note_stop(self, error: BaseException, nodes: Sequence[str]) -> None:
