@@ -18,10 +18,12 @@ def page() -> str:
 
 
 def read_meanings(model: Any) -> dict[str, str]:
-    """Return the comments above the fields of a model, by field."""
+    """Return the comments above the fields of a model and of its base classes, by field."""
+    own = [each for each in model.__mro__ if each.__module__.startswith("hitl_django.")]
     meanings = {
         found["name"]: " ".join(found["comments"].replace("    #: ", "").split())
-        for found in _FIELD.finditer(inspect.getsource(model))
+        for each in reversed(own)
+        for found in _FIELD.finditer(inspect.getsource(each))
     }
     return {"id": "The primary key."} | meanings
 

@@ -44,6 +44,7 @@ MODELS = (
     "hitl_django.models.AuditEntry",
     "hitl_django.contrib.store.models.StoreItem",
     "hitl_django.contrib.schedules.models.Schedule",
+    "hitl_django.contrib.langgraph_api.models.Assistant",
 )
 #: Policy that checks permissions.
 POLICY = "hitl_django.permissions.ModelPermissionPolicy"

@@ -67,7 +67,9 @@ APPS = {
     ),
     "insights": Additions(table="hitl_insights_spotcheck", entry="hitl_insights/spotcheck/"),
     "langgraph": Additions(verb="import-langgraph"),
-    "langgraph_api": Additions(setting="API_KEY_USER_RESOLVER"),
+    "langgraph_api": Additions(
+        table="hitl_langgraph_api_assistant", setting="API_KEY_USER_RESOLVER"
+    ),
     "links": Additions(
         table="hitl_links_reviewlink",
         route="/links/",

@@ -27,7 +27,8 @@ HANDLING = (
 EVERY = (*VIEW, *ENGINE, *HANDLING, "add_interrupt", "start_run", "operate_run",
          "view_webhookendpoint", "manage_webhooks", "view_archivedthread",
          "view_reviewer_insights", "export_decisions", "share_savedfilter",
-         "view_schedule", "manage_schedules")  # fmt: skip
+         "view_schedule", "manage_schedules",
+         "view_assistant", "add_assistant", "change_assistant", "delete_assistant")  # fmt: skip
 #: Prefix of the ids of threads that are hidden from users with the policy's blindfold.
 SHUT = "shut-"
 #: A graph that these users may not start.
@@ -109,6 +110,8 @@ class Person:
             return self._is_asked(area) and self.may("link_interrupt")
         if kind == "graph":
             return self.may("start_run") or self.sees("run", area) or self._is_asked(area)
+        if kind == "assistant":
+            return self.may("view_assistant") and self.sees("graph", area)
         return self.may(*SHOWN_BY[kind])
 
     def does(self, what: str, area: str = "open") -> bool:

@@ -190,7 +190,9 @@ class Answer(Row):
         return OK if allowed else FORBIDDEN
 
 
-THREAD, ASSISTANT = of("thread.thread_id"), of("interrupt.graph")
+THREAD = of("thread.thread_id")
+#: The built-in assistant of a graph, and an assistant that a client created.
+ASSISTANT, OF_CLIENT = of("interrupt.graph"), of("assistant.pk")
 RUN_OF = of("thread.thread_id", "run.pk")
 _NEW = sends(assistant_id="ledger", input={"area": "open"})
 _CRON = sends(assistant_id="ledger", schedule="0 7 * * *", input={"area": "open"})
@@ -206,12 +208,23 @@ _ANSWER: dict[str, Any] = {
 #: The LangGraph-compatible API, which uses the same services.
 _AGENT: dict[tuple[str, str], Row] = {
     ("info", "GET"): Row(),
-    ("assistants", "POST"): Row(answer=NOT_OFFERED),
+    ("assistants", "POST"): Row(
+        "graph", "add_assistant", changes=True,
+        body=lambda things: {"graph_id": things.interrupt.graph},
+    ),
     ("assistant-search", "POST"): Row(body=sends()),
     ("assistant-count", "POST"): Row(body=sends()),
-    ("assistant", "GET"): Row("graph", at=ASSISTANT),
-    ("assistant", "PATCH"): Row(at=ASSISTANT, answer=NOT_OFFERED),
-    ("assistant", "DELETE"): Row(at=ASSISTANT, answer=NOT_OFFERED),
+    ("assistant", "GET"): Row("assistant", at=OF_CLIENT),
+    ("assistant", "PATCH"): Row(
+        "assistant", "change_assistant", at=OF_CLIENT, body=sends(name="Other"), changes=True
+    ),
+    ("assistant", "DELETE"): Row(
+        "assistant", "delete_assistant", EMPTY, at=OF_CLIENT, changes=True
+    ),
+    ("assistant-versions", "POST"): Row("assistant", at=OF_CLIENT, body=sends()),
+    ("assistant-latest", "POST"): Row(
+        "assistant", "change_assistant", at=OF_CLIENT, body=sends(version=1), changes=True
+    ),
     ("assistant-graph", "GET"): Row("graph", at=ASSISTANT),
     ("assistant-schemas", "GET"): Row("graph", at=ASSISTANT),
     ("assistant-subgraphs", "GET"): Row("graph", at=ASSISTANT),
@@ -276,7 +289,7 @@ _AGENT: dict[tuple[str, str], Row] = {
 }  # fmt: skip
 AGENT = {(f"langgraph_api:{name}", method): row for (name, method), row in _AGENT.items()}
 #: URLs of LangGraph's server whose response says that the feature isn't supported.
-NOT_THERE = {f"langgraph_api:absent-{number}" for number in range(5)} | {"agent/^"}
+NOT_THERE = {f"langgraph_api:absent-{number}" for number in range(4)} | {"agent/^"}
 
 #: For the admin pages of a model: the kind of object, the path to its row, and the permissions for
 #: the list.

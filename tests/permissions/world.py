@@ -22,6 +22,8 @@ from hitl_django import END, START, StateGraph, interrupt, services, testing
 from hitl_django.contrib.archive import moves
 from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.insights.models import SpotCheck
+from hitl_django.contrib.langgraph_api.models import Assistant
+from hitl_django.contrib.langgraph_api.stored_assistants import create_assistant
 from hitl_django.contrib.links.models import ReviewLink
 from hitl_django.contrib.links.services import create_review_link
 from hitl_django.contrib.notifications import slack_channel
@@ -132,11 +134,12 @@ class Things:
 
 @dataclass
 class Hooks:
-    """A webhook with a delivery, a schedule, and a Slack channel."""
+    """A webhook with a delivery, a schedule, an assistant, and a Slack channel."""
 
     webhook: WebhookEndpoint
     delivery: Delivery
     schedule: Schedule
+    assistant: Assistant
     slack: SlackChannel
     secrets: list[str]
 
@@ -232,7 +235,7 @@ def asked(area: str, what: str, advance: Callable[[], int]) -> Interrupt:
 
 
 def hook() -> Hooks:
-    """Create a webhook with a finished delivery, a schedule and a Slack channel."""
+    """Create a webhook with a finished delivery, a schedule, an assistant and a Slack channel."""
     made = webhook_services.create_webhook(
         f"https://{canary('hook', 'url')}.example/", description=canary("hook", "description")
     )
@@ -260,6 +263,7 @@ def hook() -> Hooks:
         WebhookEndpoint.objects.get(pk=made.id),
         Delivery.objects.get(pk=sent.id),
         Schedule.objects.get(pk=scheduled.id),
+        create_assistant(get_user_model()(is_superuser=True), {"graph": "ledger"}),
         slack,
         [made.secret, "T0/hush"],
     )

@@ -28,6 +28,8 @@ pytestmark = pytest.mark.django_db
 OTHERS = {
     "NotificationPreferences": "requested assigned mentioned due overdue language",
     "ArchivedThread": "thread_id graph key subject_id state document digest",
+    "Assistant": "graph name description config context metadata",
+    "AssistantVersion": "graph name description config context metadata",
     "AuditEntry": "verb subject via prev_hash hash",
     "ChannelBlob": "ns channel data digest",
     "Checkpoint": "ns checkpoint_id parent_id source data digest metadata scalars writes",

@@ -62,6 +62,8 @@ READABLE = {
     "SavedFilter": {"query"},
     "Schedule": {"metadata"},
     "StoreItem": {"key", "value"},
+    "Assistant": {"description", "metadata"},
+    "AssistantVersion": {"description", "metadata"},
     "WebhookEndpoint": {"events", "graphs"},
     "Delivery": {"data"},
 }  # fmt: skip
@@ -81,6 +83,8 @@ ENCRYPTED = {
     "RunEvent": {"data"},
     "AuditEntry": {"detail"},
     "Schedule": {"input", "context", "configurable", "last_error"},
+    "Assistant": {"config", "context"},
+    "AssistantVersion": {"config", "context"},
 }
 
 

@@ -10,6 +10,9 @@ The API serves every registered graph, including LangGraph's, without importing 
     resource.py         base class of the views, on top of the API's
     authentication.py   ``x-api-key``
     bodies.py           request bodies and queries
+    stored_assistants.py    assistants: find, create, change, versions
+    run_config.py       config and context of runs and assistants
+    models.py, errors.py    rows of assistants; errors of assistants
     assistants.py, threads.py, thread_states.py, runs.py, store.py, system.py    views
     run_requests.py     requests for a run: start, resume, fork, retry
     run_batches.py      several runs in one request

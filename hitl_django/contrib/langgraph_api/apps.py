@@ -11,6 +11,7 @@ class LangGraphAPIConfig(AppConfig):
     name = "hitl_django.contrib.langgraph_api"
     label = "hitl_langgraph_api"
     verbose_name = "LangGraph API"
+    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         from hitl_django.extensions import Extension, register

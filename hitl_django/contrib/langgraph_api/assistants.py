@@ -1,4 +1,4 @@
-"""Assistants: one per registered graph that the user may start or view."""
+"""Views of assistants."""
 
 from __future__ import annotations
 
@@ -8,77 +8,69 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from hitl_django.api import querysets
 from hitl_django.api.invalid_params import InvalidParam
 from hitl_django.api.operations import operation
 from hitl_django.api.problems import InvalidRequest
-from hitl_django.errors import UnknownGraphError
 from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.registry import RegisteredGraph
 
-from .bodies import AssistantCountBody, AssistantSearchBody, DrawingQuery, SubgraphsQuery
-from .documents import build_assistant, build_assistant_id, build_drawing, select_keys
+from .bodies import (
+    AssistantBody,
+    AssistantChangeBody,
+    AssistantCountBody,
+    AssistantDeletionQuery,
+    AssistantSearchBody,
+    DrawingQuery,
+    SubgraphsQuery,
+    VersionBody,
+    VersionsBody,
+)
+from .documents import build_assistant, build_drawing, build_version, select_keys
 from .not_supported import NotSupported
 from .resource import AgentResource
+from .stored_assistants import (
+    change_assistant,
+    count_assistants,
+    create_assistant,
+    delete_assistant,
+    find_visible_assistant,
+    list_versions,
+    search_assistants,
+    set_version,
+)
 
-USUAL_ROWS = 10
 _XRAY: dict[str, Any] = {"true": True, "false": False}
-
-
-def find_graph_name(assistant_id: str) -> str:
-    """Return the graph's name for an assistant id.
-
-    Clients may also pass the name itself.
-    """
-    for name in registry.list_names():
-        if assistant_id in (name, build_assistant_id(name)):
-            return name
-    raise UnknownGraphError(assistant_id, registry.list_names())
-
-
-def resolve_graph_name(assistant_id: str) -> str:
-    """Return the graph's name for an assistant id, or the id itself if no assistant has it."""
-    try:
-        return find_graph_name(assistant_id)
-    except UnknownGraphError:
-        return assistant_id
 
 
 def get_visible_graph(request: Request, assistant_id: str) -> RegisteredGraph:
     """Return the graph of an assistant.
 
-    The response is 404 if the graph isn't visible to the user.
+    The response is 404 if the assistant or the graph isn't visible to the user.
     """
-    name = find_graph_name(assistant_id)
-    if not querysets.can_see_graph(request.user, name):
-        raise UnknownGraphError(assistant_id, ())
-    return registry.get_graph(name)
+    return registry.get_graph(find_visible_assistant(request.user, assistant_id).graph)
 
 
 class AssistantList(AgentResource):
-    """View for the creation of assistants, which this API doesn't support."""
+    """View that creates assistants."""
 
-    @operation("create_assistant", responses={})
+    @operation("create_assistant", body=AssistantBody, responses={})
     def post(self, request: Request) -> Response:
-        raise NotSupported("Assistants can't be created: there is one per registered graph.")
+        return Response(build_assistant(create_assistant(request.user, self.read_body())))
 
 
 class AssistantSearch(AgentResource):
-    """View that searches for assistants."""
+    """View that searches for assistants. By default, the newest assistants come first."""
 
     @operation(
         "search_assistants", body=AssistantSearchBody, responses={}, throttle="THROTTLE_READ"
     )
     def post(self, request: Request) -> Response:
         body = self.read_body()
-        found = _find(request, body)
-        if key := body.get("sort_by"):
-            found.sort(key=lambda each: each[key], reverse=body.get("sort_order") == "desc")
-        start, limit = body.get("offset", 0), body.get("limit", USUAL_ROWS)
-        headers = {"X-Pagination-Next": str(start + limit)} if start + limit < len(found) else None
-        page = found[start : start + limit]
+        page, following = search_assistants(request.user, body)
+        headers = None if following is None else {"X-Pagination-Next": str(following)}
+        select = body.get("select", [])
         return Response(
-            [select_keys(each, body.get("select", [])) for each in page], headers=headers
+            [select_keys(build_assistant(each), select) for each in page], headers=headers
         )
 
 
@@ -87,7 +79,7 @@ class AssistantCount(AgentResource):
 
     @operation("count_assistants", body=AssistantCountBody, responses={}, throttle="THROTTLE_READ")
     def post(self, request: Request) -> Response:
-        return Response(len(_find(request, self.read_body())))
+        return Response(count_assistants(request.user, self.read_body()))
 
 
 class AssistantDetail(AgentResource):
@@ -95,15 +87,39 @@ class AssistantDetail(AgentResource):
 
     @operation("get_assistant", responses={})
     def get(self, request: Request, assistant_id: str) -> Response:
-        return Response(build_assistant(get_visible_graph(request, assistant_id)))
+        return Response(build_assistant(find_visible_assistant(request.user, assistant_id)))
 
-    @operation("change_assistant", responses={})
+    @operation("change_assistant", body=AssistantChangeBody, responses={})
     def patch(self, request: Request, assistant_id: str) -> Response:
-        raise NotSupported("Assistants can't be changed: there is one per registered graph.")
+        changed = change_assistant(request.user, assistant_id, self.read_body())
+        return Response(build_assistant(changed))
 
-    @operation("delete_assistant", responses={})
+    @operation("delete_assistant", query=AssistantDeletionQuery, responses={})
     def delete(self, request: Request, assistant_id: str) -> Response:
-        raise NotSupported("Assistants can't be deleted: there is one per registered graph.")
+        if self.read_query().get("delete_threads"):
+            raise NotSupported(
+                "Threads of an assistant aren't deleted with it. Delete each thread."
+            )
+        delete_assistant(request.user, assistant_id)
+        return Response(status=204)
+
+
+class AssistantVersions(AgentResource):
+    """View of the versions of an assistant, newest first."""
+
+    @operation("list_assistant_versions", body=VersionsBody, responses={}, throttle="THROTTLE_READ")
+    def post(self, request: Request, assistant_id: str) -> Response:
+        found = list_versions(request.user, assistant_id, self.read_body())
+        return Response([build_version(each) for each in found])
+
+
+class AssistantLatest(AgentResource):
+    """View that returns an assistant to the contents of one of its versions."""
+
+    @operation("set_assistant_version", body=VersionBody, responses={})
+    def post(self, request: Request, assistant_id: str) -> Response:
+        version = self.read_body()["version"]
+        return Response(build_assistant(set_version(request.user, assistant_id, version)))
 
 
 class AssistantGraph(AgentResource):
@@ -139,19 +155,6 @@ class AssistantSubgraphs(AgentResource):
         if namespace is not None and not found:
             raise Http404
         return Response(found)
-
-
-def _find(request: Request, body: dict[str, Any]) -> list[dict[str, Any]]:
-    names = querysets.list_visible_graphs(request.user)
-    found = [build_assistant(registry.find_graph(name)) for name in names]
-    wanted = body.get("metadata", {}).items()
-    return [
-        each
-        for each in found
-        if body.get("graph_id", each["graph_id"]) == each["graph_id"]
-        and body.get("name", "").casefold() in each["name"].casefold()
-        and wanted <= each["metadata"].items()
-    ]
 
 
 def _read_xray(text: str) -> int | bool:

@@ -10,6 +10,7 @@ from rest_framework import serializers
 from hitl_django.api.serializers.fields import (
     Choice,
     ContextField,
+    Id,
     JSONObject,
     JSONValueField,
     Number,
@@ -37,6 +38,8 @@ STREAM_MODES: dict[str, tuple[str, ...]] = {
     **{mode: (kind,) for mode, kind in STORED_MODES.items()},
     **{mode: derived.kinds for mode, derived in DERIVED_MODES.items()},
 }
+#: Fields by which assistants can be sorted.
+ASSISTANT_ORDERS = ("assistant_id", "graph_id", "name", "created_at", "updated_at")
 #: Fields by which threads can be sorted.
 THREAD_ORDERS = ("created_at", "thread_id", "status", "updated_at", "state_updated_at")
 #: Columns of schedules by which crons can be sorted, by the names of the clients.
@@ -272,6 +275,45 @@ class CronSearchBody(CronCountBody):
     select = serializers.ListField(child=StrictCharField(), required=False, max_length=20)
 
 
+class AssistantChangeBody(AgentBody):
+    """Request body for adding a version to an assistant."""
+
+    graph_id = StrictCharField(max_length=200, required=False, source="graph")
+    config = ConfigBody(required=False)
+    context: Any = JSONObject(required=False)
+    metadata = JSONObject(required=False)
+    name = StrictCharField(max_length=255, required=False)
+    description = StrictCharField(required=False, allow_blank=True)
+
+
+class AssistantBody(AssistantChangeBody):
+    """Request body for creating an assistant."""
+
+    graph_id = StrictCharField(max_length=200, source="graph")
+    assistant_id = Id(required=False)
+    if_exists = Choice(choices=["raise", "do_nothing"], required=False)
+
+
+class AssistantDeletionQuery(Query):
+    """Query parameter that also deletes the threads of an assistant, which isn't supported."""
+
+    delete_threads = StrictBooleanField(required=False)
+
+
+class VersionBody(AgentBody):
+    """Request body with the number of a version."""
+
+    version = StrictIntegerField(least=1)
+
+
+class VersionsBody(AgentBody):
+    """Request body that filters the versions of an assistant."""
+
+    metadata = Filter(required=False)
+    limit = RowLimit(required=False)
+    offset = StrictIntegerField(required=False)
+
+
 class AssistantSearchBody(AgentBody):
     """Request body of a search for assistants."""
 
@@ -280,7 +322,7 @@ class AssistantSearchBody(AgentBody):
     name = StrictCharField(max_length=200, required=False)
     limit = RowLimit(required=False)
     offset = StrictIntegerField(required=False)
-    sort_by = Choice(choices=["assistant_id", "graph_id", "name"], required=False)
+    sort_by = Choice(choices=ASSISTANT_ORDERS, required=False)
     sort_order = Choice(choices=["asc", "desc"], required=False)
     select = serializers.ListField(child=StrictCharField(), required=False, max_length=20)
 

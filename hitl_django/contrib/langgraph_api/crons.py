@@ -21,11 +21,13 @@ from hitl_django.errors import InvalidInputError
 from hitl_django.graph_registry import registry
 from hitl_django.permissions import select_visible
 
-from .assistants import find_graph_name, resolve_graph_name
 from .bodies import CRON_ORDERS, CronBody, CronChangeBody, CronCountBody, CronSearchBody
 from .documents import build_assistant_id, format_moment, select_keys
+from .not_supported import NotSupported
 from .resource import AgentResource
-from .run_requests import drop_unknown_fields, read_configurable
+from .run_config import read_configurable
+from .run_requests import drop_unknown_fields
+from .stored_assistants import find_assistant, find_built_in, is_built_in
 
 USUAL_ROWS = 10
 #: Fields of a body, by the arguments of the services.
@@ -49,7 +51,10 @@ class CronList(AgentResource):
     @operation("create_cron", body=CronBody, responses={})
     def post(self, request: Request, thread_id: str | None = None) -> Response:
         body = self.read_body()
-        graph = find_graph_name(body["assistant_id"])
+        assistant = find_assistant(request.user, body["assistant_id"])
+        if not is_built_in(assistant):
+            raise NotSupported("Crons are supported for built-in assistants only.")
+        graph = assistant.graph
         if thread_id is not None:
             self.find(querysets.visible_threads, thread_id=thread_id)
         # Runs on new threads can't be in each other's way.
@@ -127,7 +132,7 @@ def read_values(graph: str, body: dict[str, Any]) -> dict[str, Any]:
         values["input"] = drop_unknown_fields(graph, values["input"])
     config = body.get("config", {})
     if "configurable" in config:
-        values["configurable"] = read_configurable(body)
+        values["configurable"] = read_configurable(config)
     if "metadata" in body or "metadata" in config:
         values["metadata"] = {**config.get("metadata", {}), **body.get("metadata", {})}
     return values
@@ -151,7 +156,8 @@ def _find_place(path: str) -> str:
 def _filter(user: Any, body: Mapping[str, Any]) -> QuerySet[Schedule]:
     rows = select_crons(user)
     if "assistant_id" in body:
-        rows = rows.filter(graph=resolve_graph_name(body["assistant_id"]))
+        assistant_id = body["assistant_id"]
+        rows = rows.filter(graph=find_built_in(assistant_id) or assistant_id)
     if "thread_id" in body:
         rows = rows.filter(thread_id=body["thread_id"])
     if "enabled" in body:

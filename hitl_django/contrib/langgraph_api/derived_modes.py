@@ -16,7 +16,7 @@ from hitl_django.models import Run
 from hitl_django.models.events import SUBGRAPHS
 from hitl_django.services import EventInfo
 
-from .documents import build_assistant_id
+from .documents import find_assistant_id
 
 #: Name and data of a server-sent event.
 Part = tuple[str, Any]
@@ -107,7 +107,7 @@ class EventsMode(DerivedMode):
             "run_id": str(run.pk),
             "thread_id": run.thread.thread_id,
             "graph_id": run.graph,
-            "assistant_id": build_assistant_id(run.graph),
+            "assistant_id": find_assistant_id(run),
         }
         #: Paths of the tasks whose start was sent.
         self._started: set[tuple[str, ...]] = set()

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid5
 
 from hitl_django.api.serializers.fields import OffsetDateTimeField
 from hitl_django.engine.constants import END
 from hitl_django.engine.drawing import Drawing
-from hitl_django.graph_registry.registry import BrokenGraph, RegisteredGraph
+from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.services import InterruptInfo, StateInfo, TaskInfo
 
+from .models import Assistant, AssistantContents, AssistantVersion
+
+#: Key of a thread's metadata with the id of an assistant that isn't built in.
+ASSISTANT_KEY = "langgraph_assistant_id"
 #: Namespace from which LangGraph's server also derives assistant ids.
 NAMESPACE = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 
@@ -49,28 +53,32 @@ THREAD_STATUS: dict[str | None, str] = {
 
 
 def build_assistant_id(graph: str) -> str:
-    """Return the id of the only assistant of a graph."""
+    """Return the id of the built-in assistant of a graph."""
     return str(uuid5(NAMESPACE, graph))
 
 
-def build_assistant(graph: RegisteredGraph | BrokenGraph) -> dict[str, Any]:
-    """Return a registered graph as an assistant.
-
-    The version of the graph is in the metadata. The version of the assistant is always 1.
-    """
-    # Graphs are registered in code, so they have no creation date.
-    at = format_moment(datetime.fromtimestamp(0, UTC))
+def build_assistant(assistant: Assistant) -> dict[str, Any]:
     return {
-        "assistant_id": build_assistant_id(graph.name),
-        "graph_id": graph.name,
-        "name": str(graph.title),
-        "description": None,
-        "config": {},
-        "context": {},
-        "metadata": {"created_by": "system", "graph_version": graph.version},
-        "version": 1,
-        "created_at": at,
-        "updated_at": at,
+        "assistant_id": str(assistant.pk),
+        **_build_contents(assistant),
+        "updated_at": format_moment(assistant.updated_at),
+    }
+
+
+def build_version(version: AssistantVersion) -> dict[str, Any]:
+    return {"assistant_id": str(version.assistant_id), **_build_contents(version)}
+
+
+def _build_contents(contents: AssistantContents) -> dict[str, Any]:
+    return {
+        "graph_id": contents.graph,
+        "name": contents.name,
+        "description": contents.description or None,
+        "config": contents.config,
+        "context": contents.context and registry.mask_context(contents.graph, contents.context),
+        "metadata": contents.metadata,
+        "version": contents.version,
+        "created_at": format_moment(contents.created_at),
     }
 
 
@@ -108,10 +116,15 @@ def build_thread(
 
 def build_thread_metadata(thread: Thread) -> dict[str, Any]:
     """Return the metadata of a thread and, if it has a graph, ``graph_id`` and ``assistant_id``."""
+    metadata = dict(thread.metadata)
+    assistant_id = metadata.pop(ASSISTANT_KEY, None)
     if not thread.graph:
-        return dict(thread.metadata)
-    names = {"graph_id": thread.graph, "assistant_id": build_assistant_id(thread.graph)}
-    return {**thread.metadata, **names}
+        return metadata
+    names = {
+        "graph_id": thread.graph,
+        "assistant_id": assistant_id or build_assistant_id(thread.graph),
+    }
+    return {**metadata, **names}
 
 
 def build_drawing(drawing: Drawing) -> dict[str, Any]:
@@ -123,11 +136,20 @@ def build_drawing(drawing: Drawing) -> dict[str, Any]:
     return built
 
 
+def find_assistant_id(run: Run) -> str:
+    """Return the id of the assistant of a run.
+
+    A run that was not started over this API has the built-in assistant of its graph.
+    """
+    configurable = (run.options or {}).get("configurable", {})
+    return str(configurable.get("assistant_id") or build_assistant_id(run.graph))
+
+
 def build_run(run: Run) -> dict[str, Any]:
     return {
         "run_id": str(run.pk),
         "thread_id": run.thread.thread_id,
-        "assistant_id": build_assistant_id(run.graph),
+        "assistant_id": find_assistant_id(run),
         "created_at": format_moment(run.created_at),
         "updated_at": format_moment(run.finished_at or run.queued_at),
         "status": RUN_STATUS[run.state],

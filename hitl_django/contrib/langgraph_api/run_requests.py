@@ -19,13 +19,13 @@ from hitl_django.json_text.json_patch import is_same_json
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 from hitl_django.models.events import STATES, SUBGRAPHS
 from hitl_django.services import RunOptions
-from hitl_django.services.runs.options import is_reserved
 
-from .assistants import find_graph_name
 from .bodies import STREAM_MODES
-from .documents import build_assistant_id
+from .models import Assistant
 from .not_supported import NotSupported
-from .threads import VIA
+from .run_config import identify, merge_config, merge_context, read_configurable
+from .stored_assistants import find_assistant
+from .threads import VIA, build_assistant_metadata, note_assistant
 
 USUAL_MODE = "values"
 BUSY = frozenset({Run.State.QUEUED, Run.State.RUNNING})
@@ -45,14 +45,15 @@ class StartedRun(NamedTuple):
 
 def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) -> StartedRun:
     """Execute a request for a run, on the given thread or on a new thread."""
-    graph = find_graph_name(body["assistant_id"])
+    assistant = find_assistant(user, body["assistant_id"])
+    graph = assistant.graph
     thread = None
     if thread_id is not None:
         thread = querysets.visible_threads(user).filter(thread_id=thread_id).first()
         if thread is None and body.get("if_not_exists") != "create":
             raise NoSuchThread
     if thread is None:
-        return _start_new_run(user, graph, thread_id, body)
+        return _start_new_run(user, assistant, thread_id, body)
     if thread.graph not in ("", graph):
         raise InvalidInputError(
             f"Thread {thread.thread_id!r} belongs to graph {thread.graph!r}.",
@@ -65,14 +66,16 @@ def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) 
         # Clients send the current checkpoint with every request. This is not a fork.
         checkpoint_id = None
     if command:  # Clients such as AG-UI also send the messages as input, which has no effect.
-        return _take_command(user, thread, command, checkpoint_id, body)
+        return _take_command(user, assistant, thread, command, checkpoint_id, body)
     if checkpoint_id is not None:
         as_node = None if given is None else INPUT
-        return _fork(user, thread, checkpoint_id, body, values=given, as_node=as_node)
+        return _fork(user, assistant, thread, checkpoint_id, body, values=given, as_node=as_node)
     if given is None:
-        return _resume(user, thread, body)
+        return _resume(user, assistant, thread, body)
     on_pending = _choose_on_pending(user, thread, body)
-    return _start(user, graph, thread.thread_id, body, on_pending=on_pending)
+    started = _start(user, assistant, thread.thread_id, body, on_pending=on_pending)
+    note_assistant(thread, assistant)
+    return started
 
 
 def list_kinds(body: dict[str, Any]) -> list[str]:
@@ -84,30 +87,31 @@ def list_kinds(body: dict[str, Any]) -> list[str]:
 
 
 def _start_new_run(
-    user: Any, graph: str, thread_id: str | None, body: dict[str, Any]
+    user: Any, assistant: Assistant, thread_id: str | None, body: dict[str, Any]
 ) -> StartedRun:
     for name in ("command", "checkpoint", "checkpoint_id"):
         if body.get(name):
             detail = "Requires a thread."
             raise InvalidRequest(InvalidParam("conflict", detail, pointer=f"/{name}"))
-    return _start(user, graph, thread_id, body)
+    return _start(user, assistant, thread_id, body)
 
 
 def _start(
     user: Any,
-    graph: str,
+    assistant: Assistant,
     thread_id: str | None,
     body: dict[str, Any],
     *,
     on_pending: str = "refuse",
 ) -> StartedRun:
     run = services.start(
-        graph,
-        drop_unknown_fields(graph, body.get("input")),
+        assistant.graph,
+        drop_unknown_fields(assistant.graph, body.get("input")),
         thread_id=thread_id,
+        metadata=build_assistant_metadata(assistant),
         on_pending=on_pending,
         events=list_kinds(body),
-        options=_read_options(user, graph, body),
+        options=_read_options(user, assistant, body),
         by=user,
         via=VIA,
     )
@@ -134,6 +138,7 @@ def drop_unknown_fields(graph: str, given: Any) -> Any:
 
 def _take_command(
     user: Any,
+    assistant: Assistant,
     thread: Thread,
     command: dict[str, Any],
     checkpoint_id: str | None,
@@ -149,17 +154,18 @@ def _take_command(
     )
     if not wanted.update and not wanted.goto:
         raise EmptyInputError("The command must contain resume, update or goto.")
-    return _fork(user, thread, checkpoint_id, body, values=wanted, as_node=INPUT)
+    return _fork(user, assistant, thread, checkpoint_id, body, values=wanted, as_node=INPUT)
 
 
 def _fork(
     user: Any,
+    assistant: Assistant,
     thread: Thread,
     checkpoint_id: str | None,
     body: dict[str, Any],
     **values: Any,
 ) -> StartedRun:
-    options = _read_options(user, thread.graph, body, _find_newest_run(user, thread))
+    options = _read_options(user, assistant, body, _find_newest_run(user, thread))
     run = services.fork(
         thread.thread_id,
         checkpoint_id,
@@ -170,10 +176,11 @@ def _fork(
         via=VIA,
         **values,
     )
+    note_assistant(thread, assistant)
     return StartedRun(run.id, run.thread_id, 0)
 
 
-def _resume(user: Any, thread: Thread, body: dict[str, Any]) -> StartedRun:
+def _resume(user: Any, assistant: Assistant, thread: Thread, body: dict[str, Any]) -> StartedRun:
     """Resume a thread that stopped at a breakpoint or failed, or whose state was updated.
 
     Raises:
@@ -193,7 +200,7 @@ def _resume(user: Any, thread: Thread, body: dict[str, Any]) -> StartedRun:
     state = services.thread_state(thread.thread_id, by=user)
     if state is None or not state.next:
         raise EmptyInputError("The thread has nothing to resume. Provide input.")
-    return _fork(user, thread, None, body)
+    return _fork(user, assistant, thread, None, body)
 
 
 def _find_newest_run(user: Any, thread: Thread) -> Run | None:
@@ -249,43 +256,24 @@ def _resume_with(user: Any, thread: Thread, value: Any, body: dict[str, Any]) ->
 
 
 def _read_options(
-    user: Any, graph: str, body: dict[str, Any], before: Run | None = None
+    user: Any, assistant: Assistant, body: dict[str, Any], before: Run | None = None
 ) -> RunOptions:
-    """Return the options of a run.
+    """Return the options of a run, with the config and the context of the assistant as defaults.
 
-    If the body has no ``configurable``, the value of the run ``before`` is used. As in LangGraph's
-    server, ``configurable`` contains the assistant and the authenticated user.
+    If the body has no ``configurable`` or no ``context``, the value of the run ``before`` is used.
+    As in LangGraph's server, ``configurable`` contains the assistant and the authenticated user.
     """
     given = {name: body[name] for name in _list_options(body)}
-    config = body.get("config", {})
+    config = merge_config(assistant.config, body.get("config", {}))
     given |= {name: config[name] for name in ("tags", "recursion_limit") if name in config}
     metadata = {**config.get("metadata", {}), **body.get("metadata", {})}
     if metadata:
         given["metadata"] = metadata
     kept = (before and before.options) or {}
-    configurable = read_configurable(body) or kept.get("configurable", {})
-    return RunOptions(**given, configurable={**configurable, **_identify(user, graph)})
-
-
-def _identify(user: Any, graph: str) -> dict[str, Any]:
-    """Return the keys of ``configurable`` for the assistant and the user.
-
-    The user is identified by the primary key, not by a name, because the options of runs are kept
-    when a user is pseudonymized.
-    """
-    user_id = str(user.pk)
-    return {
-        "assistant_id": build_assistant_id(graph),
-        "graph_id": graph,
-        "user_id": user_id,
-        "langgraph_auth_user_id": user_id,
-        "langgraph_auth_user": {
-            "identity": user_id,
-            "display_name": user_id,
-            "is_authenticated": True,
-            "permissions": [],
-        },
-    }
+    given["context"] = merge_context(assistant.context, given.get("context", kept.get("context")))
+    own = read_configurable(body.get("config", {})) or kept.get("configurable", {})
+    configurable = {**read_configurable(assistant.config), **own, **identify(user, assistant)}
+    return RunOptions(**given, configurable=configurable)
 
 
 def _list_options(body: dict[str, Any]) -> list[str]:
@@ -294,20 +282,6 @@ def _list_options(body: dict[str, Any]) -> list[str]:
     An empty context, which clients send by default, doesn't count as an option.
     """
     return [name for name in OPTIONS if name in body and (name, body[name]) != ("context", {})]
-
-
-def read_configurable(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the ``configurable`` keys of the config, without keys that the server sets."""
-    given = body.get("config", {}).get("configurable", {})
-    return {
-        name: value
-        for name, value in given.items()
-        if not is_reserved(name) and not _is_identity(name)
-    }
-
-
-def _is_identity(name: str) -> bool:
-    return name in ("assistant_id", "graph_id", "user_id") or name.startswith("langgraph_auth")
 
 
 def _refuse_changed_options(run: Run | None, body: dict[str, Any]) -> None:
@@ -321,7 +295,7 @@ def _refuse_changed_options(run: Run | None, body: dict[str, Any]) -> None:
     for name in _list_options(body):
         if name != "metadata" and not _has(stored.get(name), body[name]):
             raise NotSupported(f"`{name}` can't be changed when a run resumes.")
-    if not _has(stored.get("configurable", {}), read_configurable(body)):
+    if not _has(stored.get("configurable", {}), read_configurable(body.get("config", {}))):
         raise NotSupported("`config.configurable` can't be changed when a run resumes.")
 
 

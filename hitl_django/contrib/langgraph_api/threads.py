@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from django.db import transaction
 from django.db.models import (
     Case,
     CharField,
     Exists,
     F,
+    JSONField,
     OrderBy,
     OuterRef,
     QuerySet,
@@ -19,7 +21,7 @@ from django.db.models import (
     Value,
     When,
 )
-from django.db.models.functions import Coalesce, Length
+from django.db.models.functions import Cast, Coalesce, Length
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -28,14 +30,17 @@ from hitl_django.api import querysets
 from hitl_django.api.operations import operation
 from hitl_django.db.alias import write_alias
 from hitl_django.db.json_contains import JSONContains
+from hitl_django.db.retry import retry_on_conflict
+from hitl_django.leases import lock_thread
 from hitl_django.models import Checkpoint, Interrupt, Run, Thread
 from hitl_django.permissions import get_policy
 from hitl_django.services.runs.state import read_values
 
-from .assistants import find_graph_name, resolve_graph_name
 from .bodies import ThreadBody, ThreadChangeBody, ThreadCountBody, ThreadSearchBody
-from .documents import THREAD_STATUS, build_thread, select_keys
+from .documents import ASSISTANT_KEY, THREAD_STATUS, build_thread, select_keys
+from .models import Assistant
 from .resource import AgentResource
+from .stored_assistants import find_assistant, find_built_in, is_built_in
 
 USUAL_ROWS = 10
 #: Maximum number of threads with values in a response, and maximum number of bytes of values and
@@ -44,8 +49,8 @@ MOST_STATES, MOST_BYTES = 100, 2 * 1024 * 1024
 #: Maximum number of pending interrupts in a response.
 MOST_ASKED = 1000
 VIA = "api"
-#: Metadata keys that contain the graph of a thread.
-GRAPH_NAMES = ("graph_id", "assistant_id")
+#: Metadata keys that contain the assistant or the graph of a thread.
+GRAPH_NAMES = ("assistant_id", "graph_id")
 
 
 class AgentThreadList(AgentResource):
@@ -56,11 +61,15 @@ class AgentThreadList(AgentResource):
     @operation("create_thread", body=ThreadBody, responses={}, throttle="THROTTLE_START")
     def post(self, request: Request) -> Response:
         body = self.read_body()
-        metadata = dict(body.get("metadata", {}))
-        names = [str(metadata.pop(name)) for name in GRAPH_NAMES if metadata.get(name)]
+        metadata, graph = body.get("metadata", {}), ""
+        names = [str(metadata[name]) for name in GRAPH_NAMES if metadata.get(name)]
+        metadata = _drop_own_keys(metadata)
+        if names:
+            assistant = find_assistant(request.user, names[0])
+            graph, metadata = assistant.graph, metadata | build_assistant_metadata(assistant)
         made = services.create_thread(
             body.get("thread_id"),
-            graph=find_graph_name(names[0]) if names else "",
+            graph=graph,
             metadata=metadata,
             if_exists="keep" if body.get("if_exists") == "do_nothing" else "refuse",
             by=request.user,
@@ -117,11 +126,7 @@ class AgentThreadDetail(AgentResource):
 
     @operation("change_thread", body=ThreadChangeBody, responses={})
     def patch(self, request: Request, thread_id: str) -> Response:
-        metadata = {
-            name: value
-            for name, value in self.read_body().get("metadata", {}).items()
-            if name not in GRAPH_NAMES
-        }
+        metadata = _drop_own_keys(self.read_body().get("metadata", {}))
         services.change_metadata(thread_id, metadata, by=request.user, via=VIA)
         if request.headers.get("Prefer") == "return=minimal":
             return Response(status=204)
@@ -146,6 +151,29 @@ class ThreadCopy(AgentResource):
         made = services.copy_thread(thread_id, by=request.user, via=VIA)
         thread = Thread.objects.using(write_alias()).get(thread_id=made.thread_id)
         return Response(show_thread(thread, request.user))
+
+
+def _drop_own_keys(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    own = {*GRAPH_NAMES, ASSISTANT_KEY}
+    return {name: value for name, value in metadata.items() if name not in own}
+
+
+def build_assistant_metadata(assistant: Assistant) -> dict[str, Any]:
+    """Return the metadata with which a thread stores its assistant. Empty if it is built in."""
+    return {} if is_built_in(assistant) else {ASSISTANT_KEY: str(assistant.pk)}
+
+
+@retry_on_conflict
+def note_assistant(thread: Thread, assistant: Assistant) -> None:
+    """Store the assistant of a new run in the metadata of its thread."""
+    named = build_assistant_metadata(assistant)
+    if thread.metadata.get(ASSISTANT_KEY) == named.get(ASSISTANT_KEY):
+        return
+    with transaction.atomic(using=write_alias()):
+        metadata = dict(lock_thread(pk=thread.pk).metadata)
+        metadata.pop(ASSISTANT_KEY, None)
+        rows = Thread.objects.using(write_alias()).filter(pk=thread.pk)
+        rows.update(metadata=metadata | named)
 
 
 def show_thread(thread: Thread, user: Any) -> dict[str, Any]:
@@ -262,16 +290,24 @@ def _read_values(threads: Sequence[Thread], user: Any, budget: ByteBudget) -> di
 
 def _filter(rows: QuerySet[Thread], body: Mapping[str, Any], user: Any) -> QuerySet[Thread]:
     metadata = dict(body.get("metadata", {}))
-    for name in GRAPH_NAMES:
-        if name in metadata:
-            found = metadata.pop(name)
-            named = [resolve_graph_name(found)] if isinstance(found, str) else []
-            rows = rows.filter(graph__in=named)
+    if "graph_id" in metadata:
+        name = metadata.pop("graph_id")
+        rows = rows.filter(graph__in=[name] if isinstance(name, str) else [])
+    if "assistant_id" in metadata:
+        rows = _filter_by_assistant(rows, metadata.pop("assistant_id"))
     if metadata:
         rows = rows.filter(JSONContains("metadata", metadata))
     if "status" in body:
         rows = _filter_by_status(rows, body["status"], user)
     return rows
+
+
+def _filter_by_assistant(rows: QuerySet[Thread], assistant_id: Any) -> QuerySet[Thread]:
+    graph = find_built_in(assistant_id)
+    if graph is None:
+        return rows.filter(JSONContains("metadata", {ASSISTANT_KEY: assistant_id}))
+    rows = rows.alias(stored=Cast("metadata", JSONField())).filter(graph=graph)
+    return rows.exclude(stored__has_key=ASSISTANT_KEY)
 
 
 def _filter_by_status(rows: QuerySet[Thread], status: str, user: Any) -> QuerySet[Thread]:

@@ -40,7 +40,6 @@ _RUN = f"{_THREAD}/runs/<uuid:run_id>"
 
 #: Further URLs of LangGraph's server, each with the name of the feature that is not supported.
 _ABSENT = {
-    r"assistants/[^/]+/(versions|latest)": "assistant versions",
     r"runs/cancel": "cancelling multiple runs",
     r"threads/prune": "pruning threads",
     r"threads/[^/]+/(stream|commands)(/.*)?": "thread streams",
@@ -77,6 +76,10 @@ urlpatterns = [
     path("assistants/search", assistants.AssistantSearch.as_view(), name="assistant-search"),
     path("assistants/count", assistants.AssistantCount.as_view(), name="assistant-count"),
     path(_ASSISTANT, assistants.AssistantDetail.as_view(), name="assistant"),
+    path(
+        f"{_ASSISTANT}/versions", assistants.AssistantVersions.as_view(), name="assistant-versions"
+    ),
+    path(f"{_ASSISTANT}/latest", assistants.AssistantLatest.as_view(), name="assistant-latest"),
     path(f"{_ASSISTANT}/graph", assistants.AssistantGraph.as_view(), name="assistant-graph"),
     path(f"{_ASSISTANT}/schemas", assistants.AssistantSchemas.as_view(), name="assistant-schemas"),
     path(

@@ -116,10 +116,11 @@ class GraphSchemas:
     def _name_schema(self, suffix: str) -> str:
         return self.get_name(suffix, name=self.schema_name)  # type: ignore[no-any-return]
 
-    def encode_context(self, context: Any) -> Any:
+    def encode_context(self, context: Any, *, is_partial: bool = False) -> Any:
         """Return the context of a run as a JSON value.
 
-        Return None if the graph has no context schema and no context is given.
+        Return None if the graph has no context schema and no context is given. A partial context
+        may lack fields without default, unless the schema is a pydantic model.
 
         Raises:
             InvalidInputError: the context doesn't fit the context schema. Or no context is given,
@@ -134,7 +135,7 @@ class GraphSchemas:
             raise InvalidInputError(
                 f"The context is no JSON: {error}.", [("context", str(error))]
             ) from error
-        faults = [] if schema is None else list_context_faults(schema, given)
+        faults = [] if schema is None else list_context_faults(schema, given, is_partial=is_partial)
         if faults:
             reason = "; ".join(f"{path}: {reason}" for path, reason in faults)
             raise InvalidInputError(

@@ -397,9 +397,16 @@ def _reveal(value: Any) -> Any:
     return value.get_secret_value() if hasattr(value, "get_secret_value") else value
 
 
-def list_context_faults(schema: Any, value: Any) -> list[tuple[str, str]]:
-    """Validate a run's context, and return the faults as (path, reason) pairs."""
+def list_context_faults(
+    schema: Any, value: Any, *, is_partial: bool = False
+) -> list[tuple[str, str]]:
+    """Validate a run's context, and return the faults as (path, reason) pairs.
+
+    In a partial context, missing fields are valid, unless the schema is a pydantic model.
+    """
     fields = get_hints(schema)
+    if is_partial and fields is not None:
+        return _field_faults(fields, schema, value)
     if isinstance(value, Mapping) and fields is not None:
         unknown = [(f"$.{name}", "unknown field") for name in value if name not in fields]
         if unknown and not is_model(schema):

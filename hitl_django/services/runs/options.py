@@ -53,13 +53,13 @@ class RunOptions:
     tags: Sequence[str] | None = None
     recursion_limit: int | None = None
 
-    def encode(
-        self, registered: RegisteredGraph, before: Mapping[str, Any] | None = None
-    ) -> dict[str, Any] | None:
-        """Validate the options, and return them in their stored form, or None without options.
+    def check(self, registered: RegisteredGraph) -> None:
+        """Raise an error if an option other than the context isn't valid.
 
-        ``before`` are the stored options of an earlier run. If ``context`` and ``configurable``
-        aren't given, those of the earlier run are used.
+        Raises:
+            InvalidInputError: an option isn't valid for the graph.
+            UnserializableError: an option contains a value that isn't JSON.
+            PayloadLimitError: an option is too large or nested too deeply.
         """
         nodes = registered.graph.nodes
         for what in ("interrupt_before", "interrupt_after"):
@@ -79,6 +79,16 @@ class RunOptions:
         _check_configurable(self.configurable)
         _check_tags(self.tags)
         _check_recursion_limit(self.recursion_limit)
+
+    def encode(
+        self, registered: RegisteredGraph, before: Mapping[str, Any] | None = None
+    ) -> dict[str, Any] | None:
+        """Validate the options, and return them in their stored form, or None without options.
+
+        ``before`` are the stored options of an earlier run. If ``context`` and ``configurable``
+        aren't given, those of the earlier run are used.
+        """
+        self.check(registered)
         given = {
             name: value
             for name in self.__dataclass_fields__

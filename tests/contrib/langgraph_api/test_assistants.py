@@ -1,4 +1,4 @@
-"""Assistants with LangGraph's client: one per visible graph."""
+"""Built-in assistants with LangGraph's client: one per visible graph."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ def test_assistant_id_is_the_uuid_langgraph_derives_from_the_graph_name() -> Non
 
 
 def test_assistant_search_applies_limit_offset_and_select(client: Any) -> None:
-    page = client.assistants.search(limit=2, sort_by="graph_id", response_format="object")
+    order: dict[str, Any] = {"sort_by": "graph_id", "sort_order": "asc"}
+    page = client.assistants.search(limit=2, **order, response_format="object")
     assert (len(page["assistants"]), page["next"]) == (2, "2")
-    (next_one,) = client.assistants.search(
-        limit=1, offset=2, sort_by="graph_id", select=["graph_id"]
-    )
+    (next_one,) = client.assistants.search(limit=1, offset=2, **order, select=["graph_id"])
     names = [each["graph_id"] for each in page["assistants"]]
     assert list(next_one) == ["graph_id"]
     assert names == sorted(names)

@@ -36,7 +36,7 @@ MODES = ["values", "updates", "messages-tuple", "custom", "tasks", "checkpoints"
 class Made:
     """Existing objects: a thread waiting for review with its run, other threads by graph, a cron.
 
-    ``start`` creates another thread, for calls that change it.
+    ``start`` creates another thread, and ``add_assistant`` an assistant, for calls that change it.
     """
 
     thread: str
@@ -45,6 +45,7 @@ class Made:
     others: Mapping[str, str]
     cron: str
     start: Callable[[str], tuple[str, str]]
+    add_assistant: Callable[[], str]
 
 
 Call = Callable[[Any, Made], Any]
@@ -52,17 +53,30 @@ Call = Callable[[Any, Made], Any]
 #: Each supported method, in all its forms.
 OFFERED: dict[str, list[Call]] = {
     "assistants.count": [lambda to, made: to.assistants.count(graph_id="chat")],
-    "assistants.get": [lambda to, made: to.assistants.get("chat")],
+    "assistants.create": [
+        lambda to, made: to.assistants.create("chat", {"tags": ["a"]}, context={"a": 1})
+    ],
+    "assistants.delete": [lambda to, made: to.assistants.delete(made.add_assistant())],
+    "assistants.get": [
+        lambda to, made: to.assistants.get("chat"),
+        lambda to, made: to.assistants.get(made.add_assistant()),
+    ],
     "assistants.get_graph": [lambda to, made: to.assistants.get_graph("outer", xray=True)],
     "assistants.get_schemas": [lambda to, made: to.assistants.get_schemas("chat")],
     "assistants.get_subgraphs": [
         lambda to, made: to.assistants.get_subgraphs("outer"),
         lambda to, made: to.assistants.get_subgraphs("outer", "inner", recurse=True),
     ],
+    "assistants.get_versions": [
+        lambda to, made: to.assistants.get_versions("chat"),
+        lambda to, made: to.assistants.get_versions(made.add_assistant()),
+    ],
     "assistants.search": [
         lambda to, made: to.assistants.search(limit=2),
         lambda to, made: to.assistants.search(limit=2, response_format="object"),
     ],
+    "assistants.set_latest": [lambda to, made: to.assistants.set_latest(made.add_assistant(), 1)],
+    "assistants.update": [lambda to, made: to.assistants.update(made.add_assistant(), name="b")],
     "crons.create": [lambda to, made: to.crons.create("chat", schedule="0 9 * * *")],
     "crons.create_for_thread": [
         lambda to, made: to.crons.create_for_thread(made.thread, "chat", schedule="0 9 * * *")
@@ -151,11 +165,6 @@ UNSAID = {
 
 #: Each unsupported method.
 NOT_OFFERED: dict[str, Call] = {
-    "assistants.create": lambda to, made: to.assistants.create("chat"),
-    "assistants.delete": lambda to, made: to.assistants.delete("chat"),
-    "assistants.get_versions": lambda to, made: to.assistants.get_versions("chat"),
-    "assistants.set_latest": lambda to, made: to.assistants.set_latest("chat", 1),
-    "assistants.update": lambda to, made: to.assistants.update("chat", name="Other"),
     "threads.join_stream": lambda to, made: to.threads.join_stream(made.thread),
     "threads.prune": lambda to, made: to.threads.prune([made.thread]),
     "threads.stream": lambda to, made: start_in(to.threads.stream(assistant_id="chat")),
@@ -240,12 +249,15 @@ def made(client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Made:
         thread = client.threads.create()["thread_id"]
         return thread, client.runs.create(thread, graph, input=HELLO)["run_id"]
 
+    def add_assistant() -> str:
+        return str(client.assistants.create("chat")["assistant_id"])
+
     client.store.put_item(SHELF, "a", {"text": "first"})
     thread, run = start("chat")
     checkpoint = client.threads.get_state(thread)["checkpoint"]
     others = {graph: start(graph)[0] for graph in ("sides", "outer", "failing", "plain")}
     cron: Any = client.crons.create("chat", schedule="0 9 * * *")
-    return Made(thread, run, checkpoint, others, cron["cron_id"], start)
+    return Made(thread, run, checkpoint, others, cron["cron_id"], start, add_assistant)
 
 
 @pytest.fixture(params=["client", "async_client"])

@@ -54,6 +54,11 @@ OPERATIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ("POST", "assistants/search"): (
         "metadata", "graph_id", "name", "limit", "offset", "sort_by", "sort_order", "select",
     ),
+    ("POST", "assistants"): (
+        "graph_id", "if_exists", "config", "context", "metadata", "name", "description",
+    ),
+    ("POST", "assistants/{graph}/versions"): ("metadata", "limit", "offset"),
+    ("PATCH", "assistants/{graph}"): ("graph_id", "config", "context", "metadata", "name"),
     ("POST", "assistants/count"): ("metadata", "graph_id", "name"),
     ("GET", "assistants/{graph}/graph"): ("xray",),
     ("GET", "assistants/{graph}/schemas"): (),
@@ -75,6 +80,9 @@ VALID: dict[str, tuple[Any, ...]] = {
     "select": (["thread_id"], ["values"], ["values.log", "interrupts"], ["status"]),
     "ids": ([], ["nonsense"] * 200),
     "assistant_id": ("chat", "outer", "plain"),
+    "graph_id": ("chat", "outer", "plain"),
+    "config": ({}, {"configurable": {"a": 1}, "tags": ["b"], "recursion_limit": 9}),
+    "context": ({}, {"a": 1}),
     "input": ({"log": ["hello"]},),
     "values": ({"log": ["more"]},),
     "as_node": ("ask", "greet"),
