@@ -104,7 +104,8 @@ class BulkInsert:
     ) -> list[tuple[str, list[Any]]]:
         """Return the statements that insert the rows, each with its parameters.
 
-        The result is a single statement, unless the rows exceed the limit of a statement.
+        The result is a single statement, unless the rows have more values than the database accepts
+        in one statement.
         """
         text = self._text(connection)
         if len(rows) == 1:

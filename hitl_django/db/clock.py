@@ -46,7 +46,7 @@ def read_clock(using: str) -> datetime:
 def to_stored(moment: datetime) -> datetime:
     """Return a time in the form in which Django stores it.
 
-    The time is aware, or naive and local if USE_TZ is off.
+    The result is an aware time, or a naive local time if USE_TZ is off.
     """
     if timezone.is_aware(moment) == settings.USE_TZ:
         return moment

@@ -35,7 +35,10 @@ class JSONContains(Func):
 
 
 def _match_members(source: str, wanted: Mapping[str, Any], level: int) -> Iterator[Sql]:
-    """Yield SQL conditions: the object with the SQL ``source`` contains all wanted members."""
+    """Yield the SQL conditions under which a JSON object contains all members of ``wanted``.
+
+    ``source`` is the SQL expression of the object.
+    """
     yield "1", ()
     row = f"json_{level}"
     for key, value in wanted.items():
@@ -45,7 +48,10 @@ def _match_members(source: str, wanted: Mapping[str, Any], level: int) -> Iterat
 
 
 def _match_value(row: str, wanted: Any, level: int) -> Iterator[Sql]:
-    """Yield SQL conditions: the ``json_each`` row with the alias ``row`` contains ``wanted``."""
+    """Yield the SQL conditions under which a JSON value contains ``wanted``.
+
+    ``row`` is the alias of a row of ``json_each``. The value is the value of this row.
+    """
     if isinstance(wanted, Mapping):
         yield f"{row}.type = 'object'", ()
         # The CASE is needed because the database may evaluate the conditions in any order, and a

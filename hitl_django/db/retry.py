@@ -29,10 +29,11 @@ FIRST, LAST = 0.005, 0.5
 
 
 def retry_on_conflict(act: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function that must be called again after a database conflict.
+    """Return a function that calls ``act`` again after a database conflict.
 
-    If the function is called in a transaction, the database has rolled back the whole transaction.
-    The error is then raised, and the caller must repeat the transaction.
+    If the caller has opened a transaction, a conflict rolls back the caller's whole transaction.
+    In this case, ``act`` isn't called again. The error is raised, and the caller must repeat the
+    transaction.
     """
 
     @wraps(act)

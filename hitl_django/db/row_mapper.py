@@ -36,7 +36,11 @@ class RowMapper(Generic[M]):
         self._converters: dict[tuple[str, str], list[tuple[int, Any, list[Convert]]]] = {}
 
     def under(self, prefix: str) -> list[str]:
-        """Return the column names with a prefix, which is the lookup of a relation to the model."""
+        """Return the lookups of the model's columns in a query on a related model.
+
+        ``prefix`` is the lookup of the relation. For the prefix ``thread``, one of the results is
+        ``thread__id``.
+        """
         return [f"{prefix}__{field.name}" for field in self.fields]
 
     def read(self, using: str, values: Sequence[Any]) -> M:

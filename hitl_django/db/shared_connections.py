@@ -44,7 +44,7 @@ class SharedConnections:
 
     @contextmanager
     def use(self, using: str) -> Iterator[Any]:
-        """Let this OS thread use a shared connection instead of its own during the block."""
+        """Let this OS thread use a shared connection during the block."""
         own = connections[using]
         with self._turns[using] if own.vendor == "sqlite" else nullcontext():
             connections[using] = shared = self._take(using)

@@ -23,9 +23,10 @@ FEW = 20
 class Guard(NamedTuple):
     """A statement of a batch that must match a row, with its values.
 
-    If no row matches, ``error`` is raised, or the batch is written again with the statement
-    ``otherwise`` in place of this one. ``receive`` is called with the row after the batch is
-    written.
+    If no row matches, the batch is written again with the statement ``otherwise`` in place of this
+    statement. Without ``otherwise``, ``error`` is raised. Without both, the batch inserts nothing,
+    and returns only the rows of the earlier guards. If a row matches, ``receive`` is called with
+    the row after the batch is written.
     """
 
     statement: PreparedSelect | PreparedUpdate
@@ -63,7 +64,7 @@ class WriteBatch:
     A guard is a conditional statement that must match a row. On PostgreSQL, the batch is one
     statement: the guards are its first common table expressions, and the inserts select from the
     guards. On SQLite, guards and inserts are separate statements, because a statement is only a
-    function call. As an exception, the insert of one row after a guard that is a SELECT is a single
+    function call. Only a batch of one SELECT as the guard and one inserted row is a single
     statement.
 
     If a guard matches no row, the transaction must be rolled back to undo the preceding statements.
@@ -90,12 +91,15 @@ class WriteBatch:
         error: Refusal | None = None,
         receive: Callable[[Row], object] | None = None,
     ) -> None:
-        """Add an UPDATE that must match a row. If no row matches, nothing is written.
+        """Add an UPDATE that must match a row. If no row matches, the batch inserts nothing.
 
-        In this case, ``error`` is raised. Otherwise, ``receive`` is called after the batch is
-        written, with the columns that the UPDATE returns. If the row is locked by another
-        transaction, the UPDATE waits and sees the row's new values. Other rows in the statement may
-        have been read before the wait, so the batch must not depend on them.
+        If no row matches, ``error`` is raised. Without ``error``, the batch returns no row for this
+        UPDATE (see ``run``). If a row matches, ``receive`` is called after the batch is written,
+        with the columns that the UPDATE returns.
+
+        If the row is locked by another transaction, the UPDATE waits and sees the row's new values.
+        Other rows in the statement may have been read before the wait, so the batch must not depend
+        on these other rows.
         """
         self._guards.append(Guard(statement, values, error, receive))
 

@@ -62,13 +62,15 @@ def recognise_dialect(
 ) -> str:
     """Return the name of an interrupt's dialect, i.e. of its payload format.
 
-    If ``named`` is given, the result is this dialect if the payload matches it, otherwise plain
-    JSON. Without ``named``, the result is the first dialect that the payload matches, except in
-    these cases, in which the result is plain JSON:
+    If ``named`` is given and the payload matches this dialect, the result is ``named``. Without
+    ``named``, the result is the first dialect that meets these conditions:
 
-    - The payload matches no dialect, or only resembles one.
-    - ``schema``, the interrupt's response schema, doesn't belong to the dialect.
-    - The ``kind`` is not "interrupt", i.e. the interrupt is a breakpoint.
+    - The dialect may be recognized without being named.
+    - The payload matches the dialect.
+    - The response schema ``schema``, if given, belongs to the dialect.
+
+    In all other cases, the result is plain JSON. The result is also plain JSON if the interrupt is
+    a breakpoint, i.e. if ``kind`` is not "interrupt".
     """
     if named is not None:
         if DIALECTS[named].matches(payload):

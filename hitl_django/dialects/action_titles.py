@@ -87,9 +87,9 @@ def describe_actions(
 ) -> str:
     """Return the title of one or several actions.
 
-    ``schema`` is the schema of a single action's arguments. Some arguments are amounts of money in
-    the minor unit, such as cents. ``currencies`` contains the currency of each of these arguments,
-    by argument name.
+    If there is only one action, ``schema`` is the schema of its arguments. ``currencies`` maps the
+    names of arguments to currencies: the values of these arguments are amounts of money in the
+    minor unit, such as cents.
     """
     if len(actions) == 1:
         return describe_action(actions[0], schema, currencies)

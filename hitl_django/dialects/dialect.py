@@ -56,8 +56,8 @@ class RequestedAction:
 def remove_call(description: str, name: str, args: Any) -> str:
     """Return the description of an action without the tool call that LangChain appends to it.
 
-    The page shows the tool's name and the arguments as fields. LangChain's default text is removed,
-    too. A description without an appended tool call is not changed.
+    The page already shows the tool's name and arguments as fields. If only LangChain's default text
+    remains, the result is empty. A description without an appended tool call is not changed.
     """
     text = description.removesuffix(f"Tool: {name}\nArgs: {args}")
     if text == description:
@@ -171,5 +171,8 @@ class Dialect(ABC):
         return False
 
     def action_decisions(self, resume: Any) -> Sequence[dict[str, Any]]:
-        """Return the decisions on separate actions in a resume value."""
+        """Return the decision on each action from a resume value, in the order of the actions.
+
+        The result is empty if the dialect has no separate decisions on actions.
+        """
         return ()

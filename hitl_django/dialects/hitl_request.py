@@ -9,8 +9,10 @@ The payload is ``{"action_requests": [{"name", "args", "description"}], "review_
 - ``{"type": "reject", "message"}``
 - ``{"type": "respond", "message"}``
 
-If a reviewer's value isn't a list, the decision applies to every action. With a list, "edit"
-approves all actions, some of them with changes, and "respond" decides each action separately.
+If a reviewer approves or rejects the interrupt, the decision applies to every action. If there are
+several actions, the value of an "edit" or "respond" decision is a list with one decision for each
+action. "edit" approves all actions, some of them with changes. "respond" decides each action
+separately.
 """
 
 from __future__ import annotations
@@ -161,8 +163,9 @@ def _checked(
 ) -> dict[str, Any]:
     """Return ``entry`` as a validated decision on the action at the index ``at``.
 
-    ``pointer`` is the JSON pointer of ``entry`` in errors. With ``bare``, it is the JSON pointer of
-    the message or edited action in ``entry``, because the reviewer gave only this value.
+    ``pointer`` is the JSON pointer of ``entry`` in errors. ``bare`` is true if the reviewer gave
+    only the message or the edited action. In this case, ``pointer`` is the JSON pointer of this
+    message or edited action.
     """
     entry = require_object(entry, pointer)
     word = entry.get("type")

@@ -1,4 +1,7 @@
-"""Plain JSON: the resume value fits the response schema, or is any JSON value without one.
+"""Plain JSON: the resume value fits the response schema. Without a schema, any JSON value is valid.
+
+The table shows the resume value of each decision type. "value" is the reviewer's value, and
+"prefill" is the initial value of the form. "prefill | value" merges both objects, as in Python.
 
     response schema           approve              reject               edit          respond
     ------------------------  -------------------  -------------------  ------------  -------
@@ -120,9 +123,9 @@ def asks_approval(schema: dict[str, Any]) -> bool:
 
 
 def _extract_value(template: Any, answer: Any, otherwise: Any) -> Any:
-    """Return the value in ``answer`` at the position where ``template`` has VALUE.
+    """Return the value in ``answer`` at the position of the placeholder VALUE in ``template``.
 
-    If ``template`` doesn't contain VALUE, return ``otherwise``.
+    Return ``otherwise`` if there is no such position.
     """
     if template is VALUE:
         return answer

@@ -15,9 +15,10 @@ R = TypeVar("R")
 
 
 def takes_old_names(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that also accepts old parameter names, given as ``old="new"``.
+    """Return a decorator for functions with renamed parameters, given as ``old="new"``.
 
-    The decorated function raises TypeError if a call passes both the old and the new name.
+    The decorated function accepts the old and the new names. It raises TypeError if a call passes
+    both names of a parameter.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

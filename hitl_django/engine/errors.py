@@ -89,7 +89,7 @@ class InvalidUpdateError(GraphError):
 class InvalidInputError(GraphError, ValueError):
     """The input doesn't fit the graph's input schema.
 
-    ``faults`` lists ``(path, reason)`` pairs, the path as ``$.field[0]``.
+    ``faults`` lists ``(path, reason)`` pairs. A path has the form ``$.field[0]``.
     """
 
     def __init__(self, message: str, faults: Sequence[tuple[str, str]] = ()) -> None:
@@ -271,7 +271,7 @@ class PayloadError(HitlError, ValueError):
 class UnserializableError(PayloadError, TypeError):
     """The value has a part that can't be stored.
 
-    ``path`` is the path to that part, as ``$.state.user``.
+    ``path`` is the path to that part, for example ``$.state.user``.
     """
 
     def __init__(self, message: str, path: str) -> None:

@@ -56,9 +56,9 @@ def check_payload(value: Any) -> Any:
 
 
 def list_formats(value: Any, pointer: str = "", depth: int = 0) -> dict[str, str]:
-    """Return the formats of a payload's values that ``check_payload`` converts to text.
+    """Return the format of each value that ``check_payload`` converts to text, by JSON pointer.
 
-    The keys are JSON pointers. The formats are those of JSON Schema, and ``decimal``.
+    The formats are those of JSON Schema, and ``decimal``.
     """
     if depth < MAX_DEPTH and type(value) is dict:
         parts = [(str(key).replace("~", "~0").replace("/", "~1"), value[key]) for key in value]

@@ -100,7 +100,8 @@ def _perform_together(
 ) -> list[Result]:
     """Perform the reads and writes of a batch in one transaction.
 
-    ``put`` are the keys of all puts, and ``new`` are the rows to store.
+    ``put`` contains the namespace and key of each item that is stored or deleted. ``new`` are the
+    rows of the items that are stored.
     """
     using = write_alias()
     kept = {(row.namespace, row.key) for row in new}

@@ -24,7 +24,7 @@ def select_alive(using: str) -> QuerySet[StoreItem]:
 
 
 def refresh_items(using: str, keys: Sequence[int]) -> None:
-    """Restart the time to live of the items with these keys."""
+    """Restart the time to live of the items with the primary keys ``keys``."""
     later = ExpressionWrapper(Now() + F("ttl"), output_field=DateTimeField())
     for start in range(0, len(keys), BATCH):
         rows = StoreItem.objects.using(using).filter(pk__in=keys[start : start + BATCH])

@@ -1,4 +1,4 @@
-"""The read operations of a batch, and the refresh of the items that were read."""
+"""The read operations of a batch. Reading an item may restart its time to live."""
 
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ def read_batch(using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[R
 
 
 class _Reads:
-    """The items that a batch reads. ``refreshed`` has the keys of items to refresh."""
+    """The items that a batch reads.
+
+    ``refreshed`` contains the primary keys of the items for which the read restarts the time to
+    live.
+    """
 
     def __init__(self, using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> None:
         self.using, self.embedded = using, embedded

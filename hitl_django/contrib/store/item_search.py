@@ -28,9 +28,10 @@ Found = tuple[StoreItem, float | None]
 
 
 def find_items(using: str, op: SearchOp, query: Vector | None) -> list[Found]:
-    """Return the items of one page of a search.
+    """Return the items of one page of a search, each with its score.
 
-    With a query vector, the nearest items come first.
+    With a query vector, the items are sorted by score, highest first. Items without vectors come
+    last. Without a query vector, the items are sorted by namespace, and their score is None.
     """
     rows = _select_candidates(using, op)
     end = op.offset + op.limit

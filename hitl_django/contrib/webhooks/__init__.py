@@ -8,7 +8,7 @@ tasks.py        the task that sends the deliveries of an endpoint
 delivery.py     the attempts of due deliveries, and their results
 claims.py       a worker's lease on an endpoint, and its claim on each delivery
 maintenance.py  sweep steps: endpoints without a worker, old deliveries
-messages.py     body and headers of a webhook, and its channel
+messages.py     the channel that sends webhooks: their body and headers
 signatures.py   secrets and signatures of webhooks (Standard Webhooks)
 addresses.py    allowed addresses, checked after the name is resolved
 http_post.py    one POST to one checked address, within one deadline

@@ -340,8 +340,8 @@ def format_delivery_state(row: Delivery) -> str:
 def link_recipients(request: HttpRequest, rows: Iterable[Delivery]) -> dict[UUID, SubjectLink]:
     """Return a link to the recipient of each delivery, by delivery id.
 
-    The link contains the user's name if the current user may view users. Only deliveries to people
-    have a recipient.
+    The link contains the recipient's name if the current user may view users. Only deliveries to
+    people have a recipient.
     """
     users = get_user_model()._meta
     keys = {

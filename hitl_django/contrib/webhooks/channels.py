@@ -21,9 +21,9 @@ from .models import Delivery, WebhookEndpoint
 class AttemptResult:
     """The result of an attempt to send a delivery.
 
-    ``status`` is the status of the response. If there was no response, ``status`` is None and
-    ``fault`` is the reason. A channel sets ``ends`` to end the delivery with this state, whatever
-    the status is.
+    ``status`` is the HTTP status of the response. If there was no response, ``status`` is None and
+    ``fault`` is the reason. If ``ends`` is given, the delivery ends in the state ``ends``,
+    independent of ``status``.
     """
 
     status: int | None = None

@@ -66,8 +66,9 @@ def deliver(endpoint_id: str) -> None:
 def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
     """Send due deliveries until the time ``until``, and release the lease on the endpoint.
 
-    Return whether the caller must check for due deliveries again. Another worker may have received
-    a message for a new delivery, but couldn't send it while this worker had the lease.
+    Return whether the caller must check for due deliveries again. While this worker had the lease,
+    another worker may have received the message for a new delivery, and have stopped without
+    sending this delivery.
     """
     while (claim := claims.claim_next(endpoint)) is not None:
         answer = _attempt(claim, endpoint)
@@ -99,7 +100,7 @@ def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> AttemptResult | None:
 def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult | None) -> bool:
     """Store the result of an attempt. Return whether to continue with the next delivery.
 
-    ``answer`` is None if the worker died during the last allowed attempt.
+    ``answer`` is None if the last allowed attempt has no result, because its worker died.
     """
     if answer is None:
         fault = "The worker died during the last attempt."

@@ -13,7 +13,7 @@ from .models import WebhookEndpoint
 
 
 def report_missing_site() -> Iterator[Finding]:
-    """Yield a finding if deliveries contain no links because a setting is missing."""
+    """Yield a finding if deliveries contain no links because SITE_URL is not set."""
     if hitl.SITE_URL:
         return
     names = [channel.name for channel in list_channels()]

@@ -85,7 +85,10 @@ def add_messages(
 
 
 def list_user_keys(delivery: Delivery) -> list[str]:
-    """Return the user keys in a delivery's data, such as the recipient's. Keys can be empty."""
+    """Return the primary keys of the users in a delivery's data, such as the recipient's, as text.
+
+    The list may contain empty texts.
+    """
     data = delivery.data
     return [*(data.get(name, "") for name in ("to", "by", "user")), *data.get("users", "").split()]
 

@@ -1,8 +1,8 @@
 """The base class of channels, which combine a super-step's writes into a stored value.
 
-A channel doesn't store its value. The loop stores all values of a thread in one plain dict. A
-channel is a set of pure functions of one entry of this dict. A super-step is therefore a function
-of plain values, and a checkpoint needs no conversion. ``MISSING`` means "no value".
+A channel doesn't store its value. The loop stores the values of all channels of a graph in one
+dict. The methods of a channel receive the channel's stored value and return its new value. A
+checkpoint can therefore store the dict without conversion. ``MISSING`` means "no value".
 
 Every channel also has LangGraph's interface: an object that stores its value, with the methods
 ``from_checkpoint``, ``update``, ``get``, ``checkpoint``, ``consume`` and ``finish``. A custom class

@@ -18,8 +18,7 @@ class DeltaChannel(BaseChannel[ValueT, UpdateT, CheckpointT]):
     ``typ`` defaults to the annotated type, and ``typ()`` is the value before the first write. The
     saver decides how to store the value: for a list, it stores the added items and an occasional
     full copy. ``snapshot_frequency`` is accepted for compatibility and has no effect. A
-    DeltaChannel can read a value that was stored for a reducer, and a reducer can read a value that
-    was stored for a DeltaChannel.
+    DeltaChannel can read a value that a BinaryOperatorAggregate has stored, and vice versa.
     """
 
     expires = False

@@ -47,10 +47,7 @@ def find_concrete(typ: Any) -> Any:
 
 
 def is_same_operator(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Return whether two reducers are the same function.
-
-    A lambda counts as the same as any function.
-    """
+    """Return whether two reducers are the same function, or at least one of them is a lambda."""
     names = (getattr(one, "__name__", ""), getattr(other, "__name__", ""))
     return "<lambda>" in names or one is other
 

@@ -80,7 +80,7 @@ class Drawing:
         """Add an edge and return it.
 
         Raises:
-            ValueError: the drawing doesn't have one of the nodes.
+            ValueError: ``source`` or ``target`` isn't a node of the drawing.
         """
         for end, node in (("Source", source), ("Target", target)):
             if node.id not in self.nodes:
@@ -129,7 +129,10 @@ class Drawing:
         return twin
 
     def _lay_out_flat(self) -> Picture:
-        """Compute the layout from this drawing, because it may differ from the graph."""
+        """Return the picture of this drawing, without boxes around the nodes of subgraphs.
+
+        The picture isn't computed from the graph, because the drawing may have been changed.
+        """
         if not self.nodes:
             return _refuse_picture()
         nodes = [
@@ -204,8 +207,8 @@ class Drawing:
     ) -> bytes:
         """Return the drawing as a PNG image.
 
-        The image is also written to ``output_file_path``, if given. Creating the image requires no
-        server, but cairosvg (the extra ``draw``).
+        The image is also written to ``output_file_path``, if given. Creating the image requires
+        cairosvg (the extra ``draw``), but no server.
         """
         image = render_png(self.lay_out(), background_color)
         if output_file_path is not None:

@@ -96,7 +96,7 @@ class TaskCalls:
 
     @classmethod
     def open(cls, context: TaskContext) -> CalledTasks:
-        """Return the TaskCalls of a task. They are created when first needed."""
+        """Return the TaskCalls object of a task. The first call creates the object."""
         with _FIRST:
             if context.calls is None:
                 context.calls = cls(context)

@@ -45,12 +45,12 @@ _RUNNING = (RunTasks, StartTasks, Await)
 
 
 class SyncDriver:
-    """A driver that runs a loop on the calling OS thread, and parallel tasks on more OS threads.
+    """A driver that runs a loop on the calling OS thread.
 
-    If no stream mode is requested and the saver can be used from any OS thread, the calling OS
-    thread runs the parallel tasks itself, one after the other. If a task blocks the calling OS
-    thread, another OS thread becomes its ``deputy``. The deputy starts OS threads for the queued
-    tasks, and lets the loop process ended tasks.
+    Parallel tasks run on other OS threads, or one after the other on the calling OS thread (see
+    ``_may_join``). If a task blocks the calling OS thread, another OS thread becomes the
+    ``deputy``. The deputy starts OS threads for the queued tasks, and lets the loop process ended
+    tasks.
     """
 
     #: There is no event loop that could run an async task for sync code.

@@ -183,7 +183,10 @@ class TaskThreads:
             self.crash = error
 
     def take(self) -> list[Task]:
-        """Wait until a task ends or another OS thread requests a call. Return the ended tasks."""
+        """Wait until a task ends or another OS thread requests a call. Make the requested calls.
+
+        Return the ended tasks.
+        """
         item = self._get()
         while True:
             if item is not None:
@@ -203,7 +206,7 @@ class TaskThreads:
     def _get(self) -> Callable[[], Any] | None:
         """Wait until a task ends or another OS thread requests a call.
 
-        Return the requested call, or None.
+        Return the requested call, or None if no call is requested.
         """
         while not self.finished:
             now = time.monotonic()

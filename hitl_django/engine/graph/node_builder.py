@@ -69,8 +69,9 @@ class NodeBuilder:
     def write_to(self, *channels: str, **values: Any) -> NodeBuilder:
         """Write the node's result to channels.
 
-        For a keyword argument, its value is written to the channel of this name. If the value is a
-        function, it's called with the node's result, and its return value is written.
+        The keyword argument ``name=value`` writes ``value`` to the channel ``name``. If ``value``
+        is a function, the function is called with the node's result, and its return value is
+        written.
         """
         self._writes += [(channel, _itself) for channel in channels]
         self._writes += [

@@ -476,8 +476,9 @@ class Pregel(
     def subgraph_of(self, name: str) -> Pregel | None:
         """Return the subgraph called by a node, or None if no call can be detected.
 
-        The result is also None if the subgraph has ``checkpointer=False``, or if the node's
-        function refers to this graph: the function might only read the graph's state.
+        The result is also None if the subgraph has ``checkpointer=False``. If the node's function
+        refers to the graph that contains the node, the result is None, because the function might
+        only read this graph's state.
         """
         called = cast("Pregel | None", find_called_graph(self.nodes[name].action))
         if called is None or called.checkpointer is False or called.nodes is self.nodes:
@@ -488,7 +489,7 @@ class Pregel(
         """Return a copy of the graph with changed attributes, given in ``update``.
 
         Raises:
-            ValueError: the graph has no such attribute, or its nodes depend on the attribute.
+            ValueError: ``update`` contains an attribute that copies can't change.
         """
         twin = copy.copy(self)
         for name, value in (update or {}).items():
@@ -513,7 +514,7 @@ class Pregel(
     def with_migrated(self, values: Mapping[str, Any]) -> Self:
         """Return a copy of the graph that replaces a thread's stored state with ``values``.
 
-        ``values`` is the state after a migration. The next checkpoint stores it.
+        ``values`` is the thread's state after a migration, and is stored with the next checkpoint.
         """
         twin = copy.copy(self)
         twin.migrated = values

@@ -133,8 +133,9 @@ def _merge_ambient_config(
 ) -> RunnableConfig:
     """Return a call's config merged with the config of the surrounding LangChain chain.
 
-    If a node of this engine makes the call, only the callbacks of the chain are merged. If the call
-    is part of the node's run, the config of the node's run provides all other values later.
+    If a node of this engine makes the call, only the callbacks of the chain are merged. ``caller``
+    is the node's task. ``parent`` is given if the call starts a nested run: in this case,
+    ``_nest_config`` adds the other values from the config of the node's run.
     """
     if caller is None:
         configurable = config.get("configurable") or {}
@@ -151,7 +152,11 @@ def _merge_ambient_config(
 
 
 def _join_langchain(run: RunContext, name: str, ns: str, options: Options) -> None:
-    """Connect the streams and callbacks of a run to the LangChain calls of its nodes."""
+    """Add LangChain callbacks to a run.
+
+    The callbacks stream and trace the LangChain calls of the run's nodes. They are added only if a
+    stream mode, a callback or LangChain's tracing needs them.
+    """
     wanted = options.modes.union(options.printed)
     has_messages, has_tools = "messages" in wanted, "tools" in wanted
     # A run started by a node uses the callbacks of the surrounding run, including tracers.

@@ -29,7 +29,7 @@ class RunnableMethods:
 
     The classes are registered as virtual subclasses of LangChain's Runnable. Objects are therefore
     accepted where a Runnable is expected, as in ``prompt | graph``, without an import of LangChain.
-    The registration happens when an object is first inspected while LangChain is loaded.
+    The registration happens when isinstance() first checks an object while LangChain is loaded.
     """
 
     name: str
@@ -50,7 +50,10 @@ class RunnableMethods:
         return type(self)
 
     def get_name(self, suffix: str | None = None, *, name: str | None = None) -> str:
-        """Return the graph's name, with ``suffix`` in the same style (``MyGraphInput``)."""
+        """Return ``name``, by default the graph's name, followed by ``suffix``.
+
+        The suffix has the style of the name, for example ``MyGraphInput`` or ``my_graph_input``.
+        """
         own = name or self.name
         if not suffix:
             return own

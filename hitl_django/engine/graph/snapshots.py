@@ -24,7 +24,11 @@ from .subgraphs import split_path
 
 
 def complete_config(config: RunnableConfig) -> RunnableConfig:
-    """Return a copy of the config with the thread id and the namespace that savers require."""
+    """Return a copy of the config with the thread id as text and with a namespace.
+
+    Raises:
+        ValueError: the config contains no thread id.
+    """
     configurable = config.get("configurable") or {}
     if configurable.get("thread_id") is None:
         raise ValueError(

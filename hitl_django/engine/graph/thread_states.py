@@ -40,8 +40,9 @@ class ThreadStates:
 
         Without the config key ``checkpoint_id``, this is the current state: writes of finished
         tasks are applied, ``next`` names the remaining nodes, and ``interrupts`` are the pending
-        interrupts. With the key (even if its value is None), it's the state stored as that
-        checkpoint. With ``subgraphs``, each task includes the state of its subgraph.
+        interrupts. With the key, this is the state stored as that checkpoint, without the writes of
+        finished tasks. The value None selects the newest checkpoint. With ``subgraphs``, each task
+        includes the state of its subgraph.
         """
         graph, saver, config = self._addressed(config)
         return run_query(snapshots.load_state(graph, config, subgraphs), saver)  # type: ignore[no-any-return]

@@ -283,7 +283,11 @@ def _make_task_id(change: _Change, index: int) -> str:
 
 
 def _collect_writes(change: _Change, name: str, values: Any) -> Generator[Any, Any, list[Write]]:
-    """Return the writes that a node's writers and conditional edges make from ``values``."""
+    """Return the channel writes of a node and its conditional edges if the node returns ``values``.
+
+    Raises:
+        InvalidUpdateError: the node doesn't write to any channel.
+    """
     node = change.graph.nodes[name]
     if not node.writers:
         raise InvalidUpdateError(f"Node {name} has no writers")

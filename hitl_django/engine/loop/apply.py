@@ -111,7 +111,7 @@ def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
 
 
 def _forget_passed(state: ChannelState) -> None:
-    """Delete the seen channel versions of the nodes in ``state.passed``."""
+    """Remove nodes from ``state.seen`` that are there only because they ran in the last step."""
     for name in state.passed:
         state.seen.pop(name, None)
 
@@ -225,7 +225,7 @@ def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set
 
 
 def _finish(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
-    """Make the channels readable that wait until no node is left to run."""
+    """Update the channels that become readable only when no node is left to run."""
     for name in spec.finishing:
         new_value = spec.channels[name].finish_value(state.values.get(name, MISSING))
         if new_value is not SAME and _set_value(spec, state, name, new_value, version):

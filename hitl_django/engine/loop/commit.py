@@ -120,9 +120,9 @@ def store(
 ) -> Effects:
     """Store a commit.
 
-    If a value of a task can't be stored, the writes of the other tasks are stored. The run then
-    fails with an error that names the node. With ``raises``, the error is raised to the caller
-    instead. ``has_running`` is true while other tasks are running.
+    If a value of a task can't be stored, the writes of the other tasks are stored separately, and
+    the run fails with an error that names the node. With ``raises``, nothing is stored separately,
+    and the error is raised. ``has_running`` is true while other tasks are running.
     """
     # Input is stored before the first step, and the outcome before the run ends, so neither is
     # stored during a step.

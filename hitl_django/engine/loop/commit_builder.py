@@ -91,8 +91,8 @@ class CommitBuilder:
     def drop_writes(self) -> None:
         """Remove the writes that aren't stored yet.
 
-        Call this function if the next checkpoint, which contains these values, isn't stored yet
-        either.
+        With the durability "exit", the writes of a completed super-step are never stored, because
+        the checkpoint at the end of the run contains their result.
         """
         self.unsaved.clear()
 

@@ -97,10 +97,9 @@ def start_handler(spec: GraphSpec, failed: Task) -> HandlerTask:
 def restore_handlers(
     spec: GraphSpec, tasks: Sequence[Task], statuses: Mapping[str, TaskStatus]
 ) -> list[HandlerTask]:
-    """Return the tasks of error handlers whose execution was interrupted.
+    """Return the error handler tasks for the failed tasks in ``tasks``.
 
-    The error handlers handle those stored failures of ``tasks`` that have not been handled
-    completely.
+    A failed task is included if its failure is stored and its error handler has not finished.
     """
     found = []
     for task in tasks:

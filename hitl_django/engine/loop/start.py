@@ -372,11 +372,11 @@ def _restore_finished_writes(state: LoopState) -> None:
 
 
 def _keep_answered(state: LoopState) -> None:
-    """Set the stored results of resolved interrupts when an older checkpoint runs again.
+    """Set the stored results of finished tasks with interrupts when an older checkpoint runs again.
 
-    A task keeps its stored result, unless the caller gives it a new resume value. Without the
-    result, the task would pause again. The run would then pause at a checkpoint that isn't the
-    thread's newest checkpoint, and the pause would not be visible.
+    Such a task runs again only if the caller gives a new resume value for one of its interrupts.
+    Without its stored result, the task would pause again at a checkpoint that isn't the thread's
+    newest checkpoint, and the pause would not be visible.
     """
     for task in state.tasks:
         status = state.statuses.get(task.id)

@@ -156,8 +156,9 @@ class PendingInterrupt:
 class Outcome:
     """The result of a run that ended or paused.
 
-    ``pending_interrupts`` are sorted by task path (status ``interrupted``). ``error`` is the
-    exception (status ``failed`` or ``out_of_steps``). ``next`` are the nodes that would run next.
+    ``pending_interrupts`` are given if the status is ``interrupted``, sorted by task path.
+    ``error`` is the exception if the status is ``failed`` or ``out_of_steps``. ``next`` are the
+    nodes that would run next.
     """
 
     status: Literal["finished", "interrupted", "failed", "out_of_steps", "drained"]
@@ -194,11 +195,12 @@ class Commit:
     root graph (empty ``checkpoint_ns``) contain the outcome of the run. ``chunks`` are the stream
     chunks to store. ``lease`` is the run's lease on its thread, if the run needs a lease.
 
-    ``added`` describes new values of lists and dicts that have only grown, so that only the added
-    entries need to be stored. ``added`` is None if the commit is not a super-step of a run. If a
-    node changes existing entries in place, the changes are not stored at that time. When the saver
-    stores the commit with the ``outcome``, it therefore compares whole values with the stored
-    values: the values in ``added``, and the values in ``grown``, which have no new version.
+    ``added`` contains the new entries of lists and dicts that have only grown, so that the saver
+    can store only these entries. ``added`` is None if the commit is not a super-step of a run. If a
+    node changes existing entries in place, these changes are not stored with the super-step.
+    Therefore, when the saver stores the commit with the ``outcome``, it compares the whole values
+    of these lists and dicts with the stored values. ``grown`` contains further lists and dicts to
+    compare: this commit doesn't change them, but earlier commits have stored only added entries.
     """
 
     config: RunnableConfig

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class LayerLink:
-    """An edge from the item ``upper`` to the item ``lower``, which spans ``length`` layers."""
+    """An edge from the item ``upper`` to the item ``lower``, at least ``length`` layers below."""
 
     upper: int
     lower: int
@@ -50,7 +50,7 @@ def turn_back_links(count: int, links: Sequence[LayerLink]) -> None:
 
 
 def rank_items(count: int, links: Sequence[LayerLink], top: int) -> list[int]:
-    """Return the number of the layer of each item. The item ``top`` is in the first layer.
+    """Return the index of each item's layer. The item ``top`` is in the first layer.
 
     The links must not form a cycle.
     """

@@ -32,7 +32,7 @@ Point = tuple[float, float]
 class Wire:
     """An edge between two boxes, with its points and the position of its label.
 
-    The boxes are given by their numbers.
+    ``source`` and ``target`` are the indexes of the boxes.
     """
 
     source: int
@@ -45,7 +45,11 @@ class Wire:
 
 @dataclass(slots=True)
 class _Route:
-    """The path of a wire: for each layer, the number of the box or bend on the path."""
+    """The path of a wire from its upper box to its lower box.
+
+    ``passes`` contains the index of the box or bend on the path for each layer. ``labelled`` is the
+    position in ``passes`` of the bend with the label, or -1.
+    """
 
     wire: Wire
     link: LayerLink
@@ -63,7 +67,10 @@ class Plane:
 
 
 def lay_out(sizes: Sequence[Point], wires: Sequence[Wire]) -> Plane:
-    """Return the position of each box and the points of each wire. The first box is at the top."""
+    """Return the positions of the boxes, and set the points of each wire.
+
+    The first box is at the top.
+    """
     layout = _Layout(sizes, wires)
     layout.reserve_loop_space()
     layout.route()
@@ -181,9 +188,9 @@ class _Layout:
         self._draw_outside()
 
     def _ports(self, *, down: bool) -> list[float]:
-        """Return the horizontal distance between the end of each route and the center of its box.
+        """Return, for each route, the horizontal distance of its end from the center of the box.
 
-        ``down`` selects the end that leaves a box downwards.
+        With ``down``, this is the end at the route's upper box, otherwise at its lower box.
         """
         ends: dict[int, list[tuple[float, int]]] = {}
         for number, route in enumerate(self.routes):

@@ -20,7 +20,11 @@ def place_items(
     is_bend: Sequence[bool],
     gap: float,
 ) -> list[float]:
-    """Return the center of each item along its layer."""
+    """Return the horizontal position of each item's center.
+
+    ``above`` and ``below`` contain each item's neighbors in the adjacent layers. ``gap`` is the
+    minimum distance between two items of a layer.
+    """
     found = [0.0] * len(widths)
     for layer in layers:
         _settle(layer, [0.0] * len(layer), widths, is_bend, gap, found)
@@ -49,7 +53,7 @@ def _settle(
     gap: float,
     found: list[float],
 ) -> None:
-    """Compute the positions of a layer's items, close to ``wanted`` and without overlap.
+    """Write the positions of a layer's items to ``found``: close to ``wanted``, without overlap.
 
     The positions minimize the squared distances to the wanted positions. Overlapping neighbors form
     a pool, which is placed at the mean of their wanted positions. Pools are merged until no two
