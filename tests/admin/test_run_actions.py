@@ -232,7 +232,7 @@ def test_fork_as_unknown_node_shows_an_error_and_starts_no_run(
     assert Run.objects.count() == 1
 
 
-def test_fork_of_thread_with_worker_lease_returns_409_with_typed_values(
+def test_fork_of_thread_with_worker_lease_returns_409_and_keeps_form_input(
     browse: Browse, waiting: Run
 ) -> None:
     Run.objects.update(state="queued")

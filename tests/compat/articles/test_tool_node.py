@@ -280,7 +280,7 @@ def test_response_violating_schema_in_tool_raises_error_and_keeps_the_interrupt_
     assert contents(graph.invoke(Command(resume={"approved": True}), config)) == ["True"]
 
 
-def test_once_in_parallel_tool_calls_runs_its_function_once_per_call(
+def test_function_passed_to_once_runs_once_per_parallel_tool_call(
     checkpointer: Any, config: Any
 ) -> None:
     charged = []
@@ -296,10 +296,10 @@ def test_once_in_parallel_tool_calls_runs_its_function_once_per_call(
     assert sorted(charged) == ["a", "b"]
 
 
-def test_once_in_parallel_tool_calls_of_async_run_runs_its_function_once_per_call(
+def test_function_passed_to_once_runs_once_per_parallel_tool_call_of_async_run(
     checkpointer: Any, config: Any
 ) -> None:
-    """A sync tool runs on a thread of its own there; what it stores doesn't."""
+    # In an async run, a sync tool runs on its own OS thread.
     charged: list[str] = []
 
     def charge(name: str) -> str:
