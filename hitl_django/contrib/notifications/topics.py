@@ -24,7 +24,7 @@ class NotificationTopic(models.TextChoices):
 DUE_SOON, DIGEST = "interrupt.due", "digest"
 #: Name of deliveries that update the messages about an interrupt in a Slack channel.
 UPDATE = "slack.update"
-UPDATE_LABELS = {UPDATE: _("update of Slack messages")}
+UPDATE_LABELS = {UPDATE: _("update of sent Slack messages")}
 LABELS = {DUE_SOON: _("request due soon"), DIGEST: _("daily digest")}
 
 #: Topics by event, for events with exactly one topic.
