@@ -57,7 +57,7 @@ class Settings:
     TIME_SLICE_SECONDS: float | None = setting(
         None,
         "Maximum time that a worker executes a run before the worker requeues the run. None: 60 % "
-        "of the task queue's time limit. Without django-q2, None means at most 60 s.",
+        "of django-q2's timeout, or at most 60 s with another task queue.",
         positive_or_none,
     )
     ON_INTERRUPT_CHANGE: str = setting(

@@ -58,8 +58,9 @@ class Interrupt(models.Model):
 
     An interrupt is stored in the transaction that pauses the run. ``interrupt_id`` is the id of the
     interrupt in the engine. ``checkpoint_ns``, ``checkpoint_id``, ``task_id`` and ``index`` or
-    ``key`` identify the call of ``interrupt()`` that receives the resume value. A decision can
-    contain ``payload_digest`` and ``version``, and then fails if the interrupt has changed.
+    ``key`` identify the call of ``interrupt()`` that receives the resume value. If a decision
+    contains ``payload_digest`` or ``version``, and this value of the interrupt has changed, the
+    decision fails.
     """
 
     class Status(models.TextChoices):

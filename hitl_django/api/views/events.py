@@ -54,8 +54,8 @@ class RunEvents(Resource):
         """List the events of a run that follow a given event, and optionally wait for new events.
 
         With `wait`, the response is sent as soon as there are events after the number `after`. If
-        there are none for `wait` seconds, the response is an empty page. To follow a run, repeat
-        the request with `after` set to the `last` of the response until `ended` is true.
+        there are no such events for `wait` seconds, the response is an empty page. To follow a run,
+        repeat the request with `after` set to the `last` of the response until `ended` is true.
 
         With `Accept: text/event-stream`, the response is a stream of server-sent events. In each
         event of the stream, `id` is the number of the run's event, `event` is the kind of the run's

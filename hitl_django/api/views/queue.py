@@ -79,7 +79,9 @@ class NextInterrupt(InterruptAction):
     def post(self, request: Request) -> Response:
         """Claim the next unclaimed interrupt that you may decide.
 
-        Overdue interrupts come first. Interrupts are then ordered by priority, due time and age.
+        Overdue interrupts come before all other interrupts. Within both groups, interrupts are
+        ordered by priority, due time and age.
+
         If you repeat the request with the same Idempotency-Key, the response contains the same
         interrupt, and no other interrupt is claimed.
         """

@@ -81,9 +81,9 @@ class ThreadDetail(Resource):
     def patch(self, request: Request, thread_id: str) -> Response:
         """Add or replace keys of a thread's metadata.
 
-        Keys that the body doesn't contain are not changed. You must have started the thread's
-        newest run, or have permission to operate this run. If the thread has no runs, you need
-        permission to start its graph.
+        Metadata keys that the request body doesn't contain are not changed. You must have started
+        the thread's newest run, or have permission to operate this run. If the thread has no runs,
+        you need permission to start its graph.
         """
         metadata = self.read_body()["metadata"]
         services.change_metadata(thread_id, metadata, by=request.user, via="api")
