@@ -26,8 +26,9 @@
        ├─ ClaimRequiredError
        └─ StaleInterruptError
 
-Django answers errors that derive from PermissionDenied or Http404 with status 403 or 404. Views
-have to catch all other errors. The default message of an error is the first line of its docstring.
+Django responds with status 403 to errors that derive from PermissionDenied, and with status 404 to
+errors that derive from Http404. Views have to catch all other errors. The default message of an
+error is the first line of the docstring of its class.
 """
 
 from __future__ import annotations

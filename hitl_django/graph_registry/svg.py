@@ -1,6 +1,7 @@
 """SVG pictures of graphs with the position of a thread.
 
-The state of a node is shown by a mark and a CSS class. A text describes it for screen readers.
+The state of a node is shown by a mark and a CSS class. For screen readers, a text describes the
+state.
 """
 
 from __future__ import annotations

@@ -154,9 +154,9 @@ def _open_root(schema: JSON) -> list[_Node]:
 
 
 def _expand(nodes: Iterable[_Node]) -> list[_Node]:
-    """Return schemas, and all other schemas that apply to the same value.
+    """Return the schemas ``nodes``, and all further schemas that apply to the same value.
 
-    The other schemas are the targets of references, and the branches of unions and conditions.
+    The further schemas are the targets of references, and the branches of unions and conditions.
     """
     found: list[_Node] = []
     seen: set[int] = set()

@@ -42,7 +42,7 @@ class _Frame:
 
 
 class _Key:
-    """A part of an error path that refers to the key of a dict's entry instead of its value."""
+    """A part of an error path that refers to a key of a dict, not to the value under the key."""
 
     def __init__(self, key: Any) -> None:
         self.key = key

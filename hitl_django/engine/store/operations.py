@@ -73,7 +73,7 @@ ItemKey = tuple[Namespace, str]
 
 
 def select_puts(ops: Iterable[Op]) -> dict[ItemKey, PutOp]:
-    """Return the last put of each key in a batch, in order of the first put of each key."""
+    """Return the last put for each key in a batch. Keys are ordered by their first put."""
     return {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
 
 
