@@ -42,7 +42,7 @@ def measure_tables(using: str) -> Size:
     """Return the number of runs and the sizes of the tables.
 
     On PostgreSQL, the sizes are read from the database's catalogue. If there are more than MOST
-    runs, their number is an estimate of the database.
+    runs, the number of runs is an estimate by PostgreSQL.
     """
     runs = Run.objects.using(using).order_by()
     recent = runs.filter(created_at__gte=Now() - timedelta(days=DAYS))[:MOST].count()

@@ -195,11 +195,11 @@ def _read_known(lease: RunLease, ids: Sequence[str], using: str) -> dict[str, In
 
 
 def _raise_again(row: Interrupt, created: Interrupt, pending: PendingInterrupt, using: str) -> None:
-    """Set an interrupt to pending again, with its new content.
+    """Set the interrupt ``row`` to pending, with the content of ``created``.
 
     Nothing changes if the interrupt is pending and has the same content. If ``pending`` has no
     review options, because it was rebuilt from stored data, and the payload is unchanged, the row
-    keeps its options.
+    keeps its review options.
     """
     # The row's digest also covers a proposal, so the payload itself is compared.
     is_same_payload = digest_json(row.payload) == created.payload_digest

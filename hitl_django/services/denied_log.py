@@ -28,9 +28,10 @@ MOST, WITHIN = 10, timedelta(hours=1)
 def record_denial(verb: str, *, by: Any, via: str) -> Iterator[None]:
     """Append an audit log entry if the block raises a NotAllowedError that names a thread.
 
-    The block must contain the whole transaction of the action. The entry is stored in a new
-    transaction, after the action's transaction was rolled back. If the caller has opened an outer
-    transaction, a rollback of the outer transaction also removes the entry.
+    ``verb`` is the action in the entry. The block must contain the whole transaction of the action.
+    The entry is stored in a new transaction, after the action's transaction was rolled back. If the
+    caller has opened an outer transaction, a rollback of the outer transaction also removes the
+    entry.
     """
     try:
         yield

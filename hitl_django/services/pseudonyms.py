@@ -150,9 +150,10 @@ class _Pseudonymization:
         return count
 
     def _update_audit_log(self, thread: Thread, *, keyed: bool) -> int:
-        """Redact a thread's audit log, one page of entries at a time.
+        """Redact a thread's audit log, and return the number of redacted entries.
 
-        For each page, append an entry that lists the redactions.
+        The entries are read in pages. For each page with redactions, an entry that lists the
+        redactions is appended. Without ``keyed``, references by only a foreign key don't change.
         """
         redaction = Redaction(self.pseudonym)
         entries = self.person.rows(AuditEntry).filter(thread=thread.pk).order_by("seq")
@@ -202,7 +203,8 @@ class _Pseudonymization:
     ) -> tuple[Counter[str], Mapping[type[Model], Sequence[Model]]]:
         """Replace the user in the rows of an archived thread.
 
-        Returns the numbers of changed rows by table, and all rows of the thread.
+        Returns the numbers of changed rows by table, and all rows of the thread. The caller must
+        store the rows. Without ``keyed``, references by only a foreign key don't change.
         """
         stored, counts = archive.read(archived), Counter[str]()
         self.person.add_guests(chain.from_iterable(stored.values()))

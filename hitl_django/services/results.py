@@ -103,6 +103,6 @@ class DecisionInfo:
 
 
 def read_fields(info: type[Any], row: Any, *, but: Collection[str] = ()) -> dict[str, Any]:
-    """Return a row's values for the fields of a dataclass, except the fields in ``but``."""
+    """Return a row's values for the fields of the dataclass ``info``, except those in ``but``."""
     names = info.__dataclass_fields__
     return {name: getattr(row, name) for name in names if name not in but}

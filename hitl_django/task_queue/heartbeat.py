@@ -45,7 +45,7 @@ def report_work() -> None:
 def report_idle(argument: str) -> None:
     """Store a heartbeat of this process.
 
-    Messages from the sweep call this function in idle workers.
+    Messages from the sweep call this function in idle workers. The argument is ignored.
     """
     report_work()
 

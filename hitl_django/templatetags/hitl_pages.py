@@ -27,11 +27,11 @@ def page_link(
     context: Any, content: str, page: str, *args: Any, css: str = "hitl-link-to",
     alone: bool = False, **query: Any,
 ) -> str:  # fmt: skip
-    """Return text as a link to an admin page.
+    """Return the content of the block as a link to an admin page.
 
-    ``page`` has the form ``run_change`` or, for another app, ``ratings.rating_change``. If no admin
-    site has the page, the text is returned without a link. With ``alone``, the text is omitted
-    instead. Use ``alone`` for text that only describes the link.
+    ``page`` has the form ``run_change`` or, for another app, ``ratings.rating_change``. ``query``
+    contains parameters of the URL. If no admin site has the page, the content is returned without a
+    link or, with ``alone``, omitted. Use ``alone`` for text that only describes the link.
     """
     app, _, page = page.rpartition(".")
     name, _, view = page.partition("_")

@@ -274,7 +274,7 @@ class _SearchTextTable(_EncryptedTable):
 
 
 class _BinaryTable(_EncryptedTable):
-    """A table with encrypted binary columns, and a digest of these columns."""
+    """A table with encrypted binary columns, and a column with the digest of their contents."""
 
     def __init__(self) -> None:
         self.heads = {

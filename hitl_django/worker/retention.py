@@ -200,7 +200,7 @@ def _delete_together(using: str, days: float, chosen: list[int]) -> int:
 
 
 def prune_ended(days: float, graph: str | None = None) -> Iterator[int]:
-    """Prune threads that ended more than ``days`` days ago to their newest checkpoints.
+    """Delete all but the newest checkpoints of threads that ended more than ``days`` days ago.
 
     The newest state and the decisions remain. Yield the number of pruned threads after each batch.
     If a thread can't be pruned, the other threads are still pruned, and the first such error is

@@ -38,8 +38,9 @@ logger = logging.getLogger("hitl_django")
 def sweep(*, after_restart: bool = False) -> list[UUID]:
     """Enqueue overdue runs and the runs of ended workers, and return the ids of these runs.
 
-    A sweep enqueues at most SWEEP_BATCH overdue runs. With ``after_restart``, all queued runs count
-    as overdue, because messages that the ended processes have received may be lost.
+    A run is overdue if its message is probably lost. A sweep enqueues at most SWEEP_BATCH overdue
+    runs. With ``after_restart``, all queued runs count as overdue, because messages that the ended
+    processes have received may be lost.
 
     Before the runs are enqueued, interrupts expire, warnings are sent, overdue interrupts are
     marked, and runs resume after the time limit for an undo. Afterwards, old idempotency records

@@ -217,7 +217,7 @@ def withdraw(
 ) -> None:
     """Withdraw a pending interrupt and cancel its run, with all other interrupts of the run.
 
-    If the interrupt is already withdrawn, nothing happens.
+    The audit log contains ``reason``. If the interrupt is already withdrawn, nothing happens.
 
     Raises:
         InterruptNotFound: if the interrupt doesn't exist or the user may not see it.

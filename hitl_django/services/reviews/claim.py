@@ -319,8 +319,8 @@ def _take_first(
 ) -> UUID | None:
     """Claim the first candidate that no other user has claimed or is claiming now.
 
-    Return its id, or None if no candidate is left. ``taking`` contains the values of the columns to
-    set.
+    Return its id, or None if no candidate is left. ``lock_first`` locks the first candidate that
+    can still be claimed. ``taking`` contains the values of the columns to set.
     """
     while candidates:
         # Check all conditions again, because the interrupt may have been assigned or snoozed since

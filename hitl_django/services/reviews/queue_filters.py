@@ -177,7 +177,7 @@ def match_due(name: str) -> Q:
 
 
 def match_chosen(user: Any, *, priority: str = "", assignee: str = "", due: str = "") -> Q:
-    """Return a condition on interrupts: the given priority, assignee and due time.
+    """Return a condition on interrupts: the interrupt has this priority, assignee and due time.
 
     Each argument is a name, for example one of ASSIGNEES. An unknown name is ignored.
     """

@@ -111,7 +111,11 @@ def undo_locked(
 ) -> DecisionInfo:
     """Undo a decision on a locked thread.
 
-    The caller has checked the permission.
+    The caller has checked the permission. ``guest`` is the name of a person without an account who
+    undoes the decision.
+
+    Raises:
+        UndoRefusedError: if the decision can't be undone now.
     """
     if obstacle := _find_undo_obstacle(interrupt, thread, decision, thread.now):
         raise UndoRefusedError(obstacle)

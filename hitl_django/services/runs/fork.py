@@ -157,7 +157,7 @@ def find_operated(thread_id: str, by: Any) -> tuple[Thread, Run]:
 
 
 def refuse_input(last: Run, values: Any, by: Any, via: str) -> None:
-    """Raise NotAllowedError if the user may not pass these values.
+    """Raise NotAllowedError if the user may not fork the run ``last`` with these values.
 
     If a graph restricts the users who may start it, the user needs the permission to start the
     graph, as for a new input.
@@ -247,7 +247,10 @@ class _Planner(BaseCheckpointSaver):
 def plan_commit(
     registered: RegisteredGraph, base: CheckpointTuple, run: Run, values: Any, as_node: str | None
 ) -> Commit:
-    """Compute the checkpoint that follows ``base``, without storing it."""
+    """Return the commit with which ``run`` starts from the checkpoint ``base``.
+
+    The commit isn't stored. ``values`` and ``as_node`` are those of ``fork``.
+    """
     planner = _Planner(base)
     # The pending interrupts are superseded together with their run.
     coordinates = {**base.config["configurable"], "discard_pending": True}
@@ -264,7 +267,7 @@ def plan_commit(
 
 
 def refuse_if_queued(last: Run) -> None:
-    """Raise RunStateError if a thread's newest run is queued."""
+    """Raise RunStateError if the run ``last`` is queued."""
     if last.state == Run.State.QUEUED:
         raise RunStateError(
             f"Thread {last.thread.thread_id!r} has a {last.state} run.",
@@ -304,9 +307,9 @@ def find_run_of(base: CheckpointTuple, last: Run) -> Run:
 
 
 def end_newest_run(batch: WriteBatch, last: Run, thread: Thread) -> list[str]:
-    """Cancel the newest run if it is active, and invalidate its worker's lease.
+    """Cancel the newest run ``last`` if it is active, and invalidate all leases on the thread.
 
-    Returns the ids of the interrupts that were closed.
+    Returns the ids of the interrupts that were superseded.
     """
     closed: list[str] = []
     if last.state in Run.ACTIVE:

@@ -55,8 +55,8 @@ def cancel(
 ) -> RunInfo:
     """Cancel a run that hasn't succeeded, and withdraw its pending interrupts.
 
-    Set ``skip_permission_checks`` only in views of your project that have checked the permission,
-    as for ``start``.
+    The audit log contains ``reason``. Set ``skip_permission_checks`` only in views of your project
+    that have checked the permission, as for ``start``.
 
     Raises:
         RunNotFound: if the user may not see the run.

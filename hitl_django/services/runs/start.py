@@ -78,6 +78,8 @@ def start(
             compared. Subject and thread are compared only if they are given.
         subject: the related object of the thread, or a reference to an object that ``by`` may see.
         thread_id: the thread to continue, or the id of a new thread.
+        metadata: metadata of a new thread, a JSON object. The metadata of an existing thread
+            doesn't change.
         on_pending: what to do if the thread has an active run. "refuse" raises an error. "discard"
             cancels an interrupted run and its pending interrupts, which needs the permission to
             operate it. "cancel" does the same with a run in any active state. "wait" starts the new
@@ -292,7 +294,11 @@ class _Start:
         has_row: bool = True,
         discard: bool = False,
     ) -> Run:
-        """Add to the batch a run with its input, an audit log entry and the message to a worker."""
+        """Add to the batch a run with its input, an audit log entry and the message to a worker.
+
+        ``is_new`` is true if the thread is new. ``has_row`` is false if the thread's row isn't
+        stored yet. ``discard`` is the argument of ``submit_input``.
+        """
         number = 1 if is_new else Run.find_next_number(write_alias(), thread.pk)
         run = self._new_run(thread, number=number)
         log = EventLog.for_run(run)

@@ -343,7 +343,8 @@ def digest_masked(registered: RegisteredGraph, values: Any, digest: str | None =
     """Return a digest of values without their secrets, for the audit log.
 
     Secrets are omitted, because a short secret can be guessed from a digest. ``digest`` is the
-    digest of the complete values, if known. It is returned if the graph declares no secrets.
+    digest of the complete values, if known. If the graph declares no secrets, ``digest`` is
+    returned.
     """
     if registered.secrets is not None:
         return digest_value(registered.mask(render_json(values)))
