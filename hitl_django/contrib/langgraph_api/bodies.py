@@ -64,6 +64,8 @@ class AgentBody(StrictSerializer):
     not_supported: ClassVar[tuple[str, ...]] = ()
 
     def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return super().to_internal_value(data)  # Raises the error about the type.
         given = {name: value for name, value in data.items() if value is not None}
         for name in self.not_supported:
             if not _is_empty(given.pop(name, None)):

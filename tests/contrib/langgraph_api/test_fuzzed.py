@@ -25,6 +25,10 @@ from hitl_django.permissions import ModelPermissionPolicy
 pytestmark = pytest.mark.django_db
 
 SECONDS, QUERIES = 0.5, 100
+_CRON = (
+    "assistant_id", "schedule", "timezone", "end_time", "input", "metadata", "config", "context",
+    "enabled",
+)  # fmt: skip
 #: Methods and paths, with the possible members of the body or query.
 OPERATIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ("POST", "threads"): ("thread_id", "metadata", "if_exists"),
@@ -47,7 +51,16 @@ OPERATIONS: dict[tuple[str, str], tuple[str, ...]] = {
         "assistant_id", "input", "command", "metadata", "stream_mode", "interrupt_before",
         "checkpoint_id", "multitask_strategy",
     ),
-    ("POST", "runs"): ("assistant_id", "input", "metadata", "stream_mode", "interrupt_after"),
+    ("POST", "runs"): (
+        "assistant_id", "input", "metadata", "stream_mode", "interrupt_after", "config",
+    ),
+    ("POST", "runs/crons"): _CRON,
+    ("POST", "threads/{thread}/runs/crons"): (*_CRON, "multitask_strategy"),
+    ("POST", "runs/crons/search"): (
+        "assistant_id", "thread_id", "metadata", "enabled", "limit", "offset", "sort_by",
+        "sort_order", "select",
+    ),
+    ("POST", "runs/crons/count"): ("assistant_id", "thread_id", "metadata"),
     ("GET", "threads/{thread}/runs/{run}"): (),
     ("GET", "threads/{thread}/runs/{run}/join"): (),
     ("GET", "threads/{thread}/runs/{run}/stream"): ("stream_mode",),
@@ -103,6 +116,11 @@ VALID: dict[str, tuple[Any, ...]] = {
     "max_depth": (1, 100),
     "key": ("k1",),
     "value": ({"text": "x"},),
+    "schedule": ("0 9 * * *", "0 0 30 2 *", "*/7 1-5 L * MON#2", "1 2 3"),
+    "timezone": ("Europe/Berlin", "../../etc", "posixrules"),
+    "end_time": ("2035-01-01T00:00:00Z", "0002-01-01T00:00:00-23:59", None),
+    "enabled": (True, False),
+    "thread_id": ("nonsense",),
     "if_exists": ("raise", "do_nothing"),
 }
 

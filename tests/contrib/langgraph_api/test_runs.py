@@ -506,6 +506,16 @@ class Blind(ModelPermissionPolicy):
         return runs.none()
 
 
+@pytest.mark.parametrize("field", ["config", "command", "checkpoint"])
+def test_langgraph_run_with_list_instead_of_object_returns_400_with_pointer(
+    client: Any, field: str
+) -> None:
+    body = {"assistant_id": "plain", "input": {"log": []}, field: ["a"]}
+    response = client.http.client.post("runs", json=body)
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["pointer"] == f"/{field}"
+
+
 def test_langgraph_wait_without_view_permission_returns_403_and_starts_no_run(
     client_of: Callable[[Any], Any], make_user: Callable[..., Any], settings: Any
 ) -> None:
