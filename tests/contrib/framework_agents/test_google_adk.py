@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent
+from google.adk.agents import BaseAgent, InvocationContext, LlmAgent, ParallelAgent
 from google.adk.apps import App, ResumabilityConfig
+from google.adk.events import Event
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext
 from google.genai.types import Content, Part
@@ -237,6 +238,28 @@ def test_parallel_agents_of_a_resumable_app_continue_after_all_decisions(
 def test_agent_that_is_not_an_llm_agent_needs_a_resumable_app() -> None:
     with pytest.raises(ValueError, match="'empty' is not an LlmAgent"):
         register_agent("empty", BaseAgent(name="empty"))
+
+
+class Asking(BaseAgent):
+    """Agent that requests an input, which needs a user interface of the ADK."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        call = Part.from_function_call(name="adk_request_input", args={"message": "Which one?"})
+        yield Event(author=self.name, content=Content(role="model", parts=[call]))
+
+
+@pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL")
+def test_agent_that_requests_input_fails_its_run_with_an_error_naming_agent_and_call(
+    advance: Callable[[], int],
+) -> None:
+    resumable = ResumabilityConfig(is_resumable=True)
+    app = App(name="asking", root_agent=Asking(name="asking"), resumability_config=resumable)
+    register_agent("asking", app)
+    run = start("asking", GIVEN)
+    advance()
+    failed = Run.objects.get(pk=run.id)
+    assert failed.state == "failed"
+    assert "Agent 'asking' called 'adk_request_input', which is not supported." in failed.error
 
 
 def test_agent_with_output_schema_returns_json(advance: Callable[[], int]) -> None:
