@@ -120,7 +120,7 @@ class WriteBatch:
     def lock_ahead(
         self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
     ) -> None:
-        """Lock a row before the guards, one of which also requires the row.
+        """Lock a row before the guards. One of the guards also requires this row.
 
         Rows must be locked in the same order everywhere, and the guards may be in another order. If
         the row doesn't exist, ``error`` is raised. On SQLite, nothing happens, because the

@@ -271,7 +271,7 @@ class AsyncDriver:
         if self.state.has_thread_lease:
             await self._ask_saver_shielded(CallStorage(self.state.run.lease.release))  # type: ignore[union-attr]
 
-    def spawns(self) -> bool:
+    def may_wait(self) -> bool:
         """Return True, because the calling OS thread may always wait for another OS thread.
 
         Sync code, which calls this method, never runs on the OS thread of the event loop.
@@ -315,7 +315,10 @@ class AsyncDriver:
     async def _start(
         self, contexts: Sequence[TaskContext], has_running: bool = False
     ) -> Sequence[Task]:
-        """Start tasks, and return those that have already ended."""
+        """Start tasks, and return those that have already ended.
+
+        ``has_running`` is true if other tasks of the super-step are running.
+        """
         timeout = self.state.graph.step_timeout
         for context in contexts:
             context.perform = self.perform_here

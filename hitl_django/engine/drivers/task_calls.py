@@ -178,7 +178,7 @@ class TaskCalls:
             return asyncio.run_coroutine_threadsafe(self._arun(context), spawner.home)
         variables = contextvars.copy_context()
         future = CallFuture(lambda: variables.run(self._run, context))
-        if spawner is not None and spawner.spawns() and seen is self.context:
+        if spawner is not None and spawner.may_wait() and seen is self.context:
             spawner.spawn(future.run)
         else:
             # This OS thread must not wait for another OS thread, because it makes the saver calls,

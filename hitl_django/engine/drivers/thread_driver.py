@@ -163,7 +163,10 @@ class SyncDriver:
             return run.perform(perform_saver_call, effect, run.saver)
 
     def _start(self, contexts: Sequence[TaskContext], has_running: bool = False) -> Sequence[Task]:
-        """Start tasks, and return those that have already ended."""
+        """Start tasks, and return those that have already ended.
+
+        ``has_running`` is true if other tasks of the super-step are running.
+        """
         timeout = self.state.graph.step_timeout
         if (
             timeout is None
@@ -307,7 +310,7 @@ class SyncDriver:
         if self.threads is not None and self.threads.inbox.empty():
             self.threads.inbox.put(None)
 
-    def spawns(self) -> bool:
+    def may_wait(self) -> bool:
         """Return whether the calling OS thread may wait for another OS thread.
 
         The driver's own OS thread must not wait.
@@ -320,7 +323,7 @@ class SyncDriver:
         self.threads.spawn(work)
 
     def perform_here(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a call on the driver's OS thread, and return its result to the calling OS thread."""
+        """Call ``function`` on the driver's OS thread, and wait for its result."""
         assert self.threads is not None
         return self.threads.ask(self.state.run.perform, function, *args)
 

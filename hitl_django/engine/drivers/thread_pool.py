@@ -233,7 +233,7 @@ class TaskThreads:
             dropped += 1
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Make a call on the driver's OS thread, and return its result to the calling OS thread."""
+        """Call ``function`` on the driver's OS thread, and wait for its result."""
         answer: Future[Any] = Future()
 
         def make() -> None:

@@ -186,9 +186,10 @@ class TimedContext(TaskContext):
         super().progress()
 
     def heartbeat(self) -> None:
-        """Report a ``heartbeat()`` call as progress of this attempt, and of all nodes above it.
+        """Report a ``heartbeat()`` call as progress of this attempt.
 
-        If the task belongs to a subgraph, the nodes above it are those that called the subgraph.
+        If the task belongs to a subgraph, the call is also progress of the calling nodes at all
+        levels.
         """
         if self.watch is not None:
             self.watch.touch()

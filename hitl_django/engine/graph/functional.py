@@ -237,7 +237,10 @@ def _find_returned(annotation: Any) -> Any:
 
 
 def _positions(function: Any, names: Sequence[str]) -> dict[str, int]:
-    """Return the position of each named parameter, or sys.maxsize if it is keyword-only."""
+    """Return the position of each parameter in ``names``.
+
+    The position of a keyword-only parameter is sys.maxsize.
+    """
     if not names:
         return {}
     return {

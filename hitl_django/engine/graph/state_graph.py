@@ -226,9 +226,9 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
     ) -> StateGraph:
         """Let the function ``path`` choose the nodes that run after ``source``.
 
-        ``path`` returns a node name, END, a Send, or a list of these. It receives the state
-        including the writes of ``source``, and runs in the same task as ``source``. ``path_map``
-        maps return values to node names.
+        ``path`` returns a node name, END, a Send, or a list of these. The function receives the
+        state including the writes of ``source``, and runs in the same task as ``source``.
+        ``path_map`` maps return values to node names.
         """
         function = path if inspect.isroutine(path) else getattr(path, "__call__", path)  # noqa: B004
         hints = read_annotations(function, self._hints_seen)

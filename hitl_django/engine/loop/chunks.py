@@ -177,8 +177,9 @@ def _add(state: LoopState, chunks: list[Chunk], mode: str, make: Any, *args: Any
 def make_nested_sink(state: LoopState, parent: TaskContext) -> Callable[[Chunk], None]:
     """Return a function that receives the stream chunks of a subgraph called by ``parent``.
 
-    The function passes the chunks to the task ``parent``. If the run's chunks are stored and the
-    subgraph makes commits, the chunks become part of the subgraph's commits instead.
+    If the calling run doesn't store chunks, the function emits the chunks in the calling run.
+    Otherwise, the chunks become part of the subgraph's commits. If the subgraph makes no commits,
+    the chunks are passed to the task ``parent``.
     """
     buffer = parent.run.chunk_buffer
     if buffer is None:

@@ -125,7 +125,10 @@ def _lease_thread(state: LoopState) -> Effects:
 
 
 def _is_answered_by(state: LoopState, command: Command[Any] | None) -> bool:
-    """Return whether the caller gave resume values to this graph or to another graph of the run."""
+    """Return whether the caller gave resume values.
+
+    For a subgraph, the resume values may belong to any graph of the run.
+    """
     if state.job.nested:
         return bool(state.run.answers or state.run.wildcard)
     return command is not None and command.resume is not None

@@ -61,8 +61,8 @@ def _run_tasks(state: LoopState, tasks: Sequence[Task]) -> Effects:
 def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
     """Process ended tasks, while other tasks may be running.
 
-    The function may be called again before all of its effects are performed, because some effects
-    wait for tasks.
+    Some effects wait for tasks. The function may therefore be called for other ended tasks before
+    all effects of an earlier call are performed.
     """
     while ended:
         state.running -= len(ended)

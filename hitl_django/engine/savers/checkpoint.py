@@ -462,7 +462,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
         await self.acall(self.put_writes, config, writes, task_id, task_path)
 
     async def acommit(self, commit: Commit) -> None:
-        """Store a commit, with aput_writes and aput by default."""
+        """Store a commit. By default, call aput_writes and aput."""
         own = type(self)
         forms = (own.aput, own.aput_writes)
         if forms == (BaseCheckpointSaver.aput, BaseCheckpointSaver.aput_writes):

@@ -22,7 +22,7 @@ class Spawner(Protocol):
 
     home: asyncio.AbstractEventLoop | None
 
-    def spawns(self) -> bool:
+    def may_wait(self) -> bool:
         """Return whether the calling OS thread may wait for work on another OS thread."""
 
     def spawn(self, work: Callable[[], None]) -> None:

@@ -1,7 +1,7 @@
 """Assignment of items to layers.
 
-First, edges that would lead upwards are reversed. Then each item is placed one layer below its
-lowest predecessor.
+First, edges that would lead upwards are reversed. Then each item is placed below its lowest
+predecessor.
 """
 
 from __future__ import annotations
