@@ -52,7 +52,8 @@ OTHERS = {
     "RunEvent": "kind ns data",
     "SavedFilter": "name query",
     "Schedule": (
-        "graph description expression timezone input context configurable overlap last_error"
+        "graph thread_id description expression timezone input context configurable metadata "
+        "overlap last_error"
     ),
     "SpotCheck": "result reason",
     "StoreItem": "namespace key value vectors",

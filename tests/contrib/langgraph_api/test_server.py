@@ -65,16 +65,6 @@ def test_langgraph_api_key_authenticates_its_user_while_active(
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("POST", "assistants"),
-        ("PATCH", "assistants/plain"),
-        ("DELETE", "assistants/plain"),
-        ("POST", "assistants/plain/versions"),
-        ("POST", "assistants/plain/latest"),
-        ("POST", "runs/crons"),
-        ("POST", "threads/a/runs/crons"),
-        ("POST", "runs/crons/search"),
-        ("DELETE", "runs/crons/a"),
-        ("POST", "runs/batch"),
         ("POST", "runs/cancel"),
         ("POST", "threads/prune"),
         ("GET", "threads/a/stream"),
