@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tools.benchmarks import (
     document,
     engines,
     filled,
+    idle,
     peer_graphs,
     queue,
     report,
@@ -203,6 +205,17 @@ def test_queue_benchmark_exits_with_1_above_its_target(
     monkeypatch.setattr(queue, "measured", lambda options: found)
     assert queue.main([]) == code
     assert ("over" in capsys.readouterr().out) is bool(code)
+
+
+@pytest.mark.process
+def test_idle_benchmark_shows_processes_and_memory_of_a_cluster(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    title = "qcluster of django-q2 alone"
+    monkeypatch.setattr(idle, "ROWS", {title: idle.ROWS[title]})
+    monkeypatch.setattr(idle, "QUIET", 1.0)
+    assert idle.main() == 0
+    assert re.fullmatch(rf"{title}: 6 processes, \d+ MB\n", capsys.readouterr().out)
 
 
 def test_startup_benchmark_shows_the_cost_that_the_package_adds() -> None:
