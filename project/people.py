@@ -15,6 +15,7 @@ PASSWORD = "demo"
 LABELS = (
     "hitl_django",
     "hitl_insights",
+    "hitl_langgraph_api",
     "hitl_links",
     "hitl_schedules",
     "hitl_webhooks",
@@ -45,6 +46,10 @@ OPERATE = (
     "view_thread_state",
     "view_schedule",
     "manage_schedules",
+    "view_assistant",
+    "add_assistant",
+    "change_assistant",
+    "delete_assistant",
     "view_webhookendpoint",
     "manage_webhooks",
 )
