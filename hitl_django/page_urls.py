@@ -79,8 +79,9 @@ def find_admin_page(model: Any, page: str, *args: Any, request: HttpRequest | No
 class RequestPages:
     """The pages on which a user decides interrupts.
 
-    ``REQUEST_URL`` determines the page. If the setting is empty, or its function returns None, the
-    page is the admin's. ``user`` is None in messages to systems and to several people.
+    The function in the setting ``REQUEST_URL`` returns the URL of an interrupt's page. Without this
+    function, or if the function returns None, the page is in the admin. ``user`` is None for a link
+    in a message to a system or to several people.
     """
 
     def __init__(self, user: Any = None, request: HttpRequest | None = None) -> None:

@@ -1,4 +1,7 @@
-"""The function ``review()`` and its options, which the engine passes to the saver unchanged."""
+"""The function ``review()`` and its options.
+
+The engine passes the options to the checkpoint saver unchanged.
+"""
 
 from __future__ import annotations
 

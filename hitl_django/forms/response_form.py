@@ -1,4 +1,4 @@
-"""The form with which a page of a project decides an interrupt."""
+"""The form for deciding an interrupt, for pages of your project."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CountField(forms.IntegerField):
 
 
 class ResponseForm(forms.Form):
-    """A form for the decision on an interrupt, with the fields of its response.
+    """A form for the decision on an interrupt, with the fields of the response.
 
     If several decisions are possible, the field ``decision`` selects one of them. The other fields
     are those of the response schema or of the edited payload, a text response, the reason of a
@@ -80,7 +80,7 @@ class ResponseForm(forms.Form):
         return super().is_valid() and not self.interrupt_forms.more
 
     def is_stale(self) -> bool:
-        """Return whether the submitted values belong to an older version, or contain no version."""
+        """Return whether the submitted version of the interrupt is outdated or missing."""
         return self.interrupt_forms.is_stale()
 
     def full_clean(self) -> None:
@@ -105,9 +105,10 @@ class ResponseForm(forms.Form):
         self._collect_errors()
 
     def typed_texts(self) -> list[TypedText]:
-        """Return the label, text and word differences of each field that the user changed.
+        """Return the label and text of each field that the user filled in or changed.
 
-        A page shows these texts for copying if it can't show the submitted form again.
+        Changed texts also have the word differences from the original text. A page shows the texts
+        for copying if it can't show the submitted form again.
         """
         return self.interrupt_forms.typed_texts()
 
@@ -162,9 +163,10 @@ class ResponseForm(forms.Form):
             self._describe_fields(node, labels, wanted=True)
 
     def _describe_fields(self, node: Node, labels: Sequence[str], *, wanted: bool) -> None:
-        """Add the names of the groups to the labels of their fields.
+        """Prefix the label of each field with the labels of the objects that contain the field.
 
-        The form shows groups in no other way.
+        The form shows nested objects in no other way. With ``wanted``, fields of required values
+        become required.
         """
         if isinstance(node, Leaf):
             node.field.required = wanted and node.field.is_needed
@@ -258,7 +260,7 @@ def form_for(
 
 
 def _list_decisions(interrupt_forms: InterruptForms) -> list[tuple[str, Any]]:
-    """Return the value and label of each decision that the form can send."""
+    """Return the choices of the form field ``decision``: pairs of decision type and label."""
     found = [(button.value, button.label) for button in interrupt_forms.buttons()]
     allowed = interrupt_forms.decisions
     # An approval of changed values is an edit, so an edit needs no choice of its own.

@@ -74,7 +74,7 @@ class Property:
 
 @dataclass(frozen=True)
 class SchemaNode:
-    """The kind of one value, and the settings for displaying it.
+    """The kind of a value (such as "object", "rows" or "text"), and its display settings.
 
     - ``options`` are the values of a choice, and ``labels`` are their names, if they have names.
     - ``items`` is the node of a list's lines or rows.
@@ -110,7 +110,11 @@ class SchemaNode:
         return replace(self, properties=tuple(p for p in self.properties if p.name != name))
 
     def restrict_to(self, pointers: Sequence[str], path: str = "") -> SchemaNode:
-        """Return a copy with only those members that are on the paths of the JSON pointers."""
+        """Return a copy with only the members at or below the JSON pointers.
+
+        Objects that contain such a member are also kept. If this node is only a part of the
+        document to which the pointers refer, ``path`` is the pointer to this part.
+        """
         if self.kind != "object":
             return self
         kept = []
@@ -192,7 +196,8 @@ def infer_shape(
 ) -> SchemaNode:
     """Derive a schema tree from a payload without a schema.
 
-    ``formats`` are the formats of texts by JSON pointer. ``pointer`` is the payload's own pointer.
+    ``formats`` are the formats of texts by JSON pointer. If ``payload`` is only a part of the
+    document to which these pointers refer, ``pointer`` is the pointer to this part.
     """
     return _bounded(_infer(payload, formats or {}, pointer, depth=0))
 
@@ -205,7 +210,7 @@ def _bounded(shape: SchemaNode) -> SchemaNode:
 
 
 def list_hints(shape: SchemaNode) -> dict[Names, Hint]:
-    """Return the display hints in a schema, by the path of member names to the value."""
+    """Return the display hints in a schema. Each key is the path to a value, as member names."""
     found: dict[Names, Hint] = {}
     _collect_hints(shape, (), found)
     return found

@@ -78,7 +78,7 @@ class UnitField(AnswerField):
         return original is MISSING or original is None or unit.accepts(original)
 
     def settle(self, unit: Unit | None) -> None:
-        """Set the unit, which was submitted in the same form."""
+        """Set the unit that was submitted in the same form, or None if it is missing or invalid."""
         self.unit = unit
         assert isinstance(self.widget, UnitInput)
         self.widget.unit = unit.symbol if unit is not None else ""
@@ -199,7 +199,7 @@ class UnitLinesField(LinesField):
 
 
 def describe_in_unit(reason: ValidationMessage, unit: Unit) -> str:
-    """Return a limit or a fault as a sentence with its numbers converted to the unit."""
+    """Return a validation message as a sentence, with the numbers shown in the unit."""
 
     def show(limit: Any) -> Any:
         whole = int(limit) if isinstance(limit, float) and limit.is_integer() else limit

@@ -69,8 +69,8 @@ def store_shape(registered: RegisteredGraph) -> None:
 def remove_unused_shapes() -> int:
     """Delete a batch of graph structures to which no run refers, and return their number.
 
-    Structures are deleted at most once in AGAIN seconds. Otherwise, nothing is deleted and 0 is
-    returned.
+    If this process has already searched for unused structures in the last AGAIN seconds, nothing
+    is deleted and 0 is returned.
     """
     using = router.db_for_write(GraphShape)
     if monotonic() < _looked.get(using, 0.0):
@@ -105,9 +105,10 @@ def refuse_if_changed(
 ) -> None:
     """Raise GraphChangedError if a thread can't continue with the current graph.
 
-    ``stored`` is the fingerprint of the structure with which the thread was stored. With
-    ``new_input``, only the values of the thread's channels are checked. The thread continues from
-    its newest checkpoint, or from ``checkpoint_id``.
+    ``stored`` is the fingerprint of the structure with which the thread was stored. The pending
+    tasks and the channel values of the newest checkpoint, or of ``checkpoint_id``, must fit the
+    current graph. With ``new_input``, pending tasks are not checked, because new input discards
+    them.
     """
     if stored in ("", registered.fingerprint):
         return

@@ -36,7 +36,7 @@ _POWER_OF_TEN = re.compile(r"10{0,6}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A display format with its argument."""
+    """A display format with its argument, such as "money" with the argument "EUR"."""
 
     format: str
     argument: str = ""
@@ -86,8 +86,8 @@ def get_names(path: Iterable[str | int]) -> Names:
 def find_currency(hint: Hint, path: Path, roots: Iterable[Any]) -> str:
     """Return the currency of the amount at ``path``, or an empty string.
 
-    If ``hint`` contains the path to a currency, the currency is read from the first of ``roots``
-    that contains one.
+    If ``hint`` contains the path to a currency, this path is looked up in ``roots`` (payloads or
+    other JSON values). The currency is read from the first of them with a currency at the path.
     """
     if not hint.currency_names:
         return ""
@@ -101,7 +101,11 @@ def to_currency(value: Any) -> str:
 
 
 def locate(names: Names, near: Path) -> Path:
-    """Return a path for member names. Positions in lists are taken from the path ``near``."""
+    """Insert list positions into a path of member names, and return the resulting path.
+
+    The positions come from the path ``near``. For example, ``lines, currency`` near
+    ``lines, 2, amount`` is ``lines, 2, currency``.
+    """
     found: list[str | int] = []
     rest = list(near)
     for name in names:
@@ -121,7 +125,7 @@ def follow(value: Any, path: Iterable[str | int]) -> Any:
 
 
 def resolve(value: Any, path: Iterable[str | int]) -> tuple[Any, Path]:
-    """Return the value at a path, and the path with positions in lists as numbers.
+    """Return the value at a path, and the path with list positions converted from text to numbers.
 
     Raises:
         LookupError: there is no value at the path.

@@ -142,10 +142,11 @@ def register(
     """Register the decorated function as the factory of the graph ``name``.
 
     The factory returns a StateGraph, compiled or not. The factory is called once, on first use. If
-    the factory fails, it is called again on the next use after ten seconds. Instead of a factory,
-    the result of ``@entrypoint`` can be registered. If a name is registered twice, neither graph
-    can be built, and a system check reports both factories. Otherwise, the order of imports would
-    determine the graph of stored threads.
+    the factory fails, each use of the graph in the next ten seconds raises the same error. Later
+    uses call the factory again. Instead of a factory, the result of ``@entrypoint`` can be
+    registered. If a name is registered twice, neither graph can be built, and a system check
+    reports both factories. Otherwise, the order of imports would determine the graph of stored
+    threads.
 
     Args:
         version: the version of the graph. Numbers in versions are compared as numbers, so "10" is
@@ -161,8 +162,8 @@ def register(
             a node calls ``once`` or ``transact``, earlier super-steps are stored first.
         review: how the graph's interrupts are reviewed.
         api: whether runs can be started over the API and with the admin's form, and whether the API
-            may fork with other values. If False, only your project's code can start runs.
-            Interrupts can still be reviewed everywhere.
+            may fork runs with changed state values. If False, only your project's code can start
+            runs. Interrupts can still be reviewed everywhere.
         startable_by: the names of groups whose members may start runs, in addition to superusers.
             If empty, users need the permission to start runs.
         renamed: the new names of nodes and state keys by their old names. Threads stored with the
@@ -364,7 +365,7 @@ def get_redacted_keys(name: str) -> tuple[str, ...]:
     """Return the keys whose values are hidden in a graph's events.
 
     The result contains the keys in the graph's registration and the secrets declared in its
-    schemas. If the graph can't be built here, only the keys in the registration are returned.
+    schemas. If this process can't build the graph, only the keys in the registration are returned.
     """
     try:
         return get_graph(name).redact
@@ -375,10 +376,10 @@ def get_redacted_keys(name: str) -> tuple[str, ...]:
 
 
 def mask_values(name: str, values: Any) -> Any:
-    """Return an input of a graph with its secrets replaced.
+    """Return an input of a graph with the secret values replaced.
 
-    If the graph can't be built here, its secrets aren't known, and the whole input is replaced by
-    HIDDEN.
+    If this process can't build the graph, the secret values aren't known. HIDDEN is then returned
+    in place of the whole input.
     """
     try:
         return get_graph(name).mask(values)
@@ -403,10 +404,10 @@ def _build_schema(schema: Any) -> dict[str, Any]:
 
 
 def mask_context(name: str, context: Any) -> Any:
-    """Return a context of a graph with its secrets replaced.
+    """Return a context of a graph with the secret values replaced.
 
-    If the graph can't be built here, its secrets aren't known, and the whole context is replaced by
-    HIDDEN.
+    If this process can't build the graph, the secret values aren't known. HIDDEN is then returned
+    in place of the whole context.
     """
     try:
         return get_graph(name).mask_context(context)

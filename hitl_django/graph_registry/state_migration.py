@@ -47,9 +47,10 @@ def find_version(saved: CheckpointTuple) -> str | None:
 
 
 def needs_migration(registered: RegisteredGraph, saved: CheckpointTuple | None) -> bool:
-    """Return whether a checkpoint's state must be migrated: another graph version has stored it.
+    """Return whether a checkpoint's state must be migrated.
 
-    The result is False if the graph has no migration function.
+    The result is True if another version of the graph has stored the checkpoint, and the graph has
+    a migration function.
     """
     if registered.migrate_state is None or saved is None:
         return False

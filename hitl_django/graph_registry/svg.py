@@ -1,4 +1,4 @@
-"""SVG pictures of graphs with the position of a thread.
+"""SVG pictures of graphs, which mark the visited, paused, next and failed nodes of a thread.
 
 The state of a node is shown by a mark and a CSS class. For screen readers, a text describes the
 state.

@@ -81,7 +81,8 @@ def _compare_lists(
 ) -> None:
     """Append the operations for the differences of two lists to ``patch``.
 
-    Each path refers to the list after the preceding operations.
+    Each path refers to the list after the preceding operations. ``path`` is the pointer to the
+    lists, and ``budget`` limits the steps of the comparison.
     """
     for block in align_sequences([*map(_text, old)], [*map(_text, new)], budget):
         if block.same:

@@ -57,7 +57,10 @@ def make_title(payload: Any, node: str) -> str:
 
 
 def list_heading_keys(payload: Any, title: str) -> list[str]:
-    """Return the payload keys whose values a page's header shows completely (title and reason)."""
+    """Return the keys of the payload values that are also the interrupt's title or reason.
+
+    Pages show the title and the reason in the header, so they omit these values elsewhere.
+    """
     if not isinstance(payload, dict):
         return []
     keys = [key for key in TITLE_KEYS if payload.get(key) == title][:1]

@@ -195,7 +195,10 @@ def _find_targets(schema: Mapping[str, JSON], root: Mapping[str, JSON]) -> Itera
 
 
 def _below(nodes: Sequence[_Node], part: str) -> list[_Node]:
-    """Return the schemas for the member or item ``part`` of a value."""
+    """Return the schemas for the member or item ``part`` of a value.
+
+    ``nodes`` are the schemas for the value itself.
+    """
     found: list[_Node] = []
     for schema, root in nodes:
         properties = schema.get("properties")

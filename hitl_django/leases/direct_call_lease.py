@@ -1,7 +1,8 @@
 """The lease of a direct graph call on its thread.
 
-The lease is taken with the first commit of the run, or before its first tasks. Each later commit
-checks the epoch, like the commits of a worker.
+The lease is taken with the first commit of the run. If the run has no commit before its first
+tasks, the lease is taken before these tasks. Each later commit checks the epoch, like the commits
+of a worker.
 """
 
 from __future__ import annotations
@@ -91,7 +92,9 @@ class DirectCallLease(LocalThreadLease):
         self.write(_add_nothing, ends=False)
 
     def write(self, add_rows: AddRows, *, ends: bool) -> None:
-        """Write rows of the run. With ``ends``, also release the lease, because the run has ended.
+        """Write the rows of the run that ``add_rows`` adds to a batch.
+
+        With ``ends``, also release the lease, because the run has ended.
 
         Raises:
             LeaseTakenError: another run took the lease before this run.
@@ -187,6 +190,8 @@ _LEASES: dict[str, LocalThreadLeases[DirectCallLease]] = {}
 
 def take_thread(using: str, thread_id: str, stream: Stream) -> DirectCallLease:
     """Take the lease on a thread in this process, without access to the database.
+
+    ``stream`` is a weak reference to the generator that executes the run.
 
     Raises:
         LeaseTakenError: another run in this process has the lease.

@@ -103,7 +103,7 @@ def find_obstacle(*, needs_database: bool) -> Finding | None:
 
 
 def _audit() -> Iterator[Finding]:
-    """Yield findings about changed audit logs, and about rows that differ from the audit log."""
+    """Yield findings about invalid audit logs, and about rows that differ from the audit log."""
     sound, unreadable = True, 0
     for checked in audit.check_threads():
         unreadable += bool(checked.unreadable)

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Write the drawing of the graph."""
+    """Write the drawing of the graph to the output file, or to standard output."""
     try:
         registered = registry.get_graph(options["name"])
     except (UnknownGraphError, BrokenGraphError) as error:

@@ -191,9 +191,9 @@ def _make_load(thread: ThreadKey) -> Callable[[str], CheckpointTuple | None]:
 
 
 def export_runs(runs: Iterator[ActiveRun], stream: TextIO) -> int:
-    """Write the graph structures on which the runs depend.
+    """Write the runs and their graph structures to ``stream``.
 
-    Returns the number of runs.
+    Return the number of runs.
     """
     writer, count = StructureExporter(stream), 0
     for run in runs:

@@ -31,7 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Rewrite the rows unless ``--check`` is given. Report rows that don't use the first key."""
+    """Encrypt the rows with the first of ENCRYPTION_KEYS, or only check them with ``--check``.
+
+    Raises:
+        CommandError: if rows need another key or can't be decrypted.
+    """
     if find_key_ring() is None:
         raise CommandError("HITL['ENCRYPTION_KEYS'] is empty.")
     if not options["check"]:

@@ -155,9 +155,10 @@ def format_counts(counts: Mapping[str, int]) -> str:
 
 
 def describe_repetition(unkeyed: int) -> str:
-    """Return a warning that repeating the command starts the runs of lines without a key again.
+    """Return a warning about lines without an idempotency key.
 
-    ``unkeyed`` is the number of these runs.
+    If the command is repeated, these lines start their runs again. ``unkeyed`` is the number of
+    runs that lines without a key have started.
     """
     return (
         f"Started without a key: {format_count(unkeyed, 'line', 'lines')}. If you repeat the "

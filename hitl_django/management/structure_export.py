@@ -51,7 +51,8 @@ class StructureExporter:
     def write(self, run: ActiveRun, heads: dict[str, CheckpointTuple]) -> None:
         """Write a run with its checkpoints.
 
-        ``heads`` contains the checkpoint of each namespace, without channel values.
+        ``heads`` contains the newest checkpoint of each namespace. Channel values are written only
+        as far as they determine the next nodes.
         """
         if run.shape is not None and run.fingerprint not in self._written:
             self._written.add(run.fingerprint)
@@ -110,7 +111,10 @@ def _encode_head(saved: CheckpointTuple) -> dict[str, Any]:
 
 
 def _encode_values(value: Any) -> Any:
-    """Replace all values by a placeholder, except for values that determine the next nodes."""
+    """Return a channel's value in the form for export.
+
+    Only the parts that determine the next nodes are exported. Any other value becomes None.
+    """
     if isinstance(value, list) and value and all(isinstance(sent, Send) for sent in value):
         return {"sent_to": [sent.node for sent in value]}
     if isinstance(value, set | frozenset):

@@ -12,10 +12,11 @@ from .functions import Now
 
 
 class IdempotencyRecord(models.Model):
-    """The digest of a request with an idempotency key, and the id of the result.
+    """The digest of an API request with an idempotency key, and the id of the result.
 
-    The record is stored in the transaction of the request. The record exists if and only if the
-    request succeeded.
+    The result is the object that the API request has created or changed. The record is stored
+    in the transaction of the API request, so the record exists if and only if the API request
+    succeeded.
     """
 
     user = models.ForeignKey(

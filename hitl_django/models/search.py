@@ -131,8 +131,9 @@ def has_words(text: str, using: str, *, common: bool = False, through: str = "")
 
     The index of grams is fast if few rows match. If many rows match, this index is slow, because
     all matching rows are read. If many matches are expected, pass ``common``: the query then
-    doesn't use the index and reads the rows in the requested order. ``through`` is the lookup to
-    interrupts from another model.
+    doesn't use the index and reads the rows in the requested order. If the query is for
+    another model, ``through`` is the lookup from that model to interrupts, such as
+    ``interrupt__``.
     """
     words = _list_words(text)[:MOST]
     if not words:

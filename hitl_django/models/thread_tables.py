@@ -35,9 +35,10 @@ THREAD_TABLES: dict[type[models.Model], str] = {
 
 
 def list_thread_tables() -> dict[type[models.Model], str]:
-    """Return the tables with rows of threads, by model.
+    """Return the models with rows that belong to a thread.
 
-    Tables of extensions come last.
+    The value for each model is the lookup from a row to the thread. Models of optional apps come
+    last.
     """
     return {
         **THREAD_TABLES,

@@ -95,7 +95,7 @@ class EventLog:
             self.last = max(self._known, found[0][0] if found else 0)
 
     def append_state(self, batch: WriteBatch, state: str, **about: Any) -> int:
-        """Add an event for the run's new state, with the data ``about``.
+        """Add an event for the run's new state to the batch, with the data ``about``.
 
         Return the number of the last event.
         """
@@ -104,7 +104,7 @@ class EventLog:
         return self.last
 
     def append_chunks(self, batch: WriteBatch, chunks: Sequence[Chunk]) -> None:
-        """Add the stream chunks of a commit as events."""
+        """Add the stream chunks of a commit to the batch, as events."""
         rows = []
         for ns, mode, data in chunks:
             if mode in self.modes:

@@ -94,8 +94,9 @@ def claim_next(graph: str) -> RunLease | None:
     """Choose a due run, take its lease, and return the lease.
 
     The graphs take turns in the order of their names. ``graph`` is the graph of the previous run,
-    or an empty string. The chosen run belongs to the next graph that has due runs. Return None if
-    no run is due, or if other workers have taken the leases of all chosen runs.
+    or an empty string. The chosen run belongs to the next graph that has due runs. If
+    another worker has already taken the lease of the chosen run, choose again. Return None if no
+    run is due, or after TRIES chosen runs.
     """
     for _ in range(TRIES):
         found = find_due(graph)

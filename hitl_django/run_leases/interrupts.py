@@ -125,7 +125,10 @@ def supersede_interrupts(lease: RunLease, using: str, *, stays: Sequence[str] = 
 
 
 def _refuse_answer(lease: RunLease, row: Interrupt, refusal: str, using: str) -> None:
-    """Remove the response that the node has rejected. The decision remains in the history."""
+    """Delete the resume value that the node has rejected, and store the reason in the decision.
+
+    ``refusal`` is the reason. The decision remains in the history.
+    """
     decisions = Decision.objects.using(using).filter(interrupt=row, effective=True)
     made = decisions.get(version=row.version - 1)
     row.refused_version = made.version

@@ -42,12 +42,12 @@ def run_idempotent(
     """Call ``act`` unless the user has used the same idempotency key before.
 
     ``name`` is a function that returns the id of the result of ``act``. A repeated call returns the
-    id from the first call. ``request`` is the JSON content of the request. The key and the changes
-    of ``act`` are stored in one transaction, so an exception leaves the key unused. A key is valid
-    for one day.
+    id from the first call. ``request`` is a JSON value that identifies the call, such as the HTTP
+    method, path and body of an API request. The key and the changes of ``act`` are stored in one
+    transaction, so an exception leaves the key unused. A key is valid for one day.
 
     Raises:
-        IdempotencyKeyReusedError: if the key was used with another ``request``.
+        IdempotencyKeyReusedError: if the key was used with a different ``request``.
     """
     digest = digest_json(request)
     earlier = _find(key, digest, by)

@@ -64,7 +64,7 @@ def invoke(request: pytest.FixtureRequest) -> Callable[..., Any]:
     return call if request.param == "sync" else async_to_sync(acall)
 
 
-def test_exit_durability_run_whose_last_node_writes_nothing_stores_its_end(
+def test_run_with_exit_durability_stores_final_checkpoint_if_last_node_writes_nothing(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     calls = []

@@ -1,4 +1,4 @@
-"""The channel for equal writes: it stores the last write of a super-step."""
+"""The channel that stores the last write of a super-step, and assumes that all writes are equal."""
 
 from __future__ import annotations
 
