@@ -74,8 +74,8 @@ class BulkTexts:
 class DecisionType:
     """A decision type with its effect and its texts.
 
-    Texts may have placeholders: ``%(who)s`` for a name, and ``{title}``, ``{approvals}`` and
-    ``{quorum}`` for the interrupt.
+    Texts may have placeholders: ``%(who)s`` for the name of the person who decided, and
+    ``{title}``, ``{approvals}`` and ``{quorum}`` for these values of the interrupt.
     """
 
     name: str

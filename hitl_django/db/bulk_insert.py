@@ -105,7 +105,7 @@ class BulkInsert:
         """Return the statements that insert the rows, each with its parameters.
 
         The result is a single statement, unless the rows have more values than the database accepts
-        in one statement.
+        in one statement. If a row contains the placeholder ``key``, its value is inserted.
         """
         text = self._text(connection)
         if len(rows) == 1:
@@ -132,10 +132,11 @@ class BulkInsert:
         guards: Sequence[str],
         keys: Sequence[int] = (),
     ) -> str:
-        """Return SQL that inserts ``count`` rows if each of the tables ``guards`` has one row.
+        """Return SQL that inserts ``count`` rows if each common table expression has one row.
 
-        ``guards`` are names of common table expressions. ``keys`` are indexes of columns. In these
-        columns, each inserted row gets the value of the column ``key`` of the first table.
+        ``guards`` are the names of the common table expressions. ``keys`` are indexes of columns of
+        the INSERT. In these columns, each inserted row gets the value of the column ``key`` of the
+        first common table expression.
         """
         text = self._text(connection)
         # The values are in a separate list, where they don't have the types of the columns. The
@@ -158,7 +159,10 @@ class BulkInsert:
     def parameters(
         self, connection: BaseDatabaseWrapper, rows: Rows, key: NewKey | None = None
     ) -> list[Any]:
-        """Return the values of the rows in the form that the driver requires, as one list."""
+        """Return the values of all rows as one list, in the form that the driver requires.
+
+        If a row contains the placeholder ``key``, the result contains its value instead.
+        """
         text = self._text(connection)
         parameters: list[Any] = []
         for row in rows:

@@ -1,7 +1,8 @@
-"""OS threads that store commits while runs continue, each with its own connection.
+"""OS threads that store the results of super-steps while runs continue.
 
-An OS thread stores one commit at a time. The OS thread keeps its connection for the next commit,
-and ends after some time without commits. A forked process starts without these OS threads.
+Each OS thread has its own connection, and executes one call of ``submit`` at a time. The OS thread
+keeps its connection for the next call, and ends after some time without calls. A forked process
+starts without these OS threads.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _Work = tuple[Callable[[], None], Future[None]] | None
 
 
 class CommitThreads:
-    """The OS threads of this process that store commits, idle or busy."""
+    """The OS threads of this process that store the results of super-steps."""
 
     def __init__(self) -> None:
         self.reset()
@@ -32,7 +33,10 @@ class CommitThreads:
         self._idle: list[_CommitThread] = []
 
     def submit(self, store: Callable[[], None]) -> Future[None]:
-        """Call ``store`` on another OS thread, and return a future that can't be cancelled."""
+        """Call the function ``store`` on another OS thread, and return a future for its result.
+
+        The future can't be cancelled.
+        """
         stored: Future[None] = Future()
         stored.set_running_or_notify_cancel()
         with self._lock:
@@ -53,14 +57,14 @@ class CommitThreads:
             thread.join()
 
     def keep(self, thread: _CommitThread) -> None:
-        """Mark an OS thread as idle, so that it can be used for the next commit."""
+        """Mark an OS thread as idle, so that ``submit`` can use it."""
         with self._lock:
             self._idle.append(thread)
 
     def drop(self, thread: _CommitThread) -> bool:
         """Remove an OS thread that has been idle for too long.
 
-        Return False if the OS thread has received a commit in the meantime.
+        Return False if ``submit`` has taken the OS thread for a call in the meantime.
         """
         with self._lock:
             if thread not in self._idle:

@@ -37,7 +37,8 @@ class JSONContains(Func):
 def _match_members(source: str, wanted: Mapping[str, Any], level: int) -> Iterator[Sql]:
     """Yield the SQL conditions under which a JSON object contains all members of ``wanted``.
 
-    ``source`` is the SQL expression of the object.
+    ``source`` is the SQL expression of the object. ``level`` makes aliases of nested subqueries
+    unique.
     """
     yield "1", ()
     row = f"json_{level}"
@@ -48,9 +49,9 @@ def _match_members(source: str, wanted: Mapping[str, Any], level: int) -> Iterat
 
 
 def _match_value(row: str, wanted: Any, level: int) -> Iterator[Sql]:
-    """Yield the SQL conditions under which a JSON value contains ``wanted``.
+    """Yield the SQL conditions under which the value in a ``json_each`` row contains ``wanted``.
 
-    ``row`` is the alias of a row of ``json_each``. The value is the value of this row.
+    ``row`` is the alias of the row. ``level`` makes aliases of nested subqueries unique.
     """
     if isinstance(wanted, Mapping):
         yield f"{row}.type = 'object'", ()

@@ -33,8 +33,9 @@ _LOST_FILES = (
 def is_outage(error: BaseException) -> bool:
     """Return whether an error means that the database is unavailable, busy or full.
 
-    The same request may succeed later. The result is False for an invalid statement, for example
-    after a missing migration, although SQLite raises the same class of error for such a statement.
+    The same database operation may succeed later. The result is False for an invalid statement, for
+    example after a missing migration, although SQLite raises the same class of error for such a
+    statement.
     """
     if not isinstance(error, ERRORS):
         return False

@@ -92,7 +92,11 @@ def is_watched(connection: Any) -> bool:
 
 @async_unsafe("You cannot call this from an async context - use a thread or sync_to_async.")
 def open_cursor(connection: Any) -> Any:
-    """Return a cursor of the driver or of Django. If necessary, the connection is opened."""
+    """Return a RawCursor. If necessary, the connection is opened.
+
+    Return Django's cursor if the connection is watched (see ``is_watched``) or isn't a connection
+    to SQLite or PostgreSQL.
+    """
     vendor = connection.vendor
     if is_watched(connection) or vendor not in ("sqlite", "postgresql"):
         return connection.cursor()
@@ -126,7 +130,10 @@ def execute_together(connection: Any, statements: Sequence[tuple[str, Any]]) -> 
 
 
 def _open_raw_cursor(connection: Any, raw: Any) -> tuple[Any, _Translation | None]:
-    """Return the driver's cursor, and the translation of placeholders or None if unnecessary."""
+    """Return the driver's cursor, and the translation of placeholders or None if unnecessary.
+
+    ``raw`` is the driver's connection.
+    """
     if connection.vendor == "sqlite":
         return raw.cursor(), _QUESTION_MARKS
     if getattr(raw, "prepare_threshold", None) is None:

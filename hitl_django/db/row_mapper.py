@@ -16,9 +16,10 @@ Convert = Callable[[Any, Any, Any], Any]
 class RowMapper(Generic[M]):
     """The columns of a model, and the conversion of their values to model instances.
 
-    ``more`` are annotations after the columns, by attribute name. The ``deferred`` columns are read
-    on their first use. The model's constructor isn't called, because it takes longer than the
-    database needs for the row. All attributes are set with one assignment instead.
+    ``more`` are fields for annotations, by attribute name. In a row, their values come after the
+    values of the columns. The ``deferred`` columns are read on their first use. The model's
+    constructor isn't called, because it takes longer than the database needs for the row. All
+    attributes are set with one assignment instead.
     """
 
     def __init__(

@@ -120,7 +120,7 @@ class WriteBatch:
     def lock_ahead(
         self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
     ) -> None:
-        """Lock a row before the guards. One of the guards also requires this row.
+        """Add a SELECT that locks a row before the guards run. A guard also requires this row.
 
         Rows must be locked in the same order everywhere, and the guards may be in another order. If
         the row doesn't exist, ``error`` is raised. On SQLite, nothing happens, because the

@@ -24,7 +24,7 @@ class DialectInterrupt(Protocol):
 
     @property
     def start(self) -> Any:
-        """The initial value of an edit, from the payload or the proposal."""
+        """The initial value of an edit: the proposal or, without one, a value from the payload."""
         ...
 
     @property
@@ -56,8 +56,9 @@ class RequestedAction:
 def remove_call(description: str, name: str, args: Any) -> str:
     """Return the description of an action without the tool call that LangChain appends to it.
 
-    The page already shows the tool's name and arguments as fields. If only LangChain's default text
-    remains, the result is empty. A description without an appended tool call is not changed.
+    The tool call is removed from ``description``, because the tool's name and arguments are also
+    displayed as fields. If only LangChain's default text remains, the result is empty. A
+    description without an appended tool call is not changed.
     """
     text = description.removesuffix(f"Tool: {name}\nArgs: {args}")
     if text == description:
@@ -163,7 +164,10 @@ class Dialect(ABC):
         return interrupt.schema
 
     def edited_schema(self, interrupt: DialectInterrupt) -> dict[str, Any] | None:
-        """Return the schema of the edited value, or None if any value is valid."""
+        """Return the schema of the value given with an "edit" decision.
+
+        Return None if any value is valid.
+        """
         return interrupt.schema
 
     def has_separate_actions(self, payload: Any) -> bool:

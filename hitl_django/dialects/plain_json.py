@@ -123,9 +123,10 @@ def asks_approval(schema: dict[str, Any]) -> bool:
 
 
 def _extract_value(template: Any, answer: Any, otherwise: Any) -> Any:
-    """Return the value in ``answer`` at the position of the placeholder VALUE in ``template``.
+    """Return the reviewer's value that a resume value contains.
 
-    Return ``otherwise`` if there is no such position.
+    The reviewer's value is the part of the resume value ``answer`` at the position of the
+    placeholder VALUE in ``template``. Return ``otherwise`` if there is no such part.
     """
     if template is VALUE:
         return answer

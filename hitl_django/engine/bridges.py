@@ -1,7 +1,8 @@
 """Bridges to LangChain and LangGraph, which the engine itself doesn't import.
 
-A bridge is a module for the classes of another package. A distribution registers its bridge as an
-entry point of the group ``hitl_django.bridges``, under the name of the other package.
+A bridge is a module that imports another package and contains the engine's code for its classes. A
+distribution registers its bridge as an entry point of the group ``hitl_django.bridges``, under the
+name of the other package.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ GROUP = "hitl_django.bridges"
 
 @cache
 def find_bridge(package: str) -> Any:
-    """Import and return the bridge to a package, i.e. the module for the package's classes.
+    """Import and return the bridge to a package, i.e. the module that uses the package's classes.
 
-    Return None if the package isn't installed. Also return None, and log a warning, if the package
-    is installed but has no bridge.
+    Return None if the package isn't installed. Also return None, and emit a RuntimeWarning, if the
+    package is installed but has no bridge.
 
     Raises:
         ImportError: several distributions register a bridge to the package.

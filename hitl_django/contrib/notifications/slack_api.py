@@ -29,9 +29,10 @@ TOKEN_ERRORS = frozenset(
 
 
 class SlackError(Exception):
-    """Raised if a call of Slack's API failed, with Slack's error code or another reason.
+    """Raised if a call of Slack's API failed.
 
-    ``status`` is the HTTP status of the response, or None without a response.
+    ``code`` is Slack's error code, or another reason such as "timeout". ``status`` is the HTTP
+    status of the response, or None without a response.
     """
 
     def __init__(self, code: str, status: int | None = None, retry_after: str = "") -> None:
@@ -42,7 +43,7 @@ class SlackError(Exception):
 def call(method: str, values: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Call a method of Slack's Web API, and return the response.
 
-    ``seconds`` is the time limit.
+    ``values`` are the arguments of the method. ``seconds`` is the time limit.
 
     Raises:
         SlackError: if the call failed.

@@ -1,9 +1,9 @@
 """The Slack channel, which posts interrupts of a group or graph.
 
-The address of a channel is an incoming webhook, or the id of a channel to which the project's Slack
-app posts with its bot token. Only messages of the app have buttons that decide, and are updated
-when the interrupt is closed. The timestamp of such a message identifies the message in Slack, and
-is stored in the delivery.
+The address of a channel is the URL of an incoming webhook or the id of a Slack channel. If the
+address is the id of a Slack channel, the project's Slack app posts the messages with its bot token.
+Only these messages have buttons for decisions, and only these messages are updated when the
+interrupt is closed. Each delivery stores the timestamp by which Slack identifies its message.
 """
 
 from __future__ import annotations
@@ -78,8 +78,9 @@ def save_channel(
 ) -> None:  # fmt: skip
     """Create or change a channel.
 
-    An empty ``address`` keeps the current address. A user who sets the address becomes the creator,
-    and the channel then gets only interrupts that this user may view.
+    ``address`` is the URL of an incoming webhook or the id of a Slack channel. An empty ``address``
+    keeps the current address. A user who sets the address becomes the creator of the channel. The
+    channel then gets only interrupts that the creator may view.
     """
     _refuse_if_not_allowed(by)
     values: dict[str, Any] = {
@@ -155,9 +156,9 @@ def queue_update(batch: WriteBatch, graph: str, interrupt_id: Any) -> None:
 
 
 def send(delivery: Delivery, endpoint: WebhookEndpoint, deadline: float) -> AttemptResult:
-    """Post a request or a test message to the channel, or update the messages about a request.
+    """Post an interrupt or a test message to Slack, or update the messages about an interrupt.
 
-    A request that was closed after the delivery was stored is not posted.
+    An interrupt that was closed after the delivery was stored is not posted.
     """
     is_app = _is_channel_id(endpoint.secret)
     if delivery.event == TEST and is_app:
@@ -253,7 +254,10 @@ def _refuse_if_not_allowed(by: Any) -> None:
 
 
 def _judge(answer: AttemptResult) -> AttemptResult:
-    """Mark a failure as permanent if Slack would reject the same message again."""
+    """Return a result that ends the delivery if Slack would reject the same message again.
+
+    Otherwise, return ``answer``.
+    """
     status = answer.status
     if status is None or status >= 500 or status in LATER or 200 <= status < 300:
         return answer

@@ -50,7 +50,10 @@ def build_body(delivery: Delivery, item: Interrupt) -> bytes:
 
 
 def build_message(delivery: Delivery, item: Interrupt) -> dict[str, Any]:
-    """Return the message of the Slack app, with buttons or with the outcome."""
+    """Return the message that the Slack app posts about an interrupt.
+
+    The message has buttons while the interrupt is pending, and later the outcome instead.
+    """
     with translation.override(settings.LANGUAGE_CODE):
         if item.status != Interrupt.Status.PENDING:
             return _build_outcome(item)
@@ -83,7 +86,7 @@ def make_title(item: Interrupt) -> str:
 
 
 def write_value(item: Interrupt) -> str:
-    """Return the value of a Slack button, which identifies the version of an interrupt."""
+    """Return a text that identifies an interrupt and its version, for Slack buttons and modals."""
     return f"{item.pk}:{item.version}:{item.payload_digest}"
 
 
@@ -118,9 +121,9 @@ def _build(delivery: Delivery, item: Interrupt, buttons: Sequence[str] = ()) -> 
 
 
 def _list_payload_blocks(sent: SentPayload) -> list[dict[str, Any]]:
-    """Return Slack blocks with the reason, then the short facts, then the other facts.
+    """Return Slack blocks with the reason for the review and the labelled values of the payload.
 
-    Up to ten short facts are shown in two columns.
+    Up to ten short values come first, in two columns. The other values have a line each.
     """
     blocks: list[dict[str, Any]] = []
     if sent.why:

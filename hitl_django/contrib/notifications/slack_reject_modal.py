@@ -86,5 +86,8 @@ def _make_option(reason: str) -> dict[str, Any]:
 
 
 def _make_key(reason: str) -> str:
-    """Return a short value for a selectable reason. The reason may be longer than Slack's limit."""
+    """Return a hash that identifies a suggested reason in the modal's list of options.
+
+    The reason itself may be longer than Slack allows.
+    """
     return hashlib.sha256(reason.encode()).hexdigest()[:32]

@@ -39,7 +39,7 @@ TOPICS: dict[str, NotificationTopic] = {
 
 
 def is_escalation(delivery: Delivery, item: Interrupt) -> bool:
-    """Return whether the event assigned an expired interrupt to another group (escalation)."""
+    """Return whether a delivery is about an expired interrupt that was escalated to a group."""
     if delivery.event != EventName.INTERRUPT_EXPIRED or item.then != "escalate":
         return False
     # Without this group, the interrupt is only overdue.

@@ -99,11 +99,11 @@ class StoredModel(Model):
 
 
 def adapt_agent(agent: Agent[Any], known: dict[int, Agent[Any]] | None = None) -> Agent[Any]:
-    """Return a copy of an agent whose model is a StoredModel and whose tools use EditableCall.
+    """Return a copy of an agent with a StoredModel, and with function tools that use EditableCall.
 
     The agents in its handoffs are copied in the same way. ``known`` contains the copies that were
-    already made, by the id of the original object. A model given by name isn't changed, because
-    StoredModelProvider stores the responses of this model.
+    already made, by the ``id()`` of the original agent. A model given by name isn't changed,
+    because StoredModelProvider stores the responses of this model.
     """
     known = {} if known is None else known
     if id(agent) not in known:

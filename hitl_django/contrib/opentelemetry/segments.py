@@ -125,7 +125,7 @@ class TracedSegment:
         return trace.set_span_in_context(span, here)
 
     def _end_steps_below(self, task: Task) -> None:
-        """End the spans of the last super-steps in subgraphs that a task has run."""
+        """End the open super-step spans of the subgraphs that a task has called."""
         with self._lock:
             if len(self._steps) > 1:
                 below = [ns for ns in self._steps if ns.startswith(task.ns)]
@@ -134,7 +134,10 @@ class TracedSegment:
 
 
 def _describe_end(task: Task, crash: BaseException | None) -> tuple[str, BaseException | None]:
-    """Return the outcome of a task as a word, and the task's error or None."""
+    """Return the outcome of a task as a word, and the task's error or None.
+
+    ``crash`` is an exception that was raised outside the task's own error handling, or None.
+    """
     if crash is not None:
         return "crashed", crash
     if task.pending_interrupts:

@@ -34,7 +34,7 @@ _RESPONSE: TypeAdapter[ModelResponse] = TypeAdapter(ModelResponse)
 
 
 class StoredModelCalls(AbstractCapability[Any]):
-    """Capability of an agent that stores the responses of the agent's model.
+    """A Pydantic AI capability (agent extension) that stores the responses of the agent's model.
 
     ``schemas`` are the JSON Schemas of the tools' arguments, by tool name.
     """

@@ -157,8 +157,8 @@ def change_schedule(schedule_id: UUID | str, *, by: Any = None, **changes: Any) 
     """Change the values that were given to ``create_schedule``, except the graph and the thread.
 
     ``is_active`` pauses or resumes the schedule. No runs are started for due times before the
-    change. A user who changes any other value becomes the owner. A schedule that is defined in code
-    can only be paused and resumed.
+    change. A user who changes any other value becomes the owner, i.e. the user on whose behalf runs
+    are started. A schedule that is defined in code can only be paused and resumed.
     """
     row = _find_managed(schedule_id, by)
     if unknown := changes.keys() - CHANGEABLE:

@@ -15,7 +15,7 @@ from hitl_django.run_leases import RunLease
 
 @contextmanager
 def observe_segment(lease: RunLease) -> Iterator[TaggedSegment]:
-    """Tag all reports within a run segment with the run and its graph."""
+    """Tag all Sentry reports within a run segment with the run's id and graph."""
     with sentry_sdk.isolation_scope() as scope:
         scope.set_tag("run", str(lease.run_id))
         scope.set_tag("graph", lease.graph)
@@ -23,11 +23,11 @@ def observe_segment(lease: RunLease) -> Iterator[TaggedSegment]:
 
 
 class TaggedSegment:
-    """A run segment that tags Sentry reports in nodes, and reports the errors of nodes."""
+    """Observer of a run segment: tags Sentry reports with the node, and reports errors of nodes."""
 
     @contextmanager
     def around_task(self, context: TaskContext) -> Iterator[None]:
-        """Tag the reports of a task.
+        """Tag all Sentry reports within a task with the name of the node.
 
         If the task fails, its error is reported once, after the last attempt.
         """

@@ -101,7 +101,7 @@ def _perform_together(
     """Perform the reads and writes of a batch in one transaction.
 
     ``put`` contains the namespace and key of each item that is stored or deleted. ``new`` are the
-    rows of the items that are stored.
+    rows of the items that are stored. ``embedded`` contains the vectors of the search queries.
     """
     using = write_alias()
     kept = {(row.namespace, row.key) for row in new}

@@ -27,7 +27,10 @@ from .models import StoreItem
 
 
 def read_batch(using: str, ops: Sequence[Op], embedded: EmbeddedTexts) -> list[Result]:
-    """Return the results of a batch's operations. The result of a write is None."""
+    """Return the results of a batch's operations. The result of a write is None.
+
+    ``embedded`` contains the vectors of the search queries.
+    """
     reads = _Reads(using, ops, embedded)
     results = [reads.read(op) for op in ops]
     refresh_items(using, list(reads.refreshed))

@@ -66,9 +66,9 @@ def deliver(endpoint_id: str) -> None:
 def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
     """Send due deliveries until the time ``until``, and release the lease on the endpoint.
 
-    Return whether the caller must check for due deliveries again. While this worker had the lease,
-    another worker may have received the message for a new delivery, and have stopped without
-    sending this delivery.
+    Return True if the caller must check for due deliveries again. A delivery may have been added
+    just before the release of the lease. Another worker that received the message about this
+    delivery has then stopped, because the endpoint was leased.
     """
     while (claim := claims.claim_next(endpoint)) is not None:
         answer = _attempt(claim, endpoint)

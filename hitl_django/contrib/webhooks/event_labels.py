@@ -1,4 +1,4 @@
-"""Labels of deliveries, by name: the name of an event, or another name such as TEST."""
+"""Labels of events, and of deliveries without an event, such as test deliveries."""
 
 from __future__ import annotations
 

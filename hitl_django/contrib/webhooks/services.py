@@ -173,7 +173,7 @@ def delete_webhook(webhook_id: UUID | str, *, by: Any = None) -> None:
 
 @retry_on_conflict
 def rotate_secret(webhook_id: UUID | str, *, by: Any = None) -> WebhookInfo:
-    """Replace the secret of a webhook, and return the new secret.
+    """Replace the secret of a webhook, and return the webhook with the new secret.
 
     For one day, deliveries are signed with both secrets.
     """

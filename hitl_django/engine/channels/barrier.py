@@ -52,9 +52,10 @@ class NamedBarrierValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class NamedBarrierValueAfterFinish(NamedBarrierValue[ValueT, UpdateT, CheckpointT]):
-    """A NamedBarrierValue that becomes readable only when no other node is left to run.
+    """A NamedBarrierValue that becomes readable only when the graph would otherwise end.
 
-    The channel then triggers its nodes.
+    This is the case after a super-step that triggers no nodes. The channel then triggers the nodes
+    that subscribe to it.
     """
 
     finishes = True

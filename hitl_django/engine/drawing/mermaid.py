@@ -49,9 +49,10 @@ def write_flowchart(
 
 
 def _boxes(nodes: Iterable[DrawnNode], ids: dict[str, str], with_styles: bool) -> Iterator[str]:
-    """Yield the Mermaid lines of nodes.
+    """Yield the Mermaid lines of nodes, and of the boxes around the nodes of each subgraph.
 
-    A box around a subgraph's nodes is named after the calling node.
+    A box is named after the node that calls the subgraph. ``ids`` are the Mermaid ids of the nodes
+    by node id.
     """
     numbers = count(1)
     open_: list[str] = []

@@ -159,7 +159,11 @@ def _command_ends(graph: CompiledGraph, name: str) -> Mapping[str, str | None]:
 
 
 def _find_end_edge(name: str, leads: Mapping[OutlineEdge, None]) -> dict[OutlineEdge, None]:
-    """Return a dict with a node's edge to END, or an empty dict if the node has other edges."""
+    """Return a dict with a node's edge to END, or an empty dict if the node has other targets.
+
+    ``leads`` are the other edges of the node. Edges to the node itself or to its error handler
+    don't count.
+    """
     ways = [edge.target for edge in leads if edge.leads != "on_error"]
     if any(target != name for target in ways):
         return {}

@@ -256,7 +256,11 @@ class AsyncDriver:
             await self._close()
 
     async def _close(self) -> None:
-        """Cancel the running tasks and store all unstored data."""
+        """Cancel the running tasks, wait for the commit in progress, then release the lease.
+
+        The lease is the run's lease on its thread. If the run was abandoned and has durability
+        "exit", its super-steps are stored before the release.
+        """
         ended: Sequence[Task] = ()
         if self.tasks is not None:
             await self.tasks.drop()
@@ -353,7 +357,7 @@ class AsyncDriver:
         return function(*args)
 
     def emit(self, chunk: Chunk) -> None:
-        """Add a stream chunk of a running node. Any OS thread may call this method."""
+        """Add a running node's chunk to the run's stream. Any OS thread may call this method."""
         self.chunks.append(chunk)
         if self.tasks is not None and self.home is not None:
             self.home.call_soon_threadsafe(self.tasks.wake.set)
@@ -365,7 +369,7 @@ def _emits_while_running(context: TaskContext) -> bool:
 
 
 async def _shielded(saving: Any) -> Any:
-    """Wait until a commit is complete, even if the run is cancelled during the wait."""
+    """Wait until data is saved, even if the run is cancelled during the wait."""
     task = asyncio.ensure_future(saving)
     try:
         return await asyncio.shield(task)

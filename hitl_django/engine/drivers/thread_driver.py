@@ -121,7 +121,11 @@ class SyncDriver:
             self._close()
 
     def _close(self) -> None:
-        """Wait for the running tasks and store all unstored data."""
+        """Wait for the running tasks and the commit in progress, then release the lease.
+
+        The lease is the run's lease on its thread. If the run was abandoned and has durability
+        "exit", its super-steps are stored before the release.
+        """
         ended = self.ended
         if self.threads is not None:
             self.threads.close()
@@ -303,7 +307,7 @@ class SyncDriver:
         return 0 if self.threads is None else self.threads.drop()
 
     def emit(self, chunk: Chunk) -> None:
-        """Add a stream chunk of a running node. Any OS thread may call this method."""
+        """Add a running node's chunk to the run's stream. Any OS thread may call this method."""
         self.chunks.append(chunk)
         # An item in the inbox already wakes the waiting OS thread. Before the next step with
         # parallel tasks, no OS thread reads the inbox.

@@ -85,7 +85,7 @@ class WebhookSerializer(serializers.Serializer):
 
 
 class NewWebhookSerializer(WebhookSerializer):
-    """A webhook with its secret. Only this response contains the secret."""
+    """A new webhook, or a webhook with a rotated secret. No other response contains the secret."""
 
     secret = serializers.CharField(help_text="Signing secret. It is not shown again.")
 

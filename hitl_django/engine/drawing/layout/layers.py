@@ -1,4 +1,4 @@
-"""Assignment of items to layers.
+"""Assignment of items (the boxes of nodes) to layers.
 
 First, edges that would lead upwards are reversed. Then each item is placed below its lowest
 predecessor.

@@ -188,9 +188,10 @@ class _Layout:
         self._draw_outside()
 
     def _ports(self, *, down: bool) -> list[float]:
-        """Return, for each route, the horizontal distance of its end from the center of the box.
+        """Return the horizontal distance of each route's end from the center of the box.
 
-        With ``down``, this is the end at the route's upper box, otherwise at its lower box.
+        With ``down``, the end is where the route leaves its upper box. Otherwise, the end is where
+        the route enters its lower box.
         """
         ends: dict[int, list[tuple[float, int]]] = {}
         for number, route in enumerate(self.routes):

@@ -1,4 +1,4 @@
-"""Ordering of the items in each layer to reduce crossings."""
+"""Ordering of the items (boxes and bends of edges) in each layer to reduce crossings."""
 
 from __future__ import annotations
 

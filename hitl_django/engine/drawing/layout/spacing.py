@@ -1,4 +1,4 @@
-"""Positions of items within their layer: close to their neighbors, without overlap."""
+"""Positions of items (boxes and bends of edges) in a layer: near neighbors, without overlap."""
 
 from __future__ import annotations
 
