@@ -105,7 +105,7 @@ class BulkInsert:
         """Return the statements that insert the rows, each with its parameters.
 
         The result is a single statement, unless the rows have more values than the database accepts
-        in one statement. If a row contains the placeholder ``key``, its value is inserted.
+        in one statement. ``key.value`` is inserted where a row contains the placeholder ``key``.
         """
         text = self._text(connection)
         if len(rows) == 1:
@@ -161,7 +161,7 @@ class BulkInsert:
     ) -> list[Any]:
         """Return the values of all rows as one list, in the form that the driver requires.
 
-        If a row contains the placeholder ``key``, the result contains its value instead.
+        The result contains ``key.value`` where a row contains the placeholder ``key``.
         """
         text = self._text(connection)
         parameters: list[Any] = []
