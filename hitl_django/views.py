@@ -1,4 +1,4 @@
-"""View with which a project shows and decides requests on its own pages."""
+"""View for pages of your project on which users decide interrupts."""
 
 from __future__ import annotations
 

@@ -97,8 +97,8 @@ class Dispatcher(ABC):
     def reports_when_idle(self) -> bool:
         """Return whether idle workers store heartbeats without a message from the sweep.
 
-        The workers of a queue do so if they run the sweep on a schedule. If False, the sweep
-        enqueues a message for a heartbeat once or twice a minute.
+        Return True if the workers of the queue run the sweep on a schedule. If the result is False,
+        the sweep enqueues a message for a heartbeat once or twice a minute.
         """
         return False
 
@@ -167,7 +167,8 @@ def _find_dispatcher(path: str) -> type[Dispatcher]:
 def enqueue(run_id: object, batch: WriteBatch) -> None:
     """Make a worker execute a run that the batch, or an earlier statement, sets to queued.
 
-    The batch notifies the workers that watch the runs. Other queues get a message.
+    If the workers of the queue watch the table of runs, the batch notifies these workers.
+    Otherwise, a message with the run's id is added to the batch.
     """
     if get_dispatcher().watches_runs():
         batch.notify(due_runs.CHANNEL)

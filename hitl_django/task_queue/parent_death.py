@@ -41,7 +41,8 @@ def build_environment() -> dict[str, str]:
 def follow_parent() -> None:
     """Let this process end with its parent if the parent has used ``build_environment``.
 
-    The environment variable is removed, because it doesn't apply to child processes.
+    The variable that ``build_environment`` has set is removed from this process's environment, so
+    that child processes don't inherit the variable.
     """
     parent = os.environ.pop(VARIABLE, "")
     if is_supported and parent.isdecimal():

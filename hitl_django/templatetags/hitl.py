@@ -1,4 +1,4 @@
-"""Template tags for requests on pages of a project."""
+"""Template tags that show interrupts on pages of your project."""
 
 from __future__ import annotations
 

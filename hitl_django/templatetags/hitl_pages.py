@@ -31,7 +31,8 @@ def page_link(
 
     ``page`` has the form ``run_change`` or, for another app, ``ratings.rating_change``. ``query``
     contains parameters of the URL. If no admin site has the page, the content is returned without a
-    link or, with ``alone``, omitted. Use ``alone`` for text that only describes the link.
+    link. With ``alone``, an empty string is returned instead. Use ``alone`` if the content is
+    useless without the link.
     """
     app, _, page = page.rpartition(".")
     name, _, view = page.partition("_")
@@ -46,7 +47,10 @@ def page_link(
 
 @register.inclusion_tag("hitl_django/admin/waiting.html", takes_context=True)
 def waiting_for_you(context: Any) -> dict[str, Any]:
-    """Return the number of requests that the user can decide, and the URL of the review queue."""
+    """Return the template context for a link to the review queue.
+
+    The context contains the queue's URL and the number of interrupts that the user can decide.
+    """
     request = context.get("request")
     url = find_admin_page(
         apps.get_model("hitl_django", "reviewitem"), "changelist", request=request

@@ -29,9 +29,9 @@ def visible(value: Any) -> str:
 
 @register.filter
 def node_suffix(name: str) -> str:
-    """Return a node's name for display after the graph's name.
+    """Return a separator and the node's name, for display after the graph's name.
 
-    The result is empty for a node that runs a hook of an agent's middleware.
+    The result is an empty string for a node that runs a hook of an agent's middleware.
     """
     return "" if is_middleware_node(name) else format_html(" ▸ <bdi>{}</bdi>", visible(name))
 
@@ -44,9 +44,9 @@ def graph_title(name: str) -> str:
 
 @register.filter(expects_localtime=True)
 def moment(value: datetime) -> str:
-    """Return a time element with the formatted time.
+    """Return an HTML ``<time>`` element with the time in the format of the current language.
 
-    The attribute ``datetime`` contains the exact time.
+    The attribute ``datetime`` of the element contains the exact time.
     """
     return format_html('<time datetime="{}">{}</time>', value.isoformat(), localize(value))
 

@@ -32,7 +32,8 @@ class NondeterminismError(AssertionError):
 def assert_deterministic(story: Story, *, ignore: Collection[str] = ()) -> int:
     """Run a story once for each moment at which a worker can crash, and compare the results.
 
-    The story is a function that starts runs and decides their interrupts in the given environment.
+    ``story`` is a function that gets a GraphEnvironment. With this environment, ``story`` starts
+    runs and decides their interrupts.
     The comparison includes the states of all threads after each super-step, interrupts and
     decisions, the final states of runs, and the return value of the story. The return value can be,
     for example, the number of your project's rows. ``ignore`` are keys of states and payloads that
@@ -117,7 +118,7 @@ def _run_story(story: Story, crashes: _CrashPlan) -> dict[str, Any]:
 
 @contextmanager
 def _rolled_back() -> Iterator[None]:
-    """Roll back the block's changes in the databases of the project and of the runs."""
+    """Roll back the block's changes in the default database and in this package's database."""
     with ExitStack() as stack:
         for alias in {DEFAULT_DB_ALIAS, write_alias()}:
             block: Any = transaction.atomic(using=alias)

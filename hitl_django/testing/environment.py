@@ -128,6 +128,7 @@ class GraphEnvironment:
         """Decide a pending interrupt as ``services.decide`` does, and execute its run.
 
         ``interrupt`` is a title or a row. ``graph``, ``node`` and ``run`` restrict the selection.
+        ``decision`` are further arguments of ``services.decide``.
 
         Raises:
             AssertionError: no interrupt or several interrupts match, as in ``interrupt``.

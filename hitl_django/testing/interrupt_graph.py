@@ -29,7 +29,8 @@ _asked: list[tuple[Any, dict[str, Any]]] = []
 def build_input(payload: Any, terms: dict[str, Any]) -> Asking:
     """Return the input for a run that creates an interrupt with this payload and these options.
 
-    The payload and the options are in memory until the end of the block of ``registered``.
+    Call this function inside a ``with registered():`` block. At the end of the block, the payload
+    and the options are removed from memory.
     """
     _asked.append((payload, terms))
     return {"number": len(_asked) - 1}

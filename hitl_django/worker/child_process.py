@@ -21,7 +21,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A command for a child process, and the name of the process in messages.
+    """A command that runs as a child process.
 
     Without ``log``, the child process inherits the output of this process. ``kept`` are the file
     descriptors that the child process inherits.

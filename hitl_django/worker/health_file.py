@@ -1,7 +1,7 @@
 """The health file of ``hitl worker``, for liveness and readiness probes.
 
-A container's probe checks the age and the content of the file. It needs neither Django nor the
-database.
+A container's probe checks the age and the content of the file. The probe needs neither Django nor
+the database.
 """
 
 from __future__ import annotations

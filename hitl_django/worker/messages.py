@@ -1,4 +1,4 @@
-"""Handling of messages by the workers of task queues, which release their runs on SIGTERM."""
+"""Handling of messages in workers of task queues, and release of a worker's runs on SIGTERM."""
 
 from __future__ import annotations
 

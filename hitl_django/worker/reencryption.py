@@ -168,7 +168,10 @@ class _EncryptedTable:
     heads: dict[str, Any]
 
     def read_heads(self, last: Any) -> list[Any]:
-        """Return the rows after ``last``: primary key, and first bytes of each encrypted column."""
+        """Return the next BATCH rows with primary keys greater than ``last``, or the first rows.
+
+        Each result consists of the primary key, and the first bytes of each encrypted column.
+        """
         rows = self.rows.order_by("pk")
         if last is not None:
             rows = rows.filter(pk__gt=last)

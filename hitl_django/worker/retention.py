@@ -41,10 +41,11 @@ def apply_terms(
 ) -> None:
     """Call ``act`` for each retention period in ``terms``.
 
-    ``act`` gets a number of days, the maximum number of threads and a graph. It processes threads
-    that ended more than these days ago, and returns their number. ``done`` and ``command`` are used
-    in log messages: ``done`` is a participle such as "deleted", and ``command`` contains the
-    arguments of ``hitl`` with the same effect.
+    ``act`` gets a number of days, the maximum number of threads, and a graph (None for all graphs).
+    ``act`` processes threads that ended more than this number of days ago, and returns the number
+    of processed threads. ``done`` and ``command`` are used in log messages: ``done`` is a
+    participle such as "deleted", and ``command`` contains the arguments of ``hitl`` with the same
+    effect.
     """
     left = hitl.SWEEP_BATCH
     for days, graph in list_terms(terms):

@@ -160,9 +160,9 @@ def _overdue(limit: timedelta) -> QuerySet[Run]:
 
 
 def _overdue_to_begin(limit: timedelta) -> QuerySet[Run]:
-    """Return runs that wait although no earlier run of their thread is active.
+    """Return waiting runs that can start, because no earlier run of their thread is active.
 
-    The message that should have started them was lost.
+    A message for each of these runs was enqueued longer than ``limit`` ago, and was probably lost.
     """
     enqueued_before = Now() - limit
     waiting = Run.objects.using(write_alias()).filter(

@@ -1,4 +1,4 @@
-"""Interrupts that need no graph of the project, and their withdrawal."""
+"""Creation and withdrawal of interrupts that need no graph of your own."""
 
 from __future__ import annotations
 

@@ -143,9 +143,10 @@ def claim_next(
 
     Returns None if there is no such interrupt. The order is that of the review queue: overdue,
     priority, due time, age. ``graph``, ``group`` (a Group or its key) and ``where``, a condition on
-    interrupts, narrow the choice. Concurrent callers get different interrupts. A repeated call by
-    the same user with the same ``key`` returns the same interrupt in any state, until another user
-    claims the interrupt.
+    interrupts, narrow the choice. Concurrent callers get different interrupts. If the same user
+    repeats a call with the same ``key``, the function returns the same interrupt, even if it is no
+    longer pending. After a ``claim_next`` call without this key has claimed the interrupt, the
+    function returns a different interrupt.
 
     ``after`` is the id of an interrupt to skip. If the user can't decide that interrupt any more,
     other pending interrupts of its thread come first. If no interrupt is unclaimed, the function
@@ -196,7 +197,7 @@ def find_next(
 
 
 def find_taken(key: str, *, by: Any, graph: str | None = None, group: Any = None) -> UUID | None:
-    """Return the id that ``claim_next`` has returned for this user and key, or None.
+    """Return the id of the interrupt that ``claim_next`` returned for this key and user, or None.
 
     Raises:
         IdempotencyKeyReusedError: if ``graph`` or ``group`` differ from the earlier call.
@@ -233,7 +234,11 @@ class _KeyedClaim:
 def _take_prepared(
     rows: QuerySet[Interrupt], by: Any, graph: str | None, group: Any, taking: _KeyedClaim
 ) -> UUID | None:
-    """Claim an interrupt for a user who may see all interrupts, with prepared statements."""
+    """Claim the first unclaimed interrupt for a user who may see all interrupts.
+
+    Return the id of the interrupt, or None if there is no such interrupt. ``rows`` are the pending
+    interrupts of ``graph`` and ``group``. The first candidates are read with prepared statements.
+    """
     groups = queue_filters.list_group_keys(by)
     free = claim_queries.FreeInterrupts.build(by, groups, graph, group)
     found = free.read_first(FEW)
@@ -303,9 +308,9 @@ def _list_decidable(found: Iterable[Interrupt], by: Any) -> list[UUID]:
 
 
 def _lock_first(rows: QuerySet[Interrupt], by: Any, candidates: list[UUID]) -> UUID | None:
-    """Lock the first candidate that still matches and that nobody else has locked.
+    """Lock the first candidate that the user can still claim and that nobody else has locked.
 
-    Returns its id, or None if there is no such candidate.
+    Return the id of the candidate, or None if there is no such candidate.
     """
     free = rows.filter(queue_filters.match_unclaimed(by), pk__in=candidates)
     return queue_filters.skip_locked(free).values_list("pk", flat=True).first()
@@ -339,8 +344,7 @@ def write_claim(rows: QuerySet[Interrupt], by: Any, seconds: float | None, **mor
     """Claim the pending interrupts among ``rows`` for a user. Return the number of claimed rows.
 
     The claim ends after ``seconds``, by default CLAIM_SECONDS. ``more`` are other columns to set.
-    If several callers compete for an interrupt, the conditions of ``rows`` match for one caller
-    only.
+    Existing claims are replaced, unless ``rows`` excludes claimed interrupts.
     """
     until = timedelta(seconds=hitl.CLAIM_SECONDS if seconds is None else seconds)
     return rows.filter(queue_filters.PENDING).update(

@@ -55,9 +55,9 @@ class FreeInterrupts:
         return [_build_interrupt(using, row) for row in rows]
 
     def lock_first(self, candidates: Sequence[UUID]) -> UUID | None:
-        """Lock the first candidate that still matches and that nobody else has locked.
+        """Lock the first candidate that the user can still claim and that nobody else has locked.
 
-        Returns its id, or None if there is no such candidate.
+        Return the id of the candidate, or None if there is no such candidate.
         """
         query = _prepare_lock(*self._shape)
         found = query.run(write_alias(), candidates=candidates, **self._values)
@@ -96,10 +96,12 @@ def _prepare_lock(by_graph: bool, by_group: bool, groups: int) -> PreparedSelect
 
 
 def _build(by_graph: bool, by_group: bool, groups: int) -> tuple[Any, Any, list[Any], Any]:
-    """Return a queryset of pending interrupts, and query parameters to use in its conditions.
+    """Return a queryset of pending interrupts, and the query parameters for further conditions.
 
-    The query parameters are an object with the user's key as ``pk``, the keys of the user's groups,
-    and the key of the group to which the queryset is narrowed (None without ``by_group``).
+    ``by_graph`` and ``by_group`` add conditions on the graph and on the group. ``groups`` is the
+    number of the user's groups. The query parameters are an object with the user's key as ``pk``, a
+    list of the keys of the user's groups, and the key of the group in the condition on the group
+    (None without ``by_group``).
     """
     graph = Parameter("graph", models.CharField()) if by_graph else None
     keys = [_parameter(Group, _name(number)) for number in range(groups)]

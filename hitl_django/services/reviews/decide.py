@@ -57,7 +57,7 @@ def decide(
     """Store a decision on a pending interrupt, and queue its run.
 
     Exactly one of several concurrent callers succeeds. If the same user repeats the successful
-    request with the same ``key``, the function returns the first decision with ``repeated`` set.
+    call with the same ``key``, the function returns the first decision with ``repeated`` set.
     ``digest`` and ``version`` are those of the interrupt as it was displayed. ``guest`` is a person
     who decides without an account. The decision, the audit log entry, the resume value and the
     run's state are stored in one transaction. The value is validated before the transaction, and
@@ -88,7 +88,7 @@ def decide(
         AlreadyApprovedError: if the same user has approved this version.
         ClaimRequiredError: if the interrupt requires a claim and nobody has claimed it.
         ClaimedError: if another user has claimed the interrupt, as described above.
-        IdempotencyKeyReusedError: if the key was used with another request.
+        IdempotencyKeyReusedError: if the key was used with other arguments.
         InterruptNotFound: if the interrupt doesn't exist or the user may not see it.
         InvalidAnswerError: if the value is not valid, or no decision results in the value
             ``resume``.

@@ -159,9 +159,9 @@ def _keep_open(interrupt: Interrupt) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _answer(batch: WriteBatch, interrupt: Interrupt, thread: Thread) -> object:
-    """Store the response from the expiry options as a decision without a user.
+    """Add the response from the expiry options to ``batch``, as a decision without a user.
 
-    Returns the response as the audit log entry contains it. If the run resumes, the update of the
+    Return the response without secrets, for the audit log. If the run resumes, the update of the
     run is the first statement of the batch.
     """
     answer = (interrupt.expiry or {}).get("answer")

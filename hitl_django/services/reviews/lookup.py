@@ -82,7 +82,11 @@ def raise_if_claimed(interrupt: Interrupt, thread: Thread, by: Any) -> None:
 
 
 def is_claimed_by_other(interrupt: Interrupt, thread: Thread, by: Any) -> bool:
-    """Return whether another user had claimed the interrupt when its thread was read."""
+    """Return whether another user has claimed the interrupt and the claim has not expired.
+
+    The end of the claim is compared with the time at which ``thread`` was read. If ``by`` is None,
+    any user is another user.
+    """
     until = interrupt.claimed_until
     if until is None or until <= thread.now:
         return False

@@ -95,10 +95,10 @@ def skip_locked(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def match_words(text: str, *, common: bool = False, through: str = "") -> Q:
-    """Return a condition on interrupts: the search text contains all words of ``text``.
+    """Return a condition on interrupts: the interrupt's search text contains all words of ``text``.
 
-    ``common`` states that many rows contain the words. ``through`` is the lookup to interrupts from
-    another model.
+    Pass ``common`` if many matches are expected: the query then doesn't use the index of words.
+    ``through`` is the lookup to interrupts from another model.
     """
     return has_words(text, write_alias(), common=common, through=through)
 
@@ -107,9 +107,9 @@ def match_words(text: str, *, common: bool = False, through: str = "") -> Q:
 class Search:
     """A search with two alternative queries, because the query planner can't know which is faster.
 
-    ``few`` uses the index of words, which is faster unless many rows match. ``many`` reads the rows
-    in the order of the list, which finds frequent words soon. On a database without the index, both
-    queries search the first SCANNED rows of the queue.
+    The search covers ``rows``. ``few`` uses the index of words, which is faster unless many rows
+    match. ``many`` checks ``rows`` one after the other, which is faster if many rows match. On a
+    database without the index, both queries search only the first SCANNED rows.
     """
 
     rows: QuerySet[Any]
@@ -131,7 +131,7 @@ class Search:
         return _in_order(self.rows)[SCANNED : SCANNED + 1].exists()
 
     def find_early(self, most: int) -> QuerySet[Any]:
-        """Return the matching rows among the first ``most`` rows of the list."""
+        """Return the rows that match the search, among the first ``most`` of ``self.rows``."""
         return self.many.filter(pk__in=self.rows.values("pk")[:most]).order_by()
 
     def find(self, count: int, most: int) -> QuerySet[Any]:

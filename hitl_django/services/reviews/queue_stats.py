@@ -99,9 +99,9 @@ class _Capped(Subquery):
 class _Searched(Func):
     """The number of rows that a search finds.
 
-    The rows of ``search.few`` are counted up to ``most``. If there are ``most`` rows, or if the
-    first rows of the list already contain many matches, the rows of ``search.many`` are counted
-    instead.
+    The rows of ``search.few`` are counted up to ``most``. If there are ``most`` rows, the rows of
+    ``search.many`` are counted instead, up to CAP. If many of the first rows match, only the rows
+    of ``search.many`` are counted.
     """
 
     template = "(SELECT CASE WHEN n >= %(most)s THEN %(expressions)s AS n LIMIT 1) AS tried)"
@@ -115,7 +115,7 @@ class _Searched(Func):
 
 
 def queue_counts(user: Any, *, graph: str | None = None, group: Any = None) -> QueueCounts:
-    """Count the pending interrupts that the user may see, by kind.
+    """Return counts of the pending interrupts that the user may see.
 
     ``graph`` and ``group`` (a Group or its key) narrow the interrupts.
     """
@@ -250,7 +250,11 @@ def _own_row(user: Any) -> QuerySet[Any]:
 
 
 def _decided(user: Any, graph: str | None) -> QuerySet[Any]:
-    """Return the latest decisions by people: the type, and the times of interrupt and decision."""
+    """Return the latest decisions by people.
+
+    Each row has the decision type, the creation time of the interrupt, and the time of the
+    decision.
+    """
     recent = {"effective": True, "created_at__gte": Now() - WITHIN}
     made = Decision.objects.using(write_alias()).filter(**recent).exclude(type=EXPIRE)
     made = select_visible_through(made, "interrupt", user)

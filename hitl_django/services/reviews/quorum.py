@@ -22,11 +22,11 @@ OWN = "You started this run, so someone else has to approve."
 
 
 def match_started_by(user: Any, run: str = "") -> Q:
-    """Return a condition on interrupts: the user started the run.
+    """Return a condition on runs: the user started the run.
 
     ``run`` is the lookup to a run from another model. A fork also matches if the user started the
-    original run or another fork of it, because the input of these runs may have contributed to the
-    interrupt.
+    original run or another fork of the original run, because the input of these runs may have
+    contributed to interrupts of the fork.
     """
     of = f"{run}__" if run else ""
     family = Run.objects.filter(

@@ -192,7 +192,8 @@ class Validated:
             inferred.
         answer: the resume value.
         shown: the resume value without secrets, stored with the decision.
-        patch: the changes without secrets, stored with the decision.
+        patch: the reviewer's changes to the payload as a JSON Patch, without secrets, stored with
+            the decision. None for a decision without an edit.
         proposal: the proposed value with secrets, because the graph receives it after enough
             approvals.
         refusal: the validation error, or None.

@@ -149,10 +149,12 @@ def _read_channel(interrupt: Interrupt, registered: RegisteredGraph) -> Sequence
 
 
 def _list_places(interrupt: Interrupt, registered: RegisteredGraph) -> Iterator[_Place]:
-    """Yield the namespaces whose graphs have messages, innermost first, with their checkpoints.
+    """Yield the namespaces that may contain messages, innermost first, each with a checkpoint id.
 
-    If a LangGraph graph is a node, its messages are in the namespace below the node. If the graph
-    of the interrupt has no messages, the graph that calls it may have messages.
+    The checkpoint id is None for the newest checkpoint of the namespace. If the node of the
+    interrupt calls a LangGraph graph with messages, the namespace of this graph comes first. The
+    namespace of the interrupt and those of the calling graphs follow. A namespace is omitted if its
+    graph is known to have no messages.
     """
     ns = interrupt.checkpoint_ns
     graph = _find_subgraph(registered.graph, ns)
@@ -172,7 +174,10 @@ def _list_places(interrupt: Interrupt, registered: RegisteredGraph) -> Iterator[
 
 
 def _find_subgraph(graph: Any, ns: str) -> Any:
-    """Return the graph of a namespace, or None if the call of a subgraph can't be detected."""
+    """Return the graph that runs in the namespace ``ns`` of the root graph ``graph``.
+
+    Return None if the engine can't find this graph.
+    """
     return next((one for _, one in iterate_subgraphs(graph, ns, True)), None) if ns else graph
 
 
@@ -191,7 +196,7 @@ def _convert_messages(
 
 
 def _list_schemas(interrupt: Interrupt) -> dict[str, Any]:
-    """Return the schemas of the requested actions' arguments, by action."""
+    """Return the schema of the arguments of each requested action, by the name of the action."""
     if interrupt.payload is None:
         return {}
     options = read_options(interrupt)

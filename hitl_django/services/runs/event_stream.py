@@ -138,8 +138,8 @@ class EventReader:
     """Reader of a run's events for one user.
 
     The permission is checked once. A page has ``ended`` set if the run has ended. With ``to_rest``,
-    ``ended`` is also set if the run is parked or waits for a person, except during the time limit
-    for an undo.
+    ``ended`` is also set if the run is parked or interrupted. However, ``ended`` isn't set while a
+    decision that will resume the interrupted run can still be undone.
     """
 
     def __init__(self, run_id: UUID | str, *, by: Any = None, to_rest: bool = False) -> None:

@@ -324,10 +324,10 @@ def end_newest_run(batch: WriteBatch, last: Run, thread: Thread) -> list[str]:
 
 
 def store_commit(commit: Commit, thread: Thread) -> None:
-    """Store the checkpoint as the thread's newest.
+    """Store the checkpoint of ``commit`` as the thread's newest checkpoint.
 
-    The newest checkpoint has the greatest id. Ids depend on the clocks of several machines, so this
-    function creates an id after the current newest one.
+    The newest checkpoint is the checkpoint with the greatest id. Ids depend on the clocks of
+    several machines, so this function gives the checkpoint an id greater than the newest id.
     """
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
     newest = rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)[0]

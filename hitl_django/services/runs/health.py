@@ -107,7 +107,7 @@ def _build_aggregates() -> dict[str, Any]:
 
 
 def _select_runs() -> Iterator[tuple[str, QuerySet[Run]]]:
-    """Yield the overdue runs and the runs that a worker is running, each with a name."""
+    """Yield pairs of a name and a query, for overdue runs and runs that a worker is running."""
     runs = Run.objects.using(write_alias())
     late = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
     yield "overdue", runs.filter(state=Run.State.QUEUED, queued_at__lt=late)

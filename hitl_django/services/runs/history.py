@@ -190,9 +190,10 @@ class _Page:
     def _read_tasks(self, checkpoints: Sequence[str]) -> tuple[dict[str, list[_Task]], str]:
         """Return the tasks that started from these checkpoints and have separate rows of writes.
 
-        At most TASKS tasks are returned, by id of the checkpoint. If the limit is reached, the
-        second value is the id of the checkpoint at which the tasks end, otherwise an empty string.
-        If the writes of a task are too large to read, the task has their size instead.
+        The first value contains a list of tasks for each checkpoint id. At most TASKS tasks are
+        read, those of the newest checkpoint first. If this limit is reached, the second value is
+        the id of the last checkpoint with tasks that were read, otherwise an empty string. If the
+        writes of a task are too large to read, the task contains the size of the writes instead.
         """
         writes = PendingWrite.objects.using(self.using).filter(
             thread=self.thread, ns="", checkpoint_id__in=checkpoints, slot=UNIT

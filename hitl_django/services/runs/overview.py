@@ -76,7 +76,7 @@ class OperatorFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphBacklog:
-    """The number of pending interrupts of a graph, and the creation time of the oldest one."""
+    """Counts of a graph's pending and overdue interrupts, and the oldest one's creation time."""
 
     graph: str
     pending: int
@@ -164,9 +164,10 @@ def find_oldest_pending(user: Any) -> Interrupt | None:
 
 
 def list_backlogs(user: Any) -> list[GraphBacklog]:
-    """Count the pending interrupts of each graph that the user may see.
+    """Return counts of the pending interrupts that the user may see, for each registered graph.
 
-    The graph with the oldest interrupt comes first. Graphs that aren't registered are omitted.
+    The graph with the oldest pending interrupt comes first. Graphs without pending interrupts are
+    omitted. At most GRAPHS graphs are returned.
     """
     graphs = waiting_graphs(user)
     figures: list[Any] = []

@@ -17,7 +17,10 @@ from hitl_django.permissions import select_visible
 
 
 class ShownInterrupts:
-    """The interrupts of one thread that a user may see, by id in the engine."""
+    """The set of the interrupts of one thread that a user may see.
+
+    Interrupts are identified by their ids in the engine, not by the ids of their rows.
+    """
 
     def __init__(self, thread: int, by: Any) -> None:
         rows = Interrupt.objects.using(write_alias()).filter(thread=thread)
@@ -94,5 +97,9 @@ def list_interrupt_ids(kind: str, data: Any) -> list[str]:
 
 
 def _list_interrupts(value: Any) -> list[dict[str, Any]]:
-    """Return the interrupts in a list from an event. The list may be truncated."""
+    """Return the interrupts in a list from an event.
+
+    In a truncated event, the list or its items may be replaced by values that aren't interrupts.
+    These values are ignored.
+    """
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -358,10 +358,10 @@ class _Start:
                 continue
 
     def _restore_instead(self, made: Thread) -> tuple[Thread, bool]:
-        """Restore the archived thread with the same id, if there is one, in place of a new thread.
+        """Replace the new thread ``made`` by the archived thread with the same id, if it exists.
 
-        Return the thread to use, and whether it is the new thread ``made``. The new row already has
-        the id, so no other thread with this id can be archived in the meantime.
+        Return the thread to use, and whether this thread is ``made``. While the row of ``made``
+        exists, no other thread with this id can be archived.
         """
         if not is_archived(made.thread_id):
             return made, True

@@ -342,9 +342,9 @@ def render_json(values: Any) -> Any:
 def digest_masked(registered: RegisteredGraph, values: Any, digest: str | None = None) -> str:
     """Return a digest of values without their secrets, for the audit log.
 
-    Secrets are omitted, because a short secret can be guessed from a digest. ``digest`` is the
-    digest of the complete values, if known. If the graph declares no secrets, ``digest`` is
-    returned.
+    Secrets are omitted, because a short secret can be guessed from a digest. If the graph declares
+    no secrets, the result is the digest of the complete values. A caller that already knows this
+    digest passes it as ``digest``.
     """
     if registered.secrets is not None:
         return digest_value(registered.mask(render_json(values)))

@@ -1,4 +1,4 @@
-"""Services for threads without runs: creation, copies and metadata."""
+"""Services that create threads without runs, copy threads, and change metadata of threads."""
 
 from __future__ import annotations
 
@@ -210,7 +210,10 @@ def check_metadata(metadata: dict[str, Any] | None) -> None:
 
 
 def check_names(**names: str | None) -> None:
-    """Raise InvalidInputError if a name is empty, too long, or not printable."""
+    """Raise InvalidInputError if an argument is empty, too long, or not printable.
+
+    None is allowed. The error contains the keyword of the invalid argument.
+    """
     for what, name in names.items():
         if name is None:
             continue

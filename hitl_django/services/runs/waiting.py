@@ -75,9 +75,9 @@ def note_waiting(thread: Thread) -> None:
 
 
 def refuse_if_waited_for(thread: Thread) -> None:
-    """Raise RunStateError if other runs wait for the thread.
+    """Raise RunStateError if runs of the thread wait for earlier runs.
 
-    A new run must not start before the waiting runs.
+    A new run must not start before these waiting runs.
     """
     if thread.has_waiting and run_leases.select_waiting(write_alias(), thread.pk).exists():
         raise RunStateError(
