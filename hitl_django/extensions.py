@@ -62,8 +62,9 @@ class Guests:
     A model with a foreign key ``interrupt`` has one row per guest and interrupt. Decisions and
     audit entries of a guest have no user and contain the guest's name. In the detail of an audit
     entry, ``"invitation"`` is the id of the row, ``"guest"`` is the guest's name, and
-    ``"invited_by"`` is the name of the user who invited the guest. ``export_person()`` and
-    ``pseudonymize_user()`` treat a guest with the email address of a user as that user.
+    ``"invited_by"`` is the name of the user who invited the guest. If a guest has the email address
+    of exactly one user, ``export_person()`` and ``pseudonymize_user()`` for this user also process
+    the guest's data.
 
     Attributes:
         name: the column with the guest's name.
@@ -106,7 +107,7 @@ class Archive(ABC):
 
     @abstractmethod
     def restore(self, archived: QuerySet[Any]) -> Any:
-        """Move the first of the archived threads back to its tables.
+        """Move the first thread in ``archived`` from the archive to the tables of threads.
 
         Return the thread, with ``restored_at`` set to the current time, or None if ``archived`` is
         empty.
@@ -243,9 +244,9 @@ class Extension:
         tables: rules for the rows of the app's models.
         sweep: functions without arguments that each sweep calls after it has enqueued runs. An
             exception is logged, and the other functions are still called.
-        overdue: functions that take a time, as a database expression. They return the due time of
-            the app's oldest work that was due before this time and that no sweep has done yet, or
-            None. Worker health is based on the result.
+        overdue: functions with one argument, a time as a database expression. If a sweep should
+            have done work of the app before this time but hasn't, they return the due time of the
+            oldest such work, otherwise None. Worker health is based on the result.
         doctor: functions without arguments that yield findings.
         tasks: dotted paths of functions with one argument, a string. Messages to workers may name
             these functions. ``hitl_django.task_queue.dispatcher.enqueue_task`` adds a message to a

@@ -1,4 +1,7 @@
-"""Typed parts of a stream with ``version="v2"``. Their ``type`` is the stream mode."""
+"""Types of the dicts that a stream with ``version="v2"`` yields.
+
+The key ``type`` of a dict contains the stream mode.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,10 @@ class ValuesStreamPart(TypedDict, Generic[OutputT]):
 
 
 class UpdatesStreamPart(TypedDict):
-    """The return values of nodes, by node name. A pause has the key ``__interrupt__``."""
+    """The return values of nodes, by node name.
+
+    If the run pauses, the interrupts are under the key ``__interrupt__``.
+    """
 
     type: Literal["updates"]
     ns: tuple[str, ...]

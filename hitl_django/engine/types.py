@@ -73,9 +73,9 @@ class Interrupt(Generic[ValueT]):
 
     @classmethod
     def from_ns(cls, value: Any, ns: str, *, response_schema: Any = None) -> Interrupt:
-        """Create an interrupt with the id of a task's first interrupt.
+        """Create an interrupt with an id derived from ``ns``, the namespace of a task.
 
-        ``ns`` is the namespace of the task.
+        The first interrupt of this task has the same id.
         """
         return cls(value, xxh3_128_hexdigest(ns.encode()), response_schema=response_schema)
 
@@ -326,7 +326,10 @@ class GraphOutput(Generic[OutputT]):
     interrupts: tuple[Interrupt, ...] = ()
 
     def __getitem__(self, key: str) -> Any:
-        """Return the value of a state key, as in the result of version 1 (deprecated)."""
+        """Return the value of a state key. Deprecated: use ``value`` and ``interrupts``.
+
+        The key ``__interrupt__`` returns the interrupts.
+        """
         warnings.warn(
             "GraphOutput[key] is deprecated; use .value and .interrupts.",
             DeprecationWarning,

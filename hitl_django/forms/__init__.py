@@ -1,8 +1,9 @@
 """Typed Django forms generated from a JSON schema or from a payload.
 
-``read_shape`` and ``infer_shape`` return the schema tree of a value, and ``AnswerForm`` is the form
-of a schema tree. A form submitted without changes returns exactly the original value. ``form_for``
-returns the form with which a page of a project decides an interrupt.
+``read_shape`` converts a JSON schema to a schema tree (``SchemaNode``). ``infer_shape`` derives a
+schema tree from a payload. ``AnswerForm`` is a form with the fields of a schema tree. A form
+submitted without changes returns exactly the original value. ``form_for`` returns the form with
+which a page of a project decides an interrupt.
 """
 
 from __future__ import annotations

@@ -82,9 +82,10 @@ class ActionDecisionForm(forms.Form):
 class ActionBlock:
     """One action, or a group of similar actions, with its decision forms.
 
-    ``starts`` are the initial arguments, which may contain an earlier reviewer's changes. If the
-    interrupt has too many actions, a block combines similar actions, the ``members`` of the block.
-    The members are decided together.
+    ``members`` are the actions of the block, by position in the payload. A block has one action. If
+    the interrupt has too many actions, a block has several similar actions, which get the same
+    decision. ``starts`` are the initial arguments of each action, which may contain an earlier
+    reviewer's changes.
     """
 
     def __init__(
@@ -211,9 +212,9 @@ def _carried_out(word: str, action: RequestedAction, args: JSON) -> dict[str, JS
 
 
 def _group_similar(actions: Sequence[RequestedAction]) -> list[dict[int, RequestedAction]]:
-    """Group actions with the same name and options.
+    """Group actions with the same tool name and the same allowed decisions.
 
-    Each group maps the position of an action in the request to the action.
+    Each group maps the position of an action in ``actions`` to the action.
     """
     found: dict[Any, dict[int, RequestedAction]] = {}
     for number, action in enumerate(actions):
@@ -222,7 +223,7 @@ def _group_similar(actions: Sequence[RequestedAction]) -> list[dict[int, Request
 
 
 class SeparateActionForms(InterruptForms):
-    """An interrupt whose actions are decided individually."""
+    """The forms of an interrupt whose actions are decided individually."""
 
     def __init__(
         self,

@@ -476,8 +476,8 @@ class AnswerForm(forms.Form):
     def _blank_rows(self, rows: Rows) -> int:
         """Return the number of blank rows to show in a list.
 
-        The number is the submitted number. If the user pressed "Add rows" for this list, the number
-        is increased by MORE. The result has a minimum and a maximum.
+        The form submits the previous number of blank rows. If the user pressed "Add rows" for this
+        list, MORE is added to this number. The result has a minimum and a maximum.
         """
         assert rows.shape.items is not None
         posted = str(self.data.get(rows.count, "")) if self.is_bound else ""

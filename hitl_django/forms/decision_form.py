@@ -119,7 +119,7 @@ def get_consequences(
 ) -> dict[str, Any]:
     """Return a text about the effect of each decision on the run, by decision type.
 
-    ``has_form`` is true if a form contains the response.
+    ``has_form`` is true if the page has a form in which the response is entered.
     """
     if item.kind == Interrupt.Kind.BREAKPOINT:
         return dict.fromkeys(decisions, GOING_ON)

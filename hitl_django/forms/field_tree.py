@@ -91,7 +91,11 @@ class Rows(TreeNode):
         return [entry.node for entry in self.entries]
 
     def empty_value(self) -> JSON:
-        """Return the value of a list that had no entries and has none after submission."""
+        """Return the value of a list that had no entries and has none after submission.
+
+        The value is the original value. If there is none, the value is an empty list if the list is
+        required, and otherwise MISSING.
+        """
         if self.original is MISSING:
             return [] if self.wanted else MISSING
         return self.original

@@ -41,7 +41,8 @@ MAX_COMPARED = 20_000
 class AnswerField(forms.Field):
     """A form field whose value is a JSON value.
 
-    ``original`` is the initial value, or MISSING. ``wanted`` makes the field's key required.
+    ``original`` is the initial value, or MISSING. ``wanted`` is true if the response must contain
+    the field's key.
     """
 
     default_error_messages: ClassVar[dict[str, Any]] = {
@@ -79,9 +80,10 @@ class AnswerField(forms.Field):
         return " ".join(filter(None, map(str, texts)))
 
     def describe(self, reason: str, *, of_entry: bool = False) -> str:
-        """Return a limit or a fault as a sentence about the value.
+        """Return the message ``reason``, about a limit or a fault of the value, for display.
 
-        If ``of_entry`` is true, the sentence is about an entry of a list.
+        A ValidationMessage is translated. If ``of_entry`` is true, the message is about an entry of
+        a list.
         """
         return say(reason)
 
@@ -112,7 +114,10 @@ class AnswerField(forms.Field):
         return escape_hidden(text) if len(text) <= length else ""
 
     def spans(self, raw: Any) -> list[Span]:
-        """Return the word differences of a text, or an empty list for other values."""
+        """Return the differences between the original text and the submitted text, word by word.
+
+        Return an empty list for values other than texts.
+        """
         return []
 
     def clean(self, value: Any) -> Any:

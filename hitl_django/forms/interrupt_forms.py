@@ -221,7 +221,10 @@ class InterruptForms:
         return read
 
     def is_stale(self) -> bool:
-        """Return whether the submitted values belong to an older version, or contain no version."""
+        """Return whether the interrupt has changed since the submitted page was displayed.
+
+        Submitted values without a version of the interrupt are also stale.
+        """
         seen = (self.decision_form["digest"].data, str(self.decision_form["version"].data or ""))
         return seen != (self.item.payload_digest, str(self.item.version))
 

@@ -55,7 +55,8 @@ def parse_integer(text: str) -> int:
 def parse_number(text: str, *, like: Any = None) -> int | float:
     """Parse a finite number.
 
-    The result is a float if ``like`` is a float. Otherwise, a whole number is an int.
+    The result is a float if ``like`` is a float, or if the text has a decimal separator or an
+    exponent. Otherwise, the result is an int.
     """
     return _read_number(_use_decimal_point(text), like)
 
@@ -74,9 +75,9 @@ def _read_number(text: str, like: Any) -> int | float:
 def parse_decimal(text: str, *, like: Any = None, spelling: tuple[str, ...]) -> Any:
     """Parse a decimal, and return it as a JSON number or a string.
 
-    The result is a number if ``like`` is a number, ``spelling`` (the JSON types that the schema
-    allows) contains "number", and a number has exactly the typed value. Otherwise, the result is a
-    string.
+    ``spelling`` are the JSON types that the schema allows. The result is a number if ``spelling``
+    contains "number", ``like`` is a number, and the conversion to a number doesn't change the typed
+    value. Otherwise, the result is a string.
     """
     text = _use_decimal_point(text)
     if not _NUMBER.fullmatch(text):
@@ -104,7 +105,7 @@ def get_decimal_separator() -> str:
 
 
 def _use_decimal_point(text: str) -> str:
-    """Return a typed number with a decimal point in place of the decimal comma, if any.
+    """Return the text with its decimal comma replaced by a point, if the language has a comma.
 
     Raises:
         ValidationError: a point in the text can be a decimal point or a separator of thousands.

@@ -23,7 +23,10 @@ _GROUPED_IN_PAIRS = re.compile(r"\d{1,3}(_\d{2})*_\d{3}", re.ASCII)
 
 
 def show_decimal(text: str, decimal_places: int | None = None) -> str:
-    """Format a decimal with the separators of the current language."""
+    """Format a decimal with the separators of the current language.
+
+    ``decimal_places`` is the number of decimal places to show. None keeps all decimal places.
+    """
     return str(number_format(text, decimal_places, force_grouping=True))
 
 

@@ -17,9 +17,9 @@ _NONCE_SIZE = _TAG_SIZE = 16
 class EncryptedSerializer(SerializerProtocol):
     """A serializer that encrypts the bytes of ``serde`` with ``cipher``.
 
-    The name of the encoding isn't encrypted. The name of the cipher is appended to it. If the
-    cipher's name is missing, the bytes were stored before encryption was enabled and are loaded
-    without decryption.
+    The bytes are returned with a text such as ``msgpack+aes``: the names of the encoding and the
+    cipher. If the text given to ``loads_typed`` has no cipher, the bytes were stored before
+    encryption was enabled, and are loaded without decryption.
     """
 
     def __init__(self, cipher: CipherProtocol, serde: SerializerProtocol | None = None) -> None:
@@ -27,7 +27,10 @@ class EncryptedSerializer(SerializerProtocol):
         self.serde = JsonPlusSerializer() if serde is None else serde
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the names of the encoding and the cipher as one text, and the encrypted bytes."""
+        """Return a text such as ``msgpack+aes``, and the encrypted bytes.
+
+        The text consists of the names of the encoding and the cipher.
+        """
         kind, data = self.serde.dumps_typed(obj)
         name, encrypted = self.cipher.encrypt(data)
         return f"{kind}+{name}", encrypted

@@ -42,7 +42,7 @@ class Tagged:
 
 
 class RefusedPart(TypeError):
-    """An error for a value that can't be stored, although other values of its type can."""
+    """A part of a value can't be stored, although other values of the same type can be stored."""
 
 
 @cache
@@ -107,7 +107,11 @@ def load_zone(stored: Any) -> Any:
 
 
 def _with_offset(moment: datetime | time) -> datetime | time:
-    """Return a datetime or time with a fixed UTC offset in place of another library's time zone."""
+    """Replace the time zone of a datetime or time by a fixed UTC offset.
+
+    Raises:
+        RefusedPart: ``moment`` is a time, and its UTC offset depends on the date.
+    """
     offset = moment.utcoffset()
     if offset is None:
         zone = type(moment.tzinfo).__qualname__

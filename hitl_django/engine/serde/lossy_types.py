@@ -1,7 +1,8 @@
 """Detection of bytearrays and memoryviews, which ormsgpack encodes as bytes.
 
-A value is passed to orjson, which is as fast as ormsgpack for JSON types and calls a hook for all
-other types. A value that orjson doesn't support is traversed in Python.
+The check first encodes the value with orjson, which is as fast as ormsgpack for JSON types. orjson
+calls a hook for each part of another type. If orjson raises an error, the value is traversed in
+Python.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ def holds_buffer(value: Any, dump: Dump) -> bool:
 
 
 def are_numbers(value: Any) -> bool:
-    """Return whether a value is a list of numbers.
+    """Return whether a value is a list of numbers, such as ``[1, 2]``.
 
-    Enclosing lists with one item are ignored. ``value`` must be a value that orjson encodes without
-    a hook. The check uses sum(), because sum() raises an error for other types and is faster than
-    encoding the numbers.
+    The list may be the only item of another list, as in ``[[1, 2]]``. ``value`` must be a value
+    that orjson encodes without a hook. The check uses sum(), because sum() raises an error for
+    other types and is faster than encoding the numbers.
     """
     while type(value) is list and len(value) == 1:
         value = value[0]

@@ -20,10 +20,11 @@ _NOT_IN_TAG = re.compile(r"[^A-Za-z0-9_.:-]+")
 
 @dataclass(frozen=True, slots=True)
 class TypeCodec:
-    """The stored form of instances of exactly ``cls``: ``load(dump(value))`` equals ``value``.
+    """The functions that convert instances of exactly ``cls`` to storable values and back.
 
-    ``dump`` returns any value that the codec supports. ``tag`` is the short name in stored bytes.
-    The tag must remain the same if the class is renamed or moved.
+    ``dump`` returns a storable value, and ``load`` converts this value back to an equal instance.
+    ``tag`` is the short name of the class in stored bytes. The tag must remain the same if the
+    class is renamed or moved.
     """
 
     tag: str

@@ -17,7 +17,7 @@ class UntypedSerializerProtocol(Protocol):
 
 @runtime_checkable
 class SerializerProtocol(Protocol):
-    """A serializer that returns bytes together with a kind, which is the name of the encoding."""
+    """A serializer that returns the encoded bytes together with the name of the encoding."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """Return the name of the encoding and the encoded bytes of a value."""
@@ -37,7 +37,10 @@ class CipherProtocol(Protocol):
 
 
 class SerializerCompat(SerializerProtocol):
-    """A typed serializer that calls an untyped one. The kind is the name of the value's class."""
+    """An adapter that provides ``dumps_typed`` and ``loads_typed`` for a serializer without them.
+
+    ``dumps_typed`` returns the name of the value's class in place of the name of an encoding.
+    """
 
     def __init__(self, serde: UntypedSerializerProtocol) -> None:
         self.serde = serde
@@ -54,8 +57,8 @@ class SerializerCompat(SerializerProtocol):
 def maybe_add_typed_methods(
     serde: SerializerProtocol | UntypedSerializerProtocol,
 ) -> SerializerProtocol:
-    """Return ``serde`` if it is a typed serializer.
+    """Return ``serde`` if it has the methods ``dumps_typed`` and ``loads_typed``.
 
-    Otherwise, return an adapter that makes it typed.
+    Otherwise, return an adapter that provides these methods and calls ``serde``.
     """
     return serde if isinstance(serde, SerializerProtocol) else SerializerCompat(serde)

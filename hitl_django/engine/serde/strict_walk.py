@@ -87,10 +87,10 @@ def rewrite_value(value: Any, dump: Dump, max_depth: int) -> Any:
 def _open(
     item: Any, here: _Frame, dump: Dump
 ) -> tuple[Any, list[tuple[Any, Any, Any, Any]] | None]:
-    """Return an empty container for ``item``, and a list of the entries to add to it.
+    """Return an empty container for ``item``, and a list of the entries to add to the container.
 
-    If the list is None, the first result is a value of a basic type to traverse instead of
-    ``item``.
+    If ``item`` is converted to its base type, return the converted value and None. The caller then
+    traverses the converted value instead of ``item``.
     """
     cls = type(item)
     if cls is list:

@@ -19,11 +19,12 @@ Allowed = Iterable[type | tuple[str, ...]] | Literal[True] | None
 class JsonPlusSerializer(Codec):
     """A Codec with the methods dumps_typed and loads_typed of LangGraph's serializers.
 
-    Values are stored as the codec's msgpack. ``allowed_msgpack_modules`` and
-    ``allowed_json_modules`` are classes, or pairs of module and name, that may be stored in
-    addition to the registered classes. True adds no class, because names in stored bytes are never
-    trusted. Pickle is not supported: ``pickle_fallback`` only logs a warning, and values of
-    unsupported types raise an error.
+    Values are encoded as msgpack. ``allowed_msgpack_modules`` and ``allowed_json_modules`` have the
+    same meaning: each is a list of classes that may be stored in addition to registered classes. A
+    class can be given as a pair of module and name. The value True, which in LangGraph allows all
+    classes, allows no additional class, because names in stored bytes are never trusted. Pickle is
+    not supported: ``pickle_fallback`` only logs a warning, and values of unsupported types raise an
+    error.
     """
 
     def __init__(
@@ -53,7 +54,11 @@ class JsonPlusSerializer(Codec):
         return JsonPlusSerializer(allowed_msgpack_modules=allowed)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the name of the encoding and the bytes. None and bytes aren't encoded."""
+        """Return the name of the encoding, and the encoded value.
+
+        For bytes and bytearrays, the name is the type's name, and the value's bytes are unchanged.
+        For None, the name is "null", and the bytes are empty.
+        """
         if obj is None:
             return "null", b""
         if type(obj) is bytes or type(obj) is bytearray:

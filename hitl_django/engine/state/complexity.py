@@ -5,9 +5,10 @@ itself, as in a condition made of conditions, each level multiplies the work. A 
 hundred characters can then block a process for hours. A discriminator (a tagged union) avoids the
 problem, because only the named type is validated.
 
-The estimate traverses the value with its JSON schema. The number of calls for one part of the value
-and one part of the schema is computed only once. It is added as often as pydantic would repeat
-these calls. The estimate is therefore fast even if the validation would be slow.
+The estimate traverses the value with its JSON schema. For each part of the value and each
+matching part of the schema, the number of calls is computed once and cached. If pydantic would
+validate this part of the value several times, the cached number is added several times. The
+estimate is therefore fast even if the validation would be slow.
 """
 
 from __future__ import annotations

@@ -225,7 +225,11 @@ class _Check:
         self.todo.append((found.contents, here, found.resolver))
 
     def find_loop(self) -> None:
-        """Raise GraphDefinitionError if references apply a schema to the same value without end."""
+        """Raise GraphDefinitionError if validation with the schema would never end.
+
+        Validation never ends if a schema, directly or through others, requires that the same value
+        is validated again with the schema itself.
+        """
         done: set[int] = set()
         for start in self.in_place:
             open_: set[int] = set()

@@ -354,9 +354,11 @@ def _recursive_schema(annotation: Any) -> dict[str, Any] | None:
 
 
 def check_input(fields: Mapping[str, Any] | None, schema: Any, value: Any) -> None:
-    """Raise InvalidInputError unless ``value`` fits the input schema.
+    """Raise InvalidInputError unless ``value`` fits ``schema``.
 
-    A missing field is valid, because nodes may set it. An unknown field is invalid.
+    ``fields`` are the annotated fields of the schema. Each given field is validated on its own. A
+    missing field is valid, because nodes may set it. An unknown field is invalid. If ``fields`` is
+    None, the value is validated as a whole.
     """
     if value is None:
         raise InvalidInputError("The graph's input is missing.", [("$", "is missing")])

@@ -71,9 +71,11 @@ class AsyncBatchedBaseStore(BaseStore):
 
 
 def merge_ops(ops: Sequence[Op]) -> tuple[list[Op], list[int]]:
-    """Return the operations to perform, and for each given operation the index of its result.
+    """Return ``ops`` without duplicates, and a list of indexes.
 
-    Equal reads become one operation. Of several puts with the same key, only the last is performed.
+    The n-th index is the position of the result of ``ops[n]`` among the results of the returned
+    operations. Equal reads become one operation. Of several puts with the same namespace and key,
+    only the last is returned.
     """
     merged: list[Op] = []
     places: list[int] = []

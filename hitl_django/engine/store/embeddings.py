@@ -84,7 +84,7 @@ def ensure_embeddings(
     A model name, such as ``"openai:text-embedding-3-small"``, requires LangChain.
 
     Raises:
-        ValueError: the argument is of another kind, or LangChain is not installed.
+        ValueError: the argument has another type, or LangChain is needed but not installed.
     """
     if embed is None:
         raise ValueError("embed must be provided")

@@ -14,9 +14,10 @@ from .ttl import TTLConfig
 
 
 class IndexedStore(BaseStore):
-    """A base class of stores that computes the vectors of all texts before a batch is performed.
+    """A base class of stores with an optional search index.
 
-    Subclasses implement ``perform`` and ``aperform``.
+    If the store has an index, the vectors of all texts in a batch of operations are computed first
+    and then passed to ``perform``. Subclasses implement ``perform`` and ``aperform``.
     """
 
     supports_ttl = True

@@ -79,9 +79,11 @@ class BaseStore(ABC):
     ) -> list[SearchItem]:
         """Return items of a namespace and the namespaces below it.
 
-        ``filter`` compares fields with a value, with a dict of fields, or with operators (``{"age":
-        {"$gte": 18}}``; also ``$eq $ne $gt $lt $lte``). In a store with a search index, ``query``
-        ranks items by meaning. A store without a search index ignores ``query``.
+        ``filter`` maps names of fields to required values, such as ``{"city": "Bonn"}``. A dict is
+        a filter for the fields of a nested dict, or contains operators, such as
+        ``{"age": {"$gte": 18}}``. The operators are ``$eq $ne $gt $gte $lt $lte``. In a store with
+        a search index, ``query`` ranks items by meaning. A store without a search index ignores
+        ``query``.
         """
         op = _search(self, namespace_prefix, query, filter, limit, offset, refresh_ttl)
         found: list[SearchItem] = self._perform_one(op)

@@ -11,7 +11,7 @@ _EMPTY: Mapping[str, Any] = {}
 
 
 class AmbientConfig(Mapping[str, Any]):
-    """A mapping that builds the config of the running node call when it is read.
+    """A mapping with the config of the running node call. Each read builds the config.
 
     LangChain reads a context variable if it is called without a config. The variable contains this
     mapping, the same object for all node calls. Building a config for each call would slow down

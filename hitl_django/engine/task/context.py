@@ -73,9 +73,9 @@ class CalledTasks(Protocol):
 class TaskContext:
     """The context of one node call: its task, its stored results, and its interrupts.
 
-    ``perform`` makes a saver call for a subgraph. ``is_async`` is true if the task runs on the
-    event loop on which the saver is called. ``changed`` are the ids of interrupts that were changed
-    after their decision.
+    ``perform(function, *args)`` calls a function that uses the saver, on the OS thread on which the
+    saver must be called. ``is_async`` is true if the task runs on the event loop on which the saver
+    is called. ``changed`` are the ids of interrupts that were changed after their decision.
     """
 
     __slots__ = (
@@ -138,8 +138,8 @@ class TaskContext:
     def get_first_attempt_time(self) -> float:
         """Return the Unix time of the task's first attempt.
 
-        The first call of this method sets this time to the current time. If retries are possible,
-        the method is first called before the first attempt.
+        The first call of this method returns the current time, and later calls return the same
+        time. If the task can be retried, the first call is made before the first attempt.
         """
         if not hasattr(self, "_first_attempt_time"):
             self._first_attempt_time = time.time()
@@ -273,7 +273,7 @@ class TaskContext:
         return True, self.answers[index]
 
     def _check_fingerprint(self, slot: str, print_: str, name: str) -> None:
-        """Compare the hash of an interrupt with the hash that it had when it was decided.
+        """Compare the hash ``print_`` of a decided interrupt with the interrupt's stored hash.
 
         ``slot`` is the position or the key of the interrupt, and ``name`` its id. If the hashes
         differ, log a warning or raise InterruptChangedError, depending on the config.
@@ -422,7 +422,7 @@ class TaskContext:
         return self
 
     def next_call_index(self, numbers: Iterator[int]) -> int:
-        """Return the index of the task's next call of a @task function."""
+        """Return the index of the task's next call of a @task function, taken from ``numbers``."""
         return next(numbers)
 
     def child_ns(self) -> str:
@@ -585,7 +585,10 @@ async def astore_commit(context: TaskContext, commit: Commit) -> None:
 
 
 def store_steps(context: TaskContext) -> None:
-    """Store the delayed commits of earlier super-steps before a task stores its own results."""
+    """Store the delayed commits of earlier super-steps.
+
+    Call this function before a task stores its own results.
+    """
     if context.run.deferred is not None:
         with saver_calls():
             context.perform(context.run.store_steps)

@@ -22,7 +22,7 @@ class UnsavedRun(Protocol):
     """A run that may have unstored super-steps."""
 
     def store_overdue(self) -> None:
-        """Store the finished super-steps that have not been stored yet."""
+        """Store the finished super-steps that the durability "exit" has delayed."""
 
 
 class DeferredCommits:

@@ -195,7 +195,11 @@ def _is_runnable(source: Any) -> bool:
 
 
 def _starts_tasks(function: Any, seen: set[int]) -> bool:
-    """Return whether a function refers to a @task function, directly or through its module."""
+    """Return whether the code of a function mentions a @task function.
+
+    Functions of the same module that the code mentions are also searched. ``seen`` are the ids of
+    functions that were already searched.
+    """
     function = getattr(function, "__func__", function)
     if type(function) is not FunctionType or id(function) in seen:
         return False
@@ -315,8 +319,8 @@ class Node:
     """A node of a compiled graph.
 
     - ``triggers`` are the channels that trigger the node.
-    - ``keys`` are the channels that the node reads: several names for a dict, or one name for the
-      channel's value.
+    - ``keys`` are the channels that the node reads. With a tuple of names, the node's input is a
+      dict. With a single name, the input is the channel's value.
     - ``writers`` convert the node's result to writes.
     - ``branches`` are the conditional edges. They run in the same task after the node.
     - ``handler`` is the name of the error handler node for failures of this node.

@@ -17,8 +17,9 @@ from .context import TaskContext
 class PartContext(ABC):
     """A view of the running task's context for one part of the task, such as a tool call.
 
-    Interrupts and once() results are identified by the part, so that they don't depend on the order
-    in which the parts run. ``perform`` is the function through which the saver is called.
+    The keys of interrupts and once() results contain the name of the part, so they don't depend on
+    the order in which the parts run. ``perform(function, *args)`` calls a function that uses the
+    saver, on the OS thread on which the saver must be called.
     """
 
     def __init__(self, context: TaskContext, perform: Callable[..., Any]) -> None:
@@ -50,8 +51,8 @@ class PartContext(ABC):
     ) -> Any:
         """Return the resume value of an interrupt, or pause the task.
 
-        The key of the interrupt is the name of the part. The keys of further interrupts in the part
-        also contain a number.
+        Inside a part, the name of the part is added to ``key``. If ``key`` is None, the interrupt's
+        key is the name of the part, and the keys of further interrupts also contain a number.
         """
         return self._context.ask(value, schema, self._make_key(key), expires, terms)
 

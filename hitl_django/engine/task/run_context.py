@@ -71,9 +71,10 @@ class Replay:
 class RunContext:
     """The context shared by all tasks of one run of one graph.
 
-    ``perform`` makes a saver call on the OS thread of the root run's driver. ``answers`` are resume
-    values by interrupt id, including those for subgraphs. ``modes`` are the stream modes of the
-    chunks that the loop emits. Chunks of the modes ``forwards`` are passed to the calling run.
+    ``perform(function, *args)`` calls a function that uses the saver, on the OS thread of the root
+    run's driver. ``answers`` are resume values by interrupt id, including the resume values for
+    subgraphs. ``modes`` are the stream modes of the chunks that the loop emits. Chunks whose stream
+    mode is in ``forwards`` are passed to the calling run.
     """
 
     __slots__ = (

@@ -12,8 +12,9 @@ from ..types import Command
 
 
 def read_annotations(function: Any, seen: dict[Any, dict[str, Any]]) -> dict[str, Any]:
-    """Return the annotations of a function's first parameter and return value.
+    """Return the annotations of a node function, by parameter name, with "return" for the result.
 
+    For a plain function, only the annotations of the first parameter and the result are returned.
     ``seen`` is a cache: equal annotations of functions in the same module are evaluated once.
     """
     if type(function) is not FunctionType or hasattr(function, "__wrapped__"):

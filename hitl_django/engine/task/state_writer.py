@@ -22,7 +22,10 @@ _PLAIN = (str, bytes, int, float, bool)
 
 
 class StateWriter:
-    """A function object that converts a node's result to state updates and triggers of nodes."""
+    """A callable object that converts a node's result to writes.
+
+    The writes update the state and trigger the next nodes.
+    """
 
     __slots__ = ("_dropped", "_drops", "_takes_dicts", "keys", "name", "static")
 
@@ -81,9 +84,11 @@ class StateWriter:
         )
 
     def _note_unknown(self, names: Iterable[Any]) -> None:
-        """Log each unknown key of a node's result once.
+        """Log a warning for each unknown key of a node's result, once per key.
 
-        If the config requires it, raise an error.
+        Raises:
+            InvalidUpdateError: the result contains interrupts, or the config key
+                ``on_unknown_key`` is ``"error"``.
         """
         context = current.get()
         is_below = context is not None and (context.run.within or context.task.name != START)

@@ -179,8 +179,10 @@ class Task:
     ) -> PendingInterrupt:
         """Return a PendingInterrupt: an interrupt with this task, its checkpoint and a position.
 
-        ``index`` is the position among the task's interrupts. ``refusal`` is the reason why the
-        previous response was rejected. ``terms`` are the review options.
+        ``index`` is the position among the task's interrupts, and ``key`` the key of the interrupt,
+        if it has one. ``refusal`` is the reason why the previous response was rejected. ``terms``
+        are the review options. ``payload_formats`` are the formats of values in the payload that
+        were converted to text, by JSON pointer.
         """
         return PendingInterrupt(
             interrupt=interrupt,

@@ -1,6 +1,6 @@
 """The execution of one task: its calls, its conditional edges, its retries and its writes.
 
-There is no I/O: a generator yields calls and waits, which the drivers perform.
+The module does no I/O. A generator yields requests, such as Call and Wait, which a driver performs.
 """
 
 from __future__ import annotations
@@ -161,7 +161,10 @@ def pass_input_on(task: Task) -> bool:
 
 
 def _address_to_this_graph(signal: ParentCommand) -> Command[Any]:
-    """Return a Command that a subgraph sent to this graph as its parent, without ``graph``."""
+    """Return the Command of a subgraph's node with ``graph`` set to None instead of PARENT.
+
+    The Command then applies to this graph, which has called the subgraph.
+    """
     return replace(signal.command, graph=None)
 
 
@@ -240,7 +243,10 @@ def _make_writes(task: Task, output: Any) -> list[Write]:
 def _route_branches(
     context: TaskContext, output: Any, writes: list[Write]
 ) -> Generator[Step, Any, list[Write]]:
-    """Return ``writes``, the writes of a node's result, and the writes of the conditional edges."""
+    """Return the writes of a node's result, followed by the writes of the conditional edges.
+
+    ``output`` is the node's result, and ``writes`` are the writes of the result.
+    """
     trace = context.run.trace
     for index, branch in enumerate(context.task.node.branches):
         seen = _view_state(context, branch, output, writes)

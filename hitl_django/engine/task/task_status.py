@@ -182,8 +182,9 @@ def plan_resume(resume: Any, open_ids: Sequence[str]) -> dict[str, Any]:
 def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any]) -> Sequence[Any]:
     """Return a task's stored and new resume values, in order of position.
 
-    A new value resolves a pending interrupt. If the task has not finished, a new value can also
-    replace a stored value.
+    ``answers`` are the new resume values by interrupt id. ``ns`` is the namespace from which the
+    ids of the task's interrupts are computed. A new value resolves a pending interrupt or replaces
+    the stored value at the same position.
     """
     stored: Sequence[Any] = status.answers if status else ()
     open_count = len(status.interrupts) if status else 0
@@ -195,10 +196,10 @@ def collect_answers(ns: str, status: TaskStatus | None, answers: dict[str, Any])
 
 
 def list_own_interrupts(ns: str, status: TaskStatus) -> list[tuple[Interrupt, int | str | None]]:
-    """Return a task's interrupts, each with its position or key.
+    """Return a task's pending interrupts, each with its position or key.
 
-    The position is None if the interrupt belongs to a subgraph, because only the subgraph can
-    resolve such an interrupt.
+    ``ns`` is the namespace from which the ids of the task's own interrupts are computed. An
+    interrupt of a subgraph has None as position, because only the subgraph can resolve it.
     """
     count = len(status.answers) + len(status.interrupts)
     slots: dict[str, int | str] = {

@@ -15,9 +15,9 @@ Namespace = tuple[str, ...]
 class ToolStream:
     """An emitter of stream chunks about the tool calls of a run.
 
-    ``emit`` receives the chunks. Without ``subgraphs``, only tool calls in the run's namespace
-    ``ns`` are emitted. ``above`` is the tool stream of the calling run, which receives the same
-    tool calls.
+    ``emit`` is called with each chunk. If ``subgraphs`` is false, only tool calls in the run's
+    namespace ``ns`` are emitted. ``above`` is the tool stream of the calling run, which also emits
+    the tool calls of this run.
     """
 
     def __init__(
@@ -31,10 +31,11 @@ class ToolStream:
         self._open: set[tuple[Namespace, str]] = set()
 
     def drop_narrow(self) -> ToolStream | None:
-        """Return a copy of this chain of tool streams without the streams that exclude subgraphs.
+        """Return the tool stream for a separate run that a node starts, or None.
 
-        The chain consists of this tool stream and the tool streams of the calling runs. Return None
-        if all of them exclude the tool calls of subgraphs.
+        The result consists of copies of this tool stream and the streams of the calling runs,
+        linked by ``above``. Streams with ``subgraphs`` false are left out. The result is None if no
+        stream remains.
         """
         above = None if self._above is None else self._above.drop_narrow()
         if not self.subgraphs:
@@ -46,9 +47,10 @@ class ToolStream:
     def begin(
         self, ns: Namespace, call_id: str, name: str, given: Any, tags: Sequence[str]
     ) -> ToolCallChunks:
-        """Emit the start of a tool call to this tool stream and those of the calling runs.
+        """Emit the start of a tool call, and return an emitter for the end of the call.
 
-        ``given`` is the input of the tool. Return an emitter for the end of the call.
+        This tool stream and the tool streams of the calling runs emit the start and the end.
+        ``given`` is the input of the tool.
         """
         including = [
             stream for stream in self._lineage() if stream.open(ns, call_id, name, given, tags)

@@ -12,7 +12,10 @@ from .context import TaskContext, saver_calls, store_results, store_steps
 
 
 class _Busy(GraphBubbleUp):
-    """A signal that another OS thread is storing results and may wait for this transaction."""
+    """An exception that rolls this transaction back, because another OS thread stores results.
+
+    The other OS thread may wait for this transaction.
+    """
 
 
 def call_in_transaction(context: TaskContext, key: str, function: Callable[[], Any]) -> Any:
