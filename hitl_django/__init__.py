@@ -73,9 +73,9 @@ else:
 
 
 def _is_loadable(home: str) -> bool:
-    """Return whether the module ``home`` can be imported now.
+    """Return whether the module ``home``, relative to this package, can already be imported.
 
-    Modules with models need Django's app registry.
+    Modules with models can't be imported until Django's app registry is ready.
     """
     if home.startswith("engine."):
         return True

@@ -81,11 +81,12 @@ _sites: list[admin.AdminSite] = []
 
 
 def register(site: admin.AdminSite) -> None:
-    """Register all pages on an admin site, except for models already registered there.
+    """Register the pages of this package on an admin site.
 
-    The site's index shows the number of pending requests, unless the site has its own index
-    template. For users without access to other apps, the site opens on the overview of runs
-    (operators) or on the review queue (reviewers).
+    Models that are already registered on the site keep their ModelAdmin. The site's index shows the
+    number of pending requests, unless the site has its own index template. Users without access to
+    other apps are redirected from the index to the overview of runs (operators) or to the review
+    queue (reviewers).
     """
     _sites.append(site)
     _register_pages(site, PAGES)

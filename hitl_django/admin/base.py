@@ -76,15 +76,15 @@ class LinkedChangeList(ChangeList):
         self.drop_columns()
 
     def complete_rows(self, request: HttpRequest) -> None:
-        """Set additional attributes of this page's rows, such as the link to each row's page.
+        """Set attributes on the listed rows that the query of the list doesn't load.
 
-        The query of the list doesn't load these attributes.
+        For example, set ``link`` to the URL of the row's detail page.
         """
         for row in self.result_list:
             row.link = self.model_admin.url("change", request, row.pk)
 
     def drop_columns(self, *names: str) -> None:
-        """Omit the named columns, and all columns in which no row of this page has a value."""
+        """Omit the named columns, and all columns in which no listed row has a value."""
         shown = [
             (number, name)
             for number, name in enumerate(self.list_display)
@@ -375,9 +375,9 @@ def format_tick(value: Any, title: Any) -> str:
 
 
 def format_entry(row: Any, title: Any, *words: Any) -> str:
-    """Return the HTML of a row's first column.
+    """Return the HTML of the first cell in the list row of ``row``.
 
-    The column contains the title as a link to the row's page, and below the title the texts in
+    The cell contains ``title`` as a link to the page of ``row``, and below it the texts in
     ``words``.
     """
     line = format_html_join(" · ", "<bdi>{}</bdi>", ((word,) for word in words if word))

@@ -19,9 +19,9 @@ ARGUMENTS = "deferred_page"
 def defer_page(path: str) -> type[ModelAdmin[Any]]:
     """Return a class that can be registered in place of the ModelAdmin with this dotted path.
 
-    The ModelAdmin is imported on first use: when an attribute of an instance is read, for example
-    to build the admin site's URLs or to run system checks, the instance turns into an instance of
-    the ModelAdmin.
+    When an attribute of an instance of the returned class is read for the first time, the
+    ModelAdmin is imported, and the instance becomes an instance of the ModelAdmin. This happens,
+    for example, when the admin site builds its URLs or Django runs system checks.
     """
 
     class DeferredPage(ModelAdmin):

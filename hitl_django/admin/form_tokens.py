@@ -111,8 +111,8 @@ def _render(request: HttpRequest, reason: str) -> HttpResponse:
 def _keep_text(request: HttpRequest, response: Any) -> Any:
     """Replace a redirect to the login by a page that shows the typed text.
 
-    The redirect is returned unchanged if the form is not a decision and contains no typed text.
-    Other responses are also returned unchanged.
+    The redirect is returned unchanged if the submitted form contains neither a decision nor typed
+    text. Responses that are not redirects are also returned unchanged.
     """
     if response.status_code != 302 or (fields := read_fields(request)) is None:
         return response

@@ -33,7 +33,8 @@ class Panel:
         <button type="submit" formaction="{{ action_url }}" name="verb" value="{{ name }}.rate">
 
     Attributes:
-        name: the name under which the app registers the panel; the prefix of its fields.
+        name: the name under which the app registers the panel. The names of the form's fields in
+            the HTML start with this name.
         template_name: the template. Its context has ``name``, ``interrupt``, ``form``,
             ``action_url``, ``element_id``, and the values that ``get_context()`` returns.
         form_class: the form, or None.
@@ -74,10 +75,11 @@ class Panel:
         data: Mapping[str, Any] | None,
         typed: Mapping[str, Any],
     ) -> PanelForm:
-        """Return the form, bound to the submitted ``data``, or with initial values.
+        """Return the panel's form.
 
-        ``data`` is None unless an action of this panel was submitted. ``typed`` are the submitted
-        values of a form with another action, which become the initial values of this form.
+        If the user pressed a button of this panel, ``data`` contains the submitted values, and the
+        form is bound to them. Otherwise, ``data`` is None. If the user pressed another button,
+        ``typed`` contains the submitted values, and the form shows them as initial values.
         """
         if self.form_class is None:
             return PanelForm()

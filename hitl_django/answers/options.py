@@ -27,7 +27,8 @@ class AnswerOptions:
 
     Attributes:
         decisions: the allowed decision types. If empty, all possible types are allowed.
-        editable: the members, or JSON pointers, that an edit may change. None means all.
+        editable: the members of the edited value that an edit may change, as names or JSON
+            pointers. None means all members.
         policy_answers: the resume values that the graph's policy defines for interrupts without a
             response schema.
         proposal: a version proposed for approval, with the keys ``answer``, ``edited`` and
@@ -66,14 +67,17 @@ class AnswerOptions:
 
     @property
     def start(self) -> Any:
-        """The initial value of a form or an edit: the proposal or, without one, the payload."""
+        """The initial value of a form or an edit.
+
+        The value is the proposal's edited value or, without a proposal, ``original``.
+        """
         if self.proposal is not None:
             return self.proposal["edited"]
         return self.original
 
     @property
     def original(self) -> Any:
-        """The initial value of an edit, from the payload without the proposal."""
+        """The initial value of an edit if there is no proposal, computed from the payload."""
         return self.rules.prefill(self)
 
     def mask_answer(self, answer: Any) -> Any:
@@ -183,10 +187,10 @@ def compose_resume_value(options: AnswerOptions, type: str, value: Any = UNSET) 
 
 
 def add_reason(options: AnswerOptions, type: str, value: Any, reason: str) -> Any:  # noqa: A002
-    """Return the value of a decision or, for some rejections, the reason.
+    """Return the value of a decision: ``value`` or, for some rejections, ``reason``.
 
-    The reason replaces the value of a rejection without a value, if the dialect has
-    ``rejects_with_reason`` and the reason isn't blank.
+    The reason is the value if the decision is a rejection, ``value`` is UNSET, the dialect has
+    ``rejects_with_reason``, and the reason isn't blank.
     """
     sends_reason = type == REJECT and options.rules.rejects_with_reason
     return reason if sends_reason and value is UNSET and reason.strip() else value
@@ -197,7 +201,7 @@ def make_decision_patch(
     type: str,  # noqa: A002
     value: Any,
 ) -> list[dict[str, Any]] | None:
-    """Return the changes of a decision to the payload, as a JSON Patch.
+    """Return the JSON Patch with the changes that a decision makes to the payload.
 
     Return None for a decision without an edit. For an approved proposal, return the changes of the
     proposal.
@@ -211,7 +215,10 @@ def make_decision_patch(
 
 
 def make_proposal(options: AnswerOptions, type: str, value: Any, answer: Any) -> dict[str, Any]:  # noqa: A002
-    """Return the proposal that a decision creates for approval (AnswerOptions.proposal)."""
+    """Return the proposal that a decision creates (the dict in ``AnswerOptions.proposal``).
+
+    ``value`` is the value given with the decision. ``answer`` is the decision's resume value.
+    """
     edited = options.original
     if DECISION_TYPES[type].may_edit:
         edited = _merge_edit(options, type, value)
@@ -221,10 +228,12 @@ def make_proposal(options: AnswerOptions, type: str, value: Any, answer: Any) ->
 
 
 def _merge_edit(options: AnswerOptions, type: str, value: Any) -> Any:  # noqa: A002
-    """Return the payload with the edited value.
+    """Return the payload after the edit ``value``.
 
-    The member ``approved`` isn't part of an edit, because it is set by the choice to approve or
-    reject. The result contains the payload's value of ``approved``, if the payload has one.
+    If the interrupt has a response schema, two rules apply to objects. For an approval, members
+    that are missing in ``value`` have their value from ``options.start``. The member ``approved``
+    keeps its value from ``options.original``, because a reviewer doesn't edit this member, but
+    approves or rejects.
     """
     edited = options.rules.apply_edit(options.payload, value)
     if options.schema is None or not isinstance(edited, dict):

@@ -48,8 +48,9 @@ def _choices(names: Iterable[str]) -> list[tuple[str, str]]:
 class OrderFilter(filters.ChoiceFilter):
     """Sort order by one of the named fields. A leading minus means descending.
 
-    A positional argument is the name of a field and of its column. A keyword argument such as
-    ``created_at="pk"`` is a field that is sorted by another column with the same order.
+    A field in a positional argument is sorted by the column with the same name. With a keyword
+    argument such as ``created_at="pk"``, the field ``created_at`` is sorted by the column ``pk``,
+    which has the same order.
     """
 
     def __init__(self, *names: str, **columns: str) -> None:
@@ -270,9 +271,9 @@ class InterruptFilterSet(FilterSet):
         return queryset.filter(queue_filters.match_due(value))
 
     def by_condition(self, queryset: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
-        """Select the pending interrupts that match the condition.
+        """Select the pending interrupts that match the condition ``name``.
 
-        For "false", select all other interrupts, including closed interrupts.
+        If ``value`` is "false", select all other interrupts, including closed interrupts.
         """
         condition = CONDITIONS.get(name) or queue_filters.match_unclaimed(self.request.user)
         if value == "true":  # Use the condition unchanged, so that the database can use an index.

@@ -50,8 +50,9 @@ def is_unchanged(request: Request, interrupt: Any) -> bool:
 def parse_if_match(request: Request) -> tuple[str | None, int | None]:
     """Return the payload digest and row version required by ``If-Match``.
 
-    Both values are None without the header or for ``*``. The status in the ETag is not compared. A
-    request for a closed interrupt therefore receives the decision with status 409, instead of 412.
+    Both values are None without the header or for ``*``. The interrupt's status, which the ETag
+    also contains, is ignored. If the interrupt was closed in the meantime, the client therefore
+    receives the decision with HTTP status 409, instead of HTTP status 412.
 
     Raises:
         InvalidRequest: if the header is neither a single ETag nor ``*``.

@@ -29,9 +29,9 @@ class ProblemExtensions:
     """Extension members of one problem type.
 
     The function ``read`` returns the members for an error. The second argument of ``read`` is a
-    JSON pointer to the part of the body that the service received. ``schema`` contains the schema
-    of each member, with serializer classes in place of references. Members in ``sometimes`` are
-    optional.
+    JSON pointer to the part of the body that the service received. ``schema`` contains the JSON
+    Schema of each member. Instead of a ``$ref``, such a schema may contain a serializer class.
+    Members in ``sometimes`` are optional.
     """
 
     read: Callable[[Any, str], dict[str, Any]]

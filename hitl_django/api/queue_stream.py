@@ -39,7 +39,8 @@ class QueueStream:
 
     An empty ``last`` starts a new stream. ``read`` returns the page. ``find_states`` returns the
     statuses of interrupts that left the page. ``renew`` reloads the user's permissions and returns
-    whether the stream may continue. ``watched`` identifies the user and the query.
+    whether the stream may continue. ``watched`` is a JSON value with the user's id and the query
+    parameters. It is part of the keys of cached pages.
     """
 
     def __init__(
@@ -103,7 +104,11 @@ class QueueStream:
         return render_frame("changes", changes, place)
 
     def _find_shown(self, rows: Rows) -> Rows | None:
-        """Return the rows of the client's last event, or None if the cache doesn't contain them."""
+        """Return the rows that the client has after the event with the id ``self.last``.
+
+        If the current ``rows`` have this id, the client has these rows. Otherwise, the rows are
+        read from the cache. Returns None if the cache doesn't contain them.
+        """
         if digest_json(rows) == self.last:
             self._keep(self.last, rows)  # Restart the page's timeout in the cache.
             return rows

@@ -57,7 +57,11 @@ def refuse_ambiguous_length(request: HttpRequest) -> None:
 
 
 def find_unmeasured_body(request: HttpRequest) -> Readable | None:
-    """Return the body of a request that has no Content-Length, or None without a body."""
+    """Return the body of a request without a Content-Length, or None if the body is empty.
+
+    Raises:
+        LengthRequired: if there may be a body, but the server doesn't mark its end.
+    """
     source: Readable
     if isinstance(request, ASGIRequest):
         source = request  # Django has already read the whole body.

@@ -154,7 +154,10 @@ class _TurnBuilder:
         )
 
     def _is_waiting(self, call: Mapping[str, Any]) -> bool:
-        """Return whether the interrupt requests this tool call, which must not have a result."""
+        """Return whether the interrupt requests this tool call.
+
+        Pass only tool calls without a result.
+        """
         return any(
             call["id"] == action.call_id if action.call_id else call["name"] == action.name
             for action in self.waiting

@@ -16,19 +16,21 @@ from .run_status import RunStatusLine
 
 
 def format_recorded(message: Any, key: str, part: str = "answer") -> str:
-    """Return a message as HTML with a mark that a form was submitted successfully.
+    """Return a message as HTML, with an invisible mark that a form was submitted successfully.
 
-    When a script finds the mark, it deletes the browser's draft of the form. ``key`` is the key of
-    the form. ``part`` is the submitted part of the form.
+    The browser stores typed text as a draft. When review.js finds the mark, the script deletes the
+    draft of the form with the key ``key``, but only the texts of the submitted ``part``: the
+    response (``"answer"``), the form of an action, or a panel.
     """
     mark = '{} <span data-hitl-recorded="{}" data-hitl-part="{}"></span>'
     return format_html(mark, message, key, part)
 
 
 def format_undone(item: Interrupt) -> str:
-    """Return the message about an undone decision.
+    """Return the message that a decision was undone, as HTML with an invisible mark.
 
-    A script uses the message to restore the submitted values.
+    When review.js finds the mark, the script restores the submitted values from the browser's
+    draft.
     """
     words = str(_("Decision undone. “{title}” is pending again."))
     message = format_html(words, title=escape_hidden(item.title))

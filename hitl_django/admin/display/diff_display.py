@@ -70,7 +70,10 @@ def get_decision_context(item: Interrupt, decision: Decision | None) -> dict[str
 
 
 def list_differences(old: JSON, new: JSON, presentation: Presentation = PLAIN) -> list[Difference]:
-    """Return the differences between two values, up to the size limit of a page."""
+    """Return the differences between two values.
+
+    The list ends after MAX_CHANGES differences or about MAX_SHOWN characters.
+    """
     found, room = [], MAX_SHOWN
     pages = presentation.at(old), presentation.at(new, old)
     for change in compare_fields(old, new)[:MAX_CHANGES]:

@@ -65,7 +65,7 @@ VERB_TEXTS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """An event on the timeline, with its kind, text and link."""
+    """An event on the timeline, with the type of the event, a text and a link."""
 
     at: datetime
     kind: str
@@ -79,7 +79,8 @@ class HistoryEntry:
 class HistoryPage:
     """One page of events.
 
-    ``before`` is the value of the URL parameter for the next page, empty on the last page.
+    ``before`` is the value of the URL parameter ``before`` in the link to the next page. On the
+    last page, ``before`` is empty.
     """
 
     moments: list[HistoryEntry]

@@ -49,9 +49,10 @@ class KeyFacts:
 
 
 def with_payload(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """Add the columns ``small_payload`` and ``small_schema``.
+    """Annotate interrupts with their payload and response schema.
 
-    A column is NULL if its value is too large for a list.
+    The annotations are ``small_payload`` and ``small_schema``. An annotation is None if the value
+    is too large for a list.
     """
     lengths = {
         f"{column}_length": Length(Cast(column, TextField()))
@@ -69,10 +70,11 @@ def _limited(column: str) -> Case:
 
 
 def list_key_facts(item: Any, search: str = "") -> KeyFacts:
-    """Return the key facts of an interrupt: those named by its review policy, or the first values.
+    """Return the key facts of an interrupt.
 
-    Long values and values that the title contains are omitted. The excerpt is from the longest text
-    or, after a search, shows the text around the first match.
+    The facts are the payload values that the graph's review policy names or, if it names none, the
+    first values. Long values and values that the title contains are omitted. The excerpt shows the
+    text around the first match of the search or, without a match, the start of the longest text.
     """
     payload, presentation = item.small_payload, _present(item)
     policy = registry.get_review_policy(item.graph)

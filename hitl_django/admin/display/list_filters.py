@@ -90,7 +90,11 @@ class ListFilters:
 
     @property
     def narrowing(self) -> dict[str, Any]:
-        """The filters that also apply to the counts of tabs, as keyword arguments of services."""
+        """The filters except for the tab and the search.
+
+        The result has the keyword arguments ``graph``, ``group`` and ``where`` of the services
+        that count or find pending interrupts.
+        """
         return {"graph": self.graph, "group": self.group, "where": self.where}
 
     def select_open(self, user: Any) -> QuerySet[Any]:

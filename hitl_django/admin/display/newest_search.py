@@ -47,10 +47,10 @@ class RecentRowsSearch(ReadOnlyAdmin):
     newest_by: ClassVar[str] = "created_at"
 
     def search(self, rows: QuerySet[Any], newest: QuerySet[Any], text: str) -> QuerySet[Any]:
-        """Return the rows that contain all words of the text.
+        """Return the rows that match ``text``.
 
-        A subclass searches only the ``newest`` rows, or all ``rows`` if the search can use an
-        index.
+        Subclasses implement this method. They should search only the ``newest`` rows, unless an
+        index makes the search of all ``rows`` fast.
         """
         raise NotImplementedError
 

@@ -142,7 +142,10 @@ def display_answer(item: Interrupt, value: JSON) -> list[DisplayedValue]:
 
 
 def display_arguments(block: ActionBlock) -> list[DisplayedValue]:
-    """Return the arguments of the block's action, or of all actions that the block combines."""
+    """Return the arguments of a block's action for display.
+
+    If the block combines several actions, the result contains the arguments of each action.
+    """
     if len(block.starts) > 1:
         return display_values(block.starts)
     return display_payload(block.start, presentation=present_arguments(block))
@@ -166,12 +169,15 @@ def read_why(payload: JSON) -> str:
 
 
 def display_raw(value: JSON) -> DisplayedValue:
-    """Return a value for display as JSON text, up to the size limit of a page."""
+    """Return a value for display as JSON text, shortened to the character limit of a page."""
     return _Layout().text("", to_json(value, indent=2), style="code")
 
 
 class _Layout:
-    """Converter of values for display, within the character limit of the page."""
+    """Converter of values for display.
+
+    The character limit of a page applies to all values together that one converter converts.
+    """
 
     def __init__(self, presentation: Presentation = PLAIN) -> None:
         self.room, self.presentation = MAX_SHOWN, presentation

@@ -158,10 +158,10 @@ def describe_change(item: Interrupt, version: str, decision: Decision | None, us
 
 
 def add_not_saved(notice: Notice, decision: Decision | None, user: Any) -> Notice:
-    """Add to a notice the sentence that the user's response was not saved.
+    """Add to a notice the sentence that the response just submitted was not saved.
 
-    If the user has made ``decision``, the sentence is only about the latest response, because the
-    user's earlier response was saved.
+    ``decision`` is the stored decision on the interrupt, if any. If it is a decision of the same
+    user, the sentence says that only the latest submission was not saved.
     """
     if decision is not None and decision.by_id is not None and decision.by_id == user.pk:
         return replace(notice, lines=(*notice.lines, NOT_RECORDED), tone="warning")

@@ -62,9 +62,10 @@ ARGUMENTS = "args"
 class Presentation:
     """Display hints of a payload, and the URL that serves its files.
 
-    Without the URL, values contain no links, and the page loads no images. To find the currency
-    of an amount, the values in ``roots`` are searched one after the other. The hints also apply to
-    the arguments of an action, which are in the payload's member ``arguments_member``.
+    Without ``file_url``, values contain no links, and the page loads no images. The currency of an
+    amount is looked up in the values in ``roots``, one after the other. ``arguments_member`` is the
+    name of the member that contains the arguments of an action. For values in the arguments, hints
+    with paths relative to the arguments apply, too.
     """
 
     hints: Mapping[Names, Hint] = field(default_factory=dict)
@@ -97,10 +98,11 @@ class Presentation:
         return find_unit(hint, below, (*roots, *self.roots))
 
     def list_shown_currencies(self, value: JSON, skip: Collection[str] = ()) -> set[str]:
-        """Return the names of the object's members that contain the currency of a shown amount.
+        """Return the names of the members of ``value`` that contain the currency of an amount.
 
-        The amount is shown with its currency, so the caller doesn't show these members separately.
-        ``skip`` contains the names of amounts that the caller doesn't show.
+        Amounts are shown with their currency, so the caller doesn't show these members separately.
+        ``skip`` contains the names of amounts that the caller doesn't show. Their currencies are
+        not in the result.
         """
         if not isinstance(value, dict):
             return set()
@@ -113,7 +115,11 @@ class Presentation:
         }
 
     def _split(self, path: Path) -> tuple[Path, Path]:
-        """Split a path into the path to an action's arguments and the path within them."""
+        """Split a path at the arguments of an action.
+
+        Returns the path to the arguments, and the path from there to the value. The first path is
+        empty if the value isn't in the arguments of an action.
+        """
         at = 0
         if self.arguments_member and self.arguments_member in path:
             at = path.index(self.arguments_member) + 1

@@ -60,9 +60,11 @@ class Batch:
 
     @classmethod
     def read(cls, request: HttpRequest, choices: Sequence[ListedInterrupt], width: int) -> Batch:
-        """Read the batch and the results of earlier batches from the submitted form.
+        """Return the next batch, with the results of earlier batches from the submitted form.
 
-        Each result is a list of ``width`` values.
+        ``choices`` are the selected interrupts that have not been processed yet. The batch contains
+        the first of them, or none if the user has stopped the operation. Each result is a list of
+        ``width`` values.
         """
         done, size = request.POST.get(DONE, ""), 0 if "stop" in request.POST else BATCH
         return cls(

@@ -24,9 +24,9 @@ class SubjectReviews:
 
         class OrderAdmin(SubjectReviews, admin.ModelAdmin): ...
 
-    The mixin sets the template of the page. If the ModelAdmin has its own template, extend
-    ``hitl_django/admin/subject.html`` or include ``hitl_django/admin/reviews.html`` and the style
-    sheet ``hitl_django/review.css`` there.
+    The mixin sets the template of the page. If the ModelAdmin has its own template, that template
+    must either extend ``hitl_django/admin/subject.html``, or include
+    ``hitl_django/admin/reviews.html`` and the style sheet ``hitl_django/review.css``.
     """
 
     change_form_template: Any = "hitl_django/admin/subject.html"

@@ -44,8 +44,9 @@ class OutcomePage(ReadOnlyAdmin):
     ) -> TemplateResponse:
         """Show the outcome of an interrupt.
 
-        ``kept`` are texts that the user typed for a response that was not accepted. The page shows
-        these texts for copying.
+        If a response was not accepted, ``kept`` are the texts that the user typed. The page shows
+        these texts for copying. ``forms`` are submitted ``ActionForms`` by interrupt id, for
+        example with errors in a comment.
         """
         decision = item.closing()
         notice = describe_outcome(item, decision, request.user)

@@ -47,7 +47,7 @@ def read_place(
     url_of: Callable[[Any], str],
     left: Any = None,
 ) -> QueuePosition | None:
-    """Find an interrupt in the list from which its page was opened.
+    """Return the position of an interrupt in the list from which its page was opened.
 
     The list's filters are in the page's URL. ``shown`` are the ids of all interrupts on the page.
     These interrupts don't count as previous or next. ``url_of`` returns the URL of an interrupt's

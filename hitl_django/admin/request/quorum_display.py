@@ -21,9 +21,9 @@ SELF_APPROVAL = gettext_lazy("You started this run, so someone else has to appro
 class QuorumStatus:
     """The approvals of an interrupt's current version.
 
-    ``changes`` are the changes that the first approval made. ``barred`` is the reason why the user
-    can't approve, or empty: the user has already approved, or has started the run. In the second
-    case, ``is_own`` is true.
+    ``words`` is a text about the approvals. ``changes`` are the changes that the first approval
+    made. ``barred`` is the reason why the user can't approve, or empty if the user can approve.
+    ``is_own`` is true if the reason is that the user started the run.
     """
 
     words: str = ""

@@ -109,8 +109,9 @@ def read_action(data: QueryDict) -> tuple[str, QueryDict]:
 class ActionForms:
     """The forms for actions on an interrupt.
 
-    ``open`` names the form that the page shows opened. ``panels`` are the forms of panels, by panel
-    name. ``people`` are the users found for an assignment, or None without a search.
+    ``open`` is the name of the form that the page shows expanded. ``panels`` are the forms of
+    panels, by panel name. ``people`` are the users found for an assignment, or None without a
+    search.
     """
 
     assign: forms.Form

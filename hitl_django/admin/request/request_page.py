@@ -87,10 +87,12 @@ class RequestPage(OutcomePage):
         left: Any = None,
         **context: Any,
     ) -> TemplateResponse:
-        """Show a pending interrupt, with forms that contain the submitted values, if any.
+        """Show a pending interrupt with its forms.
 
-        ``warning`` is shown if the decision needs a confirmation. ``left`` is the id of an
-        interrupt that the list no longer contains when the page is shown.
+        ``interrupt_forms`` are the forms for a decision. ``forms`` are the forms for other actions,
+        such as a comment. Both contain the submitted values, if any. ``warning`` is shown if the
+        decision needs a confirmation. ``left`` is the id of an interrupt that the list no longer
+        contains when the page is shown.
         """
         item.run.thread = item.thread  # Permission checks read the thread of the run.
         others = find_other_interrupts(request, item)

@@ -99,10 +99,11 @@ class InterruptView:
 
 
 class InterruptViewFactory:
-    """Factory of ``InterruptView`` objects for the interrupts of a page.
+    """Factory of ``InterruptView`` objects for ``items``, all interrupts that one page shows.
 
-    The data of all interrupts is read together. ``url_of(page, item)`` returns the URL of a page of
-    an interrupt. ``forms`` are submitted forms, by interrupt id.
+    The data of these interrupts is read together. ``url_of(name, item)`` returns the URL of the
+    interrupt ``item`` for the view with this name, for example ``"change"``. ``forms`` are
+    submitted forms, by interrupt id.
     """
 
     def __init__(
@@ -219,8 +220,8 @@ def display_interrupt(
 ) -> list[DisplayedValue]:
     """Return the payload for display, according to its format.
 
-    ``file_url`` is the URL that serves the payload's files. Without the URL, values contain no
-    links.
+    Values that the decision forms in ``interrupt_forms`` already show are omitted. ``file_url`` is
+    the URL that serves the payload's files. Without the URL, values contain no links.
     """
     presentation = present(item, file_url)
     if DIALECTS[item.dialect].requests_actions:

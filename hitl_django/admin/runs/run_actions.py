@@ -66,9 +66,10 @@ class CancelForm(forms.Form):
 class ForkForm(forms.Form):
     """Form for the node and the state update of a fork.
 
-    ``state`` has the fields of the graph's state. ``state`` is None for a graph whose state has no
-    schema. Blank fields aren't updated. If the user also enters JSON, the JSON takes precedence
-    over the fields. ``more`` names a list of the state to which the user adds blank rows.
+    ``state`` is a form with the fields of the graph's state, or None if the state has no schema.
+    Fields that are left blank keep their value in the state. If the user also enters a state update
+    as JSON, the JSON is used instead of the fields. If the user has pressed the button that adds
+    blank rows to a list, ``more`` is the name of the list.
     """
 
     as_node = forms.ChoiceField(

@@ -58,8 +58,9 @@ class OptionalJSONField(forms.CharField):
 class StartTerms(forms.Form):
     """Options of a run in addition to its input.
 
-    ``subject`` is the related object, if the user opened the form from the object's page. For a
-    graph with a context schema, ``context`` is entered in another form.
+    ``subject`` is the related object, if the user opened the form from the object's page. If the
+    graph has a context schema, ``StartForm`` replaces the field ``context`` by a form with the
+    fields of the schema.
     """
 
     thread_id = forms.CharField(
@@ -105,9 +106,10 @@ class StartTerms(forms.Form):
 class StartForm:
     """Form for the input, the thread and the idempotency key of a run.
 
-    ``data`` are the submitted values. ``more`` names a list to which the user adds blank rows. In
-    this case, the submitted values are shown again without validation. A second click submits the
-    same ``key``, so it doesn't start a second run.
+    ``data`` are the submitted values. If the user has pressed the button that adds blank rows to a
+    list, ``more`` is the name of the list, and the form shows the submitted values again without
+    validation. If the user submits the form twice, both requests contain the same idempotency key
+    ``key``, so only one run is started.
     """
 
     def __init__(

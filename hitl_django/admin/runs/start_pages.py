@@ -141,7 +141,7 @@ class StartPages(ReadOnlyAdmin):
 
 
 def _add_subject(request: HttpRequest, url: str) -> str:
-    """Copy the related object from the current URL to another URL."""
+    """Return ``url`` with the current URL's parameter ``subject``, the related object, if any."""
     subject = request.GET.get("subject")
     if not subject:
         return url

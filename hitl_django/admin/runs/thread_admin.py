@@ -46,13 +46,13 @@ def describe_subject(thread: Thread) -> str:
 def search_threads(
     rows: QuerySet[Any], newest: QuerySet[Any], column: str, text: str, *columns: str
 ) -> QuerySet[Any]:
-    """Return the rows of all threads that match a text.
+    """Return those of ``rows`` that belong to a thread that matches ``text``.
 
     A thread matches if its id starts with the text, or if the id of its related object or the key
     of one of its runs equals the text. These conditions use an index, so threads of any age are
-    found. A thread also matches if one of its rows in ``newest`` contains the text in one of the
-    ``columns``. At most FOUND threads are found for each condition. ``column`` is the name of the
-    column with the primary key of a row's thread.
+    found. ``newest`` are the newest of ``rows``. A thread also matches if one of its rows in
+    ``newest`` contains the text in one of the ``columns``. At most FOUND threads are found for each
+    condition. ``column`` is the name of the column of ``rows`` with the thread's primary key.
     """
     threads = Thread.objects.using(rows.db).order_by()
     kinds = [*ContentType.objects.using(rows.db).values_list("pk", flat=True)]

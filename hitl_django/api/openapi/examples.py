@@ -31,7 +31,7 @@ _NAMES: dict[str, Any] = {
 
 
 def add_examples(components: dict[str, Any]) -> None:
-    """Add an example to each component that describes an object or a choice of objects."""
+    """Add an example to each component whose schema is an object or a ``oneOf``."""
     for schema in components.values():
         if (schema.get("type") == "object" or "oneOf" in schema) and "examples" not in schema:
             schema["examples"] = [make_example(schema, components)]

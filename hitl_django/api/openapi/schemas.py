@@ -31,9 +31,10 @@ class ComponentSchemas:
         self.registry = registry
 
     def add(self, name: str, schema: dict[str, Any], made_from: Any) -> dict[str, Any]:
-        """Register a schema under a name and return a reference to it.
+        """Register a schema as a component with this name, and return a reference to the component.
 
-        If a component with this name and source (``made_from``) exists, it isn't replaced.
+        ``made_from`` is the object from which the schema was generated. If a component with this
+        name was already generated from the same object, the existing component is kept.
         """
         component = ResolvedComponent(name, ResolvedComponent.SCHEMA, schema, made_from)
         self.registry.register_on_missing(component)

@@ -17,7 +17,7 @@ from .fields import (
 
 
 class EventsQuery(Query):
-    """Query parameters: the start, the size and the waiting time of a page of events."""
+    """Query parameters for a page of events: start, size, and time to wait for the first event."""
 
     after = StrictIntegerField(
         most=10**9 - 1, required=False, help_text="Return events after this number. Default: 0."

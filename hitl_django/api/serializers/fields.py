@@ -227,7 +227,9 @@ class JSONObject(serializers.Field):
 
 
 def parse_time(text: Any) -> datetime:
-    """Parse an ISO 8601 time with a UTC offset, and return the time as Django stores it.
+    """Parse an ISO 8601 time with a UTC offset.
+
+    The result is an aware time, or a naive local time if ``USE_TZ`` is off.
 
     Raises:
         ValidationError: if the text is not such a time or not in the supported years.
@@ -275,7 +277,10 @@ class TimeOrSeconds(OffsetDateTimeField):
 
 
 class MethodField(serializers.SerializerMethodField):
-    """The return value of a serializer's method, with the JSON Schema of the field ``shape``."""
+    """Field for the return value of a serializer's method.
+
+    ``shape`` is a field whose JSON Schema describes the return value.
+    """
 
     def __init__(self, shape: serializers.Field, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -283,9 +288,10 @@ class MethodField(serializers.SerializerMethodField):
 
 
 class Hyperlink(serializers.Field):
-    """The absolute URL of the object in ``source``, built from the name of a view.
+    """The absolute URL of the object whose id is in ``source``.
 
-    The URLs of all rows of a response differ only in the id, so the URL is reversed only once.
+    ``view`` is the name of the view. The URLs of all rows of a response differ only in the id, so
+    only one URL is reversed per response.
     """
 
     def __init__(self, view: str, *, source: str) -> None:

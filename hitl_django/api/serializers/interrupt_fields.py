@@ -17,8 +17,8 @@ from .fields import Choice, Id, JSONValueField, OffsetDateTimeField
 class InterruptColumnsSerializer(serializers.Serializer):
     """Base class that adds fields for the columns of an interrupt.
 
-    A subclass declares a field only if the column has another name or text in the API, or if the
-    value is computed.
+    A subclass declares a field only if its name, type or help text differs from the column, or if
+    its value is computed.
     """
 
     #: Values of a column's attribute ``api`` that include the column in this serializer.

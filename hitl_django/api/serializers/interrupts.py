@@ -35,7 +35,7 @@ MAX_BULK_DECISIONS = 100
 class InterruptSerializer(InterruptColumnsSerializer):
     """An interrupt in the format of lists, without its payload.
 
-    The base class adds a field for each column in ``INTERRUPT_COLUMNS``.
+    The base class adds the fields for columns that are part of lists.
     """
 
     shown_in = frozenset({"list"})

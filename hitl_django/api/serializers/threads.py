@@ -73,7 +73,7 @@ class ThreadChange(StrictSerializer):
 
 
 class CheckpointSerializer(serializers.Serializer):
-    """A checkpoint of a thread: its state between two super-steps, without the values."""
+    """A checkpoint of a thread, without the values of the thread's state."""
 
     id = serializers.CharField(source="checkpoint_id")
     parent = serializers.CharField(  # type: ignore[assignment]  # a member, not the attribute

@@ -217,10 +217,11 @@ class Resource(APIView):
         again: Callable[[str], Made],
         show: Callable[[Made], Response],
     ) -> Response:
-        """Call ``act`` once per ``Idempotency-Key`` of the user, and render its result.
+        """Call ``act`` once per ``Idempotency-Key`` of the user, and render the created object.
 
-        If the key was used before, ``again`` receives the id of the first result and returns the
-        object in its current state. Without the header, every request calls ``act``.
+        ``act`` creates the object, and ``show`` renders it. If the key was used before, ``again``
+        receives the id of the object created then, and returns this object in its current state.
+        Without the header, every request calls ``act``.
         """
         key = read_idempotency_key(self.request)
         if not key:
@@ -262,7 +263,10 @@ class Resource(APIView):
 
 
 def get_id(made: Any) -> str:
-    """Return the id of a created object, or "" if the URL of the request identifies the object."""
+    """Return the id of a created object, which is stored with the ``Idempotency-Key``.
+
+    The result is "" for an object without an id. The URL of the request identifies such an object.
+    """
     return str(getattr(made, "id", ""))
 
 
@@ -271,8 +275,9 @@ _local = threading.local()
 
 @contextmanager
 def _borrow_serializer(kind: type[Serializer[Any]], request: Request) -> Iterator[Any]:
-    """Yield this OS thread's serializer of a class, with the request in its context.
+    """Yield a serializer of the class ``kind``, with the request in the serializer's context.
 
+    The serializer is kept for the next call in the same OS thread.
     Creating a serializer copies all of its fields, which takes longer than rendering. Serializers
     have no state except the context, so they can be reused.
     """

@@ -40,8 +40,10 @@ class SeveralResource(Resource):
     ) -> list[dict[str, Any]]:
         """Call ``act`` for each item of a request, and return the results.
 
-        Each result has a ``status``. The result of an item that failed has a ``problem``. ``point``
-        returns the JSON pointer to the part of an item that the service receives.
+        ``act`` and ``point`` receive the index and the item. Each result has a ``status``. If
+        ``act`` raises an error, the result has a ``problem``. ``point`` returns the JSON pointer to
+        the part of the request body that ``act`` passes to a service. Errors are located relative
+        to this part.
         """
         assert self.throttle is not None
         if not self.throttle.allows_more(self.request, len(items) - 1):

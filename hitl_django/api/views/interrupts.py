@@ -118,11 +118,11 @@ class InterruptResource(Resource):
     """Base class of views that return an interrupt with all details and may wait for a decision."""
 
     def wait_until_closed(self, interrupt: Interrupt, seconds: float, response: Response) -> Any:
-        """Return a response that is delayed until the interrupt is closed.
+        """Return a response that is sent when the interrupt is closed.
 
-        The delay is at most ``seconds``. An interrupt is not closed as long as its decision can be
-        undone. If the interrupt is already closed, or if too many requests are waiting, return
-        ``response`` immediately.
+        The response contains the interrupt, and is sent after ``seconds`` at the latest. An
+        interrupt doesn't count as closed as long as its decision can be undone. If the interrupt is
+        already closed, or if too many requests are waiting, return ``response`` instead.
         """
 
         def find() -> Interrupt:
@@ -205,8 +205,8 @@ class DecisionResource(Resource):
     def read_decision(self) -> dict[str, Any]:
         """Return the fields of the decision in the body.
 
-        Set ``input_pointer`` to the JSON pointer of the field that contains the value. Errors of
-        the service are located relative to this field.
+        Also set ``self.input_pointer`` to the JSON pointer of the field that contains the value.
+        Errors that the service raises about the value are located relative to this field.
         """
         body = self.read_body()
         self.input_pointer = "/resume" if "resume" in body else "/value"
