@@ -168,10 +168,12 @@ def open_response(
     media: str,
     on_disconnect: Callable[[], None] | None = None,
 ) -> WaitingResponse | None:
-    """Return a response that waits at most ``seconds``.
+    """Return a response that executes ``steps`` for at most ``seconds``.
 
-    If ``seconds`` is None, the response waits as long as the server allows. The response uses a
-    slot of ``WaitSlots`` until the response is closed. Returns None if no slot is available.
+    ``steps`` is called with the maximum duration in seconds, and yields bytes to send and seconds
+    to wait. ``media`` is the media type of the content. If ``seconds`` is None, only the server's
+    limit on the duration applies. The response uses a slot of ``WaitSlots`` until the response is
+    closed. Return None if no slot is available.
     """
     if not _acquire_slot(request):
         return None

@@ -126,7 +126,11 @@ def append_alone(thread: Thread, verb: str, **entry: Any) -> None:
 
 
 def hash_entry(entry: AuditEntry, thread_id: str) -> str:
-    """Return the SHA-256 of the previous hash followed by the entry's text, encoded as UTF-8."""
+    """Return the hash of an audit log entry.
+
+    The hash is the SHA-256 of a text. This text is the previous entry's hash, followed by the
+    result of ``get_hashed_text``.
+    """
     return hashlib.sha256(
         (entry.prev_hash + get_hashed_text(entry, thread_id)).encode()
     ).hexdigest()

@@ -1,9 +1,9 @@
 """Names of people in the audit log: their places, commitments and pseudonyms.
 
-The *place* of a name is the user's column or a key of the entry's details. The hash covers a
-commitment to a name, i.e. the SHA-256 of a random salt and the name. The salt is stored in the
-entry's details and isn't hashed. When the name is deleted, the salt is deleted too. Afterwards
-nobody can find out the name, and the hash remains valid.
+The *place* of a name in an entry is ACTOR for the column ``actor_label``, or else a key of the
+entry's details. The hash covers a commitment to a name, i.e. the SHA-256 of a random salt and the
+name. The salt is stored in the entry's details and isn't hashed. When the name is deleted, the salt
+is deleted too. Afterwards nobody can find out the name, and the hash remains valid.
 """
 
 from __future__ import annotations
@@ -92,15 +92,16 @@ def list_user_places(verb: str) -> tuple[str, ...]:
 def list_places(verb: str) -> tuple[str, ...]:
     """Return the places where an entry with this verb may name a person.
 
-    A place is the user's column or a key of the details.
+    A place is ACTOR for the column ``actor_label``, or else a key of the entry's details.
     """
     return (ACTOR, ACTOR_ID, *list_user_places(verb), GUEST)
 
 
 def get_name(entry: AuditEntry, place: str) -> Any:
-    """Return the value in a place of an entry: the user's name, or a value of the details.
+    """Return the value in a place of an entry.
 
-    A value that isn't a string is not the name of a person.
+    For the place ACTOR, the value is the name of the person who acted. Any other place is a key of
+    the entry's details. A value that isn't a string is not the name of a person.
     """
     return entry.actor_label if place == ACTOR else entry.detail.get(place)
 
@@ -140,8 +141,8 @@ def is_salt(value: object) -> bool:
 def read_commitments(entry: AuditEntry) -> dict[str, str]:
     """Return the commitments of an entry, by the place of the name.
 
-    Damaged values are omitted. The text then differs from the hashed text, so the verification
-    fails.
+    Damaged names, and names with a damaged salt, are omitted. ``get_hashed_text`` then returns a
+    text that doesn't match the entry's hash, so the verification fails.
     """
     found = {}
     for place, salt in read_texts(entry, SALTS):
@@ -161,10 +162,10 @@ def read_redacted_values(entry: AuditEntry) -> dict[str, Any]:
 
 
 def read_texts(entry: AuditEntry, key: str) -> Iterable[tuple[str, str]]:
-    """Return the salts or commitments that an entry's details contain, as pairs of place and text.
+    """Return pairs of a name's place and the name's salt or commitment, from an entry's details.
 
-    ``key`` is SALTS or REDACTED. A place is a key of the details, or the user's column. Damaged
-    values are omitted.
+    For the salts, ``key`` is SALTS. For the commitments of replaced names, ``key`` is REDACTED. A
+    place is an element of ``list_places``. Damaged values are omitted.
     """
     found = entry.detail.get(key)
     if not isinstance(found, dict):

@@ -11,11 +11,11 @@ from .names import ACTOR, REDACTED, SALTS, read_commitments, read_texts
 
 
 class Redaction:
-    """Replacement of names by a pseudonym in one thread's entries, with a list of changed places.
+    """Replacement of names by a pseudonym in the audit log entries of one thread.
 
-    The salt of each place is deleted, and the commitment of the place is stored instead. If an
-    entry is damaged, a place may have no commitment. The hash of a damaged entry is invalid before
-    and after the replacement.
+    The replaced names of each entry are remembered for ``take_detail``. The salt of a replaced name
+    is deleted, and the commitment to the name is stored instead. In a damaged entry, a name may
+    have no commitment. The hash of a damaged entry is invalid before and after the replacement.
     """
 
     def __init__(self, pseudonym: str) -> None:
@@ -23,7 +23,7 @@ class Redaction:
         self._entries: list[Any] = []
 
     def redact(self, entry: AuditEntry, places: Collection[str]) -> None:
-        """Replace the names in the given places of an entry by the pseudonym."""
+        """Replace the names in the given places of an entry (``list_places``) by the pseudonym."""
         commitments = read_commitments(entry)
         salts = {at: salt for at, salt in read_texts(entry, SALTS) if at not in places}
         redacted = dict(read_texts(entry, REDACTED))
@@ -36,9 +36,10 @@ class Redaction:
         self._entries.append([entry.seq, sorted(places)])
 
     def take_detail(self) -> dict[str, Any] | None:
-        """Return the details of the audit entry about the replacement, or None without changes.
+        """Return the details of the new audit log entry about the replacement.
 
-        The details list the changed places of each entry.
+        The details list the changed places of each entry since the last call. Return None if no
+        entry was changed.
         """
         entries, self._entries = self._entries, []
         return {"pseudonym": self.pseudonym, "entries": entries} if entries else None

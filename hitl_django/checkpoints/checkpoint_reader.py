@@ -23,8 +23,8 @@ def decode_checkpoint(
 ) -> CheckpointTuple | None:
     """Decode a checkpoint that was read together with its writes. Return None if ``rows`` is empty.
 
-    The decoded data is added to ``cached``. ``has_newest`` is true if the checkpoint is the newest
-    of its namespace.
+    Lists and dicts that may grow in later commits are added to ``cached``. ``has_newest`` is true
+    if the checkpoint is the newest of its namespace.
     """
     one = [row for row in rows if row.task_id is None]
     written = [
@@ -131,7 +131,10 @@ def _add_stored(one: _Decoded, rows: value_deltas.Rows) -> None:
 def _read_of_threads(
     using: str, wanted: Mapping[int, Sequence[version_deltas.RowKey]]
 ) -> dict[int, value_deltas.Rows]:
-    """Read the channel values in ``wanted`` from the root graphs, and return them by thread."""
+    """Read channel values of the threads' root graphs, and return the values by thread.
+
+    ``wanted`` contains the channels and versions to read, by thread. Damaged values are left out.
+    """
     found: dict[int, dict[version_deltas.RowKey, value_deltas.Stored]] = {}
     for thread, row in queries.read_blobs_of_threads(using, wanted):
         with suppress(PayloadError):  # A missing row is detected later.
@@ -226,9 +229,10 @@ class _Decoded:
 
 
 def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespace | None) -> None:
-    """Restore the channel versions of one namespace's checkpoints.
+    """Set ``head``, with the channel versions, of each checkpoint in ``group``.
 
-    The versions may be stored as differences from a base (see ``version_deltas``).
+    The checkpoints belong to one namespace. The versions may be stored as differences from a base
+    (see ``version_deltas``). The base is added to ``cached``.
     """
     named = {key for one in group if (key := version_deltas.base_key(one.record)) is not None}
     bases = read_bases(using, group[0].thread, group[0].ns, named)

@@ -24,7 +24,8 @@ def pack(value: Any) -> tuple[bytes, str]:
 def pack_channel(channel: str, value: Any, shared: SharedValues | None = None) -> bytes:
     """Return the encoded bytes of a channel's value.
 
-    The path in an error message starts with the channel's name.
+    If the value can't be encoded, the error message contains the path of the invalid part. The path
+    starts with the channel's name.
     """
     try:
         return codec.encode(value) if shared is None else shared.encode(value)

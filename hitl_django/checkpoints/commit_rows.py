@@ -164,10 +164,11 @@ class CommitRows:
     def _add_scalar_rows(
         self, head: version_deltas.Head, values: dict[str, Any], new_versions: dict[str, Version]
     ) -> None:
-        """Add separate rows for small values that may be stored only in the parent's row.
+        """Add a separate row for each small value that this super-step hasn't changed.
 
-        Call this method if the state has too many small values for the checkpoint's row. Values
-        that this super-step has changed are not included.
+        Call this method if the state has too many small values for one row. The only copies of
+        these values may be in the parent checkpoint's row. No rows are added if the parent
+        checkpoint's row is known to contain no values.
         """
         self.without_inline = head["id"]
         parent = self.ref.checkpoint_id
@@ -274,10 +275,10 @@ class CommitRows:
 
 
 def _group_by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:
-    """Group a task's writes by the row in which they are stored.
+    """Group a task's writes by slot, the number of the row in which a write is stored.
 
-    All writes to channels are in one row. Each control write, such as a resume value, has its own
-    row.
+    All writes to channels have the same slot. Each kind of control write, such as the resume
+    values, has a separate slot.
     """
     slots: dict[int, list[tuple[str, Any]]] = {}
     for write in writes:

@@ -393,7 +393,8 @@ class DjangoSaver(BaseCheckpointSaver):
 
         Return None if the checkpoint doesn't exist. For a small state, one query is sufficient.
         Larger values need one more query, or up to three if lists or dicts are stored as deltas. A
-        state with many channels and the writes of an older checkpoint need one more query each.
+        state with many channels needs one more query. An older checkpoint needs one or two more
+        queries for its writes.
         """
         ref = CheckpointRef.from_config(config)
         writer = self._find_writer(ref)

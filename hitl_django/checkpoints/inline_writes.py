@@ -39,10 +39,11 @@ class WriteKey(NamedTuple):
 
 
 class CheckpointStep(Protocol):
-    """A checkpoint and two groups of encoded writes.
+    """A checkpoint, with the encoded writes of the super-steps before and after it.
 
-    ``led_here`` are the writes stored in the checkpoint's own row, which belong to its parent.
-    ``ended`` are the writes that belong to the checkpoint.
+    ``led_here`` are the writes of the tasks that led to the checkpoint. They are stored in the
+    checkpoint's own row. ``ended`` are the writes of the tasks that ran after the checkpoint. They
+    are stored in the row of its child.
     """
 
     thread: int

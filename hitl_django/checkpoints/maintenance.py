@@ -107,7 +107,10 @@ def refuse_live_thread(using: str, thread_id: str) -> None:
 
 
 def refuse_live(using: str, **which: Any) -> None:
-    """Raise RunStateError if one of the runs that ``which`` selects is active."""
+    """Raise RunStateError if one of the selected runs is active.
+
+    ``which`` contains lookups that select runs, as for ``QuerySet.filter``.
+    """
     live = Run.objects.using(using).filter(state__in=Run.NOT_ENDED, **which)
     found = live.values_list("pk", "state", named=True).first()
     if found is not None:
@@ -129,7 +132,12 @@ class _History:
         }
 
     def to_keep(self) -> set[CheckpointKey]:
-        """Return the checkpoints to keep: the newest ones, and those with pending interrupts."""
+        """Return the keys of the checkpoints that must not be deleted.
+
+        These are the newest checkpoint of each namespace, and all checkpoints with pending
+        interrupts. Exception: the newest checkpoint of a namespace may be deleted if no task reads
+        the namespace again (``keep_latest``).
+        """
         heads = find_latest(self.checkpoints)
         metadata = {
             row.ns: (row.checkpoint_id, codec.decode(bytes(row.metadata)))
@@ -183,7 +191,10 @@ class _History:
         return add_ancestors(kept, parents, missing)
 
     def _read_value_keys(self, kept: set[CheckpointKey]) -> Iterator[tuple[Any, set[Any]]]:
-        """Yield the row of each checkpoint in ``kept``, with the keys of its values and base."""
+        """Yield the row of each checkpoint in ``kept``, with the keys of the rows that it needs.
+
+        These rows contain the checkpoint's channel values and the base of its channel versions.
+        """
         columns = ("pk", "ns", "checkpoint_id", "parent_id", *queries.PAYLOAD_COLUMNS)
         for part in _batches(kept):
             records: list[tuple[Any, ...]] = []
@@ -232,7 +243,10 @@ class _History:
 
 
 class _Position(models.Func):
-    """The position of bytes in a binary column, starting at 1, or 0 if the bytes are not found."""
+    """Database function for the position of bytes in a binary column.
+
+    The first position is 1. If the bytes are not found, the result is 0.
+    """
 
     function, arity = "INSTR", 2
     output_field = models.IntegerField()

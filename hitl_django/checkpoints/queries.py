@@ -194,9 +194,10 @@ def newest_rows(
 
 
 def empty_rows(rows: models.QuerySet[Any, Any]) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return a query for one row per row of ``rows``, with the columns of ``newest_rows``.
+    """Return a query that selects only the thread of each object in ``rows``.
 
-    The first column contains the row's thread. All other columns are empty.
+    The query has the columns of ``newest_rows``. The first column contains the thread. All other
+    columns are empty.
     """
     return rows.values_list(
         "thread", _NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_TEXT,

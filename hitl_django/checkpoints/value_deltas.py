@@ -118,11 +118,12 @@ class ValueDelta(NamedTuple):
 def encode_version(
     tip: ValueTip | None, version: int, data: bytes, *, keep_open: bool = False
 ) -> tuple[Stored, ValueTip]:
-    """Return the row for a new version of a list or dict, and the tip of this version.
+    """Return the row to store for a new version of a list or dict, and the version's ValueTip.
 
-    ``data`` is the encoded value. ``tip`` is the tip of the previous version. If the value begins
-    with the entries of the previous version, the row is a delta. Otherwise, the row is the whole
-    value. ``keep_open`` is true if the run continues and may add entries to the value.
+    A ValueTip describes a stored version, so that the next version can be stored as a delta.
+    ``data`` is the encoded value. ``tip`` describes the previous version. If the value begins with
+    the entries of the previous version, the row is a delta. Otherwise, the row is the whole value.
+    ``keep_open`` is true if the run continues and may add entries to the value.
     """
     extent = find_extent(data)
     entries = memoryview(data)[head_length(data) :]
@@ -145,10 +146,11 @@ def encode_version(
 def encode_added(
     tip: ValueTip, version: int, entries: bytes, extent: Extent
 ) -> tuple[Stored, ValueTip]:
-    """Return the row for a list or dict to which a run has added ``entries``, and the new tip.
+    """Return the row to store for a list or dict to which a run has added ``entries``.
 
-    The row is a delta, which doesn't contain the whole value. ``tip`` is the tip of the previous
-    version. ``extent`` is the size of the value with the added entries.
+    The row is a delta, which doesn't contain the whole value. Also return a ValueTip, which
+    describes the new version. ``tip`` describes the previous version. ``extent`` is the size of the
+    value with the added entries.
     """
     assert tip.open is not None
     entries_hash = tip.open.hash.copy()

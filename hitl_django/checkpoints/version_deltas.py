@@ -1,11 +1,11 @@
 """Deltas of channel versions in states with many channels, relative to a shared base.
 
-A checkpoint contains the version of every channel, and for every node the versions that the node
-has seen. With hundreds of channels, these versions are many times larger than the changes of a
-super-step. If there are at least ``MIN_ENTRIES`` entries, a checkpoint's row contains the
-differences from a base, and the key of the base. The base is stored in a row like a channel's
-value, under a name derived from its digest. A base never changes, and any checkpoint of the
-namespace may refer to it. Reading the bases of a whole page takes one more query.
+A checkpoint has one entry for every channel (its version), and one entry for every node (the
+versions that the node has seen). With hundreds of channels, these entries are many times larger
+than the changes of a super-step. If there are at least ``MIN_ENTRIES`` entries, a checkpoint's row
+contains the differences from a base, and the key of the base. The base is stored in a row like a
+channel's value, under a name derived from its digest. A base never changes, and any checkpoint of
+the namespace may refer to it. Reading the bases of a whole page takes one more query.
 
 A difference grows with the number of changed channels. If the differences stored since the base
 exceed the size of the base, the next checkpoint creates a new base. For n entries, this happens
@@ -52,8 +52,8 @@ def encode_head(
 ) -> tuple[list[Any], VersionBase, bytes | None]:
     """Encode a checkpoint's versions as differences from a base.
 
-    Return the record to store, the base, and the bytes of the base's row, or None if the base is
-    already stored.
+    Return the record to store, the base, and the bytes of the base's row. The bytes are None if the
+    base is already stored.
     """
     versions, seen = head["channel_versions"], head["versions_seen"]
     row = None

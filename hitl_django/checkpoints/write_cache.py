@@ -38,7 +38,7 @@ class WriteCache:
         self._bases = 0  # The number of cached namespaces that have a base.
 
     def get(self, thread_id: str, ns: str) -> CachedNamespace:
-        """Return the cached data of a namespace, or the constant UNKNOWN."""
+        """Return the cached data of a namespace, or UNKNOWN if no data is cached."""
         return self._namespaces.get((thread_id, ns), UNKNOWN)
 
     def add(
@@ -49,7 +49,10 @@ class WriteCache:
         base: VersionBase | None,
         without_inline: str | None = None,
     ) -> None:
-        """Add the data of a committed checkpoint to a namespace."""
+        """Add the data of a committed checkpoint to the cached data of its namespace.
+
+        If the cache is full, all cached data is removed first.
+        """
         if not tips and base is None and without_inline is None:
             return
         known = self.get(thread_id, ns)

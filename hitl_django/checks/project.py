@@ -87,7 +87,7 @@ def check_cache(
 ) -> list[checks.CheckMessage]:
     """Report a cache that processes don't share.
 
-    With such a cache, each process counts requests separately.
+    With such a cache, rate limits apply to each process separately, or not at all.
     """
     backend = str(settings.CACHES.get("default", {}).get("BACKEND", ""))
     rates = [key.name for key in list_settings() if key.metadata["check"] is rate]

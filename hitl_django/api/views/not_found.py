@@ -12,7 +12,7 @@ from .base import Resource
 
 
 class MissingSlash(NotFound):
-    """The path has no trailing slash."""
+    """Not-found error for a path without a trailing slash."""
 
     default_detail = "Not found. URLs end with a slash."
 

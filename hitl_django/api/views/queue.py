@@ -310,9 +310,9 @@ class QueueStatsDetail(Resource):
 
 
 def _find_user(name: str | None) -> Any:
-    """Return the user with this username.
+    """Return the user with this username, or None if no username is given.
 
-    For an unknown username, the result is a user without permissions.
+    For an unknown username, the result is an AnonymousUser, which has no permissions.
     """
     if name is None:
         return None

@@ -49,9 +49,9 @@ from .threads import find_threads
 class RunResource(Resource):
     """Base class of views that return a run with all details.
 
-    ``error`` is included for operators. ``result`` is included after the run has succeeded, until a
-    later run changes the state. For ``result``, the user needs the permission to view the thread's
-    state, unless the user started the run.
+    The response contains the run's ``error`` if the user may operate the run. The response contains
+    ``result`` if the run has succeeded, no later run has changed the thread's state, and the user
+    may view the result.
     """
 
     def render_detail(self, run: Run) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class RunResource(Resource):
         return shown | self.render_privileged(run)
 
     def render_privileged(self, run: Run) -> dict[str, Any]:
-        """Return the members that require a permission: ``error`` and ``result``."""
+        """Return ``error`` and ``result`` of the run, each only if the user may view it."""
         policy, user = get_policy(), self.request.user
         more: dict[str, Any] = {}
         if policy.may_operate(user, run):
@@ -84,7 +84,7 @@ class RunResource(Resource):
 
 
 def start_run(user: Any, wanted: dict[str, Any]) -> services.RunInfo:
-    """Start the run that the fields ``wanted`` of a validated StartBody describe."""
+    """Start a run. ``wanted`` contains the validated fields of a StartBody."""
     if "subject" in wanted:
         wanted = {**wanted, "subject": services.SubjectRef(**wanted["subject"])}
     return services.start(by=user, via="api", **wanted)

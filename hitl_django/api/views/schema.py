@@ -46,9 +46,10 @@ class SchemaDetail(Resource):
 
 @lru_cache(maxsize=8)
 def _render_document(root: str, language: str | None) -> bytes:
-    """Return the document.
+    """Return the OpenAPI document as JSON.
 
-    The result is cached, because generating the document is slow.
+    Generating the document is slow. The result is therefore cached, for each root URL of the API
+    and each language.
     """
     from ..openapi import Generator
 

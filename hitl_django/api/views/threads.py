@@ -36,7 +36,10 @@ from .base import Collection, Resource
 
 
 def find_threads(user: Any, rows: Sequence[Any]) -> Iterator[tuple[str, Thread]]:
-    """Yield the visible threads of interrupts or runs, as pairs of thread id and thread."""
+    """Yield the threads to which ``rows`` belong, as pairs of thread id and thread.
+
+    ``rows`` are interrupts or runs. Threads that the user can't view are left out.
+    """
     found = querysets.select_with_last_run(user).filter(pk__in={row.thread_id for row in rows})
     return ((thread.thread_id, thread) for thread in found.defer("metadata"))
 

@@ -61,7 +61,10 @@ class AgentModel:
 
 
 def call_now(action: Action, value: Any) -> Any:
-    """Call an action with its injected arguments, on this OS thread."""
+    """Call the prompt or the model of an agent, on this OS thread.
+
+    ``value`` is the first argument. Other arguments, such as the config, are injected.
+    """
     action = action.sync or action
     return action.call(value, **get_injected(get_context(), action))
 

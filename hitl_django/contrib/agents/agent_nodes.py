@@ -37,7 +37,7 @@ class ModelNode:
         return self._build_update(state, await self._model.aask(self._view(state)))
 
     def _view(self, state: Any) -> Any:
-        """Return the state for the prompt and the model.
+        """Return the state with the messages that the prompt and the model receive.
 
         If ``pre_model_hook`` has set ``llm_input_messages``, these messages replace the messages of
         the state.

@@ -225,7 +225,10 @@ class _Attempt:
         self._chunks: ToolCallChunks | None = None
 
     def begin(self) -> None:
-        """Emit the start of the tool call. For LangChain tools, LangChain's callbacks do this."""
+        """Emit the start of the tool call in the stream mode ``tools``.
+
+        For LangChain tools, LangChain's callbacks do this.
+        """
         seen = self._seen
         if seen is None:
             return
@@ -241,7 +244,10 @@ class _Attempt:
         )
 
     def finish(self, message: Any) -> Any:
-        """Emit the end of the tool call, and return ``message``, the result of the call."""
+        """Emit the end of the tool call in the stream mode ``tools``, and return ``message``.
+
+        ``message`` contains the result of the call.
+        """
         if self._seen is not None:
             self._seen.progress()
         if self._chunks is not None:

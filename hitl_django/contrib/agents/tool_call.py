@@ -49,7 +49,7 @@ class ToolCall:
 
 
 def list_calls(given: Sequence[Mapping[str, Any]]) -> list[ToolCall]:
-    """Return the calls in a message, in LangChain's or OpenAI's format."""
+    """Return the tool calls in ``given``, which are dicts in LangChain's or OpenAI's format."""
     calls: list[ToolCall] = []
     for place, one in enumerate(given):
         name, args = _parse_call(one)
@@ -106,7 +106,7 @@ class ToolCallContext(PartContext):
                 raise GraphInterrupt(self._context.open[-1:]) from None
 
     def push(self, name: str, value: Any) -> None:
-        """Add a write of this tool call.
+        """Add a write to the channel ``name``, as a write of this tool call.
 
         The node returns the writes of all calls in order of the calls.
         """

@@ -93,10 +93,12 @@ def tools_condition(state: Any, messages_key: str = "messages") -> Literal["tool
 def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: str) -> Any:
     """Return the result of a tool call as a message.
 
-    The message is a dict if ``asker``, the message that contains the call, is a dict. Otherwise, it
-    is an object. A Command is not converted, but message objects about this call in its update get
-    the tool's name. ``key`` is the key of the messages in the update. A list of Commands and
-    messages stays a list.
+    ``asker`` is the message that contains the call. A new message has the same format as ``asker``
+    (``make_tool_message``). A message object returned by the tool becomes a dict if ``asker`` is a
+    dict. A list of Commands and messages stays a list.
+
+    A Command stays a Command. In its update, message objects with this ``call_id`` get the tool's
+    name. ``key`` is the key of the messages in the update.
     """
     if isinstance(result, list) and result and all(map(_is_finished, result)):
         return [build_message(item, name, call_id, asker, key) for item in result]
@@ -111,7 +113,11 @@ def build_message(result: Any, name: str, call_id: str | None, asker: Any, key: 
 
 
 def make_tool_message(fields: dict[str, Any], asker: Any) -> Any:
-    """Return a tool message that is a dict or an object, like ``asker``."""
+    """Return a tool message with these fields, as a LangChain message or a dict.
+
+    The result is a LangChain message if LangChain is installed, and ``asker`` is a LangChain
+    message or None.
+    """
     is_foreign = any(cls.__module__.startswith(_LANGCHAIN) for cls in type(asker).__mro__)
     langchain = find_langchain() if is_foreign or asker is None else None
     if langchain is None:

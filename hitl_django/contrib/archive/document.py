@@ -146,7 +146,7 @@ def _to_plain(field: models.Field[Any, Any], row: models.Model) -> Any:
 
 
 def _make_row(model: type[models.Model], names: Sequence[str], values: Sequence[Any]) -> Any:
-    """Build a model instance from stored values, without columns that no longer exist."""
+    """Build a model instance from stored values. Ignore values of columns that no longer exist."""
     row = model()
     found = dict(zip(names, values, strict=True))
     for field in _fields(model):

@@ -9,7 +9,7 @@ from hitl_django.conf.kinds import setting
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """The settings of django-q2 clusters."""
+    """Setting for the django-q2 cluster that executes runs."""
 
     CLUSTER: str = setting(
         "",

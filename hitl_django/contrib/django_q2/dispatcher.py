@@ -85,6 +85,7 @@ def send(function: str, argument: str, **options: Any) -> None:
 def _keep_redis_broker(cluster: str | None, address: str) -> Broker:
     """Return the broker with which this process sends all messages to Redis.
 
+    The broker is cached for each name of a cluster and each ``address`` of Redis.
     Without the argument ``broker``, ``async_task`` opens a connection for each message. Several OS
     threads and forked processes may use the same broker, because its Redis client supports both.
     The client also replaces connections that the server has closed.

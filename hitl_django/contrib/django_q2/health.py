@@ -15,7 +15,11 @@ from . import broker_choice, named_cluster, schedules
 
 
 def probe_queue() -> list[checks.CheckMessage]:
-    """Report an unreachable broker, missing schedules of the sweep, and slow settings."""
+    """Report problems of the queue.
+
+    Problems are an unreachable broker, missing schedules of the sweep, a ``bulk`` of 1 in Q_CLUSTER
+    that slows down the tasks of runs, and groups of reviewers that can edit schedules.
+    """
     return [*_broker(), *_schedules(), *_privileges(), *_throughput()]
 
 

@@ -1,7 +1,8 @@
 """Signal handlers of Django Tasks worker processes.
 
-The handlers report every task as activity. Runs may share a queue with tasks of the project.
-Without these reports, a supervisor would consider a busy worker idle.
+The handlers report the start and the end of every task to the worker's supervisor. Runs may share a
+queue with tasks of the project. Without these reports, the supervisor would consider a worker that
+executes such a task idle.
 """
 
 from __future__ import annotations

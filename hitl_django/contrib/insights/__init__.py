@@ -2,7 +2,7 @@
 
 sampling.py     ``spot_check()``: the rates of spot checks, by graph
 spot_checks.py  sampling of approvals, and results of spot checks
-reports.py      requests and decisions of a period, by day, graph and reviewer
+reports.py      interrupts and decisions of a period, by day, graph and reviewer
 exports.py      the decisions of a period, row by row
 admin/          the pages: reports with plots and downloads, spot checks
 """

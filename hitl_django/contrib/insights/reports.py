@@ -1,4 +1,4 @@
-"""Statistics on the requests and decisions of a period, by time, graph and reviewer.
+"""Statistics on the interrupts and decisions of a period, by time, graph and reviewer.
 
 A short period is divided into days, a longer period into weeks or months. The number of queries is
 fixed, and no query reads a payload. The number of graphs and reviewers in a result is limited.
@@ -78,10 +78,11 @@ class AgeBucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeBucket:
-    """The requests and decisions of a day, a week or a month.
+    """The interrupts and decisions of a day, a week or a month.
 
     ``first`` and ``last`` are the first and last day of the bucket that are in the period. The
-    median and the 90th percentile refer to the seconds from request to decision.
+    median and the 90th percentile refer to the seconds from the creation of an interrupt to its
+    decision.
     """
 
     first: date
@@ -138,10 +139,11 @@ class DueCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviousPeriod(DueCounts):
-    """The statistics of the previous period, which ends when the report's period begins.
+    """The statistics of the period before the report's period, for comparison.
 
-    Both periods have the same length. However, if the report's period isn't over, the time
-    that remains of it is cut off from the end of the previous period.
+    The previous period has the same length and ends when the report's period begins. Exception:
+    if the report's period isn't over, the previous period ends earlier, so that it is as long as
+    the elapsed part of the report's period.
     """
 
     first: date
@@ -236,7 +238,7 @@ def review_report(
     """Return the statistics of a period.
 
     ``graph`` limits the statistics to one graph, and ``reviewer`` to the decisions of one user, by
-    primary key. The list of reviewers and the counts of requests ignore ``reviewer``. If ``user``
+    primary key. The list of reviewers and the counts of interrupts ignore ``reviewer``. If ``user``
     is None, no permission is checked. Only decisions that people made and that closed an interrupt
     are counted, on the day of the decision. The counts of pending and overdue interrupts are those
     of now, independent of the period.
@@ -404,7 +406,7 @@ class _Checks:
 def _count_created(
     user: Any, spans: _Spans, graph: str | None, unit: str
 ) -> tuple[Counter[date], int]:
-    """Return the number of requests by bucket, and the total of the previous period."""
+    """Return the number of created interrupts by bucket, and the total of the previous period."""
     rows = Interrupt.objects.using(write_alias()).filter(spans.whole.match("created_at")).order_by()
     rows = select_visible(rows if graph is None else rows.filter(graph=graph), user)
     groups = rows.annotate(start=_truncate(unit)).values_list("start")
@@ -503,8 +505,8 @@ def _make_percentiles(condition: Q | None = None) -> dict[str, Aggregate]:
 def _read_latest(decided: QuerySet[Decision], *names: str) -> tuple[list[Any], bool]:
     """Return a row for each of the latest decisions, and whether there are further decisions.
 
-    A row contains the columns ``names`` and the seconds from the request to the decision. At most
-    SAMPLE rows are returned.
+    A row contains the columns ``names``, and the seconds from the creation of the interrupt to the
+    decision. At most SAMPLE rows are returned.
     """
     latest = decided.order_by("-created_at", "-id")
     rows = list(latest.values_list(*names, "interrupt__created_at", "created_at")[: SAMPLE + 1])

@@ -38,7 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
-    """Archive threads in batches until no more threads are old enough."""
+    """Archive all threads that are old enough, in batches.
+
+    With ``--dry-run``, only print the number of these threads.
+    """
     days, graph, total = options["older_than"], options["graph"], 0
     if options["dry_run"]:
         found = select_archivable(write_alias(), days)

@@ -54,9 +54,9 @@ def draw_lines(
 ) -> str:
     """Return a line plot. The scale of the y-axis begins at zero.
 
-    ``places`` are the labels on the x-axis, such as days. ``describe_level`` formats the value of a
-    grid line. ``steps`` are the preferred distances between grid lines. If a larger distance is
-    needed, it is a round number.
+    ``ident`` is the prefix of the ids in the SVG. ``places`` are the labels on the x-axis, such as
+    days. ``describe_level`` formats the value of a grid line. ``steps`` are the preferred distances
+    between grid lines. If a larger distance is needed, it is a round number.
     """
     largest = max((value for one in series for value in one.values if value is not None), default=0)
     step = _choose_step(largest, steps)
@@ -85,9 +85,10 @@ def draw_lines(
 
 
 def draw_bar(parts: Sequence[tuple[str, float]], ident: str = "", title: Any = "") -> str:
-    """Return a bar that is divided into parts, each with its class and its share in percent.
+    """Return a bar that is divided into parts, each with its CSS class and its share in percent.
 
-    A bar without a title is hidden from screen readers.
+    ``ident`` is the prefix of the ids in the SVG. A bar without a title is hidden from screen
+    readers.
     """
     drawn, x = [], 0.0
     for css, share in parts:

@@ -107,7 +107,7 @@ class ReportFilterForm(forms.Form):
 
     @property
     def narrowed(self) -> dict[str, str | None]:
-        """The selected graph and reviewer, as keyword arguments of the reports."""
+        """The selected graph and reviewer, as keyword arguments of ``review_report``."""
         cleaned = self.cleaned_data
         return {"graph": cleaned["graph"] or None, "reviewer": cleaned["by"] or None}
 

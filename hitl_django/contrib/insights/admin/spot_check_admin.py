@@ -88,8 +88,8 @@ class ApproverFilter(ReviewerFilter):
 class SpotCheckAdmin(ReportPages):
     """Admin of spot checks, newest first, and of the reports.
 
-    A pending spot check shows neither the approver nor the reason. The people who approved a
-    request don't see its spot check.
+    A pending spot check shows neither the approver nor the reason. The people who approved an
+    interrupt don't see its spot check.
     """
 
     list_display = ("request", "state", "created_at")
@@ -160,7 +160,7 @@ class SpotCheckAdmin(ReportPages):
     def file_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Return a file that the payload refers to.
 
-        The request page also serves the file, but that page shows the approver.
+        The admin page of the interrupt also serves the file, but shows the approver.
         """
         check = self.get_object(request, unquote(object_id))
         if "at" not in request.GET:
