@@ -377,7 +377,7 @@ class DrainSignal(GraphBubbleUp):
 class SaverFailed(GraphBubbleUp):
     """An error of the saver or of the task queue, which must not count as a failure of the node.
 
-    ``error`` is the original error, for example an error with which a task queue stops its task.
+    ``error`` is the original error, for example SoftTimeLimitExceeded of the task queue Celery.
     The signal passes through the node, and the run raises ``error`` to its caller.
     """
 

@@ -27,7 +27,7 @@ class TaskThreads:
     """The OS threads of one run, its queued tasks, and the messages from the OS threads.
 
     All methods except ``spawn``, ``ask`` and ``crashed`` are called by one OS thread at a time: the
-    driver's OS thread or its deputy.
+    driver's OS thread, or the OS thread that replaces it while it is blocked.
     """
 
     def __init__(
@@ -79,7 +79,10 @@ class TaskThreads:
         self._start_threads(1)
 
     def join(self) -> None:
-        """Let the calling OS thread run queued tasks as the first OS thread of the pool."""
+        """Count the calling OS thread as the first OS thread of the pool.
+
+        The calling OS thread then runs queued tasks.
+        """
         self._clocks = []
         self._note_clock()
         self._restart_waiting_time()
@@ -115,9 +118,9 @@ class TaskThreads:
         """Start up to ``count`` more OS threads for queued tasks.
 
         Tasks that compute run fastest one after the other, because they share the interpreter lock.
-        Tasks that wait for I/O should all wait at the same time. To distinguish these kinds within
-        a millisecond, the pool starts one OS thread and doubles the number while tasks are queued,
-        unless the OS threads take tasks and mostly compute.
+        Tasks that wait for I/O should all wait at the same time. The pool distinguishes these kinds
+        within a millisecond: it starts one OS thread, and keeps doubling the number of OS threads
+        while tasks are queued. It stops doubling while ``_are_busy`` returns True.
         """
         self._started += count
         for _ in range(count):
@@ -183,9 +186,9 @@ class TaskThreads:
             self.crash = error
 
     def take(self) -> list[Task]:
-        """Wait until a task ends or another OS thread requests a call. Make the requested calls.
+        """Wait until a task ends or another OS thread passes a function to ``ask``.
 
-        Return the ended tasks.
+        Call the functions passed to ``ask``, and return the ended tasks.
         """
         item = self._get()
         while True:
@@ -204,9 +207,9 @@ class TaskThreads:
         return found
 
     def _get(self) -> Callable[[], Any] | None:
-        """Wait until a task ends or another OS thread requests a call.
+        """Wait until a task ends or another OS thread passes a function to ``ask``.
 
-        Return the requested call, or None if no call is requested.
+        Return the function, or None if no function was passed.
         """
         while not self.finished:
             now = time.monotonic()

@@ -180,7 +180,10 @@ class TimedContext(TaskContext):
         _copy(self, context)
 
     def progress(self) -> None:
-        """Report an event as progress of the attempt, if the timeout policy counts events."""
+        """Report an event as progress of the attempt, if the policy has ``refresh_on="auto"``.
+
+        If a node called this graph, the event is also reported to that node.
+        """
         if self.watch is not None and self.watch.policy.refresh_on == "auto":
             self.watch.touch()
         super().progress()
@@ -252,8 +255,8 @@ class TimedContext(TaskContext):
         """Return the namespace for the next graph that the node calls.
 
         Raises:
-            AttemptTimedOutError: the attempt has exceeded its time limit. The namespace is reserved
-                for the next attempt.
+            AttemptTimedOutError: the attempt has exceeded its time limit. The namespace remains
+                unused, and the next attempt gets it.
         """
         self.check_in_time()
         return super().child_ns()

@@ -1,9 +1,9 @@
 """The graph structure: the parts of a graph that stored threads depend on.
 
-A graph structure is plain JSON: nodes with their triggers and targets, channels with their rules
-and types, and the structures of subgraphs. It doesn't contain the code of nodes. Two functions of
-the same name count as the same reducer, because code may move to another module. Lambdas can't be
-distinguished.
+A graph structure is plain JSON: nodes with their triggers and targets, channels with their classes,
+types and reducers, and the structures of subgraphs. It doesn't contain the code of nodes. Two
+functions of the same name count as the same reducer, because code may move to another module.
+Lambdas can't be distinguished.
 """
 
 from __future__ import annotations
@@ -102,13 +102,14 @@ def list_changes(
     new_input: bool = False,
     migrates: bool = False,
 ) -> list[str]:
-    """Return descriptions of the changes that prevent stored threads from resuming with the graph.
+    """Return descriptions of the changes that prevent a stored thread from resuming with the graph.
 
-    ``before`` is the graph structure under which the threads were stored. The list is empty if the
-    threads can resume. Only parts that stored state depends on are compared. Nodes and edges
-    without pending tasks, empty channels and the code of nodes may change. With ``new_input``,
-    pending tasks are ignored, because new input discards them. With ``migrates``, the values of the
-    graph's state channels are ignored, because a migration converts them.
+    ``before`` is the graph structure under which the thread was stored. ``load`` returns the
+    thread's newest checkpoint in a namespace. ``ns`` is the namespace of the graph. The list is
+    empty if the thread can resume. Only parts that stored state depends on are compared. Nodes and
+    edges without pending tasks, empty channels and the code of nodes may change. With
+    ``new_input``, pending tasks are ignored, because new input discards them. With ``migrates``,
+    the values of the graph's state channels are ignored, because a migration converts them.
     """
     saved = rename_checkpoint(graph.spec, load(ns))
     if saved is None:

@@ -69,7 +69,8 @@ class TaskFunction(Generic[P]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> AnyFuture:
         """Start a task and return its future.
 
-        If the caller made the same call in an earlier execution, the future has the stored result.
+        If the caller runs again, and the task with this name and call number has already finished,
+        the future has the stored result.
         """
         context = get_context()
         calls = TaskCalls.open(context.full_context)
@@ -117,10 +118,11 @@ def task(
     The function must be called within an @entrypoint or a node of a graph. A call starts the task
     and returns a future. Tasks started before the first ``result()`` call run in parallel.
 
-    A result is stored before the caller receives it. When the caller runs again after a pause, a
-    failure or a crash, its n-th call returns the stored result of the earlier n-th call, and the
-    task doesn't run again. The caller must therefore make the same calls in the same order each
-    time. A failed task runs again. A task may call interrupt() and other tasks.
+    A result is stored before the caller receives it. All calls of @task functions by one caller are
+    numbered. When the caller runs again after a pause, a failure or a crash, the n-th call returns
+    the stored result of the earlier n-th call, and the task doesn't run again. The caller must
+    therefore call the same @task functions in the same order each time. A failed task runs again. A
+    task may call interrupt() and other tasks.
 
     The result must be serializable like state. ``retry_policy`` defaults to the policy of the
     entrypoint. With a ``cache_policy`` and a graph with a cache, results are reused for the same

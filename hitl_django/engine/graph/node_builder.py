@@ -162,7 +162,7 @@ def build_node_map(
 ) -> dict[str, Node]:
     """Build and validate the nodes of a graph.
 
-    ``retry`` and ``cache`` apply to nodes without a retry or cache policy.
+    ``retry`` and ``cache`` are the default policies. They don't apply to hidden nodes.
     """
     made = {}
     for name, node in nodes.items():

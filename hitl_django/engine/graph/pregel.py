@@ -176,6 +176,10 @@ class Pregel(
         With a ``stream_mode`` other than "values", the result is the list of chunks that stream()
         would yield. ``print_mode`` and ``debug`` are as for stream().
 
+        ``durability`` determines when a checkpoint is stored: before the next super-step ("sync",
+        the default), while the next super-step runs ("async"), or when the run stops ("exit").
+        With ``control``, any OS thread can stop the run.
+
         An exception of a node is raised to the caller.
         """
         durability = _choose_durability(durability, checkpoint_during)
@@ -329,8 +333,9 @@ class Pregel(
     ) -> str:
         """Store ``input`` as the thread's next checkpoint without running a node.
 
-        Return the id of the newest checkpoint. Stream chunks of the ``modes`` are stored with the
-        checkpoint, as by ``advance``. If an error is raised, nothing is stored.
+        Return the id of the thread's newest checkpoint after the call. Stream chunks of the
+        ``modes`` are stored with the checkpoint, as by ``advance``. If an error is raised, nothing
+        is stored.
 
         Raises:
             EmptyInputError: the input contains no value for the graph.
@@ -364,7 +369,8 @@ class Pregel(
         Exceptions of the saver and KeyboardInterrupt are raised.
 
         The commits passed to the saver contain the stream chunks of the ``modes``. With
-        ``subgraphs``, they also contain the chunks of subgraphs. ``keep`` filters the chunks.
+        ``subgraphs``, they also contain the chunks of subgraphs. ``keep`` is called with the data
+        that a node writes or a subgraph emits, and returns the data to store in the chunk.
         ``durability`` and the breakpoints are as for ``invoke``. ``context`` is a result of
         ``encode_context``.
         """

@@ -131,11 +131,12 @@ def _merge_ambient_config(
     caller: TaskContext | None,
     parent: TaskContext | None,
 ) -> RunnableConfig:
-    """Return a call's config merged with the config of the surrounding LangChain chain.
+    """Return a call's config merged with ``ambient``.
 
-    If a node of this engine makes the call, only the callbacks of the chain are merged. ``caller``
-    is the node's task. ``parent`` is given if the call starts a nested run: in this case,
-    ``_nest_config`` adds the other values from the config of the node's run.
+    ``ambient`` is the config of the surrounding LangChain chain. If a node of this engine makes the
+    call, only the callbacks of ``ambient`` are merged, and ``caller`` is the node's task. If this
+    call starts a nested run, ``parent`` is also the node's task, and ``_nest_config`` later merges
+    the config of the node's run.
     """
     if caller is None:
         configurable = config.get("configurable") or {}

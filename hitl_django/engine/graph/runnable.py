@@ -27,9 +27,10 @@ _RUNNABLES = "langchain_core.runnables.base"
 class RunnableMethods:
     """Runnable methods for classes with ``invoke``, ``ainvoke``, ``stream`` and ``astream``.
 
-    The classes are registered as virtual subclasses of LangChain's Runnable. Objects are therefore
-    accepted where a Runnable is expected, as in ``prompt | graph``, without an import of LangChain.
-    The registration happens when isinstance() first checks an object while LangChain is loaded.
+    LangChain accepts objects of these classes as Runnables, as in ``prompt | graph``, because
+    RunnableMethods is registered as a virtual subclass of LangChain's Runnable. The registration
+    doesn't import LangChain. It happens when isinstance() checks such an object for the first time
+    after LangChain was imported elsewhere.
     """
 
     name: str
@@ -251,7 +252,7 @@ class BoundGraph(RunnableMethods):
         return self.bound.astream(input, config, **{**self.kwargs, **kwargs})  # type: ignore[no-any-return]
 
     def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> BoundGraph:
-        """Return a copy with ``config`` merged into the graph's config."""
+        """Return a copy with ``config`` merged into the config of each run."""
         return BoundGraph(self.bound.with_config(config, **kwargs), self.kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -299,5 +300,5 @@ class MappedGraph(InvokedRunnable):
         return await self.bound.abatch(input, config, **kwargs)
 
     def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> MappedGraph:
-        """Return a copy with ``config`` merged into the graph's config."""
+        """Return a copy with ``config`` merged into the config of each run."""
         return MappedGraph(self.bound.with_config(config, **kwargs))

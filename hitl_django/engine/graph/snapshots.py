@@ -152,9 +152,10 @@ def build_snapshot(
 def _set_stored_writes(
     tasks: Sequence[Task], handlers: Sequence[HandlerTask], statuses: Mapping[str, TaskStatus]
 ) -> list[Task]:
-    """Set the stored writes of finished tasks, and return these tasks.
+    """Assign the stored writes of finished tasks to ``task.writes``, and return these tasks.
 
-    A failed task also counts as finished if an error handler has handled its failure.
+    A failed task also counts as finished if an error handler has handled its failure. Its writes
+    are empty.
     """
     done = [t for t in (*tasks, *handlers) if t.id in statuses and statuses[t.id].finished]
     for task in done:
@@ -180,7 +181,8 @@ def _read_subgraph(
 ) -> Generator[Any, Any, Any]:
     """Return the config of the subgraph that a task calls, or None if no subgraph is found.
 
-    With ``recurse``, return the state of the subgraph instead.
+    With ``recurse``, return the state of the subgraph instead. ``has_run`` is true if the task has
+    stored writes.
     """
     called = graph.subgraph_of(task.name)
     thread_id = saved.config["configurable"]["thread_id"]

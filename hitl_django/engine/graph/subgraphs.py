@@ -117,8 +117,9 @@ def iterate_subgraphs(
 ) -> Iterator[tuple[str, CompiledGraph]]:
     """Yield the subgraphs of ``graph``, each with its path of node names.
 
-    ``namespace`` selects one path. Its task ids are ignored. With ``recurse``, subgraphs of
-    subgraphs are included. Each graph of a call cycle is yielded once.
+    If ``namespace`` is given, only the subgraph with this path is yielded. Task ids in
+    ``namespace`` are ignored. With ``recurse``, subgraphs of subgraphs are included. Each graph of
+    a call cycle is yielded once.
     """
     above = (*_above, id(graph))
     wanted = None if namespace is None else split_path(namespace)

@@ -41,8 +41,8 @@ class ThreadStates:
         Without the config key ``checkpoint_id``, this is the current state: writes of finished
         tasks are applied, ``next`` names the remaining nodes, and ``interrupts`` are the pending
         interrupts. With the key, this is the state stored as that checkpoint, without the writes of
-        finished tasks. The value None selects the newest checkpoint. With ``subgraphs``, each task
-        includes the state of its subgraph.
+        finished tasks. A ``checkpoint_id`` of None selects the newest checkpoint. With
+        ``subgraphs``, each task includes the state of its subgraph.
         """
         graph, saver, config = self._addressed(config)
         return run_query(snapshots.load_state(graph, config, subgraphs), saver)  # type: ignore[no-any-return]
@@ -93,7 +93,9 @@ class ThreadStates:
         """Update the state as if the node ``as_node`` had returned ``values``.
 
         The edges and conditional edges of the node also apply. ``as_node`` defaults to the node
-        that ran last, if there is only one. Special values of ``as_node`` are:
+        that ran last, if there is only one. The update is stored as the writes of the task
+        ``task_id``, by default a pending task of the node, or a new task. Special values of
+        ``as_node`` are:
 
         - ``END`` with None as values: discard the pending tasks.
         - ``"__input__"``: apply the values as new input.

@@ -79,7 +79,10 @@ class _Change:
         self.plan()
 
     def plan(self) -> None:
-        """Plan the next tasks of the checkpoint, and set the stored writes of finished tasks."""
+        """Plan the next tasks of the checkpoint, and store them in ``tasks``.
+
+        Tasks that have already finished get their stored writes as ``task.writes``.
+        """
         newest = self.commits.saved_id
         if newest is None:
             return
@@ -108,7 +111,11 @@ class _Change:
         ]
 
     def commit(self, source: str, step: int, writes: Sequence[TaskWrites] = ()) -> Save:
-        """Return the effect that stores the updated state as a child of the newest checkpoint."""
+        """Return the effect that stores the updated state as a child of the newest checkpoint.
+
+        ``source`` and ``step`` are metadata of the new checkpoint. ``writes`` are stored as pending
+        writes of its parent.
+        """
         parents = self.saved.metadata.get("parents", {}) if self.saved else {}
         about = {**self.user_metadata, "source": source, "step": step, "parents": parents}
         self.commits.unsaved = list(writes)
@@ -140,7 +147,9 @@ def bulk_update(
     supersteps: Sequence[Sequence[StateUpdate]],
     version: NextVersion,
 ) -> Query:
-    """Apply several super-steps of updates, and return the config of the last checkpoint.
+    """Apply several super-steps of updates, and return the config of the last new checkpoint.
+
+    ``version`` is a function that returns the next channel version.
 
     Raises:
         InvalidUpdateError: an update can't be applied. The updates of earlier super-steps are

@@ -111,7 +111,10 @@ def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
 
 
 def _forget_passed(state: ChannelState) -> None:
-    """Remove nodes from ``state.seen`` that are there only because they ran in the last step."""
+    """Remove the nodes ``state.passed`` from ``state.seen``.
+
+    ``state.seen`` contains these nodes only because they ran in the previous super-step.
+    """
     for name in state.passed:
         state.seen.pop(name, None)
 
@@ -144,7 +147,10 @@ def _group_by_channel(spec: GraphSpec, writers: Iterable[Writer]) -> dict[str, l
 def _fold(
     spec: GraphSpec, state: ChannelState, grouped: dict[str, list[Any]]
 ) -> list[tuple[str, Any]]:
-    """Return the new values of the written channels."""
+    """Return the changed channels with their new values.
+
+    ``grouped`` contains the written values by channel.
+    """
     folded: list[tuple[str, Any]] = []
     for name, written in grouped.items():
         if len(written) == 1 and name in spec.replacing:
@@ -208,7 +214,10 @@ def _consume(
 
 
 def _expire(spec: GraphSpec, state: ChannelState, version: Version, updated: set[str]) -> None:
-    """Expire the channels that lose their value in a super-step without a write."""
+    """Update the channels that change if a super-step doesn't write to them.
+
+    ``updated`` contains the written channels. Changed channels that have a value are added to it.
+    """
     values = state.values
     for name in state.live - updated:
         if name in spec.spent:

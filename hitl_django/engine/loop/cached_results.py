@@ -17,9 +17,9 @@ logger = logging.getLogger("hitl_django")
 
 
 def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, Any, list[Task]]:
-    """Set the writes of each task that has a cached result.
+    """Assign the writes in the cache to ``task.writes`` of each task with a cached result.
 
-    Return the other tasks, which must run.
+    Return the tasks without a cached result, which must run.
     """
     keys: dict[str, FullKey] = {}
     state.cache_keys = keys

@@ -68,8 +68,9 @@ class ChannelState:
     def note_growth(self, name: str, old_value: Any, writes: Sequence[Any], grown: Any) -> None:
         """Record the items that a reducer has added to a channel's list or dict.
 
-        If an existing item was changed or removed, the record is deleted, and nothing more is
-        recorded until the next checkpoint.
+        The reducer was called with ``old_value`` and ``writes``, and has returned ``grown``. If it
+        changed or removed an existing item, the recorded items of the channel are deleted, and no
+        further items of the channel are recorded until the next checkpoint.
         """
         before = self.added.get(name)
         if before is None and (name in self.touched or name not in self.versions):
@@ -86,8 +87,9 @@ class ChannelState:
 
 
 def _find_added(old_value: Any, writes: Sequence[Any], grown: Any) -> Any:
-    """Return the items that ``writes`` added to a list or dict.
+    """Return the items that a reducer has added to a list or dict.
 
+    The reducer was called with ``old_value`` and ``writes``, and has returned ``grown``.
     Return None if an existing item was changed or removed, or if the value is neither a list nor a
     dict.
     """

@@ -88,10 +88,10 @@ def _is_new(version: Version, last: Version | None) -> bool:
 
 
 def _pass_breakpoint(seen: dict[str, dict[str, Version]]) -> None:
-    """Replace the channel versions at the last passed breakpoint by the newest of them.
+    """Convert the versions stored for the last passed breakpoint, which are an entry of ``seen``.
 
-    Older layouts store a version for each channel. ``seen`` contains the seen versions by node, and
-    is changed in place.
+    Older layouts store the version of each channel at the breakpoint. The current layout stores
+    only the newest of these versions. ``seen`` is changed in place.
     """
     passed = seen.pop(INTERRUPT, None)
     if passed:

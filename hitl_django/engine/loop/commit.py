@@ -143,8 +143,8 @@ def store(
 def _release_ended(state: LoopState, commit: Commit) -> None:
     """Release the lease on the thread if the commit ends the run.
 
-    The lease is released before the stream is closed, because the caller may start another run as
-    soon as the outcome is known.
+    The lease isn't kept until the generator of the run is closed, because the caller may start
+    another run as soon as the outcome is known.
     """
     if commit.outcome is not None and state.run.lease is not None and not state.job.nested:
         state.run.lease.release()

@@ -75,7 +75,11 @@ class CommitBuilder:
         self.unsaved.append(task if is_finished else self._list_writes(task))
 
     def build(self, outcome: Outcome | None) -> Commit:
-        """Return a commit of the unstored writes as pending writes of the newest checkpoint."""
+        """Return a commit that stores the unstored writes and stream chunks.
+
+        The writes become pending writes of the newest checkpoint. ``outcome`` is None if the run
+        continues.
+        """
         commit = Commit(self.config_for(self.saved_id), self.take_writes(), outcome=outcome)
         if self.chunks:
             commit.chunks = self.take_chunks()
@@ -143,7 +147,11 @@ class CommitBuilder:
         }
 
     def mark_stored(self, commit: Commit, state: ChannelState) -> None:
-        """Update the builder and ``state`` after a commit was stored."""
+        """Register that ``commit`` was stored.
+
+        If the commit contains a checkpoint, the next commit is based on this checkpoint, and
+        ``state`` has no unstored changes any more.
+        """
         if commit.checkpoint is not None:
             self.grown.update(commit.added or ())
             state.touched, state.added = set(), {}

@@ -37,7 +37,10 @@ class List:
 
 
 class CallStorage:
-    """A request to call a function, such as a lease check, on the OS thread of the saver calls."""
+    """A request to call a function that accesses the storage, such as a lease check.
+
+    The function is called on the OS thread on which the saver's methods are called.
+    """
 
     __slots__ = ("call",)
 

@@ -99,7 +99,8 @@ def restore_handlers(
 ) -> list[HandlerTask]:
     """Return the error handler tasks for the failed tasks in ``tasks``.
 
-    A failed task is included if its failure is stored and its error handler has not finished.
+    A failed task is considered if its stored writes show that its error handler was started. The
+    handler may have finished since.
     """
     found = []
     for task in tasks:

@@ -84,7 +84,7 @@ def _differ(before: Any, after: Any) -> bool:
 
 
 def _replace_seen_version(state: ChannelState, channel: str, was: Any, version: Any) -> None:
-    """Replace the version ``was`` of a channel by ``version`` wherever nodes have seen it."""
+    """For each node that has seen version ``was`` of a channel, change it to ``version``."""
     for node, seen in state.seen.items():
         if channel in seen and seen[channel] == was:
             state.seen[node] = {**seen, channel: version}

@@ -49,12 +49,12 @@ def take_command(
     superseded: bool,
     below: Sequence[str] | None,
 ) -> list[Write]:
-    """Store the resume values in the run, and return the writes to apply first.
+    """Add the Command's resume values to ``state.run``, and return the writes to apply first.
 
-    The result consists of the stored writes that belong to no task, followed by the writes of the
-    Command. If ``superseded`` is true, the run starts from a checkpoint that isn't the newest, and
-    all interrupts of its tasks are pending again. With ``below``, the resume values can only
-    resolve the interrupts with these ids.
+    The result consists of ``stored``, the stored writes that belong to no task, followed by the
+    writes of the Command. If ``superseded`` is true, the run starts from a checkpoint that isn't
+    the newest, and all interrupts of its tasks are pending again. With ``below``, the resume values
+    can only resolve the interrupts with these ids.
     """
     if command.resume is not None:
         _take_answers(state, command.resume, superseded, below)

@@ -359,10 +359,11 @@ def _apply_null(state: LoopState, writes: Sequence[Write]) -> None:
 
 
 def _restore_finished_writes(state: LoopState) -> None:
-    """Set the stored writes of finished tasks, so that these tasks don't run again.
+    """Assign the stored writes of finished tasks to ``task.writes``.
 
-    A failed task whose failure has an error handler has also ended: the handler runs or has already
-    run.
+    These tasks don't run again. A failed task whose error handler was started doesn't run again
+    either. The task of the error handler is added to ``state.tasks``, and runs if it has not
+    finished.
     """
     handlers = restore_handlers(state.spec, state.tasks, state.statuses)
     for handler in handlers:
@@ -375,11 +376,12 @@ def _restore_finished_writes(state: LoopState) -> None:
 
 
 def _keep_answered(state: LoopState) -> None:
-    """Set the stored results of finished tasks with interrupts when an older checkpoint runs again.
+    """When an older checkpoint runs again, reuse the results of finished tasks with interrupts.
 
-    Such a task runs again only if the caller gives a new resume value for one of its interrupts.
-    Without its stored result, the task would pause again at a checkpoint that isn't the thread's
-    newest checkpoint, and the pause would not be visible.
+    The stored writes of such a task are assigned to ``task.writes``. The task runs again only if
+    the caller gives a new resume value for one of its interrupts. Without its stored result, the
+    task would pause again at a checkpoint that isn't the thread's newest checkpoint, and the pause
+    would not be visible.
     """
     for task in state.tasks:
         status = state.statuses.get(task.id)
@@ -390,9 +392,9 @@ def _keep_answered(state: LoopState) -> None:
 
 
 def _keep_pending(state: LoopState) -> None:
-    """Set the stored interrupts of the tasks that get no new resume value.
+    """Let tasks whose interrupts are all still pending pause without running again.
 
-    These tasks don't run again.
+    The stored interrupts of such a task are assigned to ``task.pending_interrupts``.
     """
     for task in state.tasks:
         status = state.statuses.get(task.id)
@@ -444,10 +446,11 @@ def _restore(state: LoopState, saved: CheckpointTuple | None) -> None:
 
 
 def _count_input_steps(saved: CheckpointTuple) -> int:
-    """Return the number of super-steps that stored the run's input, or 0 if a task has run since.
+    """Return the number of super-steps in which the run only stored and applied its input.
 
-    These super-steps count towards the recursion limit of a call with an input, but not towards
-    that of a call that resumes a run.
+    Return 0 if other super-steps have followed, or if a task has stored writes. The super-steps for
+    the input count towards the recursion limit of a call with an input, but not towards the limit
+    of a call that resumes a run.
     """
     source = saved.metadata.get("source")
     if saved.pending_writes or source not in ("input", "loop"):

@@ -58,9 +58,9 @@ class RunRequest:
 class LoopState:
     """The state of one run of one graph.
 
-    These attributes don't change during the run: ``graph`` and its ``spec``, the ``job``, the
-    context ``run`` shared by the run's tasks, and the stream modes ``wanted`` and ``printed`` of
-    the caller. The loop changes these attributes:
+    These attributes don't change during the run: ``graph`` and its ``spec``, the request ``job``,
+    the context ``run`` shared by the run's tasks, and the stream modes ``wanted`` and ``printed``
+    of the caller. The loop changes these attributes:
 
     - ``channel_state``, ``origin`` and ``tasks`` are the newest checkpoint and its next tasks.
       ``ran`` are the tasks of the current super-step.
@@ -221,7 +221,11 @@ class LoopState:
         return commit
 
     def build_overdue(self, outcome: Outcome | None) -> list[Commit]:
-        """Return the commits delayed by the durability "exit": a checkpoint, then its writes."""
+        """Return the commits that the durability "exit" has delayed.
+
+        The first commit stores the current checkpoint. If this checkpoint has pending writes, a
+        second commit stores them.
+        """
         writes = self.commits.take_writes()
         if not writes:
             return [self.build_state_commit(outcome)]
@@ -240,7 +244,7 @@ class LoopState:
             self.mark_stored(commits)
 
     def mark_stored(self, commits: Sequence[Commit]) -> None:
-        """Update the attributes after commits were stored."""
+        """Register that commits were stored, so that the next commit contains only later data."""
         for commit in commits:
             self.commits.mark_stored(commit, self.channel_state)
 

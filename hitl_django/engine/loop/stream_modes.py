@@ -19,7 +19,11 @@ from ..types import Interrupt
 def build_update(
     task: Task, writes: Sequence[Write], keys: Sequence[str] | str, cached: bool
 ) -> dict[str, Any]:
-    """Return the ``updates`` chunk of a finished task: the task's writes by node name."""
+    """Return the ``updates`` chunk of a finished task: the task's writes by node name.
+
+    The writes to the channels ``keys`` are included, or the return value of a @task function.
+    ``cached`` is true if the task's result was in the cache.
+    """
     returned = [value for name, value in writes if name == RETURN]
     if returned:
         parts = returned[:1]
@@ -56,7 +60,7 @@ def describe_start(
 
 
 def describe_end(task: Task, keys: Sequence[str] | str) -> dict[str, Any]:
-    """Return the ``tasks`` chunk of an ended task."""
+    """Return the ``tasks`` chunk of an ended task, with its writes to the channels ``keys``."""
     keys = (keys,) if isinstance(keys, str) else keys
     return {
         "id": task.id,

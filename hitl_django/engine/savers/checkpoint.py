@@ -62,7 +62,8 @@ class Checkpoint(TypedDict):
 class CheckpointTuple(NamedTuple):
     """A stored checkpoint with its config and its pending writes.
 
-    ``pending_writes`` are ordered by task path, task id and slot (a number for the kind of write).
+    ``pending_writes`` are ordered by task path, task id and slot. Slot 0 contains the channel
+    writes of a task. Each kind of control write has a slot in ``CONTROL_SLOTS``.
     """
 
     config: RunnableConfig
@@ -112,10 +113,12 @@ def without_nul(value: Any) -> Any:
 class TaskWrites:
     """The channel writes and control writes of one task.
 
+    Control writes aren't applied to channels. Examples are errors, interrupts and resume values.
+
     Resume values in ``writes`` are those with which the task started. A saver may keep the resume
-    values that are already stored for the task, because a reviewer may have added one in the
-    meantime. With ``answered_by_run``, the run itself has given the resume values in ``writes``,
-    and they replace the stored resume values.
+    values that are already stored for the task, because a reviewer may have added a resume value
+    after the task started. With ``answered_by_run``, the run itself has given the resume values in
+    ``writes``, and they replace the stored resume values.
     """
 
     task_id: str
@@ -330,8 +333,8 @@ class BaseCheckpointSaver(Generic[VersionT]):
     ) -> None:
         """Store the writes of a task as pending writes of the checkpoint that ``config`` selects.
 
-        A control write replaces the earlier control write of the same kind. The channel writes of a
-        task are never replaced.
+        A control write, such as an error or an interrupt, replaces the task's earlier control write
+        with the same name. The channel writes of a task are never replaced.
         """
         raise NotImplementedError
 

@@ -48,9 +48,10 @@ def keep_latest(
     ``heads`` maps each namespace to its newest checkpoint id and metadata. ``roots`` are the ids of
     the stored checkpoints of the root graph.
 
-    The newest checkpoint of each namespace is kept, with one exception: a subgraph that starts from
-    the beginning on each call, if the last call was made from a stored root checkpoint that isn't
-    the newest. No task reads the checkpoints of such a call again.
+    The newest checkpoint of each namespace is kept, with one exception: the namespace of a subgraph
+    that starts from the beginning on each call. If the call was made from a stored root checkpoint
+    that isn't the newest, the namespace's newest checkpoint isn't kept, because no task reads the
+    checkpoints of the call again.
     """
     newest_root = heads[""][0] if "" in heads else None
     kept = set()
@@ -68,9 +69,10 @@ def add_ancestors(
 ) -> set[CheckpointKey]:
     """Return the checkpoints ``kept``, and the ancestors on which their values depend.
 
-    If a checkpoint lacks the value of a LangGraph DeltaChannel, the value is computed from the
-    newest ancestor with a value of this channel and all later writes. ``missing`` maps checkpoints
-    to the channels whose values they lack. ``parents`` maps each checkpoint to its parent's id.
+    If a checkpoint lacks the value of a LangGraph DeltaChannel, the value is computed from two
+    things: the value in the newest ancestor that has one, and the writes to the channel after that
+    ancestor. ``missing`` maps checkpoints to the channels whose values they lack. ``parents`` maps
+    each checkpoint to its parent's id.
     """
     found = set(kept)
     for key in kept:

@@ -143,8 +143,9 @@ class SharedValues:
     def encode_writes(self, writes: Sequence[Sequence[Any]]) -> Sequence[bytes]:
         """Encode channel writes, and return the bytes in parts.
 
-        A write is a list of channel and value. If the commit also stores a written value as the
-        value of a channel, the value is a separate part, so that both share one bytes object.
+        A write is a list of channel and value. If the commit also stores the written value in a
+        channel, the value's bytes are separate parts, so that the write and the channel share the
+        same bytes objects.
         """
         if not self._parts:
             return (self._codec.encode(writes),)
@@ -163,7 +164,10 @@ class SharedValues:
         return self._check_limits(parts)
 
     def _encode_around(self, value: Any) -> bytes:
-        """Return ``[[value]]`` as bytes, because a task's writes contain values at this depth."""
+        """Return the encoded bytes of ``[[value]]``.
+
+        There, ``value`` has the same nesting depth as in the list of a task's writes.
+        """
         return self._codec.encode([[value]])
 
     def _encode_send(self, sent: Any) -> bytes:
@@ -174,10 +178,10 @@ class SharedValues:
         return split_entries(self._codec.encode(values))[1]
 
     def _check_limits(self, parts: Sequence[bytes]) -> Sequence[bytes]:
-        """Return the parts of an encoded value.
+        """Return ``parts`` unchanged if together they are within the limits of the codec.
 
         Raises:
-            PayloadLimitError: together, the parts exceed a size limit.
+            PayloadLimitError: the parts exceed a limit.
         """
         assert isinstance(self._codec, Codec)
         self._codec.check_together(parts)

@@ -74,10 +74,10 @@ class Codec:
     """A lossless encoder and decoder of values.
 
     ``types`` are supported in addition to the types of ``register_type``. ``max_bytes`` and
-    ``max_containers`` (lists, dicts and tagged values) limit encoding and decoding. ``max_depth``
-    limits the number of nested containers. With the default MAX_DEPTH, a value with nested tagged
-    values can exceed the limit, because counting restarts in each tagged value. With a smaller
-    ``max_depth``, the limit is exact.
+    ``max_containers`` (lists, dicts and msgpack extensions) limit encoding and decoding.
+    ``max_depth`` limits the number of nested containers. With the default MAX_DEPTH, a value with
+    nested extensions can exceed the limit, because counting restarts in each extension. With a
+    smaller ``max_depth``, the limit is exact.
     """
 
     def __init__(
@@ -265,9 +265,10 @@ class Codec:
         return hook
 
     def _tag(self, value: Any) -> Any:
-        """Return the tagged form of an object, or its value as a supported base type.
+        """Return an object in a form that can be encoded.
 
-        The tagged form is returned if the object's class has a type codec.
+        If the object's class has a type codec, return a ``Tagged`` object with the result of the
+        type codec. Otherwise, return the object converted to its base type, for example str.
 
         Raises:
             TypeError: the class has neither a type codec nor a supported base type.
