@@ -68,9 +68,10 @@ def is_sampled(interrupt_id: UUID | str, rate: float) -> bool:
 
 
 def sample_decision(batch: WriteBatch, event: Event) -> None:
-    """If an approval is part of the sample, add a spot check to the batch of the approval.
+    """If ``event`` is an approval that the sample includes, add a spot check to ``batch``.
 
-    If the approval is undone, its spot check is deleted in the batch of the undo.
+    If ``event`` is the undo of an approval, the spot check of the approval is deleted. ``batch``
+    contains the writes of the transaction that stores the event.
     """
     decision: Decision | None = event.decision
     if decision is None:
@@ -93,7 +94,7 @@ def sample_decision(batch: WriteBatch, event: Event) -> None:
 
 
 def match_own(user: Any) -> Q:
-    """Return a condition on spot checks: the user has decided or approved the request."""
+    """Return a filter for spot checks of interrupts that the user has decided or approved."""
     own = Decision.objects.filter(interrupt=OuterRef("interrupt"), by=user.pk)
     return Q(Exists(own))
 

@@ -68,10 +68,11 @@ def _is_empty(message: BaseMessageChunk) -> bool:
 
 
 class MessageRecorder:
-    """A recorder that stores the chunks of a run's models while the models stream.
+    """A recorder that stores the message chunks of a run's models while the models stream.
 
-    Between the commits of super-steps, chunks are stored in separate commits, which also check the
-    lease. When a task ends, the remaining chunks are stored with the other chunks of the task.
+    Between the commits of super-steps, message chunks are stored in separate commits, which also
+    check the lease. When a task ends, its remaining message chunks are stored together with its
+    chunks of other stream modes.
     """
 
     def __init__(self, run: RunContext) -> None:

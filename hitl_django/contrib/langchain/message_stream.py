@@ -120,9 +120,10 @@ class MessageStream(BaseCallbackHandler, _StreamingCallbackHandler):
 
 
 def get_graph_ns(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the namespace of the graph that made a call, from the metadata of the call.
+    """Return the namespace of the graph that called a model or tool.
 
-    A @task function has a namespace below that of its node, but belongs to the graph of the node.
+    ``metadata`` is the metadata that LangChain passes with the call. The namespace of a @task
+    function is below the namespace of its caller, but both belong to the same graph.
     """
     levels, path = 1, metadata.get("langgraph_path") or ()
     while path and path[0] == PUSH and path[-1] is True:

@@ -13,8 +13,9 @@ from .tool_callbacks import ToolCallbacks
 def merge_callbacks(callbacks: Any, more: Any) -> Any:
     """Merge the callbacks of two configs. At least one argument must be a callback manager.
 
-    If both arguments are managers, or if ``more`` is the manager of a run, ``more`` is returned
-    unchanged. The manager of a run already includes the callbacks around the run.
+    If both arguments are managers, ``more`` is returned unchanged. ``more`` is also returned
+    unchanged if it is the manager that LangChain passes to code inside a run, because this manager
+    already includes the callbacks with which the run was called.
     """
     if isinstance(more, BaseCallbackManager):
         if more.parent_run_id is not None or isinstance(callbacks, BaseCallbackManager):

@@ -42,12 +42,11 @@ def open_trace(run: RunContext, name: str) -> RunTrace | None:
 
 
 class RunTrace:
-    """The reports of one graph run to LangChain's callbacks.
+    """Reporter of one graph run to LangChain's callbacks.
 
     A task is a child of the run. The start of a child is reported to the callbacks of its parent,
-    and calls made within the child are reported as its children. With ``is_async``, a
-    method that reports a start returns an awaitable. The method that reports the corresponding end
-    then also returns an awaitable.
+    and calls made within the child are reported as children of the child. With ``is_async``, the
+    methods that report a start return an awaitable, and so do the methods that report an end.
     """
 
     def __init__(self, run: RunContext, name: str) -> None:
@@ -172,7 +171,10 @@ class RunTrace:
         return parent
 
     def _enter(self, context: TaskContext, callbacks: Any) -> None:
-        """Set callbacks so that later calls made by the task are reported as its children."""
+        """Set the callbacks to which later calls in the task report.
+
+        The callbacks are also set in LangChain's context variable.
+        """
         self._callbacks[context.task.id] = callbacks
         var_child_runnable_config.set(context.config())  # type: ignore[arg-type]
 
@@ -185,9 +187,10 @@ def _start(
     is_async: bool,
     run_id: Any = None,
 ) -> Awaitable[None] | None:
-    """Report the start of a run to the callbacks in ``config``.
+    """Report the start of a graph, a task or a conditional edge to the callbacks in ``config``.
 
-    ``keep`` is called with the run manager that LangChain returns.
+    ``value`` is the input, and ``name`` is the displayed name. ``keep`` is called with the run
+    manager that LangChain returns.
     """
     kind = AsyncCallbackManager if is_async else CallbackManager
     manager: Any = kind.configure(

@@ -21,9 +21,9 @@ class CarriedCommand(ToolOutputMixin):
 
 
 def keep_commands(tool: Any) -> Any:
-    """Return a tool that can return a Command or a list with a Command.
+    """Return a copy of a tool that can return a Command or a list with a Command.
 
-    The Command is wrapped in a CarriedCommand, which ``unwrap_output`` removes.
+    The copy wraps the Command in a CarriedCommand, which ``unwrap_output`` removes.
     """
     shadow = copy.copy(tool)
     run, arun = shadow._run, shadow._arun

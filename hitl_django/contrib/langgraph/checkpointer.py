@@ -48,8 +48,9 @@ class DjangoCheckpointer(BridgedSaver):
         """Delete the history of threads.
 
         With the strategy ``delete``, all checkpoints are deleted. With ``keep_latest``, the newest
-        checkpoints are kept. An older checkpoint is also kept if a DeltaChannel of a newest
-        checkpoint depends on it, because LangGraph stores deltas since the last snapshot.
+        checkpoint of each namespace is kept, unless no task reads it again. An older checkpoint is
+        also kept if a DeltaChannel of a kept checkpoint depends on it, because LangGraph stores
+        deltas since the last snapshot.
         """
         self._perform(partial(self._saver.prune, strategy=strategy), thread_ids)
 

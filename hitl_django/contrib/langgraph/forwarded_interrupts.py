@@ -12,7 +12,7 @@ from hitl_django.engine.task.node_api import interrupt
 
 
 def ask_all(pending_interrupts: Iterable[Any]) -> dict[str, Any]:
-    """Return the responses to interrupts by interrupt id.
+    """Create the graph's interrupts in the calling node, and return the responses by interrupt id.
 
     If an interrupt has no response, the node pauses.
     """

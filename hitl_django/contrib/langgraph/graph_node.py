@@ -156,7 +156,10 @@ def _choose_input(value: Any, state: Any) -> Any:
 
 
 def _bind(context: TaskContext, graph: Any, perform: Callable[..., Any]) -> Any:
-    """Return a copy of the graph whose saver stores its state in the namespace of the task."""
+    """Return a copy of the graph with a saver that stores the state in the task's namespace.
+
+    ``perform`` calls a function of the run's saver.
+    """
 
     async def aperform(function: Callable[..., Any], *args: Any) -> Any:
         with saver_calls():

@@ -42,7 +42,7 @@ _COORDINATES = frozenset({"thread_id", "checkpoint_ns", "checkpoint_id"})
 
 
 def bind_saver(graph: ForeignPregel, saver: BridgedSaver) -> ForeignPregel:
-    """Return a copy of the graph with another checkpointer."""
+    """Return a copy of the graph that uses ``saver`` as its checkpointer."""
     twin = copy.copy(graph)
     twin.checkpointer = saver
     return twin
@@ -150,10 +150,11 @@ class GraphRun:
             pass
 
     def _build_config(self) -> Any:
-        """Return a config with which each chunk is received on the OS thread that emits it.
+        """Return the run's config, with the saver as the receiver of stream chunks.
 
-        The config uses LangGraph's mechanism for streams of subgraphs. LangGraph's own stream
-        delivers a chunk later, possibly after the state that it describes was stored.
+        LangGraph calls the saver on the OS thread that emits the chunk, as it does for the streams
+        of subgraphs. The usual stream of LangGraph delivers a chunk later, possibly after the
+        state that the chunk describes was stored.
         """
         modes: set[Any] = {"values", "updates", "tasks", "checkpoints"}
         own = {
@@ -208,12 +209,15 @@ def _call(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def _list_nodes(state: Any) -> list[str]:
-    """Return the nodes of an unfinished super-step, some of which may already have run."""
+    """Return the names of the nodes in the next super-step of a state.
+
+    Some of these nodes may already have run, if the super-step is unfinished.
+    """
     return [task.name for task in state.tasks]
 
 
 def _is_unstarted(state: Any) -> bool:
-    """Return whether a state is the input of a run, and no task has run."""
+    """Return whether a state contains only the input of a run, because no task has run yet."""
     ran = any(task.interrupts or task.error or task.result for task in state.tasks)
     return state.metadata["source"] == "input" and not ran
 

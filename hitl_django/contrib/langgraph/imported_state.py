@@ -1,4 +1,4 @@
-"""The state of an imported thread, as required by the graph with which the thread resumes."""
+"""State of the run of an imported thread, and checks that the graph can resume the thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _CALL_ENDING = ", True"
 
 
 def check_known_nodes(root: CheckpointTuple, registered: RegisteredGraph) -> None:
-    """Raise GraphChangedError if the thread contains a node that the graph doesn't have."""
+    """Raise GraphChangedError if the thread has run a node that the graph doesn't have.
+
+    ``root`` is the thread's newest checkpoint of the root graph.
+    """
     seen = {name for name in root.checkpoint["versions_seen"] if not name.startswith("__")}
     strangers = sorted(seen - set(registered.graph.nodes))
     if strangers:
@@ -41,7 +44,11 @@ def find_state(
 ) -> tuple[Run.State, str]:
     """Return the state and the error that the run of an imported thread gets.
 
-    The error is an empty string if the run has not failed.
+    The error is an empty string if the run succeeded or is queued. ``paths`` are the paths of the
+    thread's tasks, by task id.
+
+    Raises:
+        GraphChangedError: stored results or responses don't match any task of the graph.
     """
     graph: Any = registered.graph.with_saver(saver)
     config: Any = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
@@ -64,11 +71,12 @@ def find_state(
 def _refuse_lost_results(
     writes: Sequence[PendingWrite], known: Container[str], paths: Mapping[str, str]
 ) -> None:
-    """Raise GraphChangedError if the graph can't use the stored results or responses of tasks.
+    """Raise GraphChangedError if stored results or responses don't match any task of the graph.
 
-    Task ids depend on the graph's structure, and older releases of LangGraph computed them
-    differently. With other task ids, the tasks would run again, and interrupts that have a response
-    would be created again.
+    ``known`` are the ids of the tasks that the graph would run now. ``paths`` are the paths of the
+    stored tasks, by task id. Task ids depend on the graph's structure, and older releases of
+    LangGraph computed the ids differently. With other task ids, the tasks would run again, and
+    interrupts that have a response would be created again.
     """
     for task_id, name, _ in writes:
         is_called = name == RETURN or paths.get(task_id, "").endswith(_CALL_ENDING)

@@ -1,4 +1,4 @@
-"""The LangGraph node that calls an engine graph: its saver, its stream and its responses."""
+"""The LangGraph node that calls an engine graph, with the node's saver, stream and responses."""
 
 from __future__ import annotations
 

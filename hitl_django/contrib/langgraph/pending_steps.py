@@ -29,7 +29,10 @@ REPEATABLE = frozenset((INTERRUPT, ERROR, ERROR_SOURCE_NODE, SCHEDULED, NO_WRITE
 
 @dataclass(frozen=True, slots=True)
 class PendingStep:
-    """The tasks of an unfinished super-step, and the nodes that they may belong to."""
+    """The writes of the tasks in an unfinished super-step.
+
+    ``nodes`` are the names of the nodes to which the tasks may belong.
+    """
 
     writes: list[TaskWrites]
     nodes: frozenset[str]
@@ -61,6 +64,8 @@ def is_new(write: PendingWrite, before: Sequence[PendingWrite]) -> bool:
 def number_interrupts(steps: Mapping[Place, PendingStep]) -> None:
     """Give unique ids to the second and later interrupts of a task.
 
+    ``steps`` are the unfinished super-steps, by namespace and id of their checkpoint.
+
     Before LangGraph 1.2, all interrupts of a task had the same id. Without unique ids, a response
     to the second interrupt would resolve the first. The tasks of calling graphs contain copies of
     an interrupt. These copies get the same id as the interrupt.
@@ -80,7 +85,10 @@ def number_interrupts(steps: Mapping[Place, PendingStep]) -> None:
 
 
 def _rename_own(task: TaskWrites, ns: str, nodes: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield the old and the new id of each interrupt of a task."""
+    """Yield the old and the new id of the task's interrupt, if the old id isn't unique.
+
+    ``nodes`` are the names of the nodes to which the task may belong.
+    """
     writes = dict(task.writes)
     asked, answers = writes.get(INTERRUPT, ()), writes.get(RESUME, ())
     if len(asked) != 1 or not isinstance(answers, list):

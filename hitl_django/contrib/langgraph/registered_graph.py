@@ -144,7 +144,10 @@ class LangGraphAdapter(Pregel):
         interrupt_after: All | Sequence[str] | None = None,
         context: Any = None,
     ) -> Outcome:
-        """Resume the thread from its stored state, and return the outcome."""
+        """Resume the thread from its stored state, and return the outcome.
+
+        The arguments are those of ``Pregel.advance``.
+        """
         source = copy.copy(self.source)
         if interrupt_before is not None:
             source.interrupt_before_nodes = interrupt_before
@@ -162,9 +165,9 @@ class LangGraphAdapter(Pregel):
     ) -> RunnableConfig:
         """Apply super-steps of updates in the same way as LangGraph.
 
-        Each super-step is stored completely or not at all. If an update is an input that is a
-        Command, or an input that discards pending nodes, the engine applies all super-steps,
-        because LangGraph doesn't support such an input.
+        Each super-step is stored completely or not at all. LangGraph doesn't support a Command as
+        input, or new input that discards pending nodes. If an update needs one of these features,
+        the engine applies all super-steps instead of LangGraph.
         """
         discards = bool(config["configurable"].get("discard_pending"))
         for values, as_node, *_ in chain.from_iterable(supersteps):

@@ -1,7 +1,8 @@
 """LangGraph's RemoteGraph as a node. Interrupts of the remote graph become interrupts of the node.
 
-Another worker may continue the node's run, so each task has its own remote thread, whose id is
-derived from the task. A repeated call continues the remote thread.
+Each task has its own remote thread. The id of the remote thread is derived from the task, so that
+another worker that continues the node's run uses the same remote thread. A repeated call continues
+the remote thread.
 """
 
 from __future__ import annotations

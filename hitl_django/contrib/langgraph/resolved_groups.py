@@ -37,7 +37,8 @@ from .saver import BridgedSaver
 def resolve_groups(graph: ForeignPregel) -> ForeignPregel:
     """Return a graph whose nodes and tasks never raise an exception group that contains a pause.
 
-    Instead, the nodes and tasks raise the pause itself. Subgraphs at any depth are included.
+    Instead, the nodes and tasks raise the pause or, if the group also contains failures, a group of
+    the failures. Subgraphs at any depth are included.
     """
     return _resolve(graph, {})
 
@@ -77,7 +78,7 @@ class _RemoteNode(Runnable[Any, Any]):
 
 
 class _ResolvingNode(Runnable[Any, Any]):
-    """Runnable that calls a node, and replaces exception groups that the node raises."""
+    """Runnable that calls a node, and replaces exception groups as ``_resolve_group`` does."""
 
     def __init__(self, bound: Any) -> None:
         self.bound, self.name = bound, bound.name
@@ -95,7 +96,7 @@ class _ResolvingNode(Runnable[Any, Any]):
 def _call_task(call: Callable[..., Any], function: Any, *args: Any, **options: Any) -> Any:
     """Start a task of the functional API with LangGraph's function ``call``, and return its future.
 
-    Exception groups that the task raises are replaced.
+    An exception group that the task raises is replaced by the result of ``_resolve_group``.
     """
     return call(_build_resolving_function(function), *args, **options)
 
@@ -130,9 +131,10 @@ def _copy_identifier(source: Any, target: Any) -> None:
 
 @contextmanager
 def _resolving(config: Any) -> Iterator[None]:
-    """Replace the exception groups that a node or task raises inside the block.
+    """Replace an exception group raised inside the block by the result of ``_resolve_group``.
 
-    Exception groups of tasks that the node or task calls are also replaced.
+    ``config`` is the config of the node or task that runs in the block. Exception groups of tasks
+    that this node or task calls are also replaced.
     """
     values = config["configurable"]
     values[CONFIG_KEY_CALL] = partial(_call_task, values[CONFIG_KEY_CALL])
@@ -156,9 +158,11 @@ def _complete_pause(values: Any, pause: GraphInterrupt) -> GraphInterrupt:
 
 
 def _resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the single error or signal that represents an exception group.
+    """Return the exception to raise instead of an exception group.
 
-    Failures take precedence over pauses, and both take precedence over cancellations.
+    If the group contains failures, the result is a group of the failures. Otherwise, the result is
+    a pause with all interrupts in the group, or another signal of LangGraph. Cancellations are left
+    out, unless the group contains nothing else.
     """
     signals, failures = group.split(GraphBubbleUp)
     failed = failures and failures.split(asyncio.CancelledError)[1]

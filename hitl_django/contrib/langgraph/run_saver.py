@@ -195,7 +195,7 @@ class RunSaver(BridgedSaver):
         return self.task_contexts.find_context(configurable, ns, checkpoint_ids[ns])
 
     def store_rest(self) -> None:
-        """Store the remaining writes and chunks at the end of the run."""
+        """Store the remaining writes of tasks and their stream chunks, at the end of the run."""
         self._store_pending(self._take_pending(lambda held: True))
         self._perform(self._store_collected)
 
@@ -272,7 +272,7 @@ class RunSaver(BridgedSaver):
         return taken
 
     def take_rest(self, status: str) -> list[Chunk]:
-        """Remove and return the chunks that are stored with the outcome of the run."""
+        """Return the chunks to store with the outcome of the run, which is ``status``."""
         spoken = [*self._spoken, *self._messages.take()]
         return [*spoken, *self._ledger.take_rest(status)]
 
@@ -343,7 +343,7 @@ class RunSaver(BridgedSaver):
             self._store(collected)
 
     def _store(self, commits: list[Commit]) -> None:
-        """Store commits, together with the stream chunks about them."""
+        """Store commits, together with the stream chunks of the same tasks and super-steps."""
         added = {_get_ns(one): one.checkpoint["id"] for one in commits if one.checkpoint}
         stored = self._stored | added
         begun: list[Commit] = []

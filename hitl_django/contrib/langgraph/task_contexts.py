@@ -33,10 +33,10 @@ from .tool_call_ids import tool_call_id
 
 
 class GraphNodeContext(PartContext):
-    """The context of a task whose engine node is a LangGraph graph.
+    """The context of an engine task that runs a LangGraph graph.
 
-    Interrupts and once() results are identified by the LangGraph task and the tool call that
-    create them.
+    Interrupts and once() results are identified by the task of the LangGraph graph, and by the tool
+    call, that create them.
     """
 
     def get_part(self) -> str:
@@ -185,6 +185,8 @@ class TaskContexts:
 
     def _perform(self, base: RunnableConfig, function: Callable[..., Any], *args: Any) -> Any:
         """Wait until the checkpoint from which the task started is stored, then call ``function``.
+
+        ``base`` is the config of this checkpoint.
 
         Raises:
             RuntimeError: the checkpoint isn't stored yet, and waiting would block the event loop.

@@ -123,7 +123,10 @@ class TaskInterrupts:
         return f"{above}{NS_SEP}{own}" if above else own
 
     def record_task_interrupts(self, asked_here: PendingInterrupt) -> Commit:
-        """Return the commit that stores the hashes of a task's interrupts, including a new one."""
+        """Return the commit that stores the hashes of a task's interrupts.
+
+        ``asked_here`` is a new interrupt of the task. Its hash is included.
+        """
         slot = str(asked_here.index) if asked_here.key is None else f"#{asked_here.key}"
         asked = {
             **self._asked.get(asked_here.task_id, {}),
@@ -149,9 +152,10 @@ class TaskInterrupts:
     ) -> Sequence[PendingWrite]:
         """Return ``writes`` with responses that are checked when LangGraph uses them.
 
-        If LangGraph uses a response for another interrupt than the decided one, ``misplaced`` is
-        set. A write that approves a breakpoint is left out, because LangGraph would use the
-        approval as the response to the next interrupt.
+        ``writes`` are the pending writes of the checkpoint ``found``. If LangGraph uses a response
+        for another interrupt than the decided one, ``misplaced`` is set. A write that approves a
+        breakpoint is left out, because LangGraph would use the approval as the response to the
+        next interrupt.
         """
         pending = found.pending_writes or ()
         self._asked |= {task: value for task, name, value in pending if name == ASKED}

@@ -119,9 +119,10 @@ class _Import:
         return set(rows.values_list("ns", "checkpoint_id"))
 
     def _find_grown(self, known: set[Place]) -> dict[Place, CheckpointTuple]:
-        """Return the imported checkpoints that have no child, but new writes in the source.
+        """Return the checkpoints that have got new writes in the source since the last import.
 
-        ``known`` are the checkpoints that were imported before.
+        ``known`` are the checkpoints that were imported before. Checkpoints with an imported child
+        are left out.
         """
         followed = {
             (one.ns, one.parent_id) for one in self.found if (one.ns, one.checkpoint_id) in known
@@ -194,9 +195,10 @@ class _Import:
         new: Sequence[StoredCheckpoint],
         grown: Mapping[Place, CheckpointTuple],
     ) -> None:
-        """Store checkpoints with the writes that led to them.
+        """Store the ``new`` checkpoints, each with the writes that led to it.
 
-        Pending writes of the newest checkpoints are also stored.
+        ``grown`` are checkpoints that were imported before and have new pending writes. The pending
+        writes of all checkpoints without a child are also stored.
         """
         versions: dict[Place, Mapping[str, Any]] = {}
         for place, found in grown.items():

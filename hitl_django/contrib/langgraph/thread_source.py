@@ -168,7 +168,10 @@ class ThreadSource:
         return found
 
     def _complete_values(self, found: Any, channels: Mapping[str, BaseChannel]) -> None:
-        """Add the values of DeltaChannels, which LangGraph stores as deltas."""
+        """Add the values of DeltaChannels to the checkpoint ``found``.
+
+        LangGraph stores these values as deltas. ``channels`` compute the values from the deltas.
+        """
         values, versions = found.checkpoint["channel_values"], found.checkpoint["channel_versions"]
         counters = found.metadata.get(DELTA_COUNTERS) or {}
         missing = [name for name in counters if name in versions and name not in values]
@@ -273,7 +276,7 @@ def _show_task_paths(connection: Any) -> None:
 def _load_saver(kind: str) -> Any:
     """Import and return the module of a LangGraph saver.
 
-    Each kind of saver is a separate distribution.
+    ``kind`` is ``sqlite`` or ``postgres``. Each saver is a separate distribution.
     """
     try:
         return import_module(f"langgraph.checkpoint.{kind}")
@@ -297,7 +300,7 @@ def _describing(failure: type[Exception], name: str) -> Iterator[None]:
 
 
 def _join_pieces(channel: BaseChannel, pieces: Any) -> Any:
-    """Compute the value of a DeltaChannel from its snapshot and its later writes."""
+    """Compute the value of a DeltaChannel from ``pieces``: a snapshot and the later writes."""
     held = pieces.get("seed", MISSING)
     value = held.value if type(held) is _DeltaSnapshot else held
     for _, _, written in pieces["writes"]:

@@ -92,11 +92,11 @@ class _Task:
 
 
 class Beginning(NamedTuple):
-    """The chunks at the start of a super-step, which are not stored yet.
+    """The chunks at the start of a super-step in which a task has called a subgraph.
 
-    ``checkpoint_id`` is the id of the checkpoint from which the super-step started. ``task_id`` is
-    the id of the task that has called a subgraph. Writes of this subgraph are stored after the
-    chunks.
+    The chunks are not stored yet. They are stored before the writes of the subgraph. ``ns`` is the
+    namespace of the calling graph. ``checkpoint_id`` is the id of the checkpoint from which the
+    super-step started. ``task_id`` is the id of the calling task.
     """
 
     ns: str
@@ -295,9 +295,10 @@ class UncommittedChunks:
         return self._graphs[ns].statuses.get(task_id)
 
     def list_bases_above(self, ns: str) -> list[tuple[str, str]]:
-        """Return the namespace and current checkpoint id of each graph that calls that in ``ns``.
+        """Return the namespaces and current checkpoint ids of the graphs above a subgraph.
 
-        Graphs that call it through other subgraphs are included.
+        ``ns`` is the namespace of the subgraph. The graphs above are the graph that calls the
+        subgraph, the caller of this graph, and so on up to the root graph.
         """
         with self._lock:
             return [(graph.ns, graph.base) for graph, _ in self._list_above(ns)]
@@ -318,9 +319,9 @@ class UncommittedChunks:
             return task is not None and task.was_finished()
 
     def _list_above(self, ns: str) -> Iterator[tuple[_Graph, str]]:
-        """Yield the graphs above the graph with this namespace, innermost first.
+        """Yield the graphs above the subgraph in ``ns``, from its caller up to the root graph.
 
-        Each of them is yielded with the id of its task that calls the next inner graph.
+        Each graph is yielded with the id of the task in which it calls the next inner graph.
         """
         graph = self._graphs.get(ns)
         while graph is not None and graph.owner in self._tasks:
@@ -353,7 +354,11 @@ class UncommittedChunks:
             return task is not None and not task.has_ended and bool(task.graph.cached[task.name])
 
     def take_of_task(self, ns: str, checkpoint_id: str, written: TaskWrites) -> list[BufferedChunk]:
-        """Remove and return the chunks that are stored with the writes of a task."""
+        """Remove and return the chunks that are stored with the writes of a task.
+
+        ``ns`` is the namespace of the task's graph. ``checkpoint_id`` is the id of the checkpoint
+        from which the task started.
+        """
         with self._lock:
             graph, task = self._graphs.get(ns), self._tasks.get(written.task_id)
             taken = [] if graph is None else _take_until(graph.opening, checkpoint_id)

@@ -7,7 +7,7 @@ The API serves every registered graph, including LangGraph's, without importing 
 
     urls.py             URL patterns
     conf.py             settings
-    resource.py         base class of the views, on top of the API's
+    resource.py         base class of the views
     authentication.py   ``x-api-key``
     bodies.py           request bodies and queries
     stored_assistants.py    assistants: find, create, change, versions

@@ -45,7 +45,8 @@ _XRAY: dict[str, Any] = {"true": True, "false": False}
 def get_visible_graph(request: Request, assistant_id: str) -> RegisteredGraph:
     """Return the graph of an assistant.
 
-    The response is 404 if the assistant or the graph isn't visible to the user.
+    Raises:
+        UnknownGraphError: if the user can't view the assistant or the graph.
     """
     return registry.get_graph(find_visible_assistant(request.user, assistant_id).graph)
 
@@ -114,7 +115,7 @@ class AssistantVersions(AgentResource):
 
 
 class AssistantLatest(AgentResource):
-    """View that returns an assistant to the contents of one of its versions."""
+    """View that restores the contents of a version of an assistant."""
 
     @operation("set_assistant_version", body=VersionBody, responses={})
     def post(self, request: Request, assistant_id: str) -> Response:

@@ -220,7 +220,7 @@ class CronConfigBody(ConfigBody):
 
 
 class CronChangeBody(AgentBody):
-    """Request body for changing a cron. The value null removes the end."""
+    """Request body for changing a cron. If ``end_time`` is null, the cron's end is removed."""
 
     not_supported = (
         "webhook",
@@ -297,7 +297,7 @@ class AssistantBody(AssistantChangeBody):
 
 
 class AssistantDeletionQuery(Query):
-    """Query parameter that also deletes the threads of an assistant, which isn't supported."""
+    """Query parameter for also deleting an assistant's threads. The value true isn't supported."""
 
     delete_threads = StrictBooleanField(required=False)
 

@@ -44,7 +44,10 @@ PLACES = {**FIELDS, "configurable": "config.configurable", "thread_id": "assista
 
 
 class CronList(AgentResource):
-    """View that creates crons, for new threads or for one thread."""
+    """View that creates crons.
+
+    Each run of a cron gets a new thread or, if the URL contains a thread, uses this thread.
+    """
 
     input_pointer = "/input"
 
@@ -140,7 +143,7 @@ def read_values(graph: str, body: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def locate_errors() -> Iterator[None]:
-    """Convert the places in errors of the services to places in the body of a request."""
+    """Convert argument names in errors of the services to names of fields in the request body."""
     try:
         yield
     except InvalidInputError as error:

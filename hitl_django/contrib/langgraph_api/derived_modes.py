@@ -46,7 +46,7 @@ class DerivedMode(ABC):
 
 
 class DebugMode(DerivedMode):
-    """Tasks and checkpoints, each with its super-step and time."""
+    """Stream mode ``debug``: tasks and checkpoints, each with its super-step and time."""
 
     kinds = ("tasks", "checkpoints")
 
@@ -69,7 +69,10 @@ class DebugMode(DerivedMode):
 
 
 class MessagesMode(DerivedMode):
-    """Messages of models in the older format: each part contains the message up to now."""
+    """Stream mode ``messages`` in the older format: messages of models.
+
+    Each part contains the complete message up to now, merged from its chunks.
+    """
 
     kinds = ("messages",)
 
@@ -93,10 +96,11 @@ class MessagesMode(DerivedMode):
 
 
 class EventsMode(DerivedMode):
-    """Events of LangChain's ``astream_events`` for the run, its tasks and its models.
+    """Stream mode ``events``: the events of LangChain's ``astream_events``.
 
-    Tasks of subgraphs are included. The data of an event lacks values that no stored event has:
-    the input of the run, and the input of a model.
+    The events are those of the run, its tasks and its models. Tasks of subgraphs are included. The
+    data of an event lacks values that no stored event has: the input of the run, and the input of a
+    model.
     """
 
     kinds = ("tasks", "messages", SUBGRAPHS)

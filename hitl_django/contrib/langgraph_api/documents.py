@@ -128,7 +128,7 @@ def build_thread_metadata(thread: Thread) -> dict[str, Any]:
 
 
 def build_drawing(drawing: Drawing) -> dict[str, Any]:
-    """Return the nodes and edges of a graph. Nodes have the type of LangGraph's nodes."""
+    """Return the nodes and edges of a graph. All nodes except END have the type ``runnable``."""
     built = drawing.to_json()
     for node in built["nodes"]:
         if node["id"] != END:

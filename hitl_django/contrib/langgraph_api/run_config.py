@@ -24,9 +24,10 @@ def merge_config(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str
 
 
 def merge_context(below: Mapping[str, Any], above: Any) -> Any:
-    """Return the members of both contexts, or ``above`` if it is another JSON value than an object.
+    """Return the members of both contexts. For members in both, the value in ``above`` is used.
 
-    An empty result is None.
+    If ``above`` is neither a JSON object nor None, ``above`` itself is returned. If ``above`` is
+    None and ``below`` is empty, the result is None.
     """
     if above is None:
         return dict(below) or None

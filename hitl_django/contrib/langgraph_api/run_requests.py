@@ -260,7 +260,8 @@ def _read_options(
 ) -> RunOptions:
     """Return the options of a run, with the config and the context of the assistant as defaults.
 
-    If the body has no ``configurable`` or no ``context``, the value of the run ``before`` is used.
+    If the body has no ``configurable`` or no ``context``, the value of the earlier run ``before``
+    is used.
     As in LangGraph's server, ``configurable`` contains the assistant and the authenticated user.
     """
     given = {name: body[name] for name in _list_options(body)}
@@ -300,9 +301,9 @@ def _refuse_changed_options(run: Run | None, body: dict[str, Any]) -> None:
 
 
 def _has(stored: Any, given: Any) -> bool:
-    """Return whether the values are equal, or each member of ``given`` is equal in ``stored``.
+    """Return whether ``stored`` is equal to ``given``, except for additional members of ``stored``.
 
-    ``stored`` may have more members, because a stored context contains the defaults of its schema.
+    A stored context contains the defaults of its schema, even if the client has not sent them.
     """
     if isinstance(stored, dict) and isinstance(given, dict):
         return all(name in stored and is_same_json(stored[name], given[name]) for name in given)

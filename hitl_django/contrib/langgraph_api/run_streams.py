@@ -93,7 +93,10 @@ class RunStream:
         return b"".join(map(self._render_event, page.events))
 
     def _read_earlier_events(self) -> None:
-        """Pass the events before the stream to the modes whose parts depend on these events."""
+        """Pass the run's events before the start of the stream to the derived stream modes.
+
+        The later parts of these modes depend on all earlier events.
+        """
         place = max(self.run.first_event - 1, 0)
         while place < self.last:
             page = self.reader.read(place, min(EVENTS_READ, self.last - place))

@@ -62,7 +62,10 @@ class RunStart(AgentResource):
         return body, start_or_resume_run(self.request.user, thread_id, body)
 
     def build_headers(self, begun: StartedRun, name: str) -> dict[str, str]:
-        """Return the headers with the URL of the run, and with the URL for reconnecting."""
+        """Return headers: ``Content-Location`` for the run, ``Location`` for reconnecting.
+
+        ``name`` is the name of the URL pattern for reconnecting.
+        """
         place = (begun.thread_id, begun.run_id)
         return {
             "Content-Location": build_path(self.request, "run", *place),
@@ -262,9 +265,9 @@ def send_stream(request: Request, stream: RunStream, headers: dict[str, str], ca
 
 
 def cancel_active_run(reader: EventReader, user: Any) -> None:
-    """Cancel a run after its client has disconnected, if the run is active and not paused.
+    """Cancel the run that ``reader`` reads, because the client has disconnected.
 
-    If the user may not cancel the run, the run continues.
+    Nothing happens if the run is paused or has ended, or if the user may not cancel the run.
     """
     run = Run.objects.using(reader.using).select_related("thread").filter(pk=reader.run_id).first()
     if run is None or reader.is_over() or not get_policy().may_operate(user, run):
@@ -283,9 +286,10 @@ def send_outcome(
     *,
     may_hide: bool = False,
 ) -> Any:
-    """Return a response that waits for a run and then contains the run's result.
+    """Return a response with the result of the run that ``reader`` reads.
 
-    If ``cancels`` is true, the run is cancelled if the client disconnects. With ``may_hide``,
+    The response is sent when the run pauses or ends. With ``cancels``, the run is cancelled if the
+    client disconnects before. ``headers`` are headers of the response. With ``may_hide``,
     values that the user may not view are None instead of an error.
     """
 

@@ -42,12 +42,14 @@ Contents = TypeVar("Contents", bound=AssistantContents)
 
 
 def find_assistant(user: Any, assistant_id: str) -> Assistant:
-    """Return a built-in assistant by its id or by the name of its graph, or another assistant.
+    """Return an assistant by its id. A built-in assistant is also found by the name of its graph.
 
-    Built-in assistants are returned as unsaved rows, even if the user may not view their graph.
+    A built-in assistant is returned as an unsaved row. The permission to view its graph isn't
+    checked.
 
     Raises:
-        UnknownGraphError: if there is no such assistant, or the user may not view it.
+        UnknownGraphError: if there is no such assistant, or if the assistant was created by a
+            client and the user may not view it.
     """
     name = find_built_in(assistant_id)
     if name is not None:
@@ -67,9 +69,9 @@ def find_visible_assistant(user: Any, assistant_id: str) -> Assistant:
 
 
 def find_built_in(assistant_id: str) -> str | None:
-    """Return the name of the graph of a built-in assistant, or None.
+    """Return the name of the graph of a built-in assistant, or None for any other id.
 
-    Clients may also pass the name itself.
+    ``assistant_id`` is the id of the assistant, or the name of its graph.
     """
     names = registry.list_names()
     return next((each for each in names if assistant_id in (each, build_assistant_id(each))), None)
@@ -303,7 +305,10 @@ def _check_contents(contents: Mapping[str, Any]) -> None:
 
 
 def _find_stored(user: Any, assistant_id: str, verb: str) -> Assistant:
-    """Return an assistant that isn't built in, if the user has the permission to act on it."""
+    """Return an assistant that isn't built in, after checking the user's permission.
+
+    ``verb`` is the verb of the permission: ``change`` or ``delete``.
+    """
     found = find_visible_assistant(user, assistant_id)
     if is_built_in(found):
         raise BuiltInAssistantError
@@ -312,7 +317,13 @@ def _find_stored(user: Any, assistant_id: str, verb: str) -> Assistant:
 
 
 def _lock(pk: UUID, assistant_id: str) -> Assistant:
-    """Lock the row of an assistant in the caller's transaction, set its time, and return it."""
+    """Lock an assistant's row in the caller's transaction, and return the row.
+
+    ``updated_at`` is set to the current time. ``assistant_id`` is the id in the error.
+
+    Raises:
+        UnknownGraphError: if the row was deleted.
+    """
     # No row matches if another request has deleted the assistant.
     if not _select_rows().filter(pk=pk).update(updated_at=Now()):
         raise UnknownGraphError(assistant_id, ())

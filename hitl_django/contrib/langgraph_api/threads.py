@@ -159,7 +159,10 @@ def _drop_own_keys(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build_assistant_metadata(assistant: Assistant) -> dict[str, Any]:
-    """Return the metadata with which a thread stores its assistant. Empty if it is built in."""
+    """Return the metadata with which a thread stores its assistant.
+
+    For a built-in assistant, the result is empty.
+    """
     return {} if is_built_in(assistant) else {ASSISTANT_KEY: str(assistant.pk)}
 
 

@@ -48,7 +48,10 @@ _ABSENT = {
 
 
 def list_cron_urls() -> list[URLPattern]:
-    """Return the URL patterns of crons. Without the app for schedules, they refuse requests."""
+    """Return the URL patterns of crons.
+
+    Without the app for schedules, the response to each request is 501.
+    """
     if not apps.is_installed(SCHEDULES):
         what = f"crons without the app {SCHEDULES} in INSTALLED_APPS"
         view = NotOfferedView.as_view(what=what)

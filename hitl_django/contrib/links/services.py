@@ -284,8 +284,8 @@ def undo_by_link(token: str) -> DecisionInfo:
 def restore_links(batch: Any, event: Event) -> None:
     """Make the links of an interrupt valid again after the undo of a decision.
 
-    A used link becomes unused. A link is valid for one version of the interrupt, and an undo
-    reopens the same request in a new version.
+    A used link becomes unused. A link is valid for one version of the interrupt. An undo creates a
+    new version, so this function sets the new version on the links.
     """
     if event.name != EventName.INTERRUPT_UNDONE:
         return

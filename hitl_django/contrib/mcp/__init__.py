@@ -1,4 +1,4 @@
-"""MCP server: agents ask people, and assistants of reviewers show and decide requests.
+"""MCP server: agents ask people, and AI assistants show and decide requests for a reviewer.
 
 Only this package imports the MCP SDK (package ``mcp``).
 """

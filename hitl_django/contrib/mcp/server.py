@@ -40,7 +40,7 @@ LINKS = ("url", "review_url")
 
 
 def build_server(tools: Literal["ask", "review"], user: Any) -> MCPServer:
-    """Return a server whose tools act with the permissions of ``user``."""
+    """Return a server with AskTools or ReviewTools. They act with the permissions of ``user``."""
     server = MCPServer("hitl_django", instructions=INSTRUCTIONS[tools])
     for tool in (AskTools(user) if tools == "ask" else ReviewTools(user)).tools:
         server.add_tool(tool)
@@ -159,7 +159,7 @@ class AskTools:
 
 
 class ReviewTools:
-    """Tools with which the assistant of a reviewer shows and decides requests."""
+    """Tools with which an AI assistant shows and decides requests for a reviewer."""
 
     def __init__(self, user: Any) -> None:
         self._user = user

@@ -56,7 +56,7 @@ class NotificationPreferencesAdmin(ReadOnlyAdmin):
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return whether the permission policy lets the user view interrupts.
 
-        The result doesn't depend on whether such interrupts exist.
+        The result doesn't depend on the existence of interrupts.
         """
         return not select_visible(Interrupt.objects.all(), request.user).query.is_empty()
 
@@ -129,7 +129,7 @@ class SlackChannelForm(EndpointForm):
         self.initial.update(description=row.description, graphs=row.graphs, group=row.group_label)
 
     def save_with(self, user: Any) -> None:
-        """Save the channel through the service.
+        """Save the Slack channel with ``save_channel``, in the name of ``user``.
 
         Raises:
             InvalidInputError: if the address is neither an incoming webhook nor a channel id.

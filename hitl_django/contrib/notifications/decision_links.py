@@ -1,10 +1,11 @@
-"""Signed links in emails, with which the recipient can decide a request without login.
+"""Signed links in emails, with which the recipient can decide an interrupt without login.
 
 A link is signed with SECRET_KEY instead of containing a stored secret. The reason is that a worker
 builds the same email again after a failed attempt, and the link in each copy must work. The token
-contains the recipient, the recipient's email address, the version of the request, and the decision.
-After a decision or a change of the request, this version is no longer pending, so the link works
-once. The signature proves that this site created the link, and its timestamp limits the validity.
+contains the recipient, the recipient's email address, the version of the interrupt, and the
+decision. After a decision or a change of the interrupt, this version is no longer pending, so the
+link works once. The signature proves that this site created the link. The timestamp of the
+signature limits the validity.
 """
 
 from __future__ import annotations

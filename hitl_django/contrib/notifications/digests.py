@@ -1,4 +1,4 @@
-"""The daily digest of a user's requests and mentions."""
+"""The daily digest: a user's pending interrupts, and comments that mention the user."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ def list_readers() -> Sequence[Any]:
 
 
 def build_digest(user: Any, wanted: NotificationPreferences, delivery: Delivery) -> Digest | None:
-    """Return a user's digest, or None if the digest is empty."""
+    """Return a user's digest, or None if the digest is empty.
+
+    ``delivery`` is the delivery of the digest. Its data contains the period of the mentions.
+    """
     seen = select_visible(Interrupt.objects.using(write_alias()), user)
     mine = seen.none()
     if any(
@@ -89,7 +92,7 @@ def _is_for(user: Any) -> Q:
 def _find_mentions(seen: QuerySet[Interrupt], user: Any, delivery: Delivery) -> QuerySet[Interrupt]:
     """Return the interrupts in ``seen`` with comments that mention the user.
 
-    Only comments since the last digest are considered.
+    Only comments in the period of ``delivery``, the delivery of the digest, are considered.
     """
     after, until = (datetime.fromisoformat(delivery.data[name]) for name in ("after", "until"))
     told = Delivery.objects.using(write_alias()).filter(

@@ -88,7 +88,7 @@ class EmailDecisionView(View):
         return super().dispatch(request, link)
 
     def get(self, request: HttpRequest, link: DecisionLink) -> HttpResponse:
-        """Show the request, or the state of the link."""
+        """Show the interrupt with the form or, if the link can't be used, the reason."""
         if link.state != DecisionLinkState.OPEN:
             return self._close(request, link)
         return self._show_form(request, link)

@@ -98,7 +98,10 @@ def build_digest_mail(
 
 
 def list_rows(sent: SentPayload) -> list[Sequence[Fact]]:
-    """Return the rows of the table of facts: first short facts, then one long fact per row."""
+    """Return the rows of the table of facts.
+
+    The first rows contain up to ``COLUMNS`` short facts each. After them, each long fact has a row.
+    """
     short = sent.short
     rows: list[Sequence[Fact]] = [short[at : at + COLUMNS] for at in range(0, len(short), COLUMNS)]
     return [*rows, *([fact] for fact in sent.long)]
@@ -182,7 +185,7 @@ def _write_list(entries: Sequence[Entry]) -> list[str]:
 
 
 def list_moments(item: Interrupt) -> list[str]:
-    """Return text lines with the due time and the time of expiry of a request."""
+    """Return text lines with the due time and the time of expiry of an interrupt."""
     found = []
     if item.due_at is not None:
         found.append(gettext("Due: %(when)s") % {"when": format_with_zone(item.due_at)})

@@ -74,10 +74,11 @@ def find_item(delivery: Delivery, user: Any = None) -> Interrupt | None:
 
 
 def is_theirs(item: Interrupt, user: Any, topic: str) -> bool:
-    """Return whether a notification about the request is still of use to the user.
+    """Return whether a notification about the interrupt is still useful to the user.
 
-    A notification of a mention always is. Other notifications are useful only while the request is
-    pending. The topic "assigned" also requires that the request is still assigned to the user.
+    A notification of a mention is always useful. Other notifications are useful only while the
+    interrupt is pending. For the topic "assigned", the interrupt must also still be assigned to the
+    user.
     """
     if topic == NotificationTopic.MENTIONED:
         return True

@@ -1,8 +1,8 @@
 """Sweep steps of notifications: due reminders and the daily digest.
 
-A row stores the progress of each step. The transaction that stores the deliveries also changes this
-row with a conditional UPDATE, so only one of several concurrent sweeps sends notifications. A sweep
-without anything to send writes nothing.
+The progress of each sweep step is stored in a row of its own. The transaction that stores the
+deliveries of a step also changes the step's row with a conditional UPDATE, so only one of several
+concurrent sweeps sends notifications. A sweep without anything to send writes nothing.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class SlackActionsView(View):
     http_method_names = ("post",)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        """Store the decision of a click or a modal, or show the Slack user why it failed."""
+        """Store the decision of a click or a modal. If this fails, show the user the reason."""
         if not hitl.SLACK_SIGNING_SECRET:
             raise Http404
         if not _is_short(request) or not is_from_slack(request):
@@ -140,6 +140,8 @@ def _click(click: dict[str, Any], type_: str, target: _Target) -> None:
 
 def _open_modal(trigger: str, target: _Target, user: Any) -> None:
     """Open the modal for the reason of a rejection.
+
+    ``trigger`` is the ``trigger_id`` that Slack sends with the click on the button.
 
     Raises:
         HitlError: if the user can't reject this version of the interrupt.
@@ -221,7 +223,10 @@ def _find_user(slack_user: str) -> Any:
 
 
 def _tell(click: dict[str, Any], slack_user: str, words: Any) -> None:
-    """Show a text to one Slack user only. Errors of Slack are ignored."""
+    """Show a text to one Slack user only, in the channel of the click.
+
+    Errors of Slack are logged, not raised.
+    """
     channel = (click.get("channel") or {}).get("id")
     if not channel:
         return

@@ -63,7 +63,10 @@ REQUEST_NEW_LINK = frozenset(
 
 
 def get_closed_message(link: LinkInfo, decision: Decision | None) -> Notice:
-    """Return the message about a link that can't be used."""
+    """Return the message about a link that can't be used.
+
+    ``decision`` is the decision made with the link, or None if the link was not used.
+    """
     if decision is not None:
         thanks = gettext("Thank you, %(name)s. Your response has been saved.")
         type_ = DECISION_TYPES.get(decision.type)

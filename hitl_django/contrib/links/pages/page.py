@@ -91,7 +91,7 @@ class LinkPage(View):
     def get(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponseBase:
         """Show the interrupt, one of its files, or the state of the link."""
         if link.state != LinkState.OPEN:
-            return self._spent(request, link, token)
+            return self._show_closed_link(request, link, token)
         interrupt = _interrupt(link)
         if "at" in request.GET:
             return self._hand_out(request, interrupt, request.GET["at"])
@@ -106,7 +106,7 @@ class LinkPage(View):
         """
         undoes = services.find_undo_by_link(token) is not None
         if link.state != LinkState.OPEN and not undoes:
-            return self._spent(request, link, token)
+            return self._show_closed_link(request, link, token)
         try:
             form = submission.read_form(request)
         except submission.TOO_LARGE:
@@ -149,7 +149,7 @@ class LinkPage(View):
             reason = interrupt_forms.decision_form.cleaned_data["reason"]
             services.decide_by_link(token, *decision, reason=reason)
         except (AlreadyDecidedError, LinkUnusableError, RunStateError, StaleInterruptError):
-            return self._spent(request, services.resolve_link(token), token)
+            return self._show_closed_link(request, services.resolve_link(token), token)
         except (InvalidAnswerError, PayloadError) as error:
             interrupt_forms.refuse(error)
             return self._show_form(request, link, interrupt_forms, signature)
@@ -159,11 +159,11 @@ class LinkPage(View):
         self, request: HttpRequest, link: LinkInfo, token: str, form: QueryDict
     ) -> HttpResponse:
         if "undo" not in form or not is_signed(form.get("signature", ""), link, _interrupt(link)):
-            return self._spent(request, link, token)
+            return self._show_closed_link(request, link, token)
         try:
             services.undo_by_link(token)
         except (LinkUnusableError, UndoRefusedError):
-            return self._spent(request, services.resolve_link(token), token)
+            return self._show_closed_link(request, services.resolve_link(token), token)
         return protect_response(HttpResponseRedirect(self.address))
 
     def _show_form(
@@ -198,8 +198,12 @@ class LinkPage(View):
         except Http404:
             return self._show_notice(request, NO_FILE, status=404)
 
-    def _spent(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
-        """Return a page that explains why the link can't be used, without request content."""
+    def _show_closed_link(self, request: HttpRequest, link: LinkInfo, token: str) -> HttpResponse:
+        """Return a page that explains why the link can't be used.
+
+        The page contains nothing of the interrupt. If the decision can be undone, the page offers
+        to undo it.
+        """
         used = link.state == LinkState.USED
         message = get_closed_message(link, _decision(link) if used else None)
         again = link.state in (LinkState.CLAIMED, LinkState.WAITING)
