@@ -184,7 +184,10 @@ class _Attempts:
         self.kept: Errors = ()
 
     def fits(self, errors: Iterator[ValidationError]) -> bool:
-        """Return whether a branch has no errors for the value."""
+        """Return whether a branch has no errors for the value.
+
+        If the branch has errors but allows the value's type, keep the errors for ``faults``.
+        """
         first = next(errors, None)
         if first is None:
             return True
@@ -378,9 +381,9 @@ def _counted(keyword: str, apply: Keyword) -> Keyword:
 
 
 def _shorten_message(message: str) -> str:
-    """Shorten the value quoted in a message.
+    """Remove the middle of a long message, which quotes a long value.
 
-    The beginning of the value and the text after it remain.
+    The beginning of the message and its end remain.
     """
     return f"{message[: LONGEST_MESSAGE // 2]}…{message[-LONGEST_MESSAGE // 3 :]}"
 

@@ -61,7 +61,7 @@ class Violation:
 
 
 class StrictJSONError(ValueError):
-    """The JSON text is accepted only by lenient parsers. ``violation`` is the reason."""
+    """A JSON text violates a rule of the strict parser. ``violation`` names the rule."""
 
     def __init__(self, violation: Violation) -> None:
         super().__init__(str(violation))

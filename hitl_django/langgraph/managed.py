@@ -1,4 +1,4 @@
-"""State values that the loop computes, such as the number of remaining steps."""
+"""State values that the engine computes, such as the number of remaining steps."""
 
 from __future__ import annotations
 

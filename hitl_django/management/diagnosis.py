@@ -232,7 +232,7 @@ def _clock() -> Iterator[Finding]:
 def _clock_set_back() -> Iterator[Finding]:
     """Yield a warning if a clock was set back.
 
-    In this case, a stored lease or undo period ends later than a lease or undo period that starts
+    A clock was set back if a stored lease or undo period ends later than it would if it had started
     now.
     """
     running = Run.objects.using(write_alias()).annotate(now=Now()).order_by()

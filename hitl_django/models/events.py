@@ -46,12 +46,12 @@ def encode_kinds(names: Iterable[str]) -> str:
 
 @cache
 def decode_modes(choice: str) -> frozenset[str]:
-    """Return the stream modes among the stored kinds of events."""
+    """Return the stream modes in ``choice``, a value of ``Run.events``."""
     return frozenset(choice.split(",")).intersection(MODES)
 
 
 def includes_subgraphs(choice: str) -> bool:
-    """Return whether the stored kinds include the chunks of subgraphs."""
+    """Return whether ``choice``, a value of ``Run.events``, includes the chunks of subgraphs."""
     return choice.endswith(SUBGRAPHS)
 
 

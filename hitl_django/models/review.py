@@ -393,9 +393,9 @@ class Interrupt(models.Model):
         return self._effective(self.version - 1)
 
     def refused(self) -> Decision | None:
-        """Return the decision that the graph rejected, or None.
+        """Return the decision with the value that the graph rejected, or None.
 
-        The result is None unless the interrupt is pending again.
+        The result is None unless the interrupt is pending again because of this rejection.
         """
         if self.status != self.Status.PENDING or self.refused_version is None:
             return None

@@ -200,9 +200,9 @@ def _read_known(lease: RunLease, ids: Sequence[str], using: str) -> dict[str, In
 def _raise_again(row: Interrupt, created: Interrupt, pending: PendingInterrupt, using: str) -> None:
     """Set the interrupt ``row`` to pending, with the content of ``created``.
 
-    Nothing changes if the interrupt is pending and has the same content. If ``pending`` has no
-    review options, because it was rebuilt from stored data, and the payload is unchanged, the row
-    keeps its review options.
+    Nothing changes if ``row`` is pending and has the same content. If ``pending`` was rebuilt from
+    stored data, it has no review options. In this case, ``row`` keeps its review options unless the
+    payload has changed.
     """
     # The row's digest also covers a proposal, so the payload itself is compared.
     is_same_payload = digest_json(row.payload) == created.payload_digest

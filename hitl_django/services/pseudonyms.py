@@ -1,7 +1,8 @@
 """Replacement of a user by a pseudonym in all stored rows.
 
 The audit log can still be verified. Each thread, archived or not, is changed in its own transaction
-with its row locked. An interrupted call can be repeated, because changed rows don't match again.
+with its row locked. An interrupted call can be repeated, because rows that it has already
+changed no longer refer to the user.
 """
 
 from __future__ import annotations
