@@ -83,7 +83,7 @@ GENERATED, SERVER = "hypothesis", "live_server"
 BROWSED = "test_reviewing.py"
 #: Folders with hundreds of tests of pages and optional apps, and the number of tests per module in
 #: the quick part.
-PAGES, FIRST = frozenset({"admin", "api", "contrib"}), 5
+PAGES, FIRST = frozenset({"admin", "api", "contrib"}), 3
 #: Folders with tests about stored rows, all of whose cases run on each database. Later cases of
 #: other tests run on the first database, and on all databases with ``--all``.
 STORED = frozenset(
