@@ -4,8 +4,8 @@
     python -m tests --all       every case
     python -m tests --rest      the tests outside the sample, with a part of each full matrix
     python -m tests --system    the tests outside the sample that kill, race, cluster, install,
-                                import agent frameworks or test the documentation, and the rest of
-                                the pages on PostgreSQL
+                                review in a browser, import agent frameworks or test the
+                                documentation, and the rest of the pages on PostgreSQL
     python -m tests --quick     SQLite only, without browsers and kills, for use while working
     python -m tests PATH        every case of these tests
 

@@ -79,7 +79,7 @@ ACROSS = frozenset({"architecture", "attacks", "chaos", "compat", "docs", "packa
 NOT_QUICK = SLOW | ACROSS | {"browser"}
 #: The marker of tests with generated cases, and the fixture of tests with a web server.
 GENERATED, SERVER = "hypothesis", "live_server"
-#: The module with browser tests of a complete review, which is part of the sample.
+#: The module with browser tests of a complete review, which run with the tests in SYSTEM.
 BROWSED = "test_reviewing.py"
 #: Folders with hundreds of tests of pages and optional apps, and the number of tests per module in
 #: the quick part.
@@ -259,9 +259,9 @@ def is_about(vendor: str, item: pytest.Item) -> bool:
 def in_sample(item: pytest.Item) -> bool:
     """Return whether a test belongs to the sample, which covers the whole package in a few minutes.
 
-    The sample contains the first cases of a test, and the second value of each parameter. Of a
-    review in a browser it contains only the first case. On PostgreSQL, of the tests that aren't
-    about stored rows, it contains only the first of each module.
+    The sample contains the first cases of a test, and the second value of each parameter. It
+    contains no browser tests. On PostgreSQL, of the tests that aren't about stored rows, it
+    contains only the first of each module.
     """
     return is_first_case(item) and (
         is_about_rows(item)
@@ -274,10 +274,8 @@ def is_first_case(item: pytest.Item) -> bool:
     """Return whether a test is in the sample of the first database."""
     if (SLOW | HEAVY).intersection(folders(item)):
         return False
-    if any(item.get_closest_marker(name) for name in (*SYSTEM, "long", "matrix")):
+    if any(item.get_closest_marker(name) for name in (*SYSTEM, "browser", "long", "matrix")):
         return False
-    if item.get_closest_marker("browser"):
-        return distance(item) == 0 and vendor() == "sqlite" and item.path.name == BROWSED
     return distance(item) <= (1 if is_about_rows(item) else 0)
 
 
@@ -298,7 +296,8 @@ def in_rest(item: pytest.Item) -> bool:
 
 
 def is_system(item: pytest.Item) -> bool:
-    """Return whether a test outside the sample has one of the markers in SYSTEM, or is in COMPLETE.
+    """Return whether a test outside the sample has one of the markers in SYSTEM, is in COMPLETE, or
+    reviews in a browser.
 
     On PostgreSQL, these are also the first cases that the sample leaves out.
 
@@ -313,7 +312,8 @@ def is_system(item: pytest.Item) -> bool:
         return vendor() == "sqlite" and not in_sample(item)
     if not in_rest(item):
         return False
-    return is_first_case(item) or any(map(item.get_closest_marker, SYSTEM))
+    is_review = item.path.name == BROWSED
+    return is_review or is_first_case(item) or any(map(item.get_closest_marker, SYSTEM))
 
 
 def spread_comparisons(items: Iterable[pytest.Item]) -> set[pytest.Item]:

@@ -52,9 +52,10 @@ def expand(
     user: Any,
     render: Callable[[type[Serializer[Any]], Any], Any],
 ) -> dict[str, Any]:
-    """Return the requested related objects in serialized form, by name and key.
+    """Return the objects to which ``rows`` refer, serialized, as a dict for each name.
 
-    ``known`` are the valid names with their expansions. ``render`` serializes an object.
+    The keys of such a dict are the keys that the expansion yields. ``known`` are the valid names
+    with their expansions. ``render`` serializes an object.
     """
     shown: dict[str, Any] = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""Expression for query conditions on text columns: a member of a JSON object."""
+"""Query expression for a member of a JSON object that is stored in a text column."""
 
 from __future__ import annotations
 

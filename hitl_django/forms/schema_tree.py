@@ -522,8 +522,8 @@ def _is_same(one: JSON, other: JSON) -> bool:
 def _only_part(schema: dict[str, JSON]) -> tuple[dict[str, JSON], bool] | None:
     """Return the only non-null part of an anyOf, oneOf or allOf, and whether null is allowed.
 
-    Return None if there are several non-null parts, or if the schema itself declares a type, which
-    the part only restricts.
+    Return None if there are several non-null parts. Also return None if the schema itself declares
+    a type, because the part then only restricts this type.
     """
     if not schema.keys().isdisjoint({"type", "properties", "enum", "const"}):
         return None

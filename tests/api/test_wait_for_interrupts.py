@@ -65,7 +65,9 @@ def test_interrupt_list_with_wait_returns_empty_page_at_the_configured_limit(api
     assert waiting_response._threads.count == 0
 
 
-def test_interrupt_list_with_wait_beyond_waiting_limit_returns_retry_after(api: Any) -> None:
+def test_interrupt_list_with_wait_returns_retry_after_if_too_many_responses_are_waiting(
+    api: Any,
+) -> None:
     first, second = (api.get("interrupts", query="wait=20", **THREADS) for _ in range(2))
     assert (first.streaming, second.streaming) == (True, False)
     assert (second.json()["results"], second["Retry-After"]) == ([], "1")

@@ -355,7 +355,7 @@ def test_draft_submitted_with_expired_session_is_restored_after_login(
     assert page.get_by_label("Reason").input_value() == "Half a <thought>"
     assert not Decision.objects.exists()
     with leads_on(page):
-        page.get_by_role("link", name="Reopen the page").click()
+        page.get_by_role("link", name="Open the form again").click()
     if not window:
         assert_it_comes_back(page, "Half a <thought>")
 

@@ -182,7 +182,9 @@ def test_model_message_event_above_event_max_bytes_is_truncated(
     assert len(str(event.data)) < 4000
 
 
-def test_message_events_of_node_without_model_add_no_queries(register_node: Build) -> None:
+def test_message_events_of_node_without_chat_model_add_no_database_queries(
+    register_node: Build,
+) -> None:
     register_node(lambda state: {"said": ["nothing"]})
     counts = []
     for events in (["updates"], EVENTS) * 2:

@@ -44,7 +44,7 @@ def test_parallel_short_tasks_all_run_on_the_calling_os_thread(
     assert graph.invoke({"x": 1})["log"] == [threading.get_ident()] * 3
 
 
-def test_parallel_tasks_with_thread_bound_saver_do_not_run_on_calling_os_thread() -> None:
+def test_parallel_tasks_with_saver_bound_to_an_os_thread_do_not_run_on_calling_os_thread() -> None:
     saver = InMemorySaver()
     saver.thread_bound = True
     log = saved(side_by_side(a=here, b=here), saver).invoke({"x": 1}, CONFIG)["log"]

@@ -390,7 +390,7 @@ def test_forged_pseudonym_entry_cannot_insert_a_real_name_undetected(lena: User)
 
 
 @pytest.mark.parametrize("salts", ["x", {"actor": 1, "from": [1]}])
-def test_pseudonymize_user_removes_name_from_damaged_entry_and_fault_stays_detectable(
+def test_pseudonymize_user_removes_name_from_damaged_audit_entry_and_damage_stays_detectable(
     lena: User, salts: Any
 ) -> None:
     change("take_over", detail=lambda entry: {**entry.detail, "salts": salts})

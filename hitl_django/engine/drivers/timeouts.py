@@ -245,7 +245,7 @@ class TimedContext(TaskContext):
         super().remember(key, result)
 
     def remember_stored(self, key: str, result: Any) -> None:
-        """Keep a result of once() that is already stored, so that the next attempt reuses it.
+        """Keep a stored result of once() in memory, so that the next attempt reuses it.
 
         Unlike ``remember``, this method is also allowed if the attempt has timed out.
         """
