@@ -59,10 +59,16 @@ class Cluster:
         if not self.is_supervised:
             return self.process.pid
         # If a process has just ended, the supervisor may not have started the next one yet.
-        self.wait_for(lambda: bool(psutil.Process(self.process.pid).children()))
-        (child,) = psutil.Process(self.process.pid).children()
-        self.sessions.add(child.pid)
-        return child.pid
+        self.wait_for(lambda: bool(self._find_supervised()))
+        (pid,) = self._find_supervised()
+        self.sessions.add(pid)
+        return pid
+
+    def _find_supervised(self) -> set[int]:
+        """Return the supervised process, without the process that runs the checks at the start."""
+        named = re.findall(r"Started .*, process (\d+)\.", self.log.read_text())
+        children = psutil.Process(self.process.pid).children()
+        return {each.pid for each in children if str(each.pid) in named}
 
     def last(self, kind: str) -> int:
         """Return the id of the process of this kind that was started last."""

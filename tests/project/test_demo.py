@@ -107,7 +107,7 @@ class Demo:
         self.process.send_signal(number)
         code = self.process.wait(PATIENCE)
         _, left = psutil.wait_procs(family, timeout=PATIENCE)
-        assert left == [], "processes were superseded"
+        assert left == [], "processes are left"
         return code
 
     def child(self, word: str) -> psutil.Process:
