@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -15,16 +16,14 @@ Result = TypeVar("Result")
 def call_in_fork(function: Callable[[], Result]) -> Result:
     """Call a function in a forked process, and return its result or raise its CommandError.
 
-    The result is pickled. If this process can't fork or has an open database connection, which a
-    forked process must not use, the function is called in this process.
+    The result is pickled. The function is called in this process if this process can't fork, has
+    other OS threads, whose locks a forked process would wait for, or has an open database
+    connection, which a forked process must not use.
 
     Raises:
         CommandError: as raised by the function, or if the forked process ends without a result.
     """
-    is_connected = any(
-        each.connection is not None for each in connections.all(initialized_only=True)
-    )
-    if is_connected or "fork" not in multiprocessing.get_all_start_methods():
+    if not _can_fork():
         return function()
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -40,6 +39,12 @@ def call_in_fork(function: Callable[[], Result]) -> Result:
     if error is not None:
         raise error
     return cast(Result, result)
+
+
+def _can_fork() -> bool:
+    if "fork" not in multiprocessing.get_all_start_methods() or threading.active_count() > 1:
+        return False
+    return all(each.connection is None for each in connections.all(initialized_only=True))
 
 
 def _send_result(function: Callable[[], Any], sender: Any) -> None:
