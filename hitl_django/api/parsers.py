@@ -15,7 +15,7 @@ from hitl_django.json_text.strict_json import MAX_INTEGER_DIGITS, Violation
 
 from .invalid_params import InvalidParam, format_pointer
 
-T = TypeVar("T", dict[str, Any], list[Any])
+BodyT = TypeVar("BodyT", dict[str, Any], list[Any])
 
 _MALFORMED = frozenset({"duplicate_key", "not_json", "number_too_long"})
 
@@ -98,7 +98,7 @@ def decode_object(raw: bytes, limits: BodyLimits) -> dict[str, Any]:
     return _decode(raw, limits, dict, "object")
 
 
-def _decode(raw: bytes, limits: BodyLimits, kind: type[T], name: str) -> T:
+def _decode(raw: bytes, limits: BodyLimits, kind: type[BodyT], name: str) -> BodyT:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -375,7 +375,7 @@ class DjangoSaver(BaseCheckpointSaver):
             self._cache.clear()
             return
         for thread_id in wanted:
-            maintenance.refuse_live(self.using, thread__thread_id=thread_id)
+            maintenance.refuse_active_runs(self.using, thread__thread_id=thread_id)
         for thread_id in wanted:
             self._delete_at_rest(thread_id)
 
@@ -383,7 +383,7 @@ class DjangoSaver(BaseCheckpointSaver):
     def _delete_at_rest(self, thread_id: str) -> None:
         with transaction.atomic(using=self.using):
             # A run may have started since the check.
-            maintenance.refuse_live_thread(self.using, thread_id)
+            maintenance.refuse_active_thread(self.using, thread_id)
             self.delete_thread(thread_id)
 
     # Reading.

@@ -77,7 +77,7 @@ def delete_runs(using: str, run_ids: Sequence[str]) -> None:
     """Delete the checkpoints of runs in all threads."""
     wanted = list(dict.fromkeys(map(str, run_ids)))
     runs = [run for run in wanted if _is_uuid(run)]
-    refuse_live(using, pk__in=runs)
+    refuse_active_runs(using, pk__in=runs)
     threads: dict[int, set[CheckpointKey]] = {}
     for thread, key in _find_checkpoints(using, wanted):
         threads.setdefault(thread, set()).add(key)
@@ -92,21 +92,21 @@ def _delete_checkpoints(
     with transaction.atomic(using=using):
         _lock(using, pk=thread)
         # A run may have been retried since the check.
-        refuse_live(using, pk__in=runs, thread=thread)
+        refuse_active_runs(using, pk__in=runs, thread=thread)
         history = _History(using, thread)
         history.keep_only(history.checkpoints.keys() - keys)
 
 
-def refuse_live_thread(using: str, thread_id: str) -> None:
+def refuse_active_thread(using: str, thread_id: str) -> None:
     """Lock a thread, and raise RunStateError if it has an active run.
 
     No new run can start until the caller's transaction ends.
     """
     _lock(using, thread_id__in=[thread_id])
-    refuse_live(using, thread__thread_id=thread_id)
+    refuse_active_runs(using, thread__thread_id=thread_id)
 
 
-def refuse_live(using: str, **which: Any) -> None:
+def refuse_active_runs(using: str, **which: Any) -> None:
     """Raise RunStateError if one of the selected runs is active.
 
     ``which`` contains lookups that select runs, as for ``QuerySet.filter``.

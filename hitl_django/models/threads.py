@@ -362,7 +362,7 @@ class Run(models.Model):
         return f"{escape_invisible(self.graph)} {self.id}"
 
     @classmethod
-    def exists_live(cls) -> models.Exists:
+    def exists_active(cls) -> models.Exists:
         """Return a condition on threads: the thread has an active run."""
         live = cls.objects.filter(thread=models.OuterRef("pk"), state__in=cls.ACTIVE)
         return models.Exists(live)

@@ -25,7 +25,7 @@ from .reviews.assign import assign, snooze
 from .reviews.audit_export import PAGE as RECORD_PAGE
 from .reviews.audit_export import ExportedEntry, export_audit_log, list_audit_entries
 from .reviews.candidates import PersonInfo, find_people
-from .reviews.claim import ClaimInfo, claim, claim_next, find_taken, release
+from .reviews.claim import ClaimInfo, claim, claim_next, find_claimed, release
 from .reviews.comment import CommentInfo, comment, list_unmentioned
 from .reviews.deadlines import mark_overdue, warn_expiring
 from .reviews.decide import check_answer, decide, find_refusals
@@ -36,10 +36,10 @@ from .reviews.queue_stats import (
     ReviewStats,
     count_for,
     count_queue,
+    list_pending_graphs,
+    list_pending_groups,
     queue_counts,
     review_stats,
-    waiting_graphs,
-    waiting_groups,
 )
 from .reviews.resume import ResumeResult, resume
 from .reviews.resumption import resume_due
@@ -145,9 +145,9 @@ __all__ = [
     "expire_due",
     "export_audit_log",
     "export_person",
+    "find_claimed",
     "find_people",
     "find_refusals",
-    "find_taken",
     "find_undo",
     "find_worker_outage",
     "follow",
@@ -155,6 +155,8 @@ __all__ = [
     "last_heartbeat_at",
     "list_audit_entries",
     "list_graphs_with_interrupts",
+    "list_pending_graphs",
+    "list_pending_groups",
     "list_retryable",
     "list_saved_filters",
     "list_unmentioned",
@@ -183,8 +185,6 @@ __all__ = [
     "thread_state",
     "undo",
     "update_state",
-    "waiting_graphs",
-    "waiting_groups",
     "warn_expiring",
     "withdraw",
     "worker_health",

@@ -148,7 +148,7 @@ def delete_ended(days: float, limit: int, graph: str | None = None) -> int:
 def count_deletable(days: float, graph: str | None = None) -> int:
     """Return the number of threads, archived or not, that ``delete_ended`` would delete."""
     using = write_alias()
-    threads = _filter_graph(_select_ended(using, days).exclude(Run.exists_live()), graph)
+    threads = _filter_graph(_select_ended(using, days).exclude(Run.exists_active()), graph)
     return threads.count() + sum(
         _select_archived(model, days, graph).count() for model, _ in iterate_archives()
     )
@@ -195,7 +195,7 @@ def _delete_together(using: str, days: float, chosen: list[int]) -> int:
     with transaction.atomic(using=using):
         # The condition is checked again with the lock, because a run may have started in the
         # meantime.
-        gone = _lock(_select_ended(using, days).exclude(Run.exists_live()).filter(pk__in=chosen))
+        gone = _lock(_select_ended(using, days).exclude(Run.exists_active()).filter(pk__in=chosen))
         Thread.objects.using(using).filter(pk__in=gone).delete()
     return len(gone)
 
@@ -238,7 +238,7 @@ def _select_prunable(threads: QuerySet[Thread]) -> QuerySet[Thread]:
     """Return the threads that have no active run and still have older checkpoints."""
     # The remaining checkpoints of a pruned thread have no parent.
     older = Checkpoint.objects.filter(thread=OuterRef("pk"), parent_id__isnull=False)
-    return threads.exclude(Run.exists_live()).filter(Exists(older))
+    return threads.exclude(Run.exists_active()).filter(Exists(older))
 
 
 @retry_on_conflict

@@ -10,7 +10,7 @@ import pytest
 
 from hitl_django.contrib.links.services import create_review_link, revoke_link
 from hitl_django.contrib.notifications.decision_links import list_decision_urls
-from hitl_django.contrib.notifications.preferences import make_stop_url
+from hitl_django.contrib.notifications.preferences import make_unsubscribe_url
 from hitl_django.contrib.notifications.topics import NotificationTopic
 from hitl_django.models import Decision, Interrupt, Run
 
@@ -83,7 +83,7 @@ def test_public_pages_have_no_axe_violations_and_fit_the_window(
     revoke_link(link.id, by=reviewer)
     page.goto(link.url)
     look("revoked")
-    url = make_stop_url(reviewer, NotificationTopic.REQUESTED)
+    url = make_unsubscribe_url(reviewer, NotificationTopic.REQUESTED)
     assert url is not None
     page.goto(url)
     look("unsubscribe")

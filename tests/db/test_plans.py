@@ -220,7 +220,7 @@ def plan(sql: str, params: Any, mode: str) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("database", ["full"], indirect=True)
 @pytest.mark.parametrize("text", ["zebra", "ebr inside", "x"])
 def test_queue_search_of_pending_interrupts_uses_trigram_index(text: str, database: str) -> None:
-    found = queue_filters.Search.build(queue_filters.list_waiting(None), text)
+    found = queue_filters.Search.build(queue_filters.list_pending(None), text)
     sql, params = found.few.values("pk")[:100].query.sql_with_params()
     nodes = list(plan(sql, params, MODES[0]))
     assert "hitl_interrupt_grams" in {node.get("Index Name") for node in nodes}, nodes

@@ -265,13 +265,13 @@ class TestClaimNext:
         self, ask: Callable[..., Interrupt], reviewer: User, sam: User
     ) -> None:
         rows = [ask() for _ in range(4)]
-        assert services.find_taken("k", by=reviewer) is None
+        assert services.find_claimed("k", by=reviewer) is None
         assert services.claim_next(by=reviewer, key="k") == rows[0].pk
         assert services.claim_next(by=sam, key="k") == rows[1].pk  # a separate idempotency key
         assert services.claim_next(by=reviewer, key="l") == rows[2].pk
         services.decide(rows[0].pk, "approve", by=reviewer)
         assert services.claim_next(by=reviewer, key="k") == rows[0].pk
-        assert services.find_taken("k", by=reviewer) == rows[0].pk
+        assert services.find_claimed("k", by=reviewer) == rows[0].pk
         for other in ({"graph": "approval"}, {"group": 7}):
             with pytest.raises(IdempotencyKeyReusedError):
                 services.claim_next(by=reviewer, key="k", **other)
@@ -700,7 +700,7 @@ class TestClaimNextAfterDecision:
         assert services.claim_next(by=reviewer, key="k") == first.pk
         services.claim(second.pk, by=reviewer)
         assert services.claim_next(by=reviewer, after=second.pk) == first.pk
-        assert services.find_taken("k", by=reviewer) == first.pk
+        assert services.find_claimed("k", by=reviewer) == first.pk
 
     def test_claim_next_after_malformed_id_raises_not_found_but_after_unknown_id_claims_first(
         self, ask: Callable[..., Interrupt], reviewer: User

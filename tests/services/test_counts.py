@@ -84,7 +84,7 @@ def test_count_queue_takes_one_query_and_limits_its_counts(
     for _ in range(3):
         ask()
     reviewer.has_perm("x")  # reads the permissions once per request
-    listed = queue_filters.Search.build(queue_filters.list_waiting(reviewer), "publ")
+    listed = queue_filters.Search.build(queue_filters.list_pending(reviewer), "publ")
     with CaptureQueriesContext(connection) as queries:
         found, rows = services.count_queue(reviewer, groups=[], most=2, listed=listed)
         assert (found.free, found.pending, rows, len(queries)) == (2, 2, 3, 1)
@@ -99,7 +99,7 @@ def test_count_queue_returns_exact_number_of_search_results(
     for number in range(9):
         ask(title=f"{'Late' if number > 4 else 'Soon'} {number}", priority=9 - number)
     for text, expected in (("soon", 5), ("late", 4), ("late 7", 1), ("never", 0)):
-        rows = queue_filters.list_waiting(reviewer).order_by(*queue_order())
+        rows = queue_filters.list_pending(reviewer).order_by(*queue_order())
         search = queue_filters.Search.build(rows, text)
         _, count = services.count_queue(reviewer, groups=[], most=most, listed=search)
         assert count == expected
@@ -123,7 +123,7 @@ def test_waiting_graphs_returns_only_graphs_with_pending_interrupts(
 ) -> None:
     ask("patient")
     ask("approval", status="cancelled")
-    assert services.waiting_graphs(reviewer) == ["patient"]
+    assert services.list_pending_graphs(reviewer) == ["patient"]
 
 
 def test_waiting_groups_returns_groups_with_pending_interrupts_and_membership_of_the_user(
@@ -135,8 +135,8 @@ def test_waiting_groups_returns_groups_with_pending_interrupts_and_membership_of
     ask(group=Group.objects.create(name="Done"), status="decided")
     reviewer.groups.add(crew)
     expected = [(desk.pk, "A desk", False), (crew.pk, "Crew", True)]
-    assert services.waiting_groups(reviewer) == expected
-    assert services.waiting_groups(user("blind", "decide_interrupt")) == []
+    assert services.list_pending_groups(reviewer) == expected
+    assert services.list_pending_groups(user("blind", "decide_interrupt")) == []
 
 
 def test_read_first_returns_unclaimed_interrupts_in_queue_order_up_to_the_limit(
@@ -151,11 +151,11 @@ def test_read_first_returns_unclaimed_interrupts_in_queue_order_up_to_the_limit(
     ):  # fmt: skip
         for priority in (0, 2, 1):
             ask(priority=priority, **changes)
-    rows, groups = queue_filters.list_waiting(reviewer), queue_filters.list_group_keys(reviewer)
+    rows, groups = queue_filters.list_pending(reviewer), queue_filters.list_group_keys(reviewer)
     for group in (None, crew, other.pk):
         chosen = rows if group is None else rows.filter(group=group)
         free = list(chosen.filter(queue_filters.match_unclaimed(reviewer)).order_by(*queue_order()))
-        parts = queue_filters.split_free(reviewer, groups, group)
+        parts = queue_filters.split_unclaimed(reviewer, groups, group)
         for most in (1, 4, 50):
             assert list(queue_filters.read_first(chosen, parts, most)[:most]) == free[:most]
         found, listed = services.count_queue(reviewer, group=group, listed="free")
@@ -171,7 +171,7 @@ def test_queue_counts_and_review_stats_without_view_permission_are_zero(
     blind = user("blind", "decide_interrupt")
     found = services.queue_counts(blind)
     assert {getattr(found, name) for name in found.__slots__} == {0}
-    assert services.waiting_graphs(blind) == []
+    assert services.list_pending_graphs(blind) == []
     stats = services.review_stats(blind)
     assert (stats.pending, stats.oldest_at, stats.median_seconds) == (0, None, None)
 

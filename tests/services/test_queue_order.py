@@ -33,8 +33,8 @@ def plan(rows: object) -> str:
 def test_queue_page_query_reads_queue_index_without_sorting() -> None:
     for rows in (
         ReviewItem.pending.all(),
-        queue_filters.list_waiting(None).filter(queue_filters.AWAKE).order_by(*queue_order()),
-        queue_filters.list_waiting(None)
+        queue_filters.list_pending(None).filter(queue_filters.AWAKE).order_by(*queue_order()),
+        queue_filters.list_pending(None)
         .filter(queue_filters.UNCLAIMED, queue_filters.AWAKE)
         .order_by(*queue_order()),
     ):
@@ -49,8 +49,8 @@ def test_queue_query_filtered_by_graph_or_group_reads_the_index_for_the_filter_i
     crew = Group.objects.create(name="Crew")
     user = User.objects.create_user("rita")
     rows, crews, nobodys = (
-        queue_filters.list_waiting(None),
-        *queue_filters.split_free(user, [crew.pk])[1:],
+        queue_filters.list_pending(None),
+        *queue_filters.split_unclaimed(user, [crew.pk])[1:],
     )
     in_order(rows.filter(queue_filters.OVERDUE_PARTS[0]), "hitl_interrupt_queue")
     # With few rows, both plans have similar costs.
@@ -72,7 +72,7 @@ def in_order(rows: QuerySet[Any], index: str) -> None:
 @pytest.mark.django_db
 def test_queue_search_for_common_words_reads_queue_index_without_sorting() -> None:
     found = queue_filters.Search.build(
-        queue_filters.list_waiting(None).order_by(*queue_order()), "refund order"
+        queue_filters.list_pending(None).order_by(*queue_order()), "refund order"
     )
     common = plan(found.find(100, 100).values("pk")[:50])
     assert "hitl_interrupt_queue" in common
@@ -93,6 +93,6 @@ def test_interrupts_created_simultaneously_are_queued_in_task_order(
 ) -> None:
     services.start("broad", {})
     advance()
-    waiting = list(queue_filters.list_waiting(None).order_by(*queue_order()))
+    waiting = list(queue_filters.list_pending(None).order_by(*queue_order()))
     assert len({interrupt.task_id for interrupt in waiting}) > 5
     assert [q.task_path for q in waiting] == sorted(q.task_path for q in waiting)

@@ -17,7 +17,7 @@ from hitl_django.permissions import get_policy, select_visible
 
 from .comment_display import display_comment
 from .history_display import describe_entry
-from .letters import get_letters
+from .initials import get_initials
 
 #: Maximum number of comments, and of entries of the audit log, on a page.
 MOST = 100
@@ -39,9 +39,9 @@ class Activity:
     comment: str = ""
 
     @property
-    def letters(self) -> str:
+    def initials(self) -> str:
         """The initials of the person."""
-        return get_letters(self.who) if self.who else ""
+        return get_initials(self.who) if self.who else ""
 
 
 def list_activities(items: Sequence[Interrupt], user: Any) -> dict[Any, list[Activity]]:

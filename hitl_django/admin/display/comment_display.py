@@ -16,7 +16,7 @@ from hitl_django.forms.json_input import escape_hidden
 from hitl_django.models import Comment
 from hitl_django.services.reviews.mentions import split_at_mentions
 
-from .letters import get_letters
+from .initials import get_initials
 from .markdown import MENTION, render_markdown
 
 
@@ -29,9 +29,9 @@ class DisplayedComment:
     html: str
 
     @property
-    def letters(self) -> str:
+    def initials(self) -> str:
         """The initials of the author."""
-        return get_letters(self.by_label)
+        return get_initials(self.by_label)
 
 
 def display_comment(comment: Comment) -> DisplayedComment:

@@ -19,7 +19,7 @@ from hitl_django.json_text.sanitize import shorten
 from hitl_django.models import Interrupt
 from hitl_django.services.runs.conversation import read_messages
 
-from .letters import get_letters
+from .initials import get_initials
 
 #: Maximum numbers of characters shown of a text, of a tool call, and of one of its arguments.
 MAX_TEXT, CALL_LENGTH, ARGUMENT_LENGTH = 1_000, 100, 40
@@ -61,7 +61,7 @@ class Turn:
 
     is_user: bool
     who: str
-    letters: str
+    initials: str
     text: DisplayedText | None
     calls: Sequence[DisplayedCall] = ()
 
@@ -129,7 +129,7 @@ class _TurnBuilder:
         return Turn(
             is_user,
             name or (_("User") if is_user else self.agent),
-            get_letters(name) if is_user else "",
+            get_initials(name) if is_user else "",
             DisplayedText.make(text) if text.strip() else None,
             [self._make_call(call) for call in message["tool_calls"][:MAX_CALLS]],
         )

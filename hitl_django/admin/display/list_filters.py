@@ -52,7 +52,7 @@ def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> S
     ``groups`` are the ids of the user's groups. ``group`` is the id of the selected group.
     """
     if tab == "free":
-        return queue_filters.split_free(user, groups, group)
+        return queue_filters.split_unclaimed(user, groups, group)
     if tab == "overdue":
         return queue_filters.OVERDUE_PARTS
     conditions = {"mine": queue_filters.match_own, "claimed": queue_filters.match_claimed_by_others}
@@ -113,17 +113,17 @@ class ListFilters:
         return rows.filter(queue_filters.match_words(self.words)) if self.words else rows
 
 
-class WaitingGraphFilter(GraphFilter):
+class PendingGraphFilter(GraphFilter):
     """Filter by graph, offering only graphs with pending interrupts."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, name_graph(name)) for name in services.waiting_graphs(request.user)]
+        return [(name, name_graph(name)) for name in services.list_pending_graphs(request.user)]
 
     def get_facet_counts(self, pk_attname: str, filtered_qs: QuerySet[Any]) -> dict[str, Any]:
         return _count_choices(pk_attname, "graph", self.lookup_choices)
 
 
-class WaitingGroupFilter(admin.SimpleListFilter):
+class PendingGroupFilter(admin.SimpleListFilter):
     """Filter by assigned group, offering only groups with pending interrupts."""
 
     title = _("group")
@@ -132,7 +132,7 @@ class WaitingGroupFilter(admin.SimpleListFilter):
     theirs: Collection[Any] = ()
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        found = services.waiting_groups(request.user)
+        found = services.list_pending_groups(request.user)
         self.theirs = [key for key, _name, is_theirs in found if is_theirs]
         return [(str(key), escape_hidden(name)) for key, name, _is_theirs in found]
 

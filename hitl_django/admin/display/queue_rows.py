@@ -17,8 +17,8 @@ from hitl_django.models import Comment, Run
 from hitl_django.models.review import QUEUE_COLUMNS
 
 from .bulk_buttons import get_checkbox_value
+from .initials import get_initials
 from .key_facts import KeyFacts, list_cells, list_key_facts, with_payload
-from .letters import get_letters
 from .payload_display import DisplayedValue
 from .short_times import (
     format_due,
@@ -43,7 +43,7 @@ class Responsible:
     """The user with the claim, or the user or group to which an interrupt is assigned."""
 
     text: str
-    letters: str
+    initials: str
     style: str = ""
 
 
@@ -150,12 +150,12 @@ def _find_responsible(item: Any, user: Any) -> Responsible | None:
     if item.claimed_until is not None and item.claimed_until > timezone.now():
         name = escape_hidden(item.claimed_by_label)
         if item.claimed_by_id == user.pk:
-            return Responsible(_("Claimed by you"), get_letters(name), "is-me")
-        return Responsible(_("Claimed by %(name)s") % {"name": name}, get_letters(name))
+            return Responsible(_("Claimed by you"), get_initials(name), "is-me")
+        return Responsible(_("Claimed by %(name)s") % {"name": name}, get_initials(name))
     names = [escape_hidden(name) for name in (item.assignee_label, item.group_label) if name]
     if not names:
         return None
     if item.assignee_id == user.pk:
-        return Responsible(_("You"), get_letters(names[0]), "is-me")
+        return Responsible(_("You"), get_initials(names[0]), "is-me")
     style = "" if item.assignee_label else "is-group"
-    return Responsible(", ".join(names), get_letters(names[0]), style)
+    return Responsible(", ".join(names), get_initials(names[0]), style)

@@ -19,9 +19,9 @@ from hitl_django.admin.base import View
 from hitl_django.admin.display.list_filters import (
     AssigneeFilter,
     DueFilter,
+    PendingGraphFilter,
+    PendingGroupFilter,
     PriorityFilter,
-    WaitingGraphFilter,
-    WaitingGroupFilter,
 )
 from hitl_django.admin.display.live_updates import respond_with_updates
 from hitl_django.admin.display.refusal_messages import describe_worker_outage
@@ -42,8 +42,8 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
     list_display = ("title", AGE)
     change_list_template = "hitl_django/admin/queue.html"
     list_filter = (
-        WaitingGraphFilter,
-        WaitingGroupFilter,
+        PendingGraphFilter,
+        PendingGroupFilter,
         PriorityFilter,
         AssigneeFilter,
         DueFilter,

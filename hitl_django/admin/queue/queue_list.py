@@ -22,7 +22,7 @@ from hitl_django.admin.display.list_filters import (
     TAB_PARAMETER,
     TABS,
     ListFilters,
-    WaitingGroupFilter,
+    PendingGroupFilter,
     get_tab_condition,
     get_tab_parts,
     match_chosen,
@@ -124,7 +124,7 @@ class QueueChangeList(LinkedChangeList):
         return [
             key
             for spec in self.filter_specs
-            if isinstance(spec, WaitingGroupFilter)
+            if isinstance(spec, PendingGroupFilter)
             for key in spec.theirs
         ]
 

@@ -14,15 +14,15 @@ from hitl_django.review_options import HIGHEST_QUORUM, PRIORITIES
 
 from .fields import (
     MOST_SECONDS,
-    Choice,
-    JSONObject,
+    JSONObjectField,
     JSONValueField,
-    Number,
     StrictBooleanField,
     StrictCharField,
+    StrictChoiceField,
+    StrictFloatField,
     StrictIntegerField,
     StrictSerializer,
-    TimeOrSeconds,
+    TimeOrSecondsField,
 )
 from .runs import SubjectBody
 
@@ -30,8 +30,10 @@ from .runs import SubjectBody
 class ExpiryBody(StrictSerializer):
     """The time limit of an interrupt, and the effect of reaching the limit."""
 
-    seconds = Number(least=1, most=MOST_SECONDS, help_text="Seconds until the interrupt expires.")
-    then = Choice(
+    seconds = StrictFloatField(
+        least=1, most=MOST_SECONDS, help_text="Seconds until the interrupt expires."
+    )
+    then = StrictChoiceField(
         choices=["cancel", "answer", "keep", "escalate", "park"],
         help_text="cancel: withdraw the interrupt; answer: use `answer` as the response; keep: "
         "mark it as overdue; escalate: also assign it to `group`; park: an operator decides how "
@@ -52,13 +54,13 @@ class AskBody(StrictSerializer):
     """The payload, the response schema and the review options of a new interrupt."""
 
     payload = JSONValueField(help_text="The content shown to the reviewer.")
-    response_schema = JSONObject(required=False, help_text="JSON Schema of the response.")
+    response_schema = JSONObjectField(required=False, help_text="JSON Schema of the response.")
     title = StrictCharField(
         max_length=300, required=False, help_text="Heading. Default: derived from the payload."
     )
     why = StrictCharField(max_length=10_000, required=False, help_text="Reason for the review.")
     decisions = serializers.ListField(
-        child=Choice(choices=list(DECISION_TYPES)),
+        child=StrictChoiceField(choices=list(DECISION_TYPES)),
         min_length=1,
         max_length=len(DECISION_TYPES),
         required=False,
@@ -72,7 +74,7 @@ class AskBody(StrictSerializer):
     )
     group = StrictCharField(max_length=150, required=False, help_text="Name of the group.")
     assignee = StrictCharField(max_length=254, required=False, help_text="Username.")
-    due = TimeOrSeconds(
+    due = TimeOrSecondsField(
         required=False, help_text="When it is overdue: a time, or seconds from now."
     )
     expires = ExpiryBody(required=False, help_text="The time limit.")
@@ -91,7 +93,7 @@ class AskBody(StrictSerializer):
     claim_required = StrictBooleanField(
         required=False, help_text="Whether only a user with a claim may decide."
     )
-    dialect = Choice(
+    dialect = StrictChoiceField(
         choices=list(DIALECTS),
         required=False,
         help_text="Payload format. Default: recognized from the payload.",
@@ -105,4 +107,4 @@ class AskBody(StrictSerializer):
     subject = SubjectBody(
         required=False, help_text="Related object. You need permission to view it (422)."
     )
-    metadata = JSONObject(required=False, help_text="Metadata stored with the thread.")
+    metadata = JSONObjectField(required=False, help_text="Metadata stored with the thread.")

@@ -7,11 +7,11 @@ from rest_framework import serializers
 from hitl_django.models import Run
 
 from .fields import (
-    Choice,
     JSONValueField,
     OffsetDateTimeField,
     Query,
-    RowLimit,
+    RowLimitField,
+    StrictChoiceField,
     StrictIntegerField,
 )
 
@@ -22,7 +22,7 @@ class EventsQuery(Query):
     after = StrictIntegerField(
         most=10**9 - 1, required=False, help_text="Return events after this number. Default: 0."
     )
-    limit = RowLimit(required=False, help_text="Page size. Default: 100.")
+    limit = RowLimitField(required=False, help_text="Page size. Default: 100.")
     wait = StrictIntegerField(
         most=3600,
         required=False,
@@ -52,5 +52,5 @@ class EventPageSerializer(serializers.Serializer):
 
     results = EventSerializer(many=True, source="events")
     last = serializers.IntegerField(help_text="Pass this as `after` to get the next page.")
-    state = Choice(choices=Run.State.values)
+    state = StrictChoiceField(choices=Run.State.values)
     ended = serializers.BooleanField(help_text="The run has ended and this was its last event.")

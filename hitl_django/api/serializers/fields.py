@@ -63,7 +63,7 @@ class StrictCharField(serializers.CharField):
         return schema
 
 
-class Choice(serializers.ChoiceField):
+class StrictChoiceField(serializers.ChoiceField):
     """One of several words.
 
     The error message lists the words instead of repeating the input.
@@ -112,14 +112,14 @@ class StrictIntegerField(serializers.Field):
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
 
-class RowLimit(StrictIntegerField):
+class RowLimitField(StrictIntegerField):
     """The page size that a client requests, at most ``MAX_PAGE_SIZE``."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(least=1, most=int(hitl.MAX_PAGE_SIZE), **kwargs)
 
 
-class Number(serializers.Field):
+class StrictFloatField(serializers.Field):
     """Field for a finite number."""
 
     default_error_messages = {  # noqa: RUF012
@@ -160,7 +160,7 @@ class StrictBooleanField(serializers.BooleanField):
         return {"type": "boolean"}
 
 
-class Id(serializers.Field):
+class StrictUUIDField(serializers.Field):
     """A UUID in canonical form."""
 
     default_error_messages = {"invalid": _("Must be a UUID.")}  # noqa: RUF012
@@ -209,7 +209,7 @@ class ContextField(JSONValueField):
         super().__init__(**kwargs)
 
 
-class JSONObject(serializers.Field):
+class JSONObjectField(serializers.Field):
     """Field for a JSON object, whose content is not changed."""
 
     default_error_messages = {"invalid": _("Must be a JSON object.")}  # noqa: RUF012
@@ -262,17 +262,17 @@ class OffsetDateTimeField(serializers.Field):
         return {"type": "string", "format": "date-time"}
 
 
-class TimeOrSeconds(OffsetDateTimeField):
+class TimeOrSecondsField(OffsetDateTimeField):
     """A time as in OffsetDateTimeField, or a positive number of seconds from now."""
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, str):
             return super().to_internal_value(data)
-        seconds = Number(least=1, most=MOST_SECONDS).run_validation(data)
+        seconds = StrictFloatField(least=1, most=MOST_SECONDS).run_validation(data)
         return timedelta(seconds=seconds)
 
     def json_schema(self) -> dict[str, Any]:
-        seconds = Number(least=1, most=MOST_SECONDS).json_schema()
+        seconds = StrictFloatField(least=1, most=MOST_SECONDS).json_schema()
         return {"anyOf": [super().json_schema(), seconds]}
 
 
@@ -287,7 +287,7 @@ class MethodField(serializers.SerializerMethodField):
         self.shape = shape
 
 
-class Hyperlink(serializers.Field):
+class HyperlinkField(serializers.Field):
     """The absolute URL of the object whose id is in ``source``.
 
     ``view`` is the name of the view. The URLs of all rows of a response differ only in the id, so
@@ -311,7 +311,7 @@ class Hyperlink(serializers.Field):
         return {"type": "string", "format": "uri"}
 
 
-class ReviewPage(serializers.Field):
+class ReviewURLField(serializers.Field):
     """The absolute URL of the page on which the user decides an interrupt."""
 
     def __init__(self) -> None:
@@ -334,7 +334,7 @@ class ReviewPage(serializers.Field):
         return {"type": "string"}
 
 
-class ProblemField(JSONObject):
+class ProblemField(JSONObjectField):
     """A problem document as part of a response."""
 
     def json_schema(self) -> dict[str, Any]:

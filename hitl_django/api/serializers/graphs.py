@@ -11,12 +11,12 @@ from hitl_django.graph_registry.registry import DURABILITIES, BrokenGraph
 from hitl_django.permissions import get_policy, may_start
 
 from .fields import (
-    Choice,
-    Hyperlink,
-    JSONObject,
+    HyperlinkField,
+    JSONObjectField,
     MethodField,
     Query,
     StrictCharField,
+    StrictChoiceField,
 )
 
 
@@ -24,21 +24,21 @@ class GraphSerializer(serializers.Serializer):
     """A registered graph."""
 
     name = serializers.CharField()
-    url = Hyperlink("graph", source="name")
+    url = HyperlinkField("graph", source="name")
     version = serializers.CharField()
     fingerprint = serializers.CharField(allow_null=True)
-    durability = Choice(
+    durability = StrictChoiceField(
         choices=list(DURABILITIES),
         help_text="When checkpoints are stored: after each super-step, while the next "
         "one runs, or when the run pauses or ends.",
     )
     title = serializers.CharField()
-    input_schema = JSONObject(
+    input_schema = JSONObjectField(
         source="graph.get_input_jsonschema",
         allow_null=True,
         help_text="JSON Schema of the run input.",
     )
-    output_schema = JSONObject(
+    output_schema = JSONObjectField(
         source="graph.get_output_jsonschema",
         allow_null=True,
         help_text="JSON Schema of the run output.",
@@ -68,7 +68,7 @@ class GraphDetailSerializer(GraphSerializer):
     """A graph with its schemas and its diagram."""
 
     mermaid = MethodField(serializers.CharField(help_text="Nodes and edges as a Mermaid diagram."))
-    diagram = Hyperlink("graph-diagram", source="name")
+    diagram = HyperlinkField("graph-diagram", source="name")
 
     def get_mermaid(self, registered: Any) -> str:
         return draw_mermaid(registered.graph)

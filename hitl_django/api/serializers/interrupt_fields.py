@@ -11,7 +11,7 @@ from hitl_django.models import Interrupt
 from hitl_django.models.fields import JSONTextField
 from hitl_django.models.review import INTERRUPT_COLUMNS
 
-from .fields import Choice, Id, JSONValueField, OffsetDateTimeField
+from .fields import JSONValueField, OffsetDateTimeField, StrictChoiceField, StrictUUIDField
 
 
 class InterruptColumnsSerializer(serializers.Serializer):
@@ -39,7 +39,7 @@ def build_field(name: str) -> serializers.Field[Any, Any, Any, Any]:
     """Return the read-only serializer field for a column of an interrupt."""
     column: Any = Interrupt._meta.get_field(name)
     if column.choices:
-        return Choice(choices=[value for value, _ in column.choices])
+        return StrictChoiceField(choices=[value for value, _ in column.choices])
     for kind, make in _FIELDS.items():
         if isinstance(column, kind):
             return make(allow_null=True) if column.null else make()
@@ -54,5 +54,5 @@ _FIELDS: dict[type[models.Field[Any, Any]], Any] = {
     models.DateTimeField: OffsetDateTimeField,
     models.BooleanField: serializers.BooleanField,
     models.IntegerField: serializers.IntegerField,
-    models.UUIDField: Id,
+    models.UUIDField: StrictUUIDField,
 }

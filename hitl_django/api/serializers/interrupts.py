@@ -13,18 +13,18 @@ from hitl_django.dialects import DIALECTS
 from hitl_django.models import Decision, Interrupt
 
 from .fields import (
-    Choice,
-    Hyperlink,
-    Id,
-    JSONObject,
+    HyperlinkField,
+    JSONObjectField,
     JSONValueField,
     MethodField,
     OffsetDateTimeField,
     ProblemField,
-    ReviewPage,
+    ReviewURLField,
     StrictBooleanField,
     StrictCharField,
+    StrictChoiceField,
     StrictSerializer,
+    StrictUUIDField,
 )
 from .interrupt_fields import InterruptColumnsSerializer
 
@@ -40,13 +40,13 @@ class InterruptSerializer(InterruptColumnsSerializer):
 
     shown_in = frozenset({"list"})
 
-    id = Id()
-    url = Hyperlink("interrupt", source="id")
-    review_url = ReviewPage()
-    run = Id(source="run_id")
+    id = StrictUUIDField()
+    url = HyperlinkField("interrupt", source="id")
+    review_url = ReviewURLField()
+    run = StrictUUIDField(source="run_id")
     thread_id = serializers.CharField(source="thread.thread_id")
-    dialect = Choice(choices=list(DIALECTS), help_text="Payload format (dialect).")
-    allowed_decisions = serializers.ListField(child=Choice(choices=list(DECISION_TYPES)))
+    dialect = StrictChoiceField(choices=list(DIALECTS), help_text="Payload format (dialect).")
+    allowed_decisions = serializers.ListField(child=StrictChoiceField(choices=list(DECISION_TYPES)))
     assignee = serializers.CharField(source="assignee_label", help_text="Assignee's username.")
     group = serializers.CharField(source="group_label")
     claimed_by = MethodField(
@@ -76,7 +76,7 @@ class DecisionBody(StrictSerializer):
 
     either = (("type", "value"), ("resume",))
 
-    type = Choice(
+    type = StrictChoiceField(
         choices=list(DECISION_TYPES),
         required=False,
         help_text="One of the interrupt's allowed_decisions.",
@@ -101,10 +101,10 @@ class DecisionBody(StrictSerializer):
 class DecisionSerializer(serializers.Serializer):
     """A decision with its author, time, source and response."""
 
-    id = Id()
-    interrupt = Id(source="interrupt_id")
+    id = StrictUUIDField()
+    interrupt = StrictUUIDField(source="interrupt_id")
     version = serializers.IntegerField(help_text="The interrupt version that was decided.")
-    type = Choice(choices=Decision.Type.values)
+    type = StrictChoiceField(choices=Decision.Type.values)
     value = JSONValueField(help_text="The resume value sent to the graph.")
     reason = serializers.CharField()
     refusal = serializers.CharField(help_text="Why the graph rejected the value, if it did.")
@@ -123,7 +123,7 @@ class DecisionSerializer(serializers.Serializer):
     approvals = serializers.IntegerField(help_text="Number of approvals, including this one.")
     quorum = serializers.IntegerField(help_text="Number of approvals required.")
     patch = serializers.ListField(
-        child=JSONObject(),
+        child=JSONObjectField(),
         allow_null=True,
         help_text="Changes made by an edit, as JSON Patch (RFC 6902); null for other decisions.",
     )
@@ -142,13 +142,13 @@ class InterruptDetailSerializer(InterruptSerializer):
     shown_in = frozenset({"list", "detail"})
 
     digest = serializers.CharField(source="payload_digest")
-    payload_formats = JSONObject(
+    payload_formats = JSONObjectField(
         allow_null=True,
         help_text="Formats of values in the payload that were Decimals, UUIDs, dates or times in "
         "Python, by JSON pointer: decimal, uuid, date, date-time, date-time-local (without a time "
         "zone) or time; null if there are no such values.",
     )
-    response_schema = JSONObject(allow_null=True)
+    response_schema = JSONObjectField(allow_null=True)
     editable = serializers.ListField(
         child=serializers.CharField(),
         allow_null=True,
@@ -192,7 +192,7 @@ class ValidationSerializer(serializers.Serializer):
 class BulkItem(DecisionBody):
     """A decision in a bulk request, with the id of its interrupt."""
 
-    interrupt = Id()
+    interrupt = StrictUUIDField()
     etag = StrictCharField(
         max_length=200,
         required=False,
@@ -209,7 +209,7 @@ class BulkBody(StrictSerializer):
 class BulkResultSerializer(serializers.Serializer):
     """The result of one of several decisions."""
 
-    interrupt = Id()
+    interrupt = StrictUUIDField()
     status = serializers.IntegerField(
         help_text="The HTTP status this decision would have returned on its own."
     )

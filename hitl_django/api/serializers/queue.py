@@ -5,13 +5,13 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from .fields import (
-    Id,
     OffsetDateTimeField,
     Query,
     StrictBooleanField,
     StrictCharField,
     StrictIntegerField,
     StrictSerializer,
+    StrictUUIDField,
 )
 
 DAY = 86_400
@@ -38,13 +38,15 @@ class ClaimBody(StrictSerializer):
 class UndoBody(StrictSerializer):
     """The id of the decision to undo, by default the decision that closed the interrupt."""
 
-    decision = Id(required=False, help_text="Default: the decision that closed the interrupt.")
+    decision = StrictUUIDField(
+        required=False, help_text="Default: the decision that closed the interrupt."
+    )
 
 
 class ClaimSerializer(serializers.Serializer):
     """The user who has claimed an interrupt, and the end of the claim."""
 
-    interrupt = Id(source="interrupt_id")
+    interrupt = StrictUUIDField(source="interrupt_id")
     claimed_by = serializers.CharField(source="claimed_by_label")
     until = OffsetDateTimeField()
 
@@ -76,8 +78,8 @@ class CommentBody(StrictSerializer):
 class CommentSerializer(serializers.Serializer):
     """A comment on an interrupt."""
 
-    id = Id()
-    interrupt = Id(source="interrupt_id")
+    id = StrictUUIDField()
+    interrupt = StrictUUIDField(source="interrupt_id")
     text = serializers.CharField()
     by = serializers.CharField(source="by_label")
     via = serializers.CharField()

@@ -11,16 +11,16 @@ from hitl_django.models import Run
 from hitl_django.models.events import KINDS
 
 from .fields import (
-    Choice,
     ContextField,
-    Hyperlink,
-    Id,
-    JSONObject,
+    HyperlinkField,
+    JSONObjectField,
     JSONValueField,
     OffsetDateTimeField,
     ProblemField,
     StrictCharField,
+    StrictChoiceField,
     StrictSerializer,
+    StrictUUIDField,
 )
 from .interrupts import InterruptSerializer
 
@@ -54,14 +54,14 @@ class StartBody(StrictSerializer):
     subject = SubjectBody(
         required=False, help_text="Related object. You need permission to view it (422)."
     )
-    metadata = JSONObject(required=False, help_text="Metadata stored with a new thread.")
+    metadata = JSONObjectField(required=False, help_text="Metadata stored with a new thread.")
     context: Any = ContextField(
         help_text="An object that matches the graph's context_schema, given to each node."
     )
-    configurable = JSONObject(
+    configurable = JSONObjectField(
         required=False, help_text="Keys that the nodes find in their config's configurable."
     )
-    on_pending = Choice(
+    on_pending = StrictChoiceField(
         choices=["refuse", "discard", "wait"],
         required=False,
         help_text="What to do if the thread has an unfinished run: refuse (409), discard "
@@ -69,7 +69,7 @@ class StartBody(StrictSerializer):
         "or wait until it has ended.",
     )
     events = serializers.ListField(
-        child=Choice(choices=KINDS),
+        child=StrictChoiceField(choices=KINDS),
         required=False,
         max_length=len(KINDS),
         help_text="Stream modes to record as events, overriding the graph's; empty for none.",
@@ -91,11 +91,11 @@ class CancelBody(StrictSerializer):
 class RunInfoSerializer(serializers.Serializer):
     """A run after it was started or changed."""
 
-    id = Id()
-    url = Hyperlink("run", source="id")
+    id = StrictUUIDField()
+    url = HyperlinkField("run", source="id")
     graph = serializers.CharField()
     thread_id = serializers.CharField()
-    state = Choice(choices=Run.State.values)
+    state = StrictChoiceField(choices=Run.State.values)
     step = serializers.IntegerField()
 
 
@@ -105,7 +105,7 @@ class RunSerializer(RunInfoSerializer):
     thread_id = serializers.CharField(source="thread.thread_id")
     graph_version = serializers.CharField()
     key = serializers.CharField(allow_null=True)
-    metadata = JSONObject(source="thread.metadata", help_text="Thread metadata.")
+    metadata = JSONObjectField(source="thread.metadata", help_text="Thread metadata.")
     started_by = serializers.CharField(source="started_by_label")
     created_at = OffsetDateTimeField()
     queued_at = OffsetDateTimeField()

@@ -12,17 +12,17 @@ from hitl_django.models import Run, Thread
 from hitl_django.services import RECORD_PAGE
 
 from .fields import (
-    Choice,
-    Hyperlink,
-    Id,
-    JSONObject,
+    HyperlinkField,
+    JSONObjectField,
     JSONValueField,
     MethodField,
     OffsetDateTimeField,
     Query,
     StrictCharField,
+    StrictChoiceField,
     StrictIntegerField,
     StrictSerializer,
+    StrictUUIDField,
 )
 
 
@@ -44,18 +44,18 @@ class ThreadSerializer(serializers.Serializer):
     """A thread with the last of its runs that you can view."""
 
     thread_id = serializers.CharField()
-    url = Hyperlink("thread", source="thread_id")
+    url = HyperlinkField("thread", source="thread_id")
     graph = serializers.CharField()
     subject = SubjectSerializer(source="*", allow_null=True)
-    run = Id(source="last_run", allow_null=True)
-    state = Choice(choices=Run.State.values, source="last_state", allow_null=True)
+    run = StrictUUIDField(source="last_run", allow_null=True)
+    state = StrictChoiceField(choices=Run.State.values, source="last_state", allow_null=True)
     created_at = OffsetDateTimeField()
 
 
 class ThreadDetailSerializer(ThreadSerializer):
     """A thread with the metadata that you can view."""
 
-    metadata = JSONObject()
+    metadata = JSONObjectField()
 
 
 class ErasedThreadsSerializer(serializers.Serializer):
@@ -69,7 +69,7 @@ class ErasedThreadsSerializer(serializers.Serializer):
 class ThreadChange(StrictSerializer):
     """Request body with changes of a thread."""
 
-    metadata = JSONObject(help_text="Keys to add or replace.")
+    metadata = JSONObjectField(help_text="Keys to add or replace.")
 
 
 class CheckpointSerializer(serializers.Serializer):

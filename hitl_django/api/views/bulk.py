@@ -29,7 +29,7 @@ from .base import Resource
 from .runs import start_run
 
 
-class SeveralResource(Resource):
+class BulkResource(Resource):
     """Base class of views that process several items, with one result for each item."""
 
     def do_each(
@@ -67,7 +67,7 @@ class SeveralResource(Resource):
         return results
 
 
-class BulkDecisions(SeveralResource):
+class BulkDecisions(BulkResource):
     """Decide several interrupts one after the other. Each result is independent of the others."""
 
     @property
@@ -137,7 +137,7 @@ def _point_to_answer(index: int, item: dict[str, Any]) -> str:
     return f"/decisions/{index}/{'resume' if 'resume' in item else 'value'}"
 
 
-class RunBatch(SeveralResource):
+class RunBatch(BulkResource):
     """Start several runs one after the other. Each result is independent of the others."""
 
     @operation(

@@ -92,7 +92,7 @@ class NextInterrupt(InterruptAction):
             wanted["group"] = request.user.groups.filter(name=group).first()
             if wanted["group"] is None:
                 return Response(status=204)
-        before = services.find_taken(key, by=request.user, **wanted)
+        before = services.find_claimed(key, by=request.user, **wanted)
         taken = before or services.claim_next(by=request.user, via="api", key=key, **wanted)
         if taken is None:
             return Response(status=204)

@@ -57,8 +57,10 @@ def archive_threads(threads: QuerySet[Thread]) -> list[int]:
     using = threads.db
     with transaction.atomic(using=using):
         # Check again with the lock, because a run may have been started in the meantime.
-        free = threads.exclude(Run.exists_live()).select_for_update(skip_locked=True, of=("self",))
-        chosen = list(free.values_list("pk", flat=True))
+        ended = threads.exclude(Run.exists_active()).select_for_update(
+            skip_locked=True, of=("self",)
+        )
+        chosen = list(ended.values_list("pk", flat=True))
         if not chosen:
             return []
         found = _read_rows(using, chosen)

@@ -253,7 +253,7 @@ def review_report(
     times = _time(decided, both, spans, unit)
     checks = _count_checks(user, spans, graph)
     own_checks = [check for check in checks if reviewer is None or check.is_by(reviewer)]
-    waiting = queue_filters.list_waiting(user, graph=graph)
+    waiting = queue_filters.list_pending(user, graph=graph)
     bands, oldest = _count_ages(waiting)
     return ReviewReport(
         unit=unit,

@@ -8,19 +8,19 @@ from typing import Any, ClassVar
 from rest_framework import serializers
 
 from hitl_django.api.serializers.fields import (
-    Choice,
     ContextField,
-    Id,
-    JSONObject,
+    JSONObjectField,
     JSONValueField,
-    Number,
     OffsetDateTimeField,
     Query,
-    RowLimit,
+    RowLimitField,
     StrictBooleanField,
     StrictCharField,
+    StrictChoiceField,
+    StrictFloatField,
     StrictIntegerField,
     StrictSerializer,
+    StrictUUIDField,
 )
 from hitl_django.engine.errors import PayloadLimitError
 from hitl_django.engine.store.ttl import MAX_MINUTES
@@ -79,7 +79,7 @@ def _is_empty(value: Any) -> bool:
     return value is None or value == []
 
 
-class StreamMode(serializers.Field):
+class StreamModeField(serializers.Field):
     """One stream mode, or a list of stream modes."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
@@ -95,7 +95,7 @@ class StreamMode(serializers.Field):
         return list(modes)
 
 
-class Filter(JSONObject):
+class FilterField(JSONObjectField):
     """A filter by metadata or by the value of an item: a JSON object of limited size."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
@@ -117,7 +117,7 @@ class Filter(JSONObject):
         return found
 
 
-class MultitaskStrategy(Choice):
+class MultitaskStrategyField(StrictChoiceField):
     """The rule for a new run if the thread already has an active run."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
@@ -129,7 +129,7 @@ class MultitaskStrategy(Choice):
         super().__init__(choices=["enqueue", "interrupt", "reject"], **kwargs)
 
 
-class NodeNames(serializers.Field):
+class NodeNamesField(serializers.Field):
     """A list of node names, or ``"*"`` for all nodes."""
 
     default_error_messages: ClassVar[dict[str, Any]] = {
@@ -165,8 +165,8 @@ class ConfigBody(AgentBody):
 
     not_supported: ClassVar[tuple[str, ...]] = ("callbacks", "run_name", "max_concurrency")
 
-    configurable = JSONObject(required=False)
-    metadata = JSONObject(required=False)
+    configurable = JSONObjectField(required=False)
+    metadata = JSONObjectField(required=False)
     recursion_limit = StrictIntegerField(least=1, required=False)
     tags = serializers.ListField(child=StrictCharField(), required=False, max_length=100)
 
@@ -187,19 +187,19 @@ class RunBody(AgentBody):
     command = CommandBody(required=False)
     checkpoint = CheckpointBody(required=False)
     checkpoint_id = StrictCharField(max_length=36, required=False)
-    metadata = JSONObject(required=False)
+    metadata = JSONObjectField(required=False)
     config = ConfigBody(required=False)
     context: Any = ContextField()
-    interrupt_before = NodeNames(required=False)
-    interrupt_after = NodeNames(required=False)
-    durability = Choice(choices=DURABILITIES, required=False)
-    stream_mode = StreamMode(required=False)
+    interrupt_before = NodeNamesField(required=False)
+    interrupt_after = NodeNamesField(required=False)
+    durability = StrictChoiceField(choices=DURABILITIES, required=False)
+    stream_mode = StreamModeField(required=False)
     stream_subgraphs = StrictBooleanField(required=False)
     stream_resumable = StrictBooleanField(required=False)  # Always true, whatever the client sends.
-    multitask_strategy = MultitaskStrategy(required=False)
-    if_not_exists = Choice(choices=["create", "reject"], required=False)
-    on_completion = Choice(choices=["keep"], required=False)
-    on_disconnect = Choice(choices=["cancel", "continue"], required=False)
+    multitask_strategy = MultitaskStrategyField(required=False)
+    if_not_exists = StrictChoiceField(choices=["create", "reject"], required=False)
+    on_completion = StrictChoiceField(choices=["keep"], required=False)
+    on_disconnect = StrictChoiceField(choices=["cancel", "continue"], required=False)
     strict_resume = StrictBooleanField(required=False)  # Always true, whatever the client sends.
     raise_error = StrictBooleanField(required=False)  # For the client: how to report a failed run.
 
@@ -236,11 +236,11 @@ class CronChangeBody(AgentBody):
     timezone = StrictCharField(max_length=255, required=False)
     end_time = OffsetDateTimeField(required=False, allow_null=True)
     input = JSONValueField(required=False)
-    metadata = JSONObject(required=False)
+    metadata = JSONObjectField(required=False)
     config = CronConfigBody(required=False)
     context: Any = ContextField()
     enabled = StrictBooleanField(required=False)
-    on_run_completed = Choice(choices=["keep"], required=False)
+    on_run_completed = StrictChoiceField(choices=["keep"], required=False)
     stream_resumable = StrictBooleanField(required=False)  # Always true, whatever the client sends.
 
     def to_internal_value(self, data: Any) -> Any:
@@ -255,7 +255,7 @@ class CronBody(CronChangeBody):
 
     assistant_id = StrictCharField(max_length=255)
     schedule = StrictCharField(max_length=255)
-    multitask_strategy = Choice(choices=["enqueue", "reject"], required=False)
+    multitask_strategy = StrictChoiceField(choices=["enqueue", "reject"], required=False)
 
 
 class CronCountBody(AgentBody):
@@ -263,17 +263,17 @@ class CronCountBody(AgentBody):
 
     assistant_id = StrictCharField(max_length=255, required=False)
     thread_id = StrictCharField(max_length=255, required=False)
-    metadata = Filter(required=False)
+    metadata = FilterField(required=False)
 
 
 class CronSearchBody(CronCountBody):
     """Request body of a search for crons."""
 
     enabled = StrictBooleanField(required=False)
-    limit = RowLimit(required=False)
+    limit = RowLimitField(required=False)
     offset = StrictIntegerField(required=False)
-    sort_by = Choice(choices=[*CRON_ORDERS], required=False)
-    sort_order = Choice(choices=["asc", "desc"], required=False)
+    sort_by = StrictChoiceField(choices=[*CRON_ORDERS], required=False)
+    sort_order = StrictChoiceField(choices=["asc", "desc"], required=False)
     select = serializers.ListField(child=StrictCharField(), required=False, max_length=20)
 
 
@@ -282,8 +282,8 @@ class AssistantChangeBody(AgentBody):
 
     graph_id = StrictCharField(max_length=200, required=False, source="graph")
     config = ConfigBody(required=False)
-    context: Any = JSONObject(required=False)
-    metadata = JSONObject(required=False)
+    context: Any = JSONObjectField(required=False)
+    metadata = JSONObjectField(required=False)
     name = StrictCharField(max_length=255, required=False)
     description = StrictCharField(required=False, allow_blank=True)
 
@@ -292,8 +292,8 @@ class AssistantBody(AssistantChangeBody):
     """Request body for creating an assistant."""
 
     graph_id = StrictCharField(max_length=200, source="graph")
-    assistant_id = Id(required=False)
-    if_exists = Choice(choices=["raise", "do_nothing"], required=False)
+    assistant_id = StrictUUIDField(required=False)
+    if_exists = StrictChoiceField(choices=["raise", "do_nothing"], required=False)
 
 
 class AssistantDeletionQuery(Query):
@@ -311,28 +311,28 @@ class VersionBody(AgentBody):
 class VersionsBody(AgentBody):
     """Request body that filters the versions of an assistant."""
 
-    metadata = Filter(required=False)
-    limit = RowLimit(required=False)
+    metadata = FilterField(required=False)
+    limit = RowLimitField(required=False)
     offset = StrictIntegerField(required=False)
 
 
 class AssistantSearchBody(AgentBody):
     """Request body of a search for assistants."""
 
-    metadata = Filter(required=False)
+    metadata = FilterField(required=False)
     graph_id = StrictCharField(max_length=200, required=False)
     name = StrictCharField(max_length=200, required=False)
-    limit = RowLimit(required=False)
+    limit = RowLimitField(required=False)
     offset = StrictIntegerField(required=False)
-    sort_by = Choice(choices=ASSISTANT_ORDERS, required=False)
-    sort_order = Choice(choices=["asc", "desc"], required=False)
+    sort_by = StrictChoiceField(choices=ASSISTANT_ORDERS, required=False)
+    sort_order = StrictChoiceField(choices=["asc", "desc"], required=False)
     select = serializers.ListField(child=StrictCharField(), required=False, max_length=20)
 
 
 class AssistantCountBody(AgentBody):
     """Request body that filters the assistants to count."""
 
-    metadata = Filter(required=False)
+    metadata = FilterField(required=False)
     graph_id = StrictCharField(max_length=200, required=False)
     name = StrictCharField(max_length=200, required=False)
 
@@ -355,8 +355,8 @@ class ThreadBody(AgentBody):
     not_supported = ("supersteps", "ttl")
 
     thread_id = StrictCharField(max_length=255, required=False)
-    metadata = JSONObject(required=False)
-    if_exists = Choice(choices=["raise", "do_nothing"], required=False)
+    metadata = JSONObjectField(required=False)
+    if_exists = StrictChoiceField(choices=["raise", "do_nothing"], required=False)
 
 
 class ThreadChangeBody(AgentBody):
@@ -364,7 +364,7 @@ class ThreadChangeBody(AgentBody):
 
     not_supported = ("ttl",)
 
-    metadata = JSONObject(required=False)
+    metadata = JSONObjectField(required=False)
 
 
 class ThreadCountBody(AgentBody):
@@ -372,8 +372,8 @@ class ThreadCountBody(AgentBody):
 
     not_supported: ClassVar[tuple[str, ...]] = ("values",)
 
-    metadata = Filter(required=False)
-    status = Choice(choices=["idle", "busy", "interrupted", "error"], required=False)
+    metadata = FilterField(required=False)
+    status = StrictChoiceField(choices=["idle", "busy", "interrupted", "error"], required=False)
 
 
 class ThreadSearchBody(ThreadCountBody):
@@ -384,10 +384,10 @@ class ThreadSearchBody(ThreadCountBody):
     ids = serializers.ListField(
         child=StrictCharField(max_length=255), required=False, max_length=MOST_ROWS
     )
-    limit = RowLimit(required=False)
+    limit = RowLimitField(required=False)
     offset = StrictIntegerField(required=False)
-    sort_by = Choice(choices=THREAD_ORDERS, required=False)
-    sort_order = Choice(choices=["asc", "desc"], required=False)
+    sort_by = StrictChoiceField(choices=THREAD_ORDERS, required=False)
+    sort_order = StrictChoiceField(choices=["asc", "desc"], required=False)
     select = serializers.ListField(child=StrictCharField(), required=False, max_length=20)
 
 
@@ -418,7 +418,7 @@ class StateChangeBody(AgentBody):
 class HistoryQuery(Query):
     """Query parameters that select states of a history."""
 
-    limit = RowLimit(required=False)
+    limit = RowLimitField(required=False)
     before = StrictCharField(max_length=36, required=False)
     select = StrictCharField(required=False, allow_blank=True)
 
@@ -426,9 +426,9 @@ class HistoryQuery(Query):
 class HistoryBody(AgentBody):
     """Request body that selects states of a history."""
 
-    limit = RowLimit(required=False)
+    limit = RowLimitField(required=False)
     before = JSONValueField(required=False)
-    metadata = Filter(required=False)
+    metadata = FilterField(required=False)
     checkpoint = CheckpointBody(required=False)
     select = serializers.ListField(child=StrictCharField(), required=False, max_length=50)
 
@@ -436,9 +436,9 @@ class HistoryBody(AgentBody):
 class RunsQuery(Query):
     """Query parameters that filter the runs of a thread."""
 
-    limit = RowLimit(required=False)
+    limit = RowLimitField(required=False)
     offset = StrictIntegerField(required=False)
-    status = Choice(
+    status = StrictChoiceField(
         choices=["pending", "running", "error", "success", "timeout", "interrupted"],
         required=False,
     )
@@ -448,8 +448,8 @@ class RunsQuery(Query):
 class CancelQuery(Query):
     """Query parameters for cancelling a run."""
 
-    wait = Choice(choices=["0", "1", "false", "true"], required=False)
-    action = Choice(choices=["interrupt"], required=False)
+    wait = StrictChoiceField(choices=["0", "1", "false", "true"], required=False)
+    action = StrictChoiceField(choices=["interrupt"], required=False)
 
 
 class JoinQuery(Query):
@@ -457,8 +457,8 @@ class JoinQuery(Query):
 
     stream_mode = StrictCharField(max_length=200, required=False, allow_blank=True)
     #: Whether events of subgraphs are sent. They are by default.
-    stream_subgraphs = Choice(choices=["false", "true"], required=False)
-    cancel_on_disconnect = Choice(choices=["0", "1", "false", "true"], required=False)
+    stream_subgraphs = StrictChoiceField(choices=["false", "true"], required=False)
+    cancel_on_disconnect = StrictChoiceField(choices=["0", "1", "false", "true"], required=False)
 
 
 class ItemBody(AgentBody):
@@ -466,9 +466,9 @@ class ItemBody(AgentBody):
 
     namespace = serializers.ListField(child=StrictCharField(), max_length=100)
     key = StrictCharField(max_length=2000)
-    value = JSONObject()
+    value = JSONObjectField()
     index = JSONValueField(required=False)
-    ttl = Number(required=False, least=0, most=MAX_MINUTES)
+    ttl = StrictFloatField(required=False, least=0, most=MAX_MINUTES)
 
 
 class ItemKeyBody(AgentBody):
@@ -493,9 +493,9 @@ class ItemSearchBody(AgentBody):
     """Request body of a search for items."""
 
     namespace_prefix = serializers.ListField(child=StrictCharField(), max_length=100)
-    filter = Filter(required=False)
+    filter = FilterField(required=False)
     query = StrictCharField(required=False)
-    limit = RowLimit(required=False)
+    limit = RowLimitField(required=False)
     offset = StrictIntegerField(required=False)
     refresh_ttl = StrictBooleanField(required=False)
 
@@ -506,5 +506,5 @@ class NamespacesBody(AgentBody):
     prefix = serializers.ListField(child=StrictCharField(), required=False, max_length=100)
     suffix = serializers.ListField(child=StrictCharField(), required=False, max_length=100)
     max_depth = StrictIntegerField(least=1, most=100, required=False)
-    limit = RowLimit(required=False)
+    limit = RowLimitField(required=False)
     offset = StrictIntegerField(required=False)

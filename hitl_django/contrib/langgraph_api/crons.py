@@ -22,7 +22,7 @@ from hitl_django.graph_registry import registry
 from hitl_django.permissions import select_visible
 
 from .bodies import CRON_ORDERS, CronBody, CronChangeBody, CronCountBody, CronSearchBody
-from .documents import build_assistant_id, format_moment, select_keys
+from .documents import build_assistant_id, select_keys, serialize_datetime
 from .not_supported import NotSupported
 from .resource import AgentResource
 from .run_config import read_configurable
@@ -188,12 +188,12 @@ def build_cron(row: Schedule) -> dict[str, Any]:
         "user_id": None if row.owner is None else str(row.owner.pk),
         "schedule": row.expression,
         "timezone": row.timezone,
-        "end_time": None if row.ends_at is None else format_moment(row.ends_at),
-        "next_run_date": None if row.next_at is None else format_moment(row.next_at),
+        "end_time": None if row.ends_at is None else serialize_datetime(row.ends_at),
+        "next_run_date": None if row.next_at is None else serialize_datetime(row.next_at),
         "enabled": row.is_active,
         "metadata": row.metadata,
         "payload": payload,
         "on_run_completed": "keep" if row.thread_id is None else None,
-        "created_at": format_moment(row.created_at),
-        "updated_at": format_moment(row.updated_at),
+        "created_at": serialize_datetime(row.created_at),
+        "updated_at": serialize_datetime(row.updated_at),
     }

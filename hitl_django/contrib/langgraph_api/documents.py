@@ -61,7 +61,7 @@ def build_assistant(assistant: Assistant) -> dict[str, Any]:
     return {
         "assistant_id": str(assistant.pk),
         **_build_contents(assistant),
-        "updated_at": format_moment(assistant.updated_at),
+        "updated_at": serialize_datetime(assistant.updated_at),
     }
 
 
@@ -78,7 +78,7 @@ def _build_contents(contents: AssistantContents) -> dict[str, Any]:
         "context": contents.context and registry.mask_context(contents.graph, contents.context),
         "metadata": contents.metadata,
         "version": contents.version,
-        "created_at": format_moment(contents.created_at),
+        "created_at": serialize_datetime(contents.created_at),
     }
 
 
@@ -103,9 +103,9 @@ def build_thread(
         changed = run.finished_at or run.queued_at
     return {
         "thread_id": thread.thread_id,
-        "created_at": format_moment(thread.created_at),
-        "updated_at": format_moment(changed),
-        "state_updated_at": format_moment(state_changed or thread.created_at),
+        "created_at": serialize_datetime(thread.created_at),
+        "updated_at": serialize_datetime(changed),
+        "state_updated_at": serialize_datetime(state_changed or thread.created_at),
         "metadata": build_thread_metadata(thread),
         "status": THREAD_STATUS[None if run is None else run.state],
         "config": {},
@@ -150,8 +150,8 @@ def build_run(run: Run) -> dict[str, Any]:
         "run_id": str(run.pk),
         "thread_id": run.thread.thread_id,
         "assistant_id": find_assistant_id(run),
-        "created_at": format_moment(run.created_at),
-        "updated_at": format_moment(run.finished_at or run.queued_at),
+        "created_at": serialize_datetime(run.created_at),
+        "updated_at": serialize_datetime(run.finished_at or run.queued_at),
         "status": RUN_STATUS[run.state],
         "metadata": {**(run.options or {}).get("metadata", {}), "graph_id": run.graph},
         "kwargs": {},
@@ -248,5 +248,5 @@ def build_checkpoint(thread_id: str, namespace: str, checkpoint_id: str | None) 
     }
 
 
-def format_moment(value: datetime) -> str:
+def serialize_datetime(value: datetime) -> str:
     return str(OffsetDateTimeField().to_representation(value))

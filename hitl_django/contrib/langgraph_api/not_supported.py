@@ -20,7 +20,7 @@ class NotSupported(APIException):
     default_code = "not_supported"
 
 
-class NotOfferedView(AgentResource):
+class NotSupportedView(AgentResource):
     """View of a URL that only LangGraph's server supports. The response is 501."""
 
     what = ""

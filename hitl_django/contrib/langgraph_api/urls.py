@@ -8,7 +8,7 @@ from django.urls import URLPattern, path, re_path, register_converter
 from hitl_django.extensions import require_app
 
 from . import assistants, run_batches, runs, system, thread_states, threads
-from .not_supported import NotOfferedView
+from .not_supported import NotSupportedView
 from .resource import UnknownPathView
 from .system import SCHEDULES
 
@@ -54,7 +54,7 @@ def list_cron_urls() -> list[URLPattern]:
     """
     if not apps.is_installed(SCHEDULES):
         what = f"crons without the app {SCHEDULES} in INSTALLED_APPS"
-        view = NotOfferedView.as_view(what=what)
+        view = NotSupportedView.as_view(what=what)
         return [re_path(r"^(?:threads/[^/]+/)?runs/crons(?:/.*)?$", view, {}, "absent-crons")]
     from . import crons
 
@@ -71,7 +71,7 @@ urlpatterns = [
     path("ok", system.Health.as_view(), name="ok"),
     path("info", system.Info.as_view(), name="info"),
     *(
-        re_path(f"^{route}$", NotOfferedView.as_view(what=what), {}, f"absent-{number}")
+        re_path(f"^{route}$", NotSupportedView.as_view(what=what), {}, f"absent-{number}")
         for number, (route, what) in enumerate(_ABSENT.items())
     ),
     *list_cron_urls(),

@@ -33,7 +33,7 @@ from hitl_django.public_pages.brand import read_brand
 from .decision_links import list_decision_urls
 from .digests import Digest
 from .models import NotificationPreferences
-from .preferences import DIGEST, make_stop_url
+from .preferences import DIGEST, make_unsubscribe_url
 from .sent_payload import Fact, SentPayload, read_payload
 from .topics import NotificationTopic, is_escalation
 
@@ -125,11 +125,11 @@ def _build(
     delivery: Delivery, user: Any, subject: str, name: str, text: Sequence[str],
     context: dict[str, Any], what: str,
 ) -> EmailMultiAlternatives:  # fmt: skip
-    stop_url = make_stop_url(user, what) if hitl.SITE_URL else None
+    unsubscribe_url = make_unsubscribe_url(user, what) if hitl.SITE_URL else None
     preferences = _find_url(NotificationPreferences, "changelist")
     context |= {
         "subject": make_line(subject),
-        "stop_url": stop_url,
+        "unsubscribe_url": unsubscribe_url,
         "preferences": preferences,
         "language": translation.get_language(),
         "brand": read_brand(),
@@ -138,7 +138,7 @@ def _build(
         f"{words}: {url}"
         for words, url in (
             (gettext("Notification settings"), preferences),
-            (gettext("Unsubscribe"), stop_url),
+            (gettext("Unsubscribe"), unsubscribe_url),
         )
         if url
     ]
@@ -153,9 +153,9 @@ def _build(
         "Message-ID": f"<{delivery.pk}@{_domain()}>",
         "Auto-Submitted": "auto-generated",
     }
-    if stop_url:
+    if unsubscribe_url:
         mail.extra_headers |= {
-            "List-Unsubscribe": f"<{stop_url}>",
+            "List-Unsubscribe": f"<{unsubscribe_url}>",
             "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
         }
     return mail

@@ -41,7 +41,7 @@ def save_preferences(user: Any, values: Mapping[str, str]) -> None:
     rows.update_or_create(user_id=user.pk, defaults=dict(values))
 
 
-def make_stop_url(user: Any, what: str) -> str | None:
+def make_unsubscribe_url(user: Any, what: str) -> str | None:
     """Return the unsubscribe URL of the topic ``what``, or None if there is no unsubscribe page.
 
     There is no page if the project doesn't include the URLs of this app.
@@ -50,7 +50,7 @@ def make_stop_url(user: Any, what: str) -> str | None:
     return find_url("hitl_django:unsubscribe", token)
 
 
-def read_stop_token(token: str) -> tuple[Any, str] | None:
+def read_unsubscribe_token(token: str) -> tuple[Any, str] | None:
     """Return the user and the topic of an unsubscribe link.
 
     Returns None if the link is invalid or the user was deleted.
@@ -64,7 +64,7 @@ def read_stop_token(token: str) -> tuple[Any, str] | None:
     return None if user is None else (user, what)
 
 
-def stop(user: Any, what: str) -> None:
+def unsubscribe(user: Any, what: str) -> None:
     """Turn off notifications for the topic ``what``, or for all topics.
 
     If ``what`` is the digest, all topics that the user receives in the digest are turned off.

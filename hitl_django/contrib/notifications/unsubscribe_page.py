@@ -22,7 +22,7 @@ from hitl_django.forms import submission
 from hitl_django.public_pages.notices import UNKNOWN, UNREADABLE
 from hitl_django.public_pages.responses import render_page
 
-from .preferences import ALL, DIGEST, read_stop_token, stop
+from .preferences import ALL, DIGEST, read_unsubscribe_token, unsubscribe
 from .topics import NotificationTopic
 
 MESSAGE = "hitl_django/public/message.html"
@@ -35,7 +35,7 @@ class UnsubscribeView(View):
     http_method_names = ("get", "head", "post")
 
     def get(self, request: HttpRequest, token: str) -> HttpResponse:
-        found = read_stop_token(token)
+        found = read_unsubscribe_token(token)
         if found is None:
             return render_page(request, MESSAGE, status=404, message=UNKNOWN)
         user, what = found
@@ -43,7 +43,7 @@ class UnsubscribeView(View):
 
     def post(self, request: HttpRequest, token: str) -> HttpResponse:
         """Turn off the topic of the link, or all topics."""
-        found = read_stop_token(token)
+        found = read_unsubscribe_token(token)
         if found is None:
             return render_page(request, MESSAGE, status=404, message=UNKNOWN)
         try:
@@ -52,7 +52,7 @@ class UnsubscribeView(View):
             return render_page(request, MESSAGE, status=400, message=UNREADABLE)
         user, what = found
         what = ALL if form.get("what") == ALL else what
-        stop(user, what)
+        unsubscribe(user, what)
         return self._page(request, what, stopped=True)
 
     def _page(self, request: HttpRequest, what: str, **context: Any) -> HttpResponse:
@@ -60,5 +60,5 @@ class UnsubscribeView(View):
         if what == DIGEST:
             topic = gettext("Daily digest")
         return render_page(
-            request, "hitl_django/public/stop.html", status=200, topic=topic, **context
+            request, "hitl_django/public/unsubscribe.html", status=200, topic=topic, **context
         )

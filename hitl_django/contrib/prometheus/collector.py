@@ -47,7 +47,7 @@ class HitlCollector(Collector):
             "interrupt_oldest_timestamp", "Creation time of the oldest pending interrupt.", "graph"
         )
         for graph in registry.list_names():
-            rows = queue_filters.list_waiting(None, graph=graph)
+            rows = queue_filters.list_pending(None, graph=graph)
             waiting.add_metric([graph], _count(rows))
             late = sum(_count(rows.filter(part)) for part in queue_filters.OVERDUE_PARTS)
             overdue.add_metric([graph], min(late, MOST))

@@ -26,7 +26,7 @@ from ..loop.node_cache import make_cache_key
 from ..loop.state import LoopState
 from ..loop.step import build_context
 from ..savers.checkpoint import Commit, TaskWrites
-from ..task.context import CalledTasks, TaskContext, saver_calls
+from ..task.context import TaskCallsProtocol, TaskContext, saver_calls
 from ..task.futures import AnyFuture, CallFuture, get_running_loop, resolve_future
 from ..task.nodes import Node
 from ..task.task import Task
@@ -95,7 +95,7 @@ class TaskCalls:
         self.recalled: set[str] = set()
 
     @classmethod
-    def open(cls, context: TaskContext) -> CalledTasks:
+    def open(cls, context: TaskContext) -> TaskCallsProtocol:
         """Return the TaskCalls object of a task. The first call creates the object."""
         with _FIRST:
             if context.calls is None:

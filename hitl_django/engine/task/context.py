@@ -46,7 +46,7 @@ changing = threading.Lock()
 ContextT = TypeVar("ContextT")
 
 
-class CalledTasks(Protocol):
+class TaskCallsProtocol(Protocol):
     """The calls of @task functions made by one running task. Drivers implement this protocol."""
 
     def make(
@@ -105,7 +105,7 @@ class TaskContext:
         self.task, self.run, self.perform = task, run, run.perform
         self.is_async = False
         #: The @task calls that this task has made.
-        self.calls: CalledTasks | None = None
+        self.calls: TaskCallsProtocol | None = None
         self._memory = memory
         self.answers = memory.answers
         # Empty values are shared between tasks, so they are replaced and never changed in place.

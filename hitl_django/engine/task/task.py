@@ -67,7 +67,10 @@ class StepOrigin:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The namespace as a tuple of levels, as in stream chunks."""
+        """The namespace as in stream chunks: a tuple with ``"node:task id"`` for each subgraph.
+
+        The tuple is empty in the root graph.
+        """
         return tuple(self.ns.split(NS_SEP)) if self.ns else ()
 
     @property

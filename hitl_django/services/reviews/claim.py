@@ -166,7 +166,7 @@ def claim_next(
         earlier = taking.found()
         if earlier is not None:
             return earlier
-        every = queue_filters.list_waiting(None, graph=graph, group=group, where=where)
+        every = queue_filters.list_pending(None, graph=graph, group=group, where=where)
         rows = select_visible(every, by)
         if rows is every and where is None and left is None:
             return _take_prepared(rows, by, graph, group, taking)
@@ -187,16 +187,16 @@ def find_next(
     interrupt first. Other interrupts of the thread of ``after`` have no precedence.
     """
     _refuse_without_user(by)
-    rows = queue_filters.list_waiting(by, graph=graph, group=group, where=where)
+    rows = queue_filters.list_pending(by, graph=graph, group=group, where=where)
     if after is not None:
         rows = rows.exclude(pk=lookup.parse_id(after))
-    free = queue_filters.split_free(by, queue_filters.list_group_keys(by), group)
+    free = queue_filters.split_unclaimed(by, queue_filters.list_group_keys(by), group)
     own = [queue_filters.match_claimed_by(by)]
     batches = chain(_candidates(rows, free, by), _candidates(rows, own, by))
     return next(chain.from_iterable(batches), None)
 
 
-def find_taken(key: str, *, by: Any, graph: str | None = None, group: Any = None) -> UUID | None:
+def find_claimed(key: str, *, by: Any, graph: str | None = None, group: Any = None) -> UUID | None:
     """Return the id of the interrupt that ``claim_next`` returned for this key and user, or None.
 
     Raises:
@@ -240,23 +240,23 @@ def _take_prepared(
     interrupts of ``graph`` and ``group``. The first candidates are read with prepared statements.
     """
     groups = queue_filters.list_group_keys(by)
-    free = claim_queries.FreeInterrupts.build(by, groups, graph, group)
+    free = claim_queries.UnclaimedInterrupts.build(by, groups, graph, group)
     found = free.read_first(FEW)
     taken = _take_first(free.lock_first, _list_decidable(found, by), by, taking)
     if taken is not None or len(found) < FEW:
         return taken
-    return _take_one_of(rows, queue_filters.split_free(by, groups, group), by, taking)
+    return _take_one_of(rows, queue_filters.split_unclaimed(by, groups, group), by, taking)
 
 
 def _take(
     rows: QuerySet[Interrupt], by: Any, group: Any, taking: _KeyedClaim, after: UUID | None
 ) -> UUID | None:
-    free = queue_filters.split_free(by, queue_filters.list_group_keys(by), group)
+    free = queue_filters.split_unclaimed(by, queue_filters.list_group_keys(by), group)
     if after is None:
         return _take_one_of(rows, free, by, taking)
-    rows, every = rows.exclude(pk=after), queue_filters.list_waiting(by).exclude(pk=after)
+    rows, every = rows.exclude(pk=after), queue_filters.list_pending(by).exclude(pk=after)
     # A user who skips an interrupt without deciding it gets interrupts of any thread.
-    done_with = _rows().filter(~queue_filters.match_waiting_for(by), pk=after)
+    done_with = _rows().filter(~queue_filters.match_pending_for(by), pk=after)
     left = done_with.values("thread_id").first()
     same_thread = None
     if left is not None:

@@ -30,7 +30,7 @@ _RUN, _THREAD = RowMapper(Run), RowMapper(Thread)
 
 
 @dataclass(frozen=True, slots=True)
-class FreeInterrupts:
+class UnclaimedInterrupts:
     """The pending interrupts that a user could claim.
 
     ``groups`` are the keys of the user's groups. ``graph`` and ``group`` (the key of a group)
@@ -77,7 +77,7 @@ class FreeInterrupts:
 def _prepare_candidates(by_graph: bool, by_group: bool, groups: int, most: int) -> PreparedSelect:
     def select() -> models.QuerySet[Any, Any]:
         rows, user, keys, group = _build(by_graph, by_group, groups)
-        parts = queue_filters.split_free(user, keys, group)
+        parts = queue_filters.split_unclaimed(user, keys, group)
         found = queue_filters.read_first(rows, parts, most)[:most]
         return found.values_list(*_INTERRUPT.names, *_RUN.under("run"), *_THREAD.under("thread"))
 
@@ -109,7 +109,7 @@ def _build(by_graph: bool, by_group: bool, groups: int) -> tuple[Any, Any, list[
     if by_group and keys:
         group = keys[0]
     user = SimpleNamespace(pk=_parameter(get_user_model(), "user"))
-    return queue_filters.list_waiting(None, graph=graph, group=group), user, keys, group
+    return queue_filters.list_pending(None, graph=graph, group=group), user, keys, group
 
 
 def _parameter(model: Any, name: str, *, many: bool = False) -> Any:

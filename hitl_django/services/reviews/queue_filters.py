@@ -49,7 +49,7 @@ DUE_TIMES = ("overdue", "today", "week", "none")
 ANSWERABLE = Q(run__state__in=Run.ANSWERABLE)
 
 
-def list_waiting(
+def list_pending(
     user: Any, *, graph: Any = None, group: Any = None, where: Q | None = None
 ) -> QuerySet[Interrupt]:
     """Return the pending interrupts that the user may see.
@@ -213,7 +213,7 @@ def match_unclaimed(user: Any, groups: Sequence[Any] | None = None) -> Q:
     return assigned & _match_takeable(user)
 
 
-def split_free(user: Any, groups: Collection[Any], group: Any = None) -> list[Q]:
+def split_unclaimed(user: Any, groups: Collection[Any], group: Any = None) -> list[Q]:
     """Return the condition of ``match_unclaimed`` as a list of conditions.
 
     An interrupt matches if it fulfils one of the conditions. ``read_first`` queries the conditions
@@ -241,7 +241,7 @@ def match_claimed_by(user: Any) -> Q:
     return CLAIMED & Q(claimed_by=user.pk) & AWAKE & ANSWERABLE & ~_match_already_approved(user)
 
 
-def match_waiting_for(user: Any) -> Q:
+def match_pending_for(user: Any) -> Q:
     """Return a condition on interrupts: the user may approve the interrupt now.
 
     The interrupt is pending and not snoozed. Interrupts that another user has claimed are included.

@@ -138,7 +138,7 @@ def count_queue(
     keys of those groups of the user that have pending interrupts. If ``groups`` is given, the
     function makes a single query. ``where`` is a further condition on all counted interrupts.
     """
-    rows = queue_filters.list_waiting(user, graph=graph, group=group, where=where)
+    rows = queue_filters.list_pending(user, graph=graph, group=group, where=where)
     parts = _parts(user, queue_filters.list_group_keys(user) if groups is None else groups, group)
     figures: list[tuple[str, Any]] = [
         (name, _Capped(_in_order(rows.filter(part), name), CAP if name == listed else most))
@@ -158,7 +158,7 @@ def count_queue(
 def _parts(user: Any, groups: Collection[Any], group: Any) -> dict[str, Sequence[Q]]:
     return {
         "mine": [queue_filters.match_own(user)],
-        "free": queue_filters.split_free(user, groups, group),
+        "free": queue_filters.split_unclaimed(user, groups, group),
         "claimed": [queue_filters.match_claimed_by_others(user)],
         "overdue": queue_filters.OVERDUE_PARTS,
         "snoozed": [queue_filters.SNOOZED],
@@ -182,8 +182,8 @@ def count_for(user: Any, *, most: int = CAP) -> int:
     """
     own = queue_filters.CLAIMED & Q(claimed_by=user.pk)
     groups = queue_filters.list_group_keys(user)
-    parts = [own, *queue_filters.split_free(user, groups)]
-    rows = queue_filters.list_waiting(user)
+    parts = [own, *queue_filters.split_unclaimed(user, groups)]
+    rows = queue_filters.list_pending(user)
     first = None if rows.query.is_empty() else queue_filters.read_first(rows, parts, 1).first()
     if first is None or not get_policy().may_decide(user, first):
         return 0
@@ -191,21 +191,21 @@ def count_for(user: Any, *, most: int = CAP) -> int:
     return min(sum(_own_row(user).values_list(*counts).first() or ()), most)
 
 
-def waiting_graphs(user: Any) -> list[str]:
+def list_pending_graphs(user: Any) -> list[str]:
     """Return the registered graphs with pending interrupts that the user may see."""
-    names, rows = registry.list_names(), queue_filters.list_waiting(user)
+    names, rows = registry.list_names(), queue_filters.list_pending(user)
     if not names or rows.query.is_empty():
         return []
     found = _own_row(user).values_list(*(_first_of(rows.filter(graph=name)) for name in names))
     return [name for name, key in zip(names, found.first() or (), strict=False) if key is not None]
 
 
-def waiting_groups(user: Any) -> list[tuple[Any, str, bool]]:
+def list_pending_groups(user: Any) -> list[tuple[Any, str, bool]]:
     """Return the groups that have pending interrupts visible to the user.
 
     Each result is a tuple of key, name, and whether the user is a member of the group.
     """
-    rows = queue_filters.list_waiting(user)
+    rows = queue_filters.list_pending(user)
     if rows.query.is_empty():
         return []
     groups = Group.objects.using(write_alias()).alias(
@@ -226,7 +226,7 @@ def review_stats(user: Any, *, graph: str | None = None) -> ReviewStats:
 
     Without a user, the statistics cover all interrupts.
     """
-    rows = queue_filters.list_waiting(user, graph=graph)
+    rows = queue_filters.list_pending(user, graph=graph)
     oldest = rows.aggregate(at=Min("created_at"))["at"]
     decided = list(_decided(user, graph))
     seconds = sorted(

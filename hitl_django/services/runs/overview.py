@@ -23,7 +23,7 @@ from hitl_django.permissions import select_visible
 from hitl_django.task_queue import heartbeat
 
 from ..reviews import queue_filters
-from ..reviews.queue_stats import waiting_graphs
+from ..reviews.queue_stats import list_pending_graphs
 
 #: Maximum of a count.
 MOST = 10_000
@@ -129,7 +129,7 @@ def read_operator_figures(user: Any) -> OperatorFigures:
     oldest, *found = _read_row(
         user,
         Subquery(queued.order_by("queued_at").values("queued_at")[:1]),
-        *_count_interrupts(queue_filters.list_waiting(user)),
+        *_count_interrupts(queue_filters.list_pending(user)),
         *(_Limited(runs.filter(state=state), "state") for state in states),
         *(_Limited(rows, "finished_at") for rows in (*ended, *failed)),
     )
@@ -159,7 +159,7 @@ def list_stuck_runs(user: Any, most: int) -> list[Run]:
 
 def find_oldest_pending(user: Any) -> Interrupt | None:
     """Return the oldest pending interrupt that the user may see, with its title, or None."""
-    rows = queue_filters.list_waiting(user).order_by("created_at", "id")
+    rows = queue_filters.list_pending(user).order_by("created_at", "id")
     return rows.only("title", "created_at").first()
 
 
@@ -169,10 +169,10 @@ def list_backlogs(user: Any) -> list[GraphBacklog]:
     The graph with the oldest pending interrupt comes first. Graphs without pending interrupts are
     omitted. At most GRAPHS graphs are returned.
     """
-    graphs = waiting_graphs(user)
+    graphs = list_pending_graphs(user)
     figures: list[Any] = []
     for graph in graphs:
-        rows = queue_filters.list_waiting(user, graph=graph)
+        rows = queue_filters.list_pending(user, graph=graph)
         figures.append(Subquery(rows.order_by("created_at", "id").values("created_at")[:1]))
         figures += _count_interrupts(rows)
     found = iter(_read_row(user, *figures)) if figures else iter(())

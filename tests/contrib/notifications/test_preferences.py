@@ -15,7 +15,7 @@ from hitl_django.contrib.notifications.preferences import (
     ALL,
     DIGEST,
     SALT,
-    make_stop_url,
+    make_unsubscribe_url,
     read_preferences,
     save_preferences,
 )
@@ -36,7 +36,7 @@ def log_in(user: Any) -> Client:
 
 
 def path_of(user: Any, what: str) -> str:
-    url = make_stop_url(user, what)
+    url = make_unsubscribe_url(user, what)
     assert url is not None
     return url.removeprefix(SITE)
 

@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from hitl_django import services
 from hitl_django.admin.base import ReadOnlyAdmin, View, name_graph
-from hitl_django.admin.display.letters import get_letters
+from hitl_django.admin.display.initials import get_initials
 from hitl_django.admin.display.short_times import format_since
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.errors import InvalidInputError
@@ -185,7 +185,7 @@ class ShareRow:
     bar: str
     figures: Sequence[Figure]
     agreement: Figure
-    letters: str = ""
+    initials: str = ""
     is_own: bool = False
 
 
@@ -423,7 +423,7 @@ def _lay_out(figures: ReviewReport, rows: _Rows, user: Any) -> dict[str, Any]:
                 second=[
                     Figure(_("With changes"), describe_share(one.counts["edit"], one.total)),
                 ],
-                letters=get_letters(one.label) if one.key is not None else "–",
+                initials=get_initials(one.label) if one.key is not None else "–",
                 is_own=one.key == user.pk,
             )
             for n, one in enumerate(figures.reviewers)

@@ -7,11 +7,11 @@ from typing import Any
 from rest_framework import serializers
 
 from hitl_django.api.serializers.fields import (
-    Choice,
-    Id,
     OffsetDateTimeField,
     StrictCharField,
+    StrictChoiceField,
     StrictSerializer,
+    StrictUUIDField,
 )
 from hitl_django.decision_types import DECISION_TYPES
 
@@ -19,7 +19,7 @@ from ..services import LinkState
 
 
 def _decisions(**options: Any) -> serializers.ListField:
-    return serializers.ListField(child=Choice(choices=list(DECISION_TYPES)), **options)
+    return serializers.ListField(child=StrictChoiceField(choices=list(DECISION_TYPES)), **options)
 
 
 class LinkBody(StrictSerializer):
@@ -45,12 +45,12 @@ class LinkBody(StrictSerializer):
 class LinkSerializer(serializers.Serializer):
     """A review link with its state."""
 
-    id = Id()
-    interrupt = Id(source="interrupt_id")
+    id = StrictUUIDField()
+    interrupt = StrictUUIDField(source="interrupt_id")
     name = serializers.CharField()
     email = serializers.CharField()
     decisions = _decisions()
-    state = Choice(choices=[str(state) for state in LinkState])
+    state = StrictChoiceField(choices=[str(state) for state in LinkState])
     created_by = serializers.CharField(source="created_by_label")
     created_at = OffsetDateTimeField()
     expires_at = OffsetDateTimeField()

@@ -7,17 +7,17 @@ from typing import Any
 from rest_framework import serializers
 
 from hitl_django.api.serializers.fields import (
-    Choice,
     ContextField,
-    Hyperlink,
-    Id,
-    JSONObject,
+    HyperlinkField,
+    JSONObjectField,
     JSONValueField,
     MethodField,
     OffsetDateTimeField,
     StrictBooleanField,
     StrictCharField,
+    StrictChoiceField,
     StrictSerializer,
+    StrictUUIDField,
 )
 from hitl_django.graph_registry import registry
 
@@ -48,13 +48,13 @@ class ScheduleChange(StrictSerializer):
     context: Any = ContextField(
         help_text="An object that matches the graph's context_schema. Not shown again."
     )
-    configurable = JSONObject(
+    configurable = JSONObjectField(
         required=False, help_text="Keys that the nodes find in their config's configurable."
     )
-    metadata = JSONObject(
+    metadata = JSONObjectField(
         required=False, help_text="Metadata stored with each run and with new threads."
     )
-    overlap = Choice(
+    overlap = StrictChoiceField(
         choices=Schedule.Overlap.values,
         required=False,
         help_text="What to do at a due time while the previous run, or a run of the thread, has "
@@ -89,8 +89,8 @@ class ScheduleBody(ScheduleChange):
 class ScheduleSerializer(serializers.Serializer):
     """A schedule."""
 
-    id = Id()
-    url = Hyperlink("schedule", source="id")
+    id = StrictUUIDField()
+    url = HyperlinkField("schedule", source="id")
     graph = serializers.CharField()
     description = serializers.CharField()
     expression = serializers.CharField()
@@ -99,8 +99,8 @@ class ScheduleSerializer(serializers.Serializer):
     thread_id = serializers.CharField(
         allow_null=True, help_text="Thread that each run continues; null if each run has a new one."
     )
-    metadata = JSONObject()
-    overlap = Choice(choices=Schedule.Overlap.values)
+    metadata = JSONObjectField()
+    overlap = StrictChoiceField(choices=Schedule.Overlap.values)
     registered = serializers.BooleanField(
         source="is_registered",
         help_text="Whether the schedule is defined in code; it can then only be changed there.",
@@ -112,7 +112,7 @@ class ScheduleSerializer(serializers.Serializer):
     ends_at = OffsetDateTimeField(allow_null=True)
     started = serializers.IntegerField(help_text="Number of runs started.")
     last_due_at = OffsetDateTimeField(allow_null=True)
-    last_run_id = Id(allow_null=True)
+    last_run_id = StrictUUIDField(allow_null=True)
     skipped = serializers.IntegerField(help_text="Number of due times skipped.")
     last_skipped_at = OffsetDateTimeField(allow_null=True)
     last_error = serializers.CharField(help_text="Why no run was started at the last due time.")

@@ -7,14 +7,14 @@ from typing import Any
 from rest_framework import serializers
 
 from hitl_django.api.serializers.fields import (
-    Choice,
-    Hyperlink,
-    Id,
-    JSONObject,
+    HyperlinkField,
+    JSONObjectField,
     OffsetDateTimeField,
     StrictBooleanField,
     StrictCharField,
+    StrictChoiceField,
     StrictSerializer,
+    StrictUUIDField,
 )
 
 from ..event_labels import list_labels
@@ -23,7 +23,7 @@ from ..models import Delivery
 
 
 def _events(**options: Any) -> serializers.ListField:
-    return serializers.ListField(child=Choice(choices=sorted(list_events())), **options)
+    return serializers.ListField(child=StrictChoiceField(choices=sorted(list_events())), **options)
 
 
 class WebhookChange(StrictSerializer):
@@ -62,9 +62,9 @@ class WebhookBody(WebhookChange):
 class WebhookSerializer(serializers.Serializer):
     """A webhook."""
 
-    id = Id()
-    self = Hyperlink("webhook", source="id")
-    deliveries = Hyperlink("deliveries", source="id")
+    id = StrictUUIDField()
+    self = HyperlinkField("webhook", source="id")
+    deliveries = HyperlinkField("deliveries", source="id")
     url = serializers.CharField()
     description = serializers.CharField()
     events = _events()
@@ -93,12 +93,12 @@ class NewWebhookSerializer(WebhookSerializer):
 class DeliverySerializer(serializers.Serializer):
     """A delivery to a webhook."""
 
-    id = Id(help_text="The delivery's webhook-id header.")
-    url = Hyperlink("delivery", source="id")
-    webhook = Id(source="endpoint_id")
-    event = Choice(choices=[*list_labels()])
-    about = JSONObject(source="data", help_text="Ids of the objects the event is about.")
-    state = Choice(choices=Delivery.State.values)
+    id = StrictUUIDField(help_text="The delivery's webhook-id header.")
+    url = HyperlinkField("delivery", source="id")
+    webhook = StrictUUIDField(source="endpoint_id")
+    event = StrictChoiceField(choices=[*list_labels()])
+    about = JSONObjectField(source="data", help_text="Ids of the objects the event is about.")
+    state = StrictChoiceField(choices=Delivery.State.values)
     attempts = serializers.IntegerField()
     status = serializers.IntegerField(allow_null=True, help_text="HTTP status of the last attempt.")
     fault = serializers.CharField(help_text="Why the last attempt failed.")

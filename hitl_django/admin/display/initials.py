@@ -6,7 +6,7 @@ from __future__ import annotations
 LETTERS = 2
 
 
-def get_letters(name: str) -> str:
+def get_initials(name: str) -> str:
     """Return the initials of a name, or the first letters of a single word."""
     # Invisible characters could change the direction of the text around the avatar.
     visible = ("".join(filter(str.isprintable, word)) for word in name.split())
