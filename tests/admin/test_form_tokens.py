@@ -64,7 +64,7 @@ def test_request_page_without_csrf_middleware_rejects_post_without_token(
     assert not Decision.objects.exists()
 
 
-def test_csrf_error_page_shows_typed_values_escaped_and_links_to_the_request(
+def test_csrf_error_page_shows_entered_values_escaped_and_links_to_the_request(
     strict: Client, asked: Asked
 ) -> None:
     item = asked()
@@ -94,7 +94,7 @@ def test_csrf_error_page_links_only_to_admin_urls(strict: Client, asked: Asked) 
     assert 'href="/admin/' in page
 
 
-def test_csrf_error_page_omits_typed_values_above_the_size_limit(
+def test_csrf_error_page_omits_entered_values_above_the_size_limit(
     strict: Client, asked: Asked
 ) -> None:
     with mock.patch.object(outage_page, "MAX_KEPT", 10):

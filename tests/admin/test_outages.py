@@ -141,7 +141,7 @@ def test_decision_on_read_only_database_shows_outage_page_with_typed_reason(
 
 
 @pytest.mark.any_database
-def test_outage_page_omits_typed_values_above_the_size_limit(
+def test_outage_page_omits_entered_values_above_the_size_limit(
     root: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()

@@ -47,7 +47,7 @@ def test_comment_with_unnotified_mentions_is_saved_with_a_warning_listing_the_na
     assert Comment.objects.get().mentions == ["reader"]
 
 
-def test_comment_without_assign_permission_shows_equal_warning_for_existing_and_unknown_users(
+def test_comment_without_assign_permission_shows_the_same_warning_for_existing_and_unknown_users(
     reviewer: Client, person: Person
 ) -> None:
     person("reader")

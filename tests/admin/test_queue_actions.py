@@ -494,7 +494,7 @@ class TestDecisionOverClaim:
         thread = text_of(reviewer.get(page_of(item.thread, "thread")))
         assert "Decided: edit, while claimed by public" in thread
 
-    def test_decision_confirmed_despite_claim_of_one_user_returns_409_if_another_user_has_claimed(
+    def test_decision_confirmed_despite_a_claim_returns_409_if_the_claim_has_passed_to_another_user(
         self, reviewer: Client, person: Person, asked: Asked
     ) -> None:
         item = asked()

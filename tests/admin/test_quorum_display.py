@@ -227,7 +227,7 @@ class TestChange:
         assert len(page) < 400_000
 
 
-def test_run_resuming_after_all_responses_waits_for_the_last_and_request_page_shows_the_rule(
+def test_request_page_of_run_that_resumes_after_all_responses_says_so(
     reviewer: Client, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

@@ -94,7 +94,7 @@ class TestSeveralRequests:
 
 
 class TestObjectList:
-    def test_object_list_form_without_javascript_adds_rows_and_keeps_typed_values(
+    def test_object_list_form_without_javascript_adds_rows_and_keeps_entered_values(
         self, reviewer: Client
     ) -> None:
         item = make_interrupt({"lines": [{"sku": "A", "count": 1}]}, ORDER)

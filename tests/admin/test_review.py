@@ -197,7 +197,7 @@ class TestDecision:
         assert decision.value == {"amount": 9.0, "note": "", "approved": True}
         assert type(decision.value["amount"]) is float
 
-    def test_rejection_saves_the_reason_and_approved_false(
+    def test_rejection_saves_the_reason_and_the_value_approved_false(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = asked()
@@ -302,7 +302,7 @@ class TestRejectedDecision:
         assert "Choose a decision to submit" in text_of(press(reviewer, item, button))
         assert not Decision.objects.exists()
 
-    def test_decision_on_request_decided_by_another_user_returns_409_with_typed_values_and_name(
+    def test_decision_on_request_decided_by_another_user_returns_409_with_entered_values_and_name(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item, other = asked(), make_interrupt({})

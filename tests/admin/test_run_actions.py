@@ -210,7 +210,7 @@ def test_fork_form_of_graph_without_state_schema_has_only_a_json_field(
         ('"text"', "as_node"),
     ],
 )
-def test_fork_with_invalid_values_shows_the_error_and_typed_values(
+def test_fork_with_invalid_values_shows_the_error_and_entered_values(
     browse: Browse, waiting: Run, values: str, said: str
 ) -> None:
     client = browse("engineer")

@@ -24,7 +24,7 @@ class State(TypedDict, total=False):
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_operator_pages_escape_hostile_node_names_payloads_and_typed_values(
+def test_operator_pages_escape_hostile_node_names_payloads_and_entered_values(
     text: str, browse: Callable[[str], Client], advance: Callable[[], int]
 ) -> None:
     name = text.replace("|", "").replace(":", "")

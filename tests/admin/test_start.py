@@ -162,7 +162,7 @@ def test_start_form_has_labels_help_and_types_of_the_input_schema(
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_start_form_shows_errors_at_fields_and_keeps_typed_values(starter: Client) -> None:
+def test_start_form_shows_errors_at_fields_and_keeps_entered_values(starter: Client) -> None:
     posted = opened(starter, "parcel") | {
         "input/weight": "-1",
         "input/lines/0/sku": "A-1",

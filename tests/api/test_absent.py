@@ -58,7 +58,7 @@ def answered(client: Any, method: str, name: str, places: tuple[Any, ...], body:
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize(("name", "permission"), list(addresses_of_things()))
-def test_api_object_hidden_from_user_returns_responses_of_a_missing_object_with_every_method(
+def test_api_request_with_any_method_for_hidden_object_returns_the_response_for_a_missing_object(
     name: str,
     permission: str,
     arguments: dict[str, tuple[Any, ...]],

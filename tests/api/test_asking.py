@@ -61,7 +61,7 @@ def test_post_interrupts_with_the_same_key_returns_the_same_interrupt(asker: Any
     assert Interrupt.objects.count() == 1
 
 
-def test_interrupt_with_wait_returns_the_response_when_it_can_no_longer_be_undone(
+def test_post_interrupts_with_wait_returns_the_decision_after_the_undo_period(
     asker: Any, make_user: Any, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "EVENT_WAIT_SECONDS": 600, "UNDO_SECONDS": 3600}

@@ -64,7 +64,7 @@ def outcome(api: Any, arguments: dict[str, tuple[Any, ...]], make_user: Any, set
 
 
 @pytest.mark.parametrize("name", POSTS)
-def test_api_post_with_chunked_body_has_the_outcome_of_a_body_with_length(
+def test_api_post_with_chunked_body_returns_the_response_to_a_body_with_content_length(
     name: str, outcome: Any, bodies: dict[str, dict[str, Any]]
 ) -> None:
     body = json.dumps(bodies.get(name) or MORE.get(name) or {}).encode()

@@ -244,7 +244,7 @@ def test_decision_repeated_with_idempotency_key_and_if_match_returns_the_first_r
     assert (again.status_code, again.content) == (202, first.content)
 
 
-def test_decision_with_stale_if_match_returns_412_but_with_if_match_asterisk_is_accepted(
+def test_decision_with_stale_if_match_returns_412_and_decision_with_if_match_asterisk_is_accepted(
     api: Any, asked: Asked
 ) -> None:
     interrupt = asked()
@@ -260,7 +260,7 @@ def test_decision_with_stale_if_match_returns_412_but_with_if_match_asterisk_is_
     assert response.status_code == 202
 
 
-def test_decision_with_if_match_tag_containing_comma_returns_412_but_two_tags_return_400(
+def test_decision_returns_412_for_if_match_tag_containing_comma_and_400_for_two_tags(
     api: Any, asked: Asked
 ) -> None:
     interrupt, tag = asked(), {"If-Match": '"a,b"'}
@@ -411,7 +411,9 @@ def test_interrupt_detail_returns_markup_in_payload_as_unchanged_json_text(
     assert "Set-Cookie" not in response
 
 
-def test_head_of_interrupt_and_options_of_decisions_return_no_body(api: Any, asked: Asked) -> None:
+def test_head_request_for_interrupt_and_options_request_for_decisions_return_no_body(
+    api: Any, asked: Asked
+) -> None:
     interrupt = asked()
     head = api.call("HEAD", "interrupt", interrupt.pk)
     assert (head.status_code, head.content) == (200, b"")

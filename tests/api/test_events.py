@@ -285,7 +285,7 @@ def test_run_event_stream_without_new_events_sends_heartbeat_comments(
     assert parts == [b"retry: 1000\n\n", *[b": nothing new\n\n"] * 2]
 
 
-def test_run_event_stream_beyond_waiting_limit_ends_with_a_comment_about_the_limit(
+def test_run_event_stream_ends_with_a_comment_if_too_many_responses_are_waiting(
     api: Any, told: Callable[..., Run], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "EVENT_MAX_WAITING_THREADS": 0}

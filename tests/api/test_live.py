@@ -111,7 +111,7 @@ def test_concurrent_decisions_on_a_live_server_store_only_the_first(client: Clie
             assert body["decision"]["id"] == str(winner.pk)
 
 
-def test_decision_with_truncated_body_sent_to_live_server_returns_400_and_stays_pending(
+def test_decision_with_truncated_body_on_live_server_returns_400_and_leaves_interrupt_pending(
     client: Client, live_server: Any
 ) -> None:
     client.send("runs/", {"graph": "invoice", "input": {"amount": 12}})

@@ -216,7 +216,7 @@ def test_queue_stream_without_cache_sends_reset_at_every_connection(
     assert again["event"] == "reset"
 
 
-def test_queue_stream_beyond_waiting_limit_sends_the_page_and_ends(
+def test_queue_stream_sends_the_page_and_ends_if_too_many_responses_are_waiting(
     api: API, make_interrupt: Asked, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "EVENT_MAX_WAITING_THREADS": 1}

@@ -179,7 +179,7 @@ def filled(text: str, things: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("case", CATALOGUE)
-def test_every_faulty_request_of_the_catalogue_returns_short_problem_quickly_and_changes_no_row(
+def test_every_listed_faulty_request_returns_a_short_problem_quickly_and_changes_no_row(
     case: Case, api: API, things: dict[str, str]
 ) -> None:
     body = case.body() if callable(case.body) else case.body

@@ -90,7 +90,7 @@ def test_run_creation_with_wait_returns_queued_run_at_the_configured_limit(
     assert Run.objects.get().state == "queued"
 
 
-def test_run_creation_with_wait_beyond_waiting_limit_returns_retry_after(
+def test_run_creation_with_wait_returns_retry_after_if_too_many_responses_are_waiting(
     wait: Callable[..., Any],
 ) -> None:
     first, second = wait(), wait()

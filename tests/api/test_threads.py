@@ -193,7 +193,7 @@ def test_thread_state_and_history_contain_values_at_each_checkpoint(
     assert api.client.get(page["next"]).json()["results"] == history[1:2]
 
 
-def test_thread_state_at_unknown_checkpoint_returns_404_but_with_invalid_parameter_400(
+def test_thread_state_returns_404_for_unknown_checkpoint_and_400_for_invalid_parameter(
     api: Any, finished: Thread, asked: Any
 ) -> None:
     other = Checkpoint.objects.filter(thread=asked().thread).first()

@@ -86,7 +86,7 @@ def test_request_form_with_three_invalid_fields_marks_three_errors_after_submiss
     assert not Decision.objects.exists()
 
 
-def test_reviewer_approving_after_another_reviewer_sees_the_conflict_and_typed_values(
+def test_reviewer_approving_after_another_reviewer_sees_the_conflict_and_entered_values(
     log_in: Callable[..., Any], address: str
 ) -> None:
     rita, ravi = log_in("rita"), log_in("ravi")

@@ -99,7 +99,7 @@ def test_reviewer_approves_edits_and_rejects_and_runs_succeed(
     assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
 
 
-def test_approval_with_unreadable_amount_shows_the_field_error_and_typed_values(
+def test_approval_with_unreadable_amount_shows_the_field_error_and_entered_values(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     start("typed", customer="Dana", amount=120.0)
@@ -118,7 +118,7 @@ def test_approval_with_unreadable_amount_shows_the_field_error_and_typed_values(
     assert not Decision.objects.exists()
 
 
-def test_reviewer_approving_a_rejected_request_sees_the_conflict_and_typed_values(
+def test_reviewer_approving_a_rejected_request_sees_the_conflict_and_entered_values(
     log_in: Callable[..., Any], start: Start
 ) -> None:
     start("typed", customer="Dana", amount=120.0)

@@ -171,7 +171,7 @@ def test_request_claimed_since_the_prefetch_is_not_shown(page: Any, django_user_
     assert is_same_document(page)
 
 
-def test_invalid_response_shows_the_error_and_typed_values_without_loading_a_page(
+def test_invalid_response_shows_the_error_and_entered_values_without_loading_a_page(
     page: Any,
 ) -> None:
     page.get_by_label("Amount").fill("a lot")

@@ -61,7 +61,7 @@ def test_run_killed_at_any_statement_loses_and_repeats_no_writes(
     [(shape, bool(at % 2)) for at, shape in enumerate(SHAPES)],
     ids=[f"{shape}-{'after' if at % 2 else 'before'}" for at, shape in enumerate(SHAPES)],
 )
-def test_async_or_exit_durability_run_killed_at_any_statement_loses_no_writes(
+def test_run_with_async_or_exit_durability_killed_at_any_statement_loses_no_writes(
     shape: str, after: bool, mode: str, effects: Effects
 ) -> None:
     # A crash repeats the tasks of two super-steps, or of all super-steps since the last interrupt.

@@ -70,7 +70,7 @@ def ask(state: State) -> State:
     return {"log": [interrupt("go on?")]}
 
 
-def test_async_durability_run_stores_the_history_of_every_super_step(
+def test_run_with_async_durability_stores_the_history_of_every_super_step(
     invoke: Callable[..., Any], begun: list[Any]
 ) -> None:
     graph = line(log, log, ask, log, log)
@@ -82,7 +82,7 @@ def test_async_durability_run_stores_the_history_of_every_super_step(
     assert Thread.objects.get().lease_until is None
 
 
-def test_async_durability_run_stores_value_without_later_mutations(
+def test_run_with_async_durability_stores_value_without_later_mutations(
     invoke: Callable[..., Any], begun: list[Any]
 ) -> None:
     kept: dict[str, Any] = {"list": [1]}
@@ -97,7 +97,7 @@ def test_async_durability_run_stores_value_without_later_mutations(
     assert stored[0] == {"list": [1]}
 
 
-def test_async_durability_run_restores_list_stored_as_deltas(
+def test_run_with_async_durability_restores_list_stored_as_deltas(
     invoke: Callable[..., Any], begun: list[Any]
 ) -> None:
     graph = line(*[lambda state: {"log": ["a line that is long enough"] * 50}] * 6)
@@ -105,7 +105,7 @@ def test_async_durability_run_restores_list_stored_as_deltas(
     assert len(graph.get_state(CONFIG).values["log"]) == 300
 
 
-def test_async_durability_run_losing_its_lease_raises_lease_lost_error_and_stores_no_later_step(
+def test_run_with_async_durability_and_lost_lease_raises_error_and_stores_no_later_step(
     begun: list[Any],
 ) -> None:
     def lose(state: State) -> State:
@@ -118,14 +118,16 @@ def test_async_durability_run_losing_its_lease_raises_lease_lost_error_and_store
     assert max(Checkpoint.objects.values_list("step", flat=True)) <= 1
 
 
-def test_async_durability_run_in_rolled_back_transaction_leaves_no_thread(begun: list[Any]) -> None:
+def test_run_with_async_durability_in_rolled_back_transaction_leaves_no_thread(
+    begun: list[Any],
+) -> None:
     with transaction.atomic():
         line(log, log).invoke({"log": []}, CONFIG, durability="async")
         transaction.set_rollback(True)
     assert (begun, Thread.objects.count()) == ([], 0)
 
 
-def test_async_durability_run_stores_subgraph_checkpoints_after_parent_checkpoints(
+def test_run_with_async_durability_stores_subgraph_checkpoints_after_parent_checkpoints(
     invoke: Callable[..., Any], begun: list[Any]
 ) -> None:
     below = StateGraph(State).add_node("x", log).add_node("y", ask)

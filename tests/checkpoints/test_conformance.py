@@ -251,7 +251,7 @@ SENT = [(TASKS, send) for send in SENDS]
     ],
     ids=["all", "sends apart", "twice", "a list of sends", "sent twice", "control"],
 )
-def test_saver_returns_pending_writes_equal_to_a_channel_value_of_the_child_checkpoint(
+def test_saver_returns_pending_write_whose_value_equals_a_channel_value_of_the_child_checkpoint(
     saver: BaseCheckpointSaver, writes: list[Any]
 ) -> None:
     parent = put(saver, place(), {"b": 1}, 1)
@@ -277,7 +277,7 @@ def test_saver_list_returns_checkpoints_newest_first(saver: BaseCheckpointSaver)
     assert [one.checkpoint["channel_values"]["a"] for one in found] == [3, 2, 1, 0]
 
 
-def test_saver_list_applies_its_arguments_before_limit_and_filter(
+def test_saver_list_applies_its_filter_and_limit_and_before_arguments(
     saver: BaseCheckpointSaver,
 ) -> None:
     configs = [

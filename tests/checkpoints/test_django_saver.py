@@ -274,7 +274,7 @@ def test_leased_django_saver_commit_inside_transaction_raises_runtime_error() ->
         saver.commit(a_commit())
 
 
-def test_delete_thread_of_thread_with_runs_leaves_its_thread_row() -> None:
+def test_saver_delete_thread_leaves_the_thread_row_if_the_thread_has_runs() -> None:
     from hitl_django.models import Run
 
     saver = DjangoSaver()

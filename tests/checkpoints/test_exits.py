@@ -80,7 +80,7 @@ def test_run_with_exit_durability_stores_final_checkpoint_if_last_node_writes_no
     assert invoke(graph, {"x": 2})["x"] == 2
 
 
-def test_exit_durability_run_failing_at_conflicting_writes_stores_the_previous_step(
+def test_run_with_exit_durability_that_fails_at_conflicting_writes_stores_the_previous_step(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     class One(TypedDict, total=False):
@@ -96,7 +96,9 @@ def test_exit_durability_run_failing_at_conflicting_writes_stores_the_previous_s
     assert (state.values, state.next) == ({"x": 5}, ("b", "c"))
 
 
-def test_closing_exit_durability_stream_stores_the_yielded_steps(saver: Saver) -> None:
+def test_closing_the_stream_of_a_run_with_exit_durability_stores_the_yielded_steps(
+    saver: Saver,
+) -> None:
     graph = build(saver, a=logs("a"), b=logs("b"), c=logs("c"))
     stream = graph.stream({"x": 1}, CONFIG, durability="exit", stream_mode="updates")
     assert [next(stream), next(stream)] == [{"a": {"log": ["a"]}}, {"b": {"log": ["b"]}}]
@@ -107,7 +109,9 @@ def test_closing_exit_durability_stream_stores_the_yielded_steps(saver: Saver) -
 
 
 @in_a_loop
-async def test_closing_async_exit_durability_stream_stores_the_yielded_steps(saver: Saver) -> None:
+async def test_closing_the_async_stream_of_a_run_with_exit_durability_stores_the_yielded_steps(
+    saver: Saver,
+) -> None:
     graph = build(saver, a=logs("a"), b=logs("b"), c=logs("c"))
     stream = graph.astream({"x": 1}, CONFIG, durability="exit", stream_mode="updates")
     assert await anext(stream) == {"a": {"log": ["a"]}}
@@ -119,7 +123,7 @@ async def test_closing_async_exit_durability_stream_stores_the_yielded_steps(sav
 
 
 @pytest.mark.parametrize("siblings", [0, 1])
-def test_keyboard_interrupt_in_exit_durability_run_stores_finished_steps(
+def test_keyboard_interrupt_in_run_with_exit_durability_stores_finished_steps(
     saver: Saver, siblings: int
 ) -> None:
     calls: list[str] = []
@@ -148,7 +152,7 @@ def test_keyboard_interrupt_in_exit_durability_run_stores_finished_steps(
 
 
 @in_a_loop
-async def test_cancelled_exit_durability_run_stores_finished_steps(saver: Saver) -> None:
+async def test_cancelled_run_with_exit_durability_stores_finished_steps(saver: Saver) -> None:
     started = asyncio.Event()
     calls: list[str] = []
 
@@ -180,7 +184,7 @@ async def test_cancelled_exit_durability_run_stores_finished_steps(saver: Saver)
     assert calls.count("side") == 1
 
 
-def test_exit_durability_run_stores_no_checkpoints_of_finished_subgraph(
+def test_run_with_exit_durability_stores_no_checkpoints_of_finished_subgraph(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     below = StateGraph(State).add_node("b", logs("b")).add_edge(START, "b").compile()

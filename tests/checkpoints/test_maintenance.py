@@ -483,7 +483,7 @@ def test_prune_leaves_subgraph_checkpoint_without_root_checkpoint() -> None:
 
 
 @pytest.mark.django_db
-def test_pending_interrupt_protects_checkpoints_only_of_the_same_thread() -> None:
+def test_prune_leaves_checkpoint_of_pending_interrupt_only_in_the_thread_of_the_interrupt() -> None:
     saver = DjangoSaver()
     configs = chain(saver, 3)
     saver.copy_thread("t", "copy")

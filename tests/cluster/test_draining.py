@@ -29,7 +29,7 @@ def rest(cluster: Cluster) -> None:
 
 
 @pytest.mark.promise("P13")
-def test_supervised_cluster_stopped_by_signal_leaves_runs_between_steps(
+def test_supervised_cluster_stopped_by_signal_stops_its_runs_at_the_end_of_a_step(
     cluster: Start, book: Path
 ) -> None:
     # With time slices the runs alternate, so no run ends before all runs were resumed.
@@ -53,7 +53,7 @@ def test_supervised_cluster_stopped_by_signal_leaves_runs_between_steps(
 
 @pytest.mark.promise("P13")
 @pytest.mark.parametrize("everybody", [False, True])
-def test_qcluster_worker_stopped_by_sigterm_leaves_its_run_between_steps(
+def test_qcluster_worker_stopped_by_sigterm_stops_its_run_at_the_end_of_a_step(
     cluster: Start, book: Path, everybody: bool
 ) -> None:
     plain = cluster("qcluster", TEST_HITL=json.dumps(PATIENT)).ready()

@@ -313,7 +313,9 @@ def test_node_longer_than_time_slice_is_not_interrupted_by_queue_worker(
     assert set(Run.objects.filter(pk__in=runs).values_list("thread__epoch", flat=True)) == {1}
 
 
-def test_stopped_queue_workers_leave_runs_between_steps(queue: Queue, book: Path) -> None:
+def test_stopped_queue_workers_stop_their_runs_at_the_end_of_a_step(
+    queue: Queue, book: Path
+) -> None:
     workers = queue.work()
     runs = start_laps(book, 2, laps=8, seconds=0.2)
     workers.wait_for(lambda: len(begun(book)) >= 2)

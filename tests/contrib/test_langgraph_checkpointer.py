@@ -139,7 +139,7 @@ def test_django_checkpointer_inside_open_transaction_raises_open_transaction_err
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("at", ["newest", "addressed"])
-def test_langgraph_update_state_after_checkpoint_with_later_clock_is_the_newest_state(
+def test_langgraph_state_updated_after_checkpoint_with_future_time_is_the_newest_state(
     at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpointer = DjangoCheckpointer(types=[Refund, Note])

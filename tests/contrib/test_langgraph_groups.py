@@ -244,7 +244,7 @@ def test_interrupt_raised_in_task_group_of_functional_task_pauses_and_resumes_th
         (awaited_failure, "LookupError: no such thing"),
     ],
 )
-def test_error_of_run_failed_by_exception_group_or_exit_names_the_original_exception(
+def test_error_of_run_failed_by_exception_group_or_system_exit_names_the_original_exception(
     hosted: Callable[[Any], str], node: Any, named: str
 ) -> None:
     runner.advance(hosted(node if isinstance(node, ForeignPregel) else build(node)))

@@ -49,7 +49,7 @@ def test_broker_wake_up_contains_no_run_data_and_start_of_a_run_stores_no_messag
 
 
 @pytest.mark.promise("P8")
-def test_broker_sends_next_wake_up_only_after_a_worker_began_the_last_one_or_it_expired(
+def test_broker_sends_next_wake_up_only_after_the_previous_wake_up_was_begun_or_expired(
     broker: RunBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert take(broker) == []

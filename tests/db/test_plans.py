@@ -161,7 +161,7 @@ def test_queries_of_worker_sweep_and_retention_find_every_row_by_index(
             refuse_full_scans(sql, params, mode)
 
 
-def test_statements_planned_in_a_new_database_find_every_row_of_later_runs_by_index() -> None:
+def test_postgresql_plans_made_before_table_statistics_exist_find_every_row_by_index() -> None:
     # The server keeps these plans until it has statistics, which it collects every minute.
     filled_rows.register()
     try:

@@ -91,7 +91,7 @@ def test_write_batch_skips_statements_and_callbacks_after_a_failed_guard(
     assert (graphs(), done) == (["old", "old"], [])
 
 
-def test_write_batch_calls_before_commit_functions_in_transaction_and_after_write_functions_after(
+def test_write_batch_calls_before_commit_in_the_transaction_and_after_write_after_it(
     threads: list[str],
 ) -> None:
     seen: list[Any] = []

@@ -481,5 +481,5 @@ def test_edited_action_of_dialect_payload_is_stored_as_json_patch(
     assert Interrupt.objects.get(pk=interrupt.pk).closing().patch == info.patch  # type: ignore[union-attr]
 
 
-def test_make_title_without_dialect_is_derived_from_node_name() -> None:
+def test_title_of_payload_without_dialect_is_derived_from_node_name() -> None:
     assert make_title(HUMAN, "ask") == "ask requests a review"

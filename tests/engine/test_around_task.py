@@ -47,7 +47,7 @@ def build(attempts: list[int]) -> Any:
 
 
 @pytest.mark.parametrize("form", ["invoke", "ainvoke"])
-def test_run_control_around_task_context_encloses_all_attempts_of_a_task(form: str) -> None:
+def test_around_task_context_of_run_control_encloses_all_attempts_of_a_task(form: str) -> None:
     attempts: list[int] = []
     heard: list[tuple[str, str]] = []
 
@@ -79,7 +79,7 @@ def test_run_control_around_task_context_encloses_all_attempts_of_a_task(form: s
     ]
 
 
-def test_run_control_around_task_context_contains_error_of_failed_task() -> None:
+def test_around_task_context_of_run_control_receives_the_error_of_a_failed_task() -> None:
     def fail(state: State) -> State:
         raise LookupError
 

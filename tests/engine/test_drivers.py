@@ -141,7 +141,7 @@ class Watched(InMemorySaver):
         super().commit(commit)
 
 
-def test_thread_bound_saver_is_called_only_from_the_calling_os_thread() -> None:
+def test_saver_bound_to_an_os_thread_is_called_only_from_the_calling_os_thread() -> None:
     child = line(c1=says("c1"), c2=asks("q")).compile()
     saver = Watched()
     graph = saved(side_by_side(a=child, b=child, c=says("c")), saver)

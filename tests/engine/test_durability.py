@@ -42,7 +42,7 @@ def test_super_step_with_sync_or_async_durability_is_stored_in_one_commit(durabi
     assert (saver.count, checkpoints(saver)) == (4, 4)
 
 
-def test_exit_durability_run_stores_only_its_last_checkpoint() -> None:
+def test_run_with_exit_durability_stores_only_its_last_checkpoint() -> None:
     saver = Counting()
     graph = saved(line(a=says("a"), b=says("b")), saver)
     assert graph.invoke({"x": 1}, CONFIG, durability="exit")["log"] == ["a", "b"]
@@ -51,7 +51,7 @@ def test_exit_durability_run_stores_only_its_last_checkpoint() -> None:
     assert graph.get_state(CONFIG).metadata["step"] == 2
 
 
-def test_exit_durability_run_pausing_at_interrupt_resumes_with_response() -> None:
+def test_run_with_exit_durability_paused_at_interrupt_resumes_with_response() -> None:
     saver = Counting()
     graph = saved(line(a=says("a"), b=asks("q"), c=says("c")), saver)
     graph.invoke({"x": 1}, CONFIG, durability="exit")
@@ -64,7 +64,7 @@ def test_exit_durability_run_pausing_at_interrupt_resumes_with_response() -> Non
     assert checkpoints(saver) == 2
 
 
-def test_exit_durability_run_does_not_rerun_finished_sibling_of_interrupt() -> None:
+def test_run_with_exit_durability_does_not_rerun_finished_sibling_of_interrupt() -> None:
     calls = []
 
     def node(state: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def test_exit_durability_run_does_not_rerun_finished_sibling_of_interrupt() -> N
     assert (log_of(graph), len(calls)) == (["yes", "b"], 1)
 
 
-def test_exit_durability_run_stores_task_error_and_continues_on_next_invoke() -> None:
+def test_run_with_exit_durability_stores_task_error_and_continues_on_next_invoke() -> None:
     calls = []
 
     def flaky(state: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def test_exit_durability_run_stores_task_error_and_continues_on_next_invoke() ->
     assert graph.invoke(None, CONFIG)["log"] == ["a", "b"]
 
 
-def test_exit_durability_run_resumes_interrupt_of_a_subgraph() -> None:
+def test_run_with_exit_durability_resumes_interrupt_of_a_subgraph() -> None:
     child = line(ca=says("ca"), cb=asks("child?")).compile()
     graph = saved(line(p=says("p"), sub=lambda s: {"log": child.invoke({"log": []})["log"]}))
     graph.invoke({"x": 1}, CONFIG, durability="exit")
@@ -226,7 +226,7 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 @pytest.mark.promise("P6")
 @pytest.mark.parametrize("act", [once, transact])
-def test_exit_durability_run_stores_earlier_steps_before_once_or_transact_runs(
+def test_run_with_exit_durability_stores_earlier_steps_before_once_or_transact_runs(
     act: Any, run: Callable[..., Any]
 ) -> None:
     saver, calls = InMemorySaver(), []
@@ -253,7 +253,7 @@ def test_exit_durability_run_stores_earlier_steps_before_once_or_transact_runs(
     assert calls == ["first", "['first']", "then", "then"]
 
 
-def test_exit_durability_run_stores_parent_state_before_once_in_subgraph_runs(
+def test_run_with_exit_durability_stores_parent_state_before_once_in_subgraph_runs(
     run: Callable[..., Any],
 ) -> None:
     saver, seen = InMemorySaver(), []
@@ -271,7 +271,7 @@ def test_exit_durability_run_stores_parent_state_before_once_in_subgraph_runs(
     assert sorted(seen) == [("", 1), ("below", 1)]
 
 
-def test_exit_durability_run_stores_a_single_checkpoint_before_parallel_once_calls(
+def test_run_with_exit_durability_stores_a_single_checkpoint_before_parallel_once_calls(
     run: Callable[..., Any],
 ) -> None:
     saver, meet = Counting(), threading.Barrier(2, timeout=10)
@@ -289,7 +289,7 @@ def test_exit_durability_run_stores_a_single_checkpoint_before_parallel_once_cal
     assert (checkpoints(saver), saver.count) == (2, 4)
 
 
-def test_exit_durability_run_with_unstorable_state_stores_no_checkpoint_and_raises_its_error() -> (
+def test_run_with_exit_durability_and_unstorable_state_raises_error_and_stores_no_checkpoint() -> (
     None
 ):
     saver = InMemorySaver()
@@ -299,7 +299,7 @@ def test_exit_durability_run_with_unstorable_state_stores_no_checkpoint_and_rais
     assert checkpoints(saver) == 0
 
 
-def test_exit_durability_run_with_unstorable_write_leaves_sibling_interrupt_pending() -> None:
+def test_run_with_exit_durability_and_unstorable_write_leaves_sibling_interrupt_pending() -> None:
     def bad(state: Any) -> Any:
         return {"x": object()}
 
@@ -348,7 +348,7 @@ def stored_steps(saver: InMemorySaver) -> list[int]:
     return sorted(found.metadata["step"] for found in saver.list(CONFIG))
 
 
-def test_async_durability_run_stores_super_step_while_next_one_runs(
+def test_run_with_async_durability_stores_super_step_while_next_one_runs(
     slow: Slow, run: Callable[..., Any]
 ) -> None:
     seen: list[Any] = []
@@ -365,7 +365,7 @@ def test_async_durability_run_stores_super_step_while_next_one_runs(
     assert stored_steps(slow) == [-1, 0, 1, 2]
 
 
-def test_async_durability_run_stops_with_error_if_storing_a_super_step_fails(
+def test_run_with_async_durability_stops_with_error_if_storing_a_super_step_fails(
     slow: Slow, run: Callable[..., Any]
 ) -> None:
     calls = []
@@ -440,7 +440,7 @@ def test_closing_stream_with_async_durability_waits_until_last_step_is_stored(sl
     assert log_of(graph) == ["a"]
 
 
-def test_async_durability_storage_error_after_stream_close_is_logged(
+def test_storage_error_after_close_of_stream_with_async_durability_is_logged(
     slow: Slow, caplog: pytest.LogCaptureFixture
 ) -> None:
     slow.held, slow.error = 1, OSError("gone")

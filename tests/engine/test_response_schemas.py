@@ -126,7 +126,7 @@ def test_make_response_schema_describes_each_class_once_and_returns_independent_
     assert built == [Decision]
 
 
-def test_build_json_schema_keeps_the_order_of_equal_unions() -> None:
+def test_build_json_schema_keeps_member_order_of_unions_that_compare_equal() -> None:
     for first, second in ((int | str, str | int), (list[int | str], list[str | int])):
         assert build_json_schema(first) != build_json_schema(second)
 
@@ -143,7 +143,7 @@ class RowState(TypedDict):
     row: Row
 
 
-def test_class_with_annotations_for_type_checkers_only_can_be_the_type_of_a_field() -> None:
+def test_class_whose_annotations_cannot_be_evaluated_can_be_the_type_of_a_state_field() -> None:
     graph = StateGraph(RowState).add_node("same", lambda state: {"row": Row()})
     described = graph.add_edge(START, "same").compile().get_input_jsonschema()
     assert described["properties"] == {"row": {}}

@@ -169,7 +169,7 @@ class Looked:
         self.seen.set()
 
 
-def test_watchdog_os_thread_ends_when_idle_and_restarts_for_next_worker(
+def test_watchdog_os_thread_ends_when_idle_and_restarts_for_next_monitored_os_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_REST", 0.01)
@@ -186,7 +186,7 @@ def test_watchdog_os_thread_ends_when_idle_and_restarts_for_next_worker(
         assert standby._thread is None
 
 
-def test_sleeping_watchdog_wakes_up_when_a_worker_is_added() -> None:
+def test_sleeping_watchdog_wakes_up_when_a_monitored_os_thread_is_added() -> None:
     standby = Watchdog()
     for _ in range(3):
         hasty = Looked()
@@ -201,7 +201,7 @@ def test_sleeping_watchdog_wakes_up_when_a_worker_is_added() -> None:
             time.sleep(0.001)
 
 
-def test_watchdog_woken_by_removed_worker_still_checks_the_next_worker(
+def test_watchdog_woken_by_removed_os_thread_still_checks_the_next_os_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_LOOKS", 1)

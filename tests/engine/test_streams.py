@@ -173,7 +173,7 @@ def test_invoke_with_stream_mode_custom_returns_chunks_written_after_parallel_st
     assert found.invoke({"x": 1}, CONFIG, stream_mode="custom") == ["a", "b", "c"]
 
 
-def test_custom_stream_chunks_written_after_parallel_step_do_not_accumulate_in_thread_inbox(
+def test_custom_stream_chunks_written_after_parallel_step_do_not_accumulate_in_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[TaskThreads] = []

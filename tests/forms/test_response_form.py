@@ -60,7 +60,7 @@ def submit(interrupt: Interrupt, **values: str) -> ResponseForm:
     return form_for(interrupt, data)
 
 
-def test_form_for_typed_response_has_only_schema_fields_and_returns_decide_arguments() -> None:
+def test_form_for_interrupt_with_schema_has_schema_fields_and_returns_decide_arguments() -> None:
     item = make_interrupt({"title": "When?"}, DELIVERY)
     form = form_for(item)
     assert [str(bound.label) for bound in form.visible_fields()] == [
@@ -98,7 +98,7 @@ def test_response_form_renders_each_input_once_in_each_form_layout_of_django() -
         assert {"digest", "version", "key", "answer/seats", "answer/lines?rows"} <= {*names}
 
 
-def test_response_form_add_rows_button_adds_rows_and_keeps_typed_values() -> None:
+def test_response_form_add_rows_button_adds_rows_and_keeps_entered_values() -> None:
     item = make_interrupt({"title": "When?"}, DELIVERY)
     assert form_for(item).lists == [("answer/lines", "Lines")]
     more = submit(item, more="answer/lines", **{"answer/seats": "many"})

@@ -56,7 +56,7 @@ OF_DEVELOPERS = {"bench", "dev", "docs", "lint", "release", "test"}
 @pytest.mark.any_database
 @pytest.mark.process
 @pytest.mark.parametrize("extra", ["", *sorted({*EXTRAS} - OF_DEVELOPERS)])
-def test_package_modules_are_importable_with_one_extra_except_those_of_other_extras(
+def test_package_with_one_extra_has_all_modules_importable_except_those_of_other_extras(
     extra: str, tmp_path: Path
 ) -> None:
     errors = json.loads(run(sys.executable, PROGRAM, extra, cwd=tmp_path))

@@ -37,7 +37,7 @@ LARGE = {
 }
 
 
-def test_setup_of_a_project_imports_no_large_modules() -> None:
+def test_django_setup_of_a_project_imports_no_large_modules() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
     )

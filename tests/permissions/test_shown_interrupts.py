@@ -129,7 +129,7 @@ def test_interrupts_of_group_reserved_graph_are_shown_to_its_groups_only(
     assert state["values"] == {"name": "went on"}
 
 
-def test_interrupt_without_row_is_hidden_from_users_of_every_group(
+def test_interrupt_in_state_without_database_row_is_hidden_from_group_members(
     run: Run, read_all: Callable[[Any], dict[str, str]]
 ) -> None:
     Interrupt.objects.all().delete()

@@ -403,7 +403,9 @@ def test_concurrent_responses_and_workers_finish_each_run_with_both_responses(
 
 
 @pytest.mark.promise("P8")
-def test_concurrent_waiting_starts_and_workers_execute_each_run_once(rounds: int) -> None:
+def test_concurrent_starts_with_on_pending_wait_and_workers_execute_each_run_once(
+    rounds: int,
+) -> None:
     threads = [f"thread {number}" for number in range(rounds)]
     for thread in threads:
         services.start("steps", {"log": ["first"]}, thread_id=thread)

@@ -91,7 +91,7 @@ def test_assign_without_permission_or_to_user_unable_to_decide_raises_error_and_
     assert recorded("refuse").actor == reviewer
 
 
-def test_snoozed_interrupt_is_claimed_by_claim_next_only_after_wake(
+def test_snoozed_interrupt_is_claimed_by_claim_next_only_after_the_snooze_is_ended(
     interrupt: Interrupt, reviewer: User
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)
@@ -169,7 +169,7 @@ def test_snooze_until_naive_time_uses_the_current_time_zone(
     assert again(interrupt).snoozed_until == until
 
 
-def test_snooze_without_user_ends_claim_and_wake_without_user_preserves_claim(
+def test_snooze_without_user_ends_claim_and_ending_a_snooze_without_user_preserves_claim(
     interrupt: Interrupt, reviewer: User, boss: User
 ) -> None:
     services.claim(interrupt.pk, by=reviewer)

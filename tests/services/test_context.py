@@ -161,7 +161,7 @@ def test_start_with_repeated_key_and_different_context_raises_key_reused_error(
         services.start("contextual", {}, context=Person("ben"), key="k")
 
 
-def test_run_that_waited_receives_its_context_not_that_of_the_earlier_run(
+def test_waiting_run_receives_its_context_instead_of_the_context_of_the_earlier_run(
     registered: Any, advance: Advance
 ) -> None:
     registered("ours")

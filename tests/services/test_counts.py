@@ -118,7 +118,7 @@ def test_queue_counts_can_be_filtered_by_graph_and_group(
     assert services.queue_counts(reviewer, graph="patient", group=crew).pending == 0
 
 
-def test_waiting_graphs_returns_only_graphs_with_pending_interrupts(
+def test_list_pending_graphs_returns_only_graphs_with_pending_interrupts(
     ask: Callable[..., Interrupt], reviewer: User
 ) -> None:
     ask("patient")
@@ -126,7 +126,7 @@ def test_waiting_graphs_returns_only_graphs_with_pending_interrupts(
     assert services.list_pending_graphs(reviewer) == ["patient"]
 
 
-def test_waiting_groups_returns_groups_with_pending_interrupts_and_membership_of_the_user(
+def test_list_pending_groups_returns_groups_with_pending_interrupts_and_membership_of_the_user(
     ask: Callable[..., Interrupt], reviewer: User, user: Callable[..., User]
 ) -> None:
     crew, desk, _empty = (Group.objects.create(name=name) for name in ("Crew", "A desk", "Empty"))

@@ -209,7 +209,9 @@ def test_thread_history_marks_steps_abandoned_by_a_fork(advance: Advance) -> Non
     assert {step.run_id for step in steps[:3]} == {str(info.id)}
 
 
-def test_thread_history_lists_values_written_by_fork_at_the_forks_step(advance: Advance) -> None:
+def test_thread_history_lists_values_written_by_fork_at_the_step_of_the_fork(
+    advance: Advance,
+) -> None:
     thread = ran("steps", {"log": []}, advance)
     at = Checkpoint.objects.get(step=2).checkpoint_id
     services.fork(thread, at, values={"log": ["instead of c"]}, as_node="c")

@@ -113,7 +113,7 @@ def test_waiting_runs_are_numbered_in_start_order_despite_creation_times(advance
         services.retry(second.id)
 
 
-def test_run_result_of_first_run_excludes_values_of_run_that_waited(advance: Advance) -> None:
+def test_run_result_of_first_run_excludes_values_of_the_waiting_run(advance: Advance) -> None:
     first, second = (start("steps", {"log": [name]}) for name in ("one", "two"))
     advance()
     assert "two" not in services.run_result(first.id)["log"]
@@ -590,7 +590,7 @@ def test_failed_start_of_waiting_run_stores_no_checkpoints(
     assert Run.objects.get(pk=third.id).state != "failed"
 
 
-def test_start_on_thread_with_outdated_value_of_has_waiting_queues_run(advance: Advance) -> None:
+def test_start_on_thread_with_outdated_has_waiting_flag_queues_run(advance: Advance) -> None:
     start("steps", {"log": ["one"]})
     advance()
     Thread.objects.update(has_waiting=True)

@@ -56,7 +56,7 @@ def test_dispatcher_check_reports_django_tasks_with_immediate_or_dummy_backend(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_tasks_dispatcher_subclass_enqueues_to_its_configured_queue(settings: Any) -> None:
+def test_django_tasks_dispatcher_subclass_enqueues_to_its_configured_queue(settings: Any) -> None:
     settings.TASKS = {
         "default": {
             "BACKEND": "django_tasks_db.DatabaseBackend",

@@ -149,7 +149,7 @@ def test_mutation_run_reports_mutants_that_no_test_detects(sample: Path) -> None
 
 
 @pytest.mark.any_database
-def test_mutation_run_reports_accepted_survivors_that_are_killed_or_no_longer_made(
+def test_mutation_run_reports_accepted_mutants_that_tests_now_detect_or_that_no_longer_exist(
     sample: Path,
 ) -> None:
     accept(sample, *((LINE, survivor) for survivor in SURVIVORS))
@@ -166,14 +166,14 @@ def test_mutation_run_reports_accepted_survivors_that_are_killed_or_no_longer_ma
     assert "7 mutants, 5 killed, 2 listed, 0 survived" in printed
 
 
-def test_mutation_survivor_without_reason_raises_value_error(tmp_path: Path) -> None:
+def test_accepted_mutant_without_reason_raises_value_error(tmp_path: Path) -> None:
     path = tmp_path / "accepted.toml"
     path.write_text("[[survivor]]\nmodule = 'a'\nline = 'b'\nmutant = 'c'\nreason = ' '\n")
     with pytest.raises(ValueError, match="no reason"):
         accepted.read(path)
 
 
-def test_mutation_survivors_accepted_in_the_list_match_existing_lines() -> None:
+def test_accepted_mutants_match_existing_source_lines() -> None:
     entries = accepted.read(ACCEPTED)
     modules = {entry.module for entry in entries}
     made = [mutant for path in modules for mutant in mutants(module(ROOT / path))]
@@ -243,7 +243,7 @@ def module(path: Path) -> Module:
     return Module(str(path.relative_to(ROOT)), path.read_text())
 
 
-def test_mutation_line_origins_follow_moved_lines() -> None:
+def test_origins_maps_each_changed_line_to_its_line_before_the_change() -> None:
     assert origins("a\nb\nc\n", "a\nb\nc\n") == [1, 2, 3]
     assert origins("a\nb\nc\n", "new\na\nc\n") == [1, 1, 3]
     assert origins("a\nb\n", "a\nb\nmore\n") == [1, 2, 2]

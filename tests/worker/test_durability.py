@@ -75,7 +75,7 @@ def test_run_has_same_result_for_every_durability(
 
 
 @pytest.mark.promise("P3")
-def test_exit_durability_run_is_stored_with_its_interrupt_in_one_transaction(
+def test_run_with_exit_durability_is_stored_with_its_interrupt_in_one_transaction(
     start: Callable[..., str],
 ) -> None:
     run = start("exit", add, add, ask, add)
@@ -86,7 +86,7 @@ def test_exit_durability_run_is_stored_with_its_interrupt_in_one_transaction(
     assert counts.transactions == 2
 
 
-def test_exit_durability_run_stores_events_only_with_their_steps(
+def test_run_with_exit_durability_stores_events_only_with_their_steps(
     start: Callable[..., str],
 ) -> None:
     seen: list[int] = []
@@ -102,7 +102,7 @@ def test_exit_durability_run_stores_events_only_with_their_steps(
 
 
 @pytest.mark.promise("P6")
-def test_exit_durability_run_whose_lease_was_taken_over_stores_no_step_and_no_event(
+def test_run_with_exit_durability_whose_lease_was_taken_over_stores_no_step_and_no_event(
     start: Callable[..., str],
 ) -> None:
     def lose(state: Any) -> Any:
@@ -117,7 +117,7 @@ def test_exit_durability_run_whose_lease_was_taken_over_stores_no_step_and_no_ev
 
 
 @pytest.mark.promise("P12")
-def test_exit_durability_run_stores_its_steps_when_worker_drains(
+def test_run_with_exit_durability_stores_its_steps_when_worker_drains(
     start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "_drain_reason", None)
@@ -171,7 +171,7 @@ def test_run_of_every_durability_stores_its_last_step_at_recursion_limit(
     assert "GraphRecursionError" in row.error
 
 
-def test_exit_durability_run_cancelled_during_a_node_stores_no_further_step(
+def test_run_with_exit_durability_cancelled_during_a_node_stores_no_further_step(
     start: Callable[..., str],
 ) -> None:
     def cancel(state: Any) -> Any:
@@ -182,7 +182,7 @@ def test_exit_durability_run_cancelled_during_a_node_stores_no_further_step(
     assert (Run.objects.get().state, steps()) == ("cancelled", [-1, 0])
 
 
-def test_exit_durability_run_with_unstorable_value_fails_and_releases_lease(
+def test_run_with_exit_durability_and_unstorable_value_fails_and_releases_lease(
     start: Callable[..., str],
 ) -> None:
     run = start("exit", add, lambda state: {"count": object()}, lambda state: None)
@@ -194,7 +194,7 @@ def test_exit_durability_run_with_unstorable_value_fails_and_releases_lease(
 
 
 @pytest.mark.promise("P11")
-def test_once_call_in_exit_durability_run_resets_attempts_of_the_run(
+def test_once_call_in_run_with_exit_durability_resets_attempts_of_the_run(
     start: Callable[..., str],
 ) -> None:
     attempts: list[int] = []
@@ -211,7 +211,7 @@ def test_once_call_in_exit_durability_run_resets_attempts_of_the_run(
 
 
 @pytest.mark.database("postgresql")
-def test_async_durability_run_stores_steps_over_a_second_database_connection(
+def test_run_with_async_durability_stores_steps_over_a_second_database_connection(
     start: Callable[..., str],
 ) -> None:
     pids: list[int] = []
@@ -232,7 +232,7 @@ def test_async_durability_run_stores_steps_over_a_second_database_connection(
 
 
 @pytest.mark.database("postgresql")
-def test_leaving_inline_block_ends_os_threads_that_store_steps_of_async_durability_runs(
+def test_leaving_inline_block_ends_os_threads_that_store_steps_of_runs_with_async_durability(
     start: Callable[..., str],
 ) -> None:
     with testing.inline():
@@ -265,7 +265,7 @@ def test_run_whose_lease_was_taken_over_logs_takeover_and_stores_no_further_step
 
 
 @pytest.mark.django_db(transaction=False)
-def test_async_durability_run_inside_transaction_uses_no_second_connection(
+def test_run_with_async_durability_inside_transaction_uses_no_second_connection(
     start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(store: Any) -> None:
@@ -278,7 +278,7 @@ def test_async_durability_run_inside_transaction_uses_no_second_connection(
 
 
 @pytest.mark.database("sqlite")
-def test_async_durability_run_on_sqlite_uses_no_second_connection(
+def test_run_with_async_durability_on_sqlite_uses_no_second_connection(
     start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_threads, "submit", None)
@@ -287,7 +287,7 @@ def test_async_durability_run_on_sqlite_uses_no_second_connection(
 
 
 @pytest.mark.database("postgresql")
-def test_async_durability_run_losing_its_connection_resumes_from_last_stored_step(
+def test_run_with_async_durability_that_loses_its_connection_resumes_from_last_stored_step(
     start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit = commit_threads.submit

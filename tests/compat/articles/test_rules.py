@@ -28,7 +28,9 @@ class Approval(TypedDict, total=False):
     approved: bool
 
 
-def test_approval_node_pauses_and_returns_the_resume_value_as_approved(checkpointer: Any) -> None:
+def test_approval_node_pauses_and_stores_the_resume_value_under_the_key_approved(
+    checkpointer: Any,
+) -> None:
     """Follow "Pause with interrupt" and "Resume"."""
 
     def approval_node(state: Approval) -> Any:

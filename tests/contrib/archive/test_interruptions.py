@@ -37,7 +37,7 @@ def restore_until(nth: int, after: bool, thread_id: str) -> None:
 @pytest.mark.crash
 @pytest.mark.promise("P6")
 @pytest.mark.parametrize("after", [False, True])
-def test_archiving_or_restore_killed_at_any_statement_leaves_thread_live_or_archived(
+def test_archiving_or_restore_killed_at_any_statement_leaves_no_partially_moved_thread(
     ended: Ended, after: bool
 ) -> None:
     thread = ended()

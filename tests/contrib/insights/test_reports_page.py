@@ -273,7 +273,7 @@ class TestPage:
         ("query", "unit", "second_row"),
         [("days=7", "day", "2026"), ("days=90", "week", " – "), ("days=365", "month", " – ")],
     )
-    def test_insights_page_of_each_offered_period_has_plots_and_tables_of_its_unit(
+    def test_insights_page_of_each_offered_period_has_charts_and_tables_in_the_unit_of_the_period(
         self, query: str, unit: str, second_row: str, admin_client: Client
     ) -> None:
         decide(None, days=0.01)

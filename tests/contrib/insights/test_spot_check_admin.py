@@ -63,7 +63,7 @@ def test_spot_check_page_shows_graph_title(look: SpotCheck, reviewer: Client) ->
     assert "<bdi>approval</bdi>" not in page
 
 
-def test_spot_check_disagreement_without_reason_shows_an_error_and_typed_values(
+def test_spot_check_disagreement_without_reason_shows_an_error_and_entered_values(
     look: SpotCheck, reviewer: Client
 ) -> None:
     page = reviewer.post(url_of(look), {"result": "disagree", "reason": "  "})

@@ -270,7 +270,7 @@ def caller(request: Any) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
             runner.run(client.http.client.aclose())
 
 
-def test_methods_with_a_listed_alternative_are_exactly_the_methods_not_offered() -> None:
+def test_every_langgraph_client_method_that_is_not_offered_has_a_listed_alternative() -> None:
     assert sorted(REFUSED) == sorted(NOT_OFFERED)
 
 

@@ -63,7 +63,7 @@ def test_langgraph_batch_with_invalid_run_names_its_index_and_starts_no_run(
     [({}, ""), ([], ""), ([RUN] * 101, ""), ([RUN, 7], "/1")],
     ids=["object", "empty", "many", "number"],
 )
-def test_langgraph_batch_that_is_no_list_of_runs_returns_400(
+def test_langgraph_batch_that_is_not_a_list_of_runs_returns_400(
     client: Any, items: Any, pointer: str
 ) -> None:
     status, problem = refuse(client, items)

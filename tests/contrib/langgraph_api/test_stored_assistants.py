@@ -101,7 +101,9 @@ def test_assistant_without_name_is_untitled(client: Any) -> None:
     assert client.assistants.create("chat")["name"] == "Untitled"
 
 
-def test_existing_assistant_id_is_refused_or_returned_as_if_exists_says(client: Any) -> None:
+def test_assistant_creation_with_existing_id_fails_or_returns_the_assistant_by_if_exists(
+    client: Any,
+) -> None:
     assistant_id = str(uuid4())
     made = create(client, assistant_id=assistant_id)
     kept = create(client, assistant_id=assistant_id, if_exists="do_nothing", name="Other")
@@ -164,7 +166,9 @@ def test_search_filters_sorts_and_pages_built_in_and_created_assistants(client: 
     assert search(sort_by="created_at", sort_order="desc", limit=2) == mine
 
 
-def test_update_adds_a_version_and_set_latest_returns_to_an_earlier_one(client: Any) -> None:
+def test_assistant_update_adds_a_version_and_set_latest_restores_an_earlier_version(
+    client: Any,
+) -> None:
     made = create(client, metadata={"a": 1, "b": 1})
     pk = made["assistant_id"]
     changed = client.assistants.update(
@@ -191,7 +195,7 @@ def test_update_adds_a_version_and_set_latest_returns_to_an_earlier_one(client: 
         client.assistants.set_latest(pk, 5)
 
 
-def test_deleted_assistant_is_gone_with_its_versions(client: Any) -> None:
+def test_assistant_deletion_also_deletes_the_versions_of_the_assistant(client: Any) -> None:
     pk = create(client)["assistant_id"]
     with pytest.raises(APIStatusError, match="Delete each thread"):
         client.assistants.delete(pk, delete_threads=True)
@@ -204,7 +208,7 @@ def test_deleted_assistant_is_gone_with_its_versions(client: Any) -> None:
     assert not AssistantVersion.objects.exists()
 
 
-def test_built_in_assistant_has_one_version_and_is_not_changed(client: Any) -> None:
+def test_built_in_assistant_has_one_version_and_cannot_be_changed_or_deleted(client: Any) -> None:
     built_in = client.assistants.get("chat")
     (only,) = client.assistants.get_versions("chat")
     assert {**only, "updated_at": built_in["updated_at"]} == built_in
@@ -218,7 +222,7 @@ def test_built_in_assistant_has_one_version_and_is_not_changed(client: Any) -> N
         assert refused.value.response.json()["code"] == "built_in_assistant"
 
 
-def test_run_has_config_and_context_of_its_assistant_under_its_own(client: Any) -> None:
+def test_run_config_and_context_override_config_and_context_of_the_assistant(client: Any) -> None:
     pk = create(client)["assistant_id"]
     small = {
         "model": "small", "tone": "plain", "tokens": 0, "region": "eu", "assistant": pk,
@@ -234,14 +238,18 @@ def test_run_has_config_and_context_of_its_assistant_under_its_own(client: Any) 
     assert run(client, pk) == small
 
 
-def test_context_of_assistant_may_lack_required_fields_that_its_run_adds(client: Any) -> None:
+def test_assistant_context_without_required_fields_is_accepted_if_the_run_adds_the_fields(
+    client: Any,
+) -> None:
     pk = create(client, context={"tone": "warm"})["assistant_id"]
     assert run(client, pk, context={"model": "large"})["tone"] == "warm"
     with pytest.raises(UnprocessableEntityError):
         client.runs.create(None, pk, input={"again": True})
 
 
-def test_secret_of_the_context_reaches_the_run_and_is_not_shown(client: Any) -> None:
+def test_secret_in_assistant_context_reaches_the_run_and_is_redacted_in_responses(
+    client: Any,
+) -> None:
     made = create(client, context={"model": "small", "token": "hush"})
     pk = made["assistant_id"]
     assert made["context"] == {"model": "small", "token": "[redacted]"}
@@ -251,20 +259,22 @@ def test_secret_of_the_context_reaches_the_run_and_is_not_shown(client: Any) -> 
     assert run(client, pk)["tokens"] == len("hush")
 
 
-def test_cron_of_created_assistant_is_refused(client: Any) -> None:
+def test_cron_creation_for_assistant_that_is_not_built_in_is_refused(client: Any) -> None:
     pk = create(client)["assistant_id"]
     with pytest.raises(APIStatusError, match="built-in assistants only"):
         client.crons.create(pk, schedule="0 9 * * *")
 
 
-def test_client_cannot_set_the_identity_in_an_assistant(client: Any, admin: Any) -> None:
+def test_ids_in_config_of_an_assistant_do_not_change_the_assistant_id_of_its_runs(
+    client: Any, admin: Any
+) -> None:
     config = {"configurable": {"user_id": "root", "assistant_id": "x", "thread_id": "y"}}
     made = client.assistants.create("reporter", config, context={"model": "small"})
     assert made["config"] == config
     assert run(client, made["assistant_id"])["assistant"] == made["assistant_id"]
 
 
-def test_thread_and_runs_show_their_assistant(client: Any) -> None:
+def test_thread_and_run_responses_contain_the_id_of_their_assistant(client: Any) -> None:
     pk, built_in = create(client)["assistant_id"], client.assistants.get("reporter")["assistant_id"]
     threads = {name: client.threads.create()["thread_id"] for name in ("mine", "other")}
     made = client.threads.create(metadata={"assistant_id": pk})
@@ -291,7 +301,7 @@ def test_thread_and_runs_show_their_assistant(client: Any) -> None:
     assert stored.metadata == {}
 
 
-def test_fork_has_the_config_of_its_assistant_under_that_of_the_run_before(client: Any) -> None:
+def test_config_of_the_earlier_run_overrides_config_of_the_assistant_in_a_fork(client: Any) -> None:
     pk = create(client)["assistant_id"]
     thread = client.threads.create()["thread_id"]
     first = {"config": {"configurable": {"region": "us"}}, "context": {"model": "large"}}
@@ -304,7 +314,7 @@ def test_fork_has_the_config_of_its_assistant_under_that_of_the_run_before(clien
     }  # fmt: skip
 
 
-def test_resumed_run_keeps_the_version_with_which_it_was_started(client: Any) -> None:
+def test_resumed_run_uses_the_assistant_version_with_which_the_run_was_started(client: Any) -> None:
     def ask(state: Report, config: Any) -> Any:
         interrupt("Go on?")
         return {"seen": config["configurable"]["region"]}
@@ -327,7 +337,7 @@ def test_resumed_run_keeps_the_version_with_which_it_was_started(client: Any) ->
         ("delete", lambda client, pk: client.assistants.delete(pk)),
     ],
 )
-def test_assistant_action_without_its_permission_is_forbidden(
+def test_assistant_change_without_model_permission_returns_403(
     client: Any,
     client_of: Callable[[Any], Any],
     make_user: Callable[..., Any],
@@ -344,7 +354,7 @@ def test_assistant_action_without_its_permission_is_forbidden(
     call(other, pk)
 
 
-def test_assistant_that_user_may_not_view_is_treated_as_not_existing(
+def test_assistant_hidden_from_user_is_treated_as_missing(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     pk = create(client)["assistant_id"]

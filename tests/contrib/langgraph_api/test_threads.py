@@ -342,7 +342,7 @@ def test_langgraph_state_of_thread_without_runs_is_empty(client: Any) -> None:
         client.threads.get_state(thread, checkpoint_id="nonsense")
 
 
-def test_langgraph_thread_has_time_of_newest_state_and_tasks_have_paths(client: Any) -> None:
+def test_langgraph_thread_contains_time_of_newest_state_and_paths_of_tasks(client: Any) -> None:
     thread = start(client)
     state = client.threads.get_state(thread)
     assert client.threads.get(thread)["state_updated_at"][:19] == state["created_at"][:19]

@@ -79,7 +79,7 @@ def test_link_page_accepts_decision_after_secret_key_change(
     assert Decision.objects.get().by_label == DANA
 
 
-def test_link_page_with_invalid_number_shows_errors_and_leaves_link_open(
+def test_link_page_with_invalid_number_shows_errors_and_leaves_link_usable(
     asked: Callable[..., Interrupt], visitor: Client
 ) -> None:
     url = link_to(asked("typed"))
@@ -278,7 +278,7 @@ def test_link_page_with_truncated_text_offers_no_download(
 
 
 @pytest.mark.parametrize("graph", ["approval", "typed"])
-def test_link_page_preview_shows_typed_values_and_saves_no_decision(
+def test_link_page_preview_shows_entered_values_and_saves_no_decision(
     asked: Callable[..., Interrupt], visitor: Client, graph: str
 ) -> None:
     url = link_to(asked(graph))

@@ -111,7 +111,7 @@ def test_second_decision_with_a_link_raises_link_unusable_error(interrupt: Inter
 
 
 @pytest.mark.promise("P5")
-def test_invalid_response_with_a_link_leaves_the_link_open(advance: Any) -> None:
+def test_invalid_response_with_a_link_leaves_the_link_usable(advance: Any) -> None:
     run = services.start("typed", {"amount": 12.5, "customer": "Dana"})
     advance()
     interrupt = Interrupt.objects.get(run=run.id)
@@ -149,7 +149,7 @@ def test_decision_with_unusable_link_raises_link_unusable_error_and_writes_no_ro
 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("name", ["mia", "system"])
-def test_link_of_deactivated_or_deleted_creator_has_state_void(
+def test_link_of_deactivated_or_deleted_creator_has_state_invalid(
     interrupt: Interrupt, user: Callable[..., Any], name: str
 ) -> None:
     maker = user(name, "view_interrupt", "decide_interrupt", "link_interrupt")
@@ -162,7 +162,7 @@ def test_link_of_deactivated_or_deleted_creator_has_state_void(
 
 
 @pytest.mark.promise("P18")
-def test_link_of_creator_without_view_permission_has_state_void(
+def test_link_of_creator_without_view_permission_has_state_invalid(
     interrupt: Interrupt, maker: Any
 ) -> None:
     token = token_of(create_review_link(interrupt.pk, name=DANA, by=maker))

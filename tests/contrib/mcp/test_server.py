@@ -147,7 +147,7 @@ def test_review_tools_list_show_and_decide_requests_as_the_user(agent: Any, revi
     assert (entry.actor_label, entry.via) == ("rita", "mcp")
 
 
-def test_tool_error_describes_the_missing_permission_and_changes_nothing(
+def test_mcp_tool_call_without_permission_returns_error_naming_the_permission(
     agent: Any, reviewer: Any
 ) -> None:
     asked = services.ask({"city": "Bern"}, by=agent)

@@ -354,7 +354,7 @@ def test_slack_click_with_malformed_payload_returns_400(ask: Ask, rita: Any, mor
     assert click(ask(), **more).status_code == 400
 
 
-def test_slack_click_on_open_and_unknown_interactions_return_200(ask: Ask) -> None:
+def test_slack_click_on_open_button_and_unknown_interaction_return_200(ask: Ask) -> None:
     assert click(ask(), actions=[{"action_id": "x"}]).status_code == 200
     other = {"type": "view_submission", "view": {"callback_id": "x"}}
     assert post({**other, "user": {"id": "U1"}}).status_code == 200

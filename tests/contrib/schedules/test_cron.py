@@ -80,7 +80,7 @@ def test_cron_fault_of_invalid_expression_names_the_invalid_part(
 
 
 @pytest.mark.parametrize("zone", ["", "Berlin", "../etc/passwd", "/etc", "Europe", "Europe/\0"])
-def test_cron_fault_of_unknown_time_zone_is_not_empty(zone: str) -> None:
+def test_find_timezone_fault_returns_a_message_for_unknown_time_zone(zone: str) -> None:
     assert cron.find_timezone_fault(zone)
     assert not cron.find_timezone_fault("Europe/Berlin")
 

@@ -597,7 +597,7 @@ def test_schedule_of_erased_or_deleted_thread_starts_no_run(
     assert words in breaks_off(made, caplog)
 
 
-def test_schedule_for_unknown_hidden_or_other_graph_thread_is_refused() -> None:
+def test_schedule_for_unknown_or_hidden_thread_or_thread_of_another_graph_is_refused() -> None:
     thread = services.start("approval", {"text": "x"}).thread_id
     with pytest.raises(NoSuchThread):
         make(thread_id="unknown")

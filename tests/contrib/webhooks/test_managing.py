@@ -286,7 +286,7 @@ def test_webhook_change_applies_immediately_in_the_process_that_made_it(
     assert heard() == []
 
 
-def test_webhook_cache_read_during_a_change_is_cleared_afterwards(hook: Hook) -> None:
+def test_webhook_cache_filled_during_a_change_is_cleared_after_the_change(hook: Hook) -> None:
     endpoint = hook(URL)
     with before_writing("hitl_webhooks_webhookendpoint", lambda: outbox._listeners("default")):
         webhook_services.change_webhook(endpoint.pk, is_active=False)

@@ -114,7 +114,7 @@ def find_page(user: Any, interrupt: Interrupt) -> str:
     return f"https://office.example/{interrupt.run.graph}/{interrupt.pk}"
 
 
-def test_webhook_review_link_is_the_url_returned_by_the_request_url_setting(
+def test_webhook_link_to_review_is_the_url_returned_by_the_request_url_function(
     hook: Hook, receive: Receive, advance: Advance, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "REQUEST_URL": f"{__name__}.find_page"}

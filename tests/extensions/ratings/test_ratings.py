@@ -151,7 +151,7 @@ class TestPanel:
         assert not Rating.objects.exists()
 
     @pytest.mark.parametrize(("stars", "error"), [("9", "At most 5 stars"), ("1", "is missing")])
-    def test_extension_panel_with_invalid_value_shows_error_and_typed_value(
+    def test_extension_panel_with_invalid_value_shows_error_and_entered_value(
         self, interrupt: Interrupt, stars: str, error: str
     ) -> None:
         page = self.rate(interrupt, **{"ratings-stars": stars}).content.decode()
