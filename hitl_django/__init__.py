@@ -15,7 +15,7 @@ from .lazy_names import make_getattr
 __version__ = "1.0.0rc1"
 
 #: Maps each exported name to the module that defines it.
-HOMES = {
+LAZY_MODULES = {
     "END": "engine.constants",
     "START": "engine.constants",
     "VALUE": "decision_types",
@@ -64,25 +64,25 @@ if TYPE_CHECKING:
     from hitl_django.services import start as start
     from hitl_django.services import start_and_wait as start_and_wait
 else:
-    _load = make_getattr(__name__, HOMES)
+    _load = make_getattr(__name__, LAZY_MODULES)
 
     def __getattr__(name: str) -> Any:
         if name == "__all__":
-            return [public for public, home in HOMES.items() if _is_loadable(home)]
+            return [public for public, module in LAZY_MODULES.items() if _is_loadable(module)]
         return _load(name)
 
 
-def _is_loadable(home: str) -> bool:
-    """Return whether the module ``home``, relative to this package, can already be imported.
+def _is_loadable(module: str) -> bool:
+    """Return whether a module of this package can already be imported.
 
     Modules with models can't be imported until Django's app registry is ready.
     """
-    if home.startswith("engine."):
+    if module.startswith("engine."):
         return True
     from django.apps import apps
 
-    return home in ("decision_types", "review_options") or apps.apps_ready
+    return module in ("decision_types", "review_options") or apps.apps_ready
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *HOMES]
+    return [*globals(), *LAZY_MODULES]

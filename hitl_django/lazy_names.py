@@ -8,17 +8,17 @@ from importlib import import_module
 from typing import Any
 
 
-def make_getattr(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def make_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package.
 
-    ``homes`` maps each name to the module that defines it, relative to the package.
+    ``modules`` maps each name to the module that defines it, relative to the package.
     """
 
     def load(name: str) -> Any:
-        home = homes.get(name)
-        if home is None:
+        module = modules.get(name)
+        if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{home}"), name)
+        value = getattr(import_module(f"{package}.{module}"), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -142,7 +142,7 @@ def review(
 
     The function also raises the errors of ``interrupt()``.
     """
-    terms = ReviewOptions(
+    options = ReviewOptions(
         title=title, why=why, decisions=decisions, editable=editable, group=group,
         assignee=assignee, due=due, priority=priority, quorum=quorum,
         no_self_approval=no_self_approval, claim_required=claim_required, dialect=dialect,
@@ -151,7 +151,7 @@ def review(
         expires = Expiry(expires)
     from hitl_django.engine.task.node_api import ask
 
-    return ask(payload, response_schema, key, expires, terms)
+    return ask(payload, response_schema, key, expires, options)
 
 
 def check_decisions(names: Sequence[str] | None) -> None:

@@ -73,7 +73,7 @@ def _no_webhooks_of_another_test() -> None:
 
 @pytest.fixture(autouse=True)
 def _no_shapes_of_another_test() -> None:
-    compatibility.clear_shapes()
+    compatibility.clear_structures()
 
 
 @pytest.fixture(autouse=True)

@@ -320,7 +320,7 @@ def _build_index_row(path: str, _: str, name: str) -> list[str]:
 def _find_shortest_path(name: str) -> str:
     if "." in name:
         return name
-    if name in hitl_django.HOMES:
+    if name in hitl_django.LAZY_MODULES:
         return f"hitl_django.{name}"
     ported = [path for path, names in sources.ported().items() if name in names]
     return f"{min(ported, key=len)}.{name}"

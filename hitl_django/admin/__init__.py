@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 #: Maps each exported class to its module. It is imported on first use.
-HOMES = {
+LAZY_MODULES = {
     "ChannelBlobAdmin": "runs.checkpoint_admin",
     "CheckpointAdmin": "runs.checkpoint_admin",
     "DecisionAdmin": "queue.history_admin",
@@ -113,7 +113,7 @@ def _register_pages(
 
 
 if not TYPE_CHECKING:
-    __getattr__ = make_getattr(__name__, HOMES)
+    __getattr__ = make_getattr(__name__, LAZY_MODULES)
 
 
 register(admin.site)

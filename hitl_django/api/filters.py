@@ -32,8 +32,8 @@ INDEXED_MATCHES = 100
 ANY = "any"
 SUBJECT_PATTERN = r"^[a-z_][a-z0-9_]{0,99}\.[a-z_][a-z0-9_]{0,99}:[^\x00-\x1f]{1,255}$"
 
-#: Conditions on pending interrupts by parameter. ``free`` is not included, because it depends on
-#: the user.
+#: Conditions on pending interrupts by parameter. ``unclaimed`` is not included, because it
+#: depends on the user.
 CONDITIONS = {
     "claimed": queue_filters.CLAIMED,
     "overdue": queue_filters.OVERDUE,
@@ -246,7 +246,7 @@ class InterruptFilterSet(FilterSet):
         "midnight in the time zone of the server.",
     )
     group = TextFilter("group__name", max_length=150, label="Group name.")
-    free = StrictBooleanFilter(method="by_condition", label="Whether you could claim it.")
+    unclaimed = StrictBooleanFilter(method="by_condition", label="Whether you could claim it.")
     claimed = StrictBooleanFilter(method="by_condition", label="Whether it is claimed.")
     overdue = StrictBooleanFilter(method="by_condition", label="Whether it is past its due time.")
     snoozed = StrictBooleanFilter(method="by_condition", label="Whether it is snoozed.")

@@ -56,16 +56,16 @@ def append(
     verb: str,
     *,
     is_new: bool = False,
-    overtaken: type[Exception] | None = None,
+    conflict_error: type[Exception] | None = None,
     **columns: Any,
 ) -> None:
     """Add an audit log entry to a batch.
 
-    The caller must have locked the thread with ``lock_thread``, or pass the error class
-    ``overtaken``. This error is raised if an entry was added after the thread was read. A batch can
-    have only one entry per thread, because each entry updates the thread's row. The columns are the
-    arguments of ``make_entry``. If ``is_new`` is true, the batch inserts the thread's row,
-    including the hash of this entry.
+    The caller must have locked the thread with ``lock_thread``, or pass
+    ``conflict_error``, the class of the error that is raised if an entry was added after the thread
+    was read. A batch can have only one entry per thread, because each entry updates the thread's
+    row. The columns are the arguments of ``make_entry``. If ``is_new`` is true, the batch inserts
+    the thread's row, including the hash of this entry.
     """
     last = thread.audit_seq
     entry = make_entry(thread, verb, **columns)
@@ -73,7 +73,7 @@ def append(
         # Zero rows: an entry was added since the thread was read. This is impossible if the thread
         # is locked.
         moved = {"last": last, "seq": entry.seq, "hash": entry.hash}
-        batch.guard(_CHAIN, {"thread": thread.pk, **moved}, overtaken)
+        batch.guard(_CHAIN, {"thread": thread.pk, **moved}, conflict_error)
     batch.insert(_ENTRY, [_ENTRY.values_of(entry)])
 
 

@@ -53,7 +53,7 @@ class ThreadHead:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Lineage:
     """The newest checkpoint of a thread and its ancestors, up to a maximum number."""
 
     checkpoints: frozenset[str]
@@ -67,12 +67,12 @@ class Line:
         return checkpoint_id in self.checkpoints or checkpoint_id < self.oldest
 
 
-def read_line(using: str, thread: int) -> Line:
+def read_lineage(using: str, thread: int) -> Lineage:
     """Read a thread's newest checkpoint and its ancestors, up to the maximum number."""
     parents = _read_parents(using, thread)
     if not parents:
-        return Line(frozenset(), "")
-    return Line(frozenset(_trace_line(max(parents), parents)), min(parents))
+        return Lineage(frozenset(), "")
+    return Lineage(frozenset(_trace_line(max(parents), parents)), min(parents))
 
 
 def _read_parents(using: str, thread: int) -> dict[str, Any]:

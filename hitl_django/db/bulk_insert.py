@@ -15,7 +15,7 @@ from . import raw_cursor
 from .prepared_query import Prepare, find_preparation
 
 # The maximum number of parameters per statement, if the backend has no limit.
-MOST_PARAMETERS = 30_000
+MAX_PARAMETERS = 30_000
 
 Rows = Sequence[Sequence[Any]]
 #: Functions that prepare values, by the index of the value in a row. Other values need no
@@ -198,7 +198,7 @@ class BulkInsert:
             "(" + ", ".join([*["%s"] * len(self.names), *defaults.values()]) + ")",
             "(" + ", ".join(f"CAST(%s AS {kind})" for kind in kinds) + ")",
             conflict,
-            connection.features.max_query_params or MOST_PARAMETERS,
+            connection.features.max_query_params or MAX_PARAMETERS,
             [*self._find_preparations(connection)],
         )
         return found

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from django.db import OperationalError, connections, models, transaction
 
 from . import raw_cursor, retry
-from .bulk_insert import MOST_PARAMETERS, BulkInsert, NewKey, Rows
+from .bulk_insert import MAX_PARAMETERS, BulkInsert, NewKey, Rows
 from .prepared_query import PreparedSelect, PreparedUpdate
 
 Row = tuple[Any, ...]
@@ -268,7 +268,7 @@ class WriteBatch:
     def _is_one(self, connection: Any) -> bool:
         """Return whether the batch is only one statement, which needs no explicit transaction."""
         if connection.vendor == "postgresql":
-            return sum(len(s.names) * len(rows) for s, rows in self._inserted) <= MOST_PARAMETERS
+            return sum(len(s.names) * len(rows) for s, rows in self._inserted) <= MAX_PARAMETERS
         if connection.vendor != "sqlite" or self._first or self._prefetches:
             return False
         if not self._inserted:

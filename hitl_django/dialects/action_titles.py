@@ -22,11 +22,11 @@ from .dialect import RequestedAction
 #: Maximum number of characters of a title and of an action's name.
 TITLE_LENGTH, NAME_LENGTH = 120, 60
 #: Maximum number of arguments in a title, and of characters of each.
-MOST_ARGUMENTS, ARGUMENT_LENGTH = 3, 40
+MAX_ARGUMENTS, ARGUMENT_LENGTH = 3, 40
 #: Largest integer that is shown. Python doesn't convert integers of any size to text.
 LARGEST_NUMBER = 10**ARGUMENT_LENGTH
 #: Maximum number of different names in the title of several actions.
-MOST_NAMES = 4
+MAX_NAMES = 4
 
 #: Words in the names of arguments, in the order in which arguments are chosen for a title.
 _IDENTIFIERS = frozenset({
@@ -95,8 +95,8 @@ def describe_actions(
         return describe_action(actions[0], schema, currencies)
     counts = Counter(humanise_name(action.name) for action in actions)
     names = [name if n == 1 or len(counts) == 1 else f"{name} ({n})" for name, n in counts.items()]
-    more = ["\N{HORIZONTAL ELLIPSIS}"] if len(names) > MOST_NAMES else []
-    title = f"{len(actions)} tool calls: {', '.join([*names[:MOST_NAMES], *more])}"
+    more = ["\N{HORIZONTAL ELLIPSIS}"] if len(names) > MAX_NAMES else []
+    title = f"{len(actions)} tool calls: {', '.join([*names[:MAX_NAMES], *more])}"
     return shorten(title, TITLE_LENGTH)
 
 
@@ -149,7 +149,7 @@ def _choose_arguments(arguments: Mapping[str, Any], currencies: Mapping[str, str
         long = [one.text for one in found if one is not currency and isinstance(one.value, str)]
         yield from (shorten(text, ARGUMENT_LENGTH) for text in long[:1])
         return
-    for one in sorted(short, key=_rank)[:MOST_ARGUMENTS]:
+    for one in sorted(short, key=_rank)[:MAX_ARGUMENTS]:
         yield _label(one, "" if currency is None else currency.text)
 
 

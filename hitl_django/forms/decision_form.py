@@ -17,14 +17,16 @@ from hitl_django.models import Interrupt
 
 LARGE_TEXT_CLASS = "vLargeTextField"
 #: Prefix of the fields with suggested texts from a graph's policy.
-USUAL = "usual_"
+SUGGESTED_PREFIX = "suggested_"
 GOING_ON = _("Resumes the run from the breakpoint.")
 
 
 class ReasonForm(forms.Form):
     """Form for the reason of a decision, with suggested texts, free text, or both."""
 
-    usual_reason = forms.ChoiceField(label=_("Reason"), required=False, widget=forms.RadioSelect)
+    suggested_reason = forms.ChoiceField(
+        label=_("Reason"), required=False, widget=forms.RadioSelect
+    )
     reason = forms.CharField(
         label=_("Reason"),
         help_text=_("Saved with your decision. Recommended when you reject."),
@@ -40,17 +42,17 @@ class ReasonForm(forms.Form):
         self.needs_reason = needs_reason
         own: Any = self.fields["reason"]
         own.is_needed = needs_reason and not reasons  # Marks the label as required.
-        self.offer_usual("reason", reasons)
+        self.add_suggestions("reason", reasons)
 
-    def offer_usual(self, name: str, words: Sequence[Any]) -> None:
+    def add_suggestions(self, name: str, words: Sequence[Any]) -> None:
         """Set the suggested texts for the text field ``name``, shown in a separate choice field.
 
         If ``words`` is empty, remove the choice field.
         """
         if not words:
-            del self.fields[USUAL + name]
+            del self.fields[SUGGESTED_PREFIX + name]
             return
-        choice: Any = self.fields[USUAL + name]
+        choice: Any = self.fields[SUGGESTED_PREFIX + name]
         choice.choices = [*((str(one), str(one)) for one in words), ("", _("Other"))]
         self.fields[name].label = _("Details")
 
@@ -58,7 +60,7 @@ class ReasonForm(forms.Form):
         """Combine the selected suggestions and the typed text."""
         values: dict[str, Any] = super().clean() or {}
         for name in ("reason", "reply"):
-            if chosen := values.get(USUAL + name):
+            if chosen := values.get(SUGGESTED_PREFIX + name):
                 own = values.get(name, "")
                 values[name] = f"{chosen}\n{own}" if own.strip() else chosen
         if len(values.get("reason", "")) > REASON_LENGTH:
@@ -80,7 +82,7 @@ class DecisionForm(ReasonForm):
     digest = forms.CharField(widget=forms.HiddenInput, required=False)
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
     key = forms.CharField(widget=forms.HiddenInput, required=False, max_length=64)
-    usual_reply = forms.ChoiceField(
+    suggested_reply = forms.ChoiceField(
         label=_("Your response"), required=False, widget=forms.RadioSelect
     )
     reply = forms.CharField(
@@ -94,7 +96,7 @@ class DecisionForm(ReasonForm):
 
     def __init__(self, *args: Any, policy: ReviewPolicy, **kwargs: Any) -> None:
         super().__init__(*args, reasons=policy.reasons, **kwargs)
-        self.offer_usual("reply", policy.replies)
+        self.add_suggestions("reply", policy.replies)
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ class InterruptForms:
     @property
     def opens_reason(self) -> bool:
         """Whether the reason has an error and must therefore be visible."""
-        return bool({"reason", "usual_reason"}.intersection(self.decision_form.errors))
+        return bool({"reason", "suggested_reason"}.intersection(self.decision_form.errors))
 
     @property
     def opens_reply(self) -> bool:
@@ -242,7 +242,7 @@ class InterruptForms:
         After a failed submission, the page shows these texts for copying.
         """
         kept = self.form.typed_texts() if self.form is not None and self.form.is_bound else []
-        for name in ("usual_reply", "reply", "usual_reason", "reason"):
+        for name in ("suggested_reply", "reply", "suggested_reason", "reason"):
             if name not in self.decision_form.fields:
                 continue
             text = self.decision_form[name].data if self.decision_form.is_bound else ""

@@ -22,7 +22,7 @@ from .field_tree import Group, Leaf, Node, OneOf, Rows
 from .interrupt_forms import InterruptForms, TypedText
 
 #: Fields of all decisions, in their order on the page.
-ALONG = ("usual_reply", "reply", "reply_is_json", "usual_reason", "reason")
+ALONG = ("suggested_reply", "reply", "reply_is_json", "suggested_reason", "reason")
 HIDDEN = ("digest", "version", "key")
 
 

@@ -42,7 +42,7 @@ _stored: dict[tuple[str, str], float] = {}
 _looked: dict[str, float] = {}
 
 
-def store_shape(registered: RegisteredGraph) -> None:
+def store_structure(registered: RegisteredGraph) -> None:
     """Store the structure of a graph, unless this process has stored it recently."""
     using = router.db_for_write(GraphShape)
     known = (using, registered.fingerprint)
@@ -66,7 +66,7 @@ def store_shape(registered: RegisteredGraph) -> None:
     transaction.on_commit(lambda: _stored.update({known: until}), using=using)
 
 
-def remove_unused_shapes() -> int:
+def remove_unused_structures() -> int:
     """Delete a batch of graph structures to which no run refers, and return their number.
 
     If this process has already searched for unused structures in the last AGAIN seconds, nothing
@@ -89,7 +89,7 @@ def remove_unused_shapes() -> int:
     return unused.filter(pk__in=found).delete()[0] if found else 0
 
 
-def clear_shapes() -> None:
+def clear_structures() -> None:
     """Discard this process's cache of stored structures, for tests."""
     _stored.clear()
     _looked.clear()
@@ -145,7 +145,9 @@ def refuse_if_changed(
 
 
 @retry_on_conflict
-def adopt_shape(run_id: UUID, thread: ThreadKey, stored: str, registered: RegisteredGraph) -> None:
+def adopt_structure(
+    run_id: UUID, thread: ThreadKey, stored: str, registered: RegisteredGraph
+) -> None:
     """Store the current structure of the graph as the structure of a run that continues.
 
     ``stored`` is the fingerprint of the run's previous structure. The change is stored before any
@@ -164,5 +166,5 @@ def adopt_shape(run_id: UUID, thread: ThreadKey, stored: str, registered: Regist
         own_rows = Thread.objects.using(using).select_for_update()
         if not own_rows.filter(pk=thread.pk, epoch=thread.epoch).exists():
             raise LeaseLostError
-        store_shape(registered)
+        store_structure(registered)
         Run.objects.using(using).filter(pk=run_id).update(fingerprint=registered.fingerprint)

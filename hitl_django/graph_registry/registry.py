@@ -507,9 +507,9 @@ def _build(entry: _Entry) -> RegisteredGraph:
     if entry.renamed:
         graph = graph.with_renames(entry.renamed)
     # Imported here, because most processes of a project without graphs don't use the engine.
-    from hitl_django.engine.graph.fingerprint import describe_shape, hash_shape
+    from hitl_django.engine.graph.fingerprint import describe_structure, hash_structure
 
-    shape = describe_shape(graph)
+    shape = describe_structure(graph)
     secrets = _read_secrets(graph)
     return RegisteredGraph(
         entry.name,
@@ -517,7 +517,7 @@ def _build(entry: _Entry) -> RegisteredGraph:
         entry.title,
         graph,
         shape,
-        hash_shape(shape),
+        hash_structure(shape),
         entry.events,
         (*entry.redact, *list_secret_names(secrets)),
         entry.durability,

@@ -303,7 +303,7 @@ def _workers() -> Iterator[Finding]:
         yield Finding("error", words, "Start a worker: 'manage.py hitl worker', or qcluster.")
         return
     workers = format_count(health.workers, "active worker", "active workers")
-    driven = format_count(health.driving, "active run", "active runs")
+    driven = format_count(health.running, "active run", "active runs")
     yield Finding("ok", f"{workers}, {driven}.")
     if health.due_since is not None:
         waiting = format_count(

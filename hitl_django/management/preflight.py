@@ -38,7 +38,7 @@ UNDER_WAY = (Run.State.QUEUED, Run.State.RUNNING, Run.State.INTERRUPTED)
 #: Maximum number of runs that one query reads.
 PAGE = 500
 #: Maximum number of graph structures in the cache.
-SHAPES = 100
+STRUCTURES = 100
 #: Maximum number of different reasons that are counted separately.
 REASONS = 1000
 
@@ -151,7 +151,7 @@ def find_runs(graph: str | None) -> Iterator[ActiveRun]:
     runs = Run.objects.using(write_alias()).filter(state__in=UNDER_WAY)
     if graph:
         runs = runs.filter(graph=graph)
-    find_shape = lru_cache(SHAPES)(_find_shape)
+    find_structure = lru_cache(STRUCTURES)(_find_structure)
     for run in _iterate_pages(runs.select_related("thread")):
         yield ActiveRun(
             str(run.pk),
@@ -159,7 +159,7 @@ def find_runs(graph: str | None) -> Iterator[ActiveRun]:
             run.graph_version,
             run.fingerprint,
             bool((run.options or {}).get(registry.PINNED)),
-            find_shape(run.fingerprint),
+            find_structure(run.fingerprint),
             _make_load(ThreadKey(run.thread.pk, run.thread.thread_id)),
         )
 
@@ -175,7 +175,7 @@ def _iterate_pages(runs: QuerySet[Run]) -> Iterator[Run]:
             page = list(rows.filter(pk__gt=page[-1].pk)[:PAGE]) if len(page) == PAGE else []
 
 
-def _find_shape(fingerprint: str) -> GraphStructure | None:
+def _find_structure(fingerprint: str) -> GraphStructure | None:
     rows = GraphShape.objects.using(write_alias()).filter(pk=fingerprint)
     return rows.values_list("shape", flat=True).first()
 

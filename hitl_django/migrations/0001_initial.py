@@ -336,7 +336,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "hinted_at",
+                    "last_message_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(), editable=False
                     ),
@@ -363,7 +363,7 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(
                         condition=models.Q(("state__in", ["queued", "running"])),
-                        fields=["hinted_at"],
+                        fields=["last_message_at"],
                         name="hitl_run_due",
                     ),
                     models.Index(

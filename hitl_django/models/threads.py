@@ -268,7 +268,7 @@ class Run(models.Model):
     )
     #: The time of the last message to workers about the run. The sweep sends another message after
     #: a while.
-    hinted_at: models.DateTimeField[datetime, datetime] = models.DateTimeField(
+    last_message_at: models.DateTimeField[datetime, datetime] = models.DateTimeField(
         db_default=Now(), editable=False
     )
     #: The time at which an interrupted run resumes with its decision. Until then, the decision can
@@ -310,7 +310,7 @@ class Run(models.Model):
         ]
         indexes: ClassVar = [
             models.Index(
-                fields=["hinted_at"],
+                fields=["last_message_at"],
                 condition=models.Q(state__in=["queued", "running"]),
                 name="hitl_run_due",
             ),

@@ -50,7 +50,7 @@ def _release(run: UUID, thread: int, epoch: int) -> bool:
             return False
         # Zero rows: the run was cancelled in the meantime. The message then has no effect.
         running = Run.objects.using(using).filter(pk=run, state=Run.State.RUNNING)
-        running.update(state=Run.State.QUEUED, queued_at=Now(), hinted_at=Now())
+        running.update(state=Run.State.QUEUED, queued_at=Now(), last_message_at=Now())
         batch = WriteBatch(using)
         dispatcher.enqueue(run, batch)
         batch.run()

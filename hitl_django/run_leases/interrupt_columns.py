@@ -46,43 +46,46 @@ def build_review_columns(pending: PendingInterrupt, graph: str) -> dict[str, Any
     If the interrupt's review options don't contain a value, the value is taken from the graph's
     review policy.
     """
-    raised, terms = pending.interrupt, pending.terms or _NONE
+    raised, review_options = pending.interrupt, pending.review_options or _NONE
     policy = registry.get_review_policy(graph)
     if pending.kind != "interrupt":
         return _build_columns(
-            pending, AnswerOptions(payload=raised.value, kind=pending.kind), terms, policy
+            pending, AnswerOptions(payload=raised.value, kind=pending.kind), review_options, policy
         )
-    named = terms.dialect or policy.dialect
+    named = review_options.dialect or policy.dialect
     dialect = recognise_dialect(raised.value, raised.response_schema, named=named)
     options = AnswerOptions(
         payload=raised.value,
         schema=raised.response_schema,
         dialect=dialect,
-        editable=terms.editable,
+        editable=review_options.editable,
     )
-    return _build_columns(pending, options, terms, policy)
+    return _build_columns(pending, options, review_options, policy)
 
 
 def _build_columns(
-    pending: PendingInterrupt, options: AnswerOptions, terms: ReviewOptions, policy: ReviewPolicy
+    pending: PendingInterrupt,
+    options: AnswerOptions,
+    review_options: ReviewOptions,
+    policy: ReviewPolicy,
 ) -> dict[str, Any]:
-    title, why = terms.title, terms.why
+    title, why = review_options.title, review_options.why
     if title is None or not title.strip():
         title = describe_request(options, policy)
     if not why:
         why = options.rules.why(options.payload)
-    editable = None if terms.editable is None else list(terms.editable)
+    editable = None if review_options.editable is None else list(review_options.editable)
     return {
         "title": shorten(escape_invisible(title))
         if title
         else make_title(options.payload, _name_requester(pending.node)),
         "why": why[:WHY_LENGTH],
         "dialect": options.dialect,
-        "allowed_decisions": list(choose_decisions(options, terms.decisions)),
+        "allowed_decisions": list(choose_decisions(options, review_options.decisions)),
         "editable": editable,
-        "quorum": terms.quorum or policy.quorum,
-        "no_self_approval": _choose(terms.no_self_approval, policy.no_self_approval),
-        "claim_required": _choose(terms.claim_required, policy.claim_required),
+        "quorum": review_options.quorum or policy.quorum,
+        "no_self_approval": _choose(review_options.no_self_approval, policy.no_self_approval),
+        "claim_required": _choose(review_options.claim_required, policy.claim_required),
     }
 
 
@@ -95,28 +98,28 @@ def _choose(given: bool | None, otherwise: bool) -> bool:
     return otherwise if given is None else given
 
 
-def build_assignment_columns(terms: ReviewOptions | None, using: str) -> dict[str, Any]:
+def build_assignment_columns(review_options: ReviewOptions | None, using: str) -> dict[str, Any]:
     """Return the columns for the assignment and the priority given in the review options.
 
     If the user or group doesn't exist, the interrupt is unassigned. The label column then contains
     the name of the user or group, so that reviewers can see the intended assignment.
     """
-    if terms is None:
+    if review_options is None:
         return {}
     found: dict[str, Any] = {}
-    if terms.assignee:
-        user = _find_user(terms.assignee, using)
+    if review_options.assignee:
+        user = _find_user(review_options.assignee, using)
         found["assignee_id"] = user and user.pk
-        found["assignee_label"] = audit.label_user(user) if user else terms.assignee[:255]
-    if terms.group:
-        group = Group.objects.using(using).filter(name=terms.group).first()
+        found["assignee_label"] = audit.label_user(user) if user else review_options.assignee[:255]
+    if review_options.group:
+        group = Group.objects.using(using).filter(name=review_options.group).first()
         found["group_id"] = group and group.pk
-        found["group_label"] = terms.group[:150]
+        found["group_label"] = review_options.group[:150]
     for column in ("assignee_id", "group_id"):
         if column in found and found[column] is None:
             logger.warning("unknown %s in review(); the request is unassigned", column[:-3])
-    if terms.priority is not None:
-        found["priority"] = terms.priority
+    if review_options.priority is not None:
+        found["priority"] = review_options.priority
     return found
 
 

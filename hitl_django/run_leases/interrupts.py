@@ -50,7 +50,7 @@ def create_interrupts(
     _publish_created(lease, rows, batch)
     if any(pending.expires for pending in pending_interrupts):
         batch.before_commit(partial(_set_expiry, rows, batch.using))
-    if any(pending.terms for pending in pending_interrupts):
+    if any(pending.review_options for pending in pending_interrupts):
         batch.before_commit(partial(_set_due, rows, pending_interrupts, batch.using))
     batch.after_write(partial(_signal_created, lease, rows, batch.using))
     return [str(row.pk) for row in rows]
@@ -208,7 +208,7 @@ def _raise_again(row: Interrupt, created: Interrupt, pending: PendingInterrupt, 
     is_same_payload = digest_json(row.payload) == created.payload_digest
     if row.status == PENDING and is_same_payload and row.response_schema == created.response_schema:
         return
-    source = row if is_same_payload and pending.terms is None else created
+    source = row if is_same_payload and pending.review_options is None else created
     terms = {name: getattr(source, name) for name in REVIEW_COLUMNS}
     Interrupt.objects.using(using).filter(pk=row.pk).update(
         run=created.run_id,
@@ -232,7 +232,7 @@ def _raise_again(row: Interrupt, created: Interrupt, pending: PendingInterrupt, 
         search_grams=index_text(source.search_text, using),
         version=F("version") + 1,
         **terms,
-        **build_assignment_columns(pending.terms, using),
+        **build_assignment_columns(pending.review_options, using),
     )
     created.pk, created.expiry = row.pk, created.expiry or (row.expiry if is_same_payload else None)
     if created.expiry and row.status == Interrupt.Status.EXPIRED and row.is_answered:
@@ -261,7 +261,7 @@ def _set_due(
 ) -> None:
     """Set the due time of interrupts whose review options have one, on the database's clock."""
     for row, pending in zip(rows, pending_interrupts, strict=True):
-        due = pending.terms and pending.terms.due
+        due = pending.review_options and pending.review_options.due
         if due:
             at = Now() + due if isinstance(due, timedelta) else to_stored(due)
             Interrupt.objects.using(using).filter(pk=row.pk).update(due_at=at, overdue=False)
@@ -303,5 +303,5 @@ def _build_row(lease: RunLease, pending: PendingInterrupt, using: str) -> Interr
         search_text=text,
         search_grams=index_text(text, using),
         **columns,
-        **build_assignment_columns(pending.terms, using),
+        **build_assignment_columns(pending.review_options, using),
     )

@@ -141,7 +141,7 @@ PAUSE = PreparedUpdate(Run, _LEAVABLE, _outcome_columns)
 END = PreparedUpdate(Run, _LEAVABLE, lambda: {**_outcome_columns(), "finished_at": Now()})
 #: Releases a run that another worker will continue.
 REQUEUE = PreparedUpdate(
-    Run, _LEAVABLE, lambda: {**_outcome_columns(), "queued_at": Now(), "hinted_at": Now()}
+    Run, _LEAVABLE, lambda: {**_outcome_columns(), "queued_at": Now(), "last_message_at": Now()}
 )
 #: Releases a run that another worker will try again after a delay.
 RETRY = PreparedUpdate(
@@ -150,7 +150,7 @@ RETRY = PreparedUpdate(
     lambda: {
         **_outcome_columns(),
         "queued_at": Now() + Parameter("delay", models.DurationField()),
-        "hinted_at": Now(),
+        "last_message_at": Now(),
     },
 )
 

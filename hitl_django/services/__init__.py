@@ -64,10 +64,10 @@ from .runs.health import (
     last_heartbeat_at,
     worker_health,
 )
-from .runs.history import Change, History, Step, thread_history
+from .runs.history import History, StateChange, Step, thread_history
 from .runs.operate import RetryResult, cancel, list_retryable, retry, retry_all
 from .runs.options import RunOptions
-from .runs.position import Position, thread_picture, thread_position
+from .runs.position import ThreadPosition, thread_picture, thread_position
 from .runs.start import start
 from .runs.state import (
     InterruptInfo,
@@ -89,7 +89,6 @@ __all__ = [
     "RECORD_PAGE",
     "UNSET",
     "AskInfo",
-    "Change",
     "ClaimInfo",
     "CommentInfo",
     "CreatedThread",
@@ -104,7 +103,6 @@ __all__ = [
     "Period",
     "PersonInfo",
     "PersonRow",
-    "Position",
     "PseudonymizedUser",
     "QueueCounts",
     "ResumeResult",
@@ -113,10 +111,12 @@ __all__ = [
     "RunInfo",
     "RunOptions",
     "SavedFilterInfo",
+    "StateChange",
     "StateInfo",
     "Step",
     "SubjectRef",
     "TaskInfo",
+    "ThreadPosition",
     "UndoInfo",
     "WorkerHealth",
     "WorkerOutage",

@@ -109,7 +109,7 @@ RESUME = PreparedUpdate(
     lambda: {
         "state": Run.State.QUEUED,
         "queued_at": Now(),
-        "hinted_at": Now(),
+        "last_message_at": Now(),
         "resumes_at": None,
         "last_event": Parameter("last_event", models.PositiveIntegerField()),
     },

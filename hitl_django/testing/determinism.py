@@ -84,7 +84,9 @@ class _CrashingEnvironment(GraphEnvironment):
             threads = Thread.objects.using(write_alias()).filter(lease_until__isnull=False)
             threads.update(lease_until=Now() - timedelta(seconds=1))
             lost = Now() - timedelta(seconds=2 * hitl.SWEEP_SECONDS)
-            Run.objects.using(write_alias()).filter(state__in=Run.ACTIVE).update(hinted_at=lost)
+            Run.objects.using(write_alias()).filter(state__in=Run.ACTIVE).update(
+                last_message_at=lost
+            )
             self.sweep()
             return 1 + self.advance()
 

@@ -139,12 +139,13 @@ class GraphEnvironment:
         self.advance()
         return decided
 
-    def make_interrupt(self, payload: Any = "Continue?", **terms: Any) -> Interrupt:
+    def make_interrupt(self, payload: Any = "Continue?", **review_options: Any) -> Interrupt:
         """Create a pending interrupt, for tests of views, policies and pages.
 
-        ``terms`` are options of ``review()``. The interrupt belongs to a run of a separate graph.
+        ``review_options`` are options of ``review()``. The interrupt belongs to a run of a separate
+        graph.
         """
-        given = interrupt_graph.build_input(payload, terms)
+        given = interrupt_graph.build_input(payload, review_options)
         return self.interrupt(run=self.start(interrupt_graph.NAME, given))
 
     # Runs.

@@ -26,13 +26,13 @@ class Asking(TypedDict, total=False):
 _asked: list[tuple[Any, dict[str, Any]]] = []
 
 
-def build_input(payload: Any, terms: dict[str, Any]) -> Asking:
+def build_input(payload: Any, review_options: dict[str, Any]) -> Asking:
     """Return the input for a run that creates an interrupt with this payload and these options.
 
     Call this function inside a ``with registered():`` block. At the end of the block, the payload
     and the options are removed from memory.
     """
-    _asked.append((payload, terms))
+    _asked.append((payload, review_options))
     return {"number": len(_asked) - 1}
 
 
@@ -48,8 +48,8 @@ def registered() -> Iterator[None]:
 
 
 def _ask(state: Asking) -> Asking:
-    payload, terms = _asked[state["number"]]
-    return {"answer": review(payload, **terms)}
+    payload, review_options = _asked[state["number"]]
+    return {"answer": review(payload, **review_options)}
 
 
 def _build() -> StateGraph[Any]:

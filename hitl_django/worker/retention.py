@@ -33,13 +33,13 @@ OTHER_GRAPHS = "*"
 BATCH = 100  # The number of threads of one transaction.
 
 
-def apply_terms(
+def apply_retention_periods(
     done: str,
     act: Callable[[float, int, str | None], int],
-    terms: float | Mapping[str, float | None] | None,
+    periods: float | Mapping[str, float | None] | None,
     command: str,
 ) -> None:
-    """Call ``act`` for each retention period in ``terms``.
+    """Call ``act`` for each retention period in ``periods``.
 
     ``act`` gets a number of days, the maximum number of threads, and a graph (None for all graphs).
     ``act`` processes threads that ended more than this number of days ago, and returns the number
@@ -48,7 +48,7 @@ def apply_terms(
     effect.
     """
     left = hitl.SWEEP_BATCH
-    for days, graph in list_terms(terms):
+    for days, graph in list_retention_periods(periods):
         try:
             left -= act(days, left, graph)
         except Exception as error:
@@ -66,28 +66,28 @@ def apply_terms(
             return
 
 
-def list_terms(
-    terms: float | Mapping[str, float | None] | None,
+def list_retention_periods(
+    periods: float | Mapping[str, float | None] | None,
 ) -> Iterator[tuple[float, str | None]]:
     """Yield the numbers of days for which threads are kept, each with its graph.
 
-    ``terms`` is the value of a setting such as RETENTION_DAYS: a number of days, a dict of days by
-    graph, or None to keep all threads. The graph is None if the days apply to all graphs. The days
-    of ``OTHER_GRAPHS`` are yielded for each graph that has ended threads and is not in the dict, so
-    that each query for a graph can use the index.
+    ``periods`` is the value of a setting such as RETENTION_DAYS: a number of days, a dict of days
+    by graph, or None to keep all threads. The graph is None if the days apply to all graphs. The
+    days of ``OTHER_GRAPHS`` are yielded for each graph that has ended threads and is not in the
+    dict, so that each query for a graph can use the index.
     """
-    if not isinstance(terms, Mapping):
-        if terms is not None:
-            yield terms, None
+    if not isinstance(periods, Mapping):
+        if periods is not None:
+            yield periods, None
         return
-    graphs = list(terms) if terms.get(OTHER_GRAPHS) is None else _list_graphs(write_alias())
+    graphs = list(periods) if periods.get(OTHER_GRAPHS) is None else _list_graphs(write_alias())
     for graph in graphs:
-        days = terms.get(graph, terms.get(OTHER_GRAPHS))
+        days = periods.get(graph, periods.get(OTHER_GRAPHS))
         if days is not None:
             yield days, graph
 
 
-def find_shortest_term(graph: str | None = None) -> float | None:
+def find_shortest_retention_period(graph: str | None = None) -> float | None:
     """Return the smallest number of days after which ended threads are deleted or archived.
 
     If ``graph`` is None, the threads of all graphs are considered. Return None if all threads are
@@ -99,11 +99,15 @@ def find_shortest_term(graph: str | None = None) -> float | None:
     )
 
 
-def _list_days(terms: float | Mapping[str, float | None] | None, graph: str | None) -> list[float]:
-    if isinstance(terms, Mapping):
-        found = terms.values() if graph is None else [terms.get(graph, terms.get(OTHER_GRAPHS))]
+def _list_days(
+    periods: float | Mapping[str, float | None] | None, graph: str | None
+) -> list[float]:
+    if isinstance(periods, Mapping):
+        found = (
+            periods.values() if graph is None else [periods.get(graph, periods.get(OTHER_GRAPHS))]
+        )
         return [days for days in found if days is not None]
-    return [] if terms is None else [terms]
+    return [] if periods is None else [periods]
 
 
 def _list_graphs(using: str) -> list[str]:

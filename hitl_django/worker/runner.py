@@ -165,7 +165,7 @@ def _run_graph(lease: RunLease, around_task: AroundTask | None, stop: StopNote) 
         head = DjangoSaver(lease.thread).get_tuple(_address(lease))
         registered = state_migration.migrate_state(registered, head)
     if lease.fingerprint != registered.fingerprint:
-        compatibility.adopt_shape(lease.run_id, lease.thread, lease.fingerprint, registered)
+        compatibility.adopt_structure(lease.run_id, lease.thread, lease.fingerprint, registered)
     fence = RunFence(lease)
     config = {
         "configurable": {

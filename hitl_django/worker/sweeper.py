@@ -54,7 +54,7 @@ def sweep(*, after_restart: bool = False) -> list[UUID]:
     _run_steps("leases", lambda: run_ids.extend(run_leases.release_ended_workers()))
     run_ids += _enqueue_overdue(timedelta() if after_restart else _find_message_limit())
     _run_steps("workers", _request_report)
-    _run_steps("shapes", compatibility.remove_unused_shapes)
+    _run_steps("shapes", compatibility.remove_unused_structures)
     _run_steps("keys", idempotency.remove_old)
     _run_steps("retention", _delete_ended)
     # This runs before events are deleted, because apps archive threads with their events.
@@ -85,8 +85,10 @@ def _run_steps(what: str, *steps: Callable[[], object]) -> None:
 
 
 def _delete_ended() -> None:
-    terms = hitl.RETENTION_DAYS
-    retention.apply_terms("deleted", retention.delete_ended, terms, "purge --days {days:g}")
+    periods = hitl.RETENTION_DAYS
+    retention.apply_retention_periods(
+        "deleted", retention.delete_ended, periods, "purge --days {days:g}"
+    )
 
 
 def _find_message_limit() -> timedelta:
@@ -109,7 +111,7 @@ def _enqueue_overdue(limit: timedelta) -> list[UUID]:
         # The column is updated before the runs are enqueued, so that the next sweep takes other
         # runs first. Otherwise, the queue would fill with repeated messages if there are more runs
         # than workers can process.
-        Run.objects.using(using).filter(pk__in=run_ids).update(hinted_at=Now())
+        Run.objects.using(using).filter(pk__in=run_ids).update(last_message_at=Now())
         batch = WriteBatch(using)
         for run_id in run_ids:
             dispatcher.enqueue_message(run_id, batch)
@@ -133,7 +135,7 @@ def find_missed_since() -> datetime | None:
     """
     late = Now() - heartbeat.get_heartbeat_limit()
     runs = Run.objects.using(write_alias()).filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
-    if runs.filter(hinted_at__gte=late, hinted_at__gt=F("queued_at")).exists():
+    if runs.filter(last_message_at__gte=late, last_message_at__gt=F("queued_at")).exists():
         return None
     # A run whose lease expires now is left to the next sweep, even if the run was enqueued long
     # ago.
@@ -142,7 +144,9 @@ def find_missed_since() -> datetime | None:
     answered = select_due().filter(resumes_at__lt=late)
     oldest = [
         answered.aggregate(at=Min("resumes_at"))["at"],
-        runs.filter(is_without_worker, hinted_at__lt=late).aggregate(at=Min("hinted_at"))["at"],
+        runs.filter(is_without_worker, last_message_at__lt=late).aggregate(
+            at=Min("last_message_at")
+        )["at"],
         interrupts.aggregate(at=Min("expires_at"))["at"],
     ]
     oldest += [find(late) for each in list_extensions() for find in each.overdue]
@@ -154,9 +158,9 @@ def _overdue(limit: timedelta) -> QuerySet[Run]:
     enqueued_before = Now() - limit
     # The states and the time come first, because the index covers these columns.
     due = Run.objects.using(write_alias()).filter(
-        state__in=(Run.State.QUEUED, Run.State.RUNNING), hinted_at__lt=enqueued_before
+        state__in=(Run.State.QUEUED, Run.State.RUNNING), last_message_at__lt=enqueued_before
     )
-    return due.filter(_match_without_worker()).order_by("hinted_at")
+    return due.filter(_match_without_worker()).order_by("last_message_at")
 
 
 def _overdue_to_begin(limit: timedelta) -> QuerySet[Run]:
@@ -168,7 +172,7 @@ def _overdue_to_begin(limit: timedelta) -> QuerySet[Run]:
     waiting = Run.objects.using(write_alias()).filter(
         thread__has_waiting=True, thread__ended_at__isnull=False, state=Run.State.WAITING
     )
-    return waiting.filter(hinted_at__lt=enqueued_before).order_by("hinted_at")
+    return waiting.filter(last_message_at__lt=enqueued_before).order_by("last_message_at")
 
 
 def _match_without_worker() -> Q:

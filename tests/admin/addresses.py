@@ -32,7 +32,7 @@ from .conftest import page_of
 
 #: Bulk actions of a list.
 ACTIONS = {
-    "reviewlink_changelist": "take_back",
+    "reviewlink_changelist": "revoke",
     "schedule_changelist": "pause",
     "webhookendpoint_changelist": "try_them",
     "delivery_changelist": "send_again",

@@ -129,7 +129,8 @@ class TestList:
             "text": "",
             "interrupts": {},
             "counts": {
-                "": "1", "mine": "0", "free": "1", "claimed": "0", "overdue": "0", "snoozed": "0",
+                "": "1", "mine": "0", "unclaimed": "1", "claimed": "0", "overdue": "0",
+                "snoozed": "0",
             },
             "total": "1 pending request",
         }  # fmt: skip
@@ -138,17 +139,17 @@ class TestList:
         self, reviewer: Client
     ) -> None:
         make_interrupt({})
-        address = open_list(reviewer, p="1", show="free")
+        address = open_list(reviewer, p="1", show="unclaimed")
         for number in range(3):
             make_interrupt({}, title=f"Later {number}?")
         news = reviewer.get(address).json()
         assert news["text"] == "3 new"
-        assert news["lead"] == {"url": f"{list_of()}?show=free", "label": "Show new requests"}
-        assert news["counts"]["free"] == "4"
+        assert news["lead"] == {"url": f"{list_of()}?show=unclaimed", "label": "Show new requests"}
+        assert news["counts"]["unclaimed"] == "4"
         assert news["total"] == "4 pending requests"
         assert text_of(reviewer.get(news["lead"]["url"])).count("Later") == 2 * 3
         # Displayed rows no longer count as new.
-        assert reviewer.get(open_list(reviewer, show="free")).json()["text"] == ""
+        assert reviewer.get(open_list(reviewer, show="unclaimed")).json()["text"] == ""
 
     @pytest.mark.parametrize(
         ("query", "text"),
@@ -219,7 +220,7 @@ class TestList:
     ) -> None:
         for _n in range(60):
             make_interrupt({"secret": 1})
-        address = open_list(reviewer, show="free", q="question")
+        address = open_list(reviewer, show="unclaimed", q="question")
         assert len(address) < 4000  # the maximum size that servers accept
         Interrupt.objects.update(version=2)
         with django_assert_max_num_queries(9), CaptureQueriesContext(connection) as queries:

@@ -197,7 +197,7 @@ class TestQueries:
             about(item, crew if number % 2 else me)
         WorkerHeartbeat.objects.create(owner="gone:1", host="gone", pid=1)
         WorkerHeartbeat.objects.update(at=Now() - 24 * HOUR)
-        return f"{list_of()}?graph={money}&group={crew.pk}&show=free&q=refu&p=2"
+        return f"{list_of()}?graph={money}&group={crew.pk}&show=unclaimed&q=refu&p=2"
 
     @pytest.mark.parametrize("many", [100, 20], ids=["few match", "many match"])
     def test_queue_with_52_requests_takes_at_most_fourteen_queries(
@@ -216,7 +216,7 @@ class TestQueries:
         assert {row.subject.url != "" for row in page.context["cl"].rows} == {True}
 
     @pytest.mark.parametrize(
-        "query", ["", "show=mine", "show=free", "show=overdue", "graph=typed", "q=ques", "o=2"]
+        "query", ["", "show=mine", "show=unclaimed", "show=overdue", "graph=typed", "q=ques", "o=2"]
     )
     def test_queue_queries_read_no_large_payloads_schemas_or_checkpoints(
         self, query: str, reviewer: Client, me: User
@@ -311,7 +311,7 @@ class TestCountsAndFilters:
         ("query", "counts"),
         [("", ["Approval (1)", "typed (3)", "Crew (1)"]),
          ("&show=mine", ["Approval (0)", "typed (1)", "Crew (0)"]),
-         ("&show=free&q=the", ["Approval (0)", "typed (2)", "Crew (0)"])],
+         ("&show=unclaimed&q=the", ["Approval (0)", "typed (2)", "Crew (0)"])],
     )  # fmt: skip
     def test_queue_filter_choices_show_counts_with_facets_enabled(
         self, query: str, counts: list[str], reviewer: Client, me: User,
@@ -432,12 +432,12 @@ class TestEmptyQueue:
                 "All pending requests are snoozed. The first snoozed request",
             ),
             (
-                {"show": "free"},
+                {"show": "unclaimed"},
                 {"snoozed_until": Now() + HOUR},
                 "All pending requests are snoozed.",
             ),
-            ({"show": "free"}, {"claimed_until": Now() + HOUR}, "are claimed by others."),
-            ({"show": "free"}, {"group_label": "x"}, "No unclaimed requests for you."),
+            ({"show": "unclaimed"}, {"claimed_until": Now() + HOUR}, "are claimed by others."),
+            ({"show": "unclaimed"}, {"group_label": "x"}, "No unclaimed requests for you."),
             ({"show": "mine"}, {}, "You have no claimed or assigned requests."),
             ({"show": "claimed"}, {}, "No requests are claimed by others."),
             ({"show": "overdue"}, {}, "No overdue requests."),

@@ -140,7 +140,7 @@ def test_combined_filters_narrow_the_counts_of_the_tabs(
     page = reviewer.get(f"{list_of()}?{query}")
     assert sorted(listed(reviewer, query)) == ["Nobody's", "Priority 0"]
     counts = {tab.name: tab.count for tab in page.context["tabs"]}
-    assert (counts[""], counts["mine"], counts["free"]) == ("2", "0", "2")
+    assert (counts[""], counts["mine"], counts["unclaimed"]) == ("2", "0", "2")
     assert "2 pending requests" in text_of(page)
     assert listed(reviewer, f"{query}&q=prio") == ["Priority 0"]
 

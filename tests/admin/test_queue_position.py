@@ -64,7 +64,7 @@ def test_request_opened_from_queue_shows_position_and_previous_and_next_links(
         ("show=claimed", ["Of sam?", "Also of sam?"]),
         ("show=overdue", ["Late?"]),
         ("show=nonsense", ["Late?", "Of sam?", "Also of sam?", "Other?", "Lately?"]),
-        ("show=free", ["Other?", "Lately?"]),
+        ("show=unclaimed", ["Other?", "Lately?"]),
         ("q=late", ["Late?", "Lately?"]),
         ("q=late&show=claimed", []),
     ],

@@ -29,7 +29,7 @@ def saved(client: Client, query: str = "") -> Any:
 @pytest.mark.slow
 def test_queue_filter_can_be_saved_reopened_and_removed(reviewer: Client) -> None:
     make_interrupt({}, title="Refund Dana?", graph="typed")
-    query = "show=free&graph=typed&q=dana+%26+co"
+    query = "show=unclaimed&graph=typed&q=dana+%26+co"
     page = text_of(reviewer.get(f"{list_of()}?{query}"))
     (kept,) = re.findall(r'name="query" value="([^"]*)"', page)
     done = reviewer.post(SAVE, {"query": unescape(kept), "name": "Dana"})

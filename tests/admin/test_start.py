@@ -175,7 +175,7 @@ def test_start_form_shows_errors_at_fields_and_keeps_entered_values(starter: Cli
     assert "The run was not started." in words(page)
     form = page.context["form"]
     assert {*form.input.errors} == {"input/customer", "input/weight", "input/lines/0/count"}
-    assert {*form.terms.errors} == {"run_key"}
+    assert {*form.options.errors} == {"run_key"}
     kept = posted_of(page)
     for name in ("input/weight", "input/lines/0/count", "thread_id", "run_key", "key"):
         assert "".join(kept[name]) == "".join(posted[name])

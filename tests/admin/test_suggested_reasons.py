@@ -52,7 +52,7 @@ def send(client: Client, item: Interrupt, button: str, **typed: str) -> Any:
 def test_rejection_with_suggested_reason_saves_suggestion_followed_by_typed_text(
     reviewer: Client, item: Interrupt, own: str, kept: str
 ) -> None:
-    send(reviewer, item, "reject", usual_reason="Wrong <address>", reason=own)
+    send(reviewer, item, "reject", suggested_reason="Wrong <address>", reason=own)
     made = Decision.objects.get()
     assert (made.type, made.reason) == ("reject", kept)
 
@@ -68,14 +68,14 @@ def test_suggested_reason_is_translated_if_lazy_and_unchanged_if_string(
 
 
 def test_suggested_reply_is_saved_as_the_response(reviewer: Client, item: Interrupt) -> None:
-    send(reviewer, item, "respond", usual_reply="Ask the customer again.")
+    send(reviewer, item, "respond", suggested_reply="Ask the customer again.")
     assert Decision.objects.get().value == "Ask the customer again."
 
 
 def test_rejection_with_unknown_suggested_reason_shows_a_form_error_and_saves_no_decision(
     reviewer: Client, item: Interrupt
 ) -> None:
-    response = send(reviewer, item, "reject", usual_reason="Because")
+    response = send(reviewer, item, "reject", suggested_reason="Because")
     assert not Decision.objects.exists()
     assert "errorlist" in text_of(response)
 
@@ -83,14 +83,14 @@ def test_rejection_with_unknown_suggested_reason_shows_a_form_error_and_saves_no
 def test_rejection_with_suggested_and_typed_reason_above_length_limit_saves_no_decision(
     reviewer: Client, item: Interrupt
 ) -> None:
-    send(reviewer, item, "reject", usual_reason=REASONS[0], reason="x" * REASON_LENGTH)
+    send(reviewer, item, "reject", suggested_reason=REASONS[0], reason="x" * REASON_LENGTH)
     assert not Decision.objects.exists()
 
 
 def test_request_of_graph_without_suggestions_has_no_suggestion_fields(
     reviewer: Client, asked: Callable[..., Interrupt]
 ) -> None:
-    assert "usual_" not in text_of(reviewer.get(page_of(asked("approval"))))
+    assert "suggested_" not in text_of(reviewer.get(page_of(asked("approval"))))
 
 
 @pytest.mark.parametrize("words", ["one text", [""], [3]])
@@ -116,12 +116,12 @@ def test_bulk_rejection_page_offers_only_reasons_suggested_by_all_selected_graph
     two = list(Interrupt.objects.all())
     posted = {"item": [get_checkbox_value(one) for one in two], "decision": "reject"}
     page = reviewer.post(BULK, posted)
-    assert text_of(page).count('name="usual_reason"') == 1 + len(REASONS)
+    assert text_of(page).count('name="suggested_reason"') == 1 + len(REASONS)
     # A suggested reason is sufficient, and other values are rejected.
-    back = reviewer.post(BULK, confirmed(page, usual_reason="Because"))
+    back = reviewer.post(BULK, confirmed(page, suggested_reason="Because"))
     assert "errorlist" in text_of(back)
     assert not Decision.objects.exists()
-    reviewer.post(BULK, confirmed(page, usual_reason="Wrong <address>", reason="See No. 7."))
+    reviewer.post(BULK, confirmed(page, suggested_reason="Wrong <address>", reason="See No. 7."))
     assert set(Decision.objects.values_list("reason", flat=True)) == {"Wrong <address>\nSee No. 7."}
 
     run, another = services.start("other", {"payload": 3}), services.start("worded", {"payload": 4})
@@ -129,7 +129,7 @@ def test_bulk_rejection_page_offers_only_reasons_suggested_by_all_selected_graph
     mixed = Interrupt.objects.filter(run__in=[run.id, another.id])
     posted["item"] = [get_checkbox_value(one) for one in mixed]
     page = reviewer.post(BULK, posted)
-    offered = re.findall(r'name="usual_reason" value="(.*?)"', text_of(page))
+    offered = re.findall(r'name="suggested_reason" value="(.*?)"', text_of(page))
     assert offered == ["never", ""]
 
 

@@ -106,7 +106,7 @@ def test_request_list_and_webhook_pages_in_the_active_theme_have_their_form_cont
     for part in ('class="hitl-filterbar"', "?state__exact=failed", 'class="hitl-title"'):
         assert part in runs
     links = root.get(list_of("reviewlink")).content.decode()
-    for part in ('name="action"', 'value="take_back"', 'name="_selected_action"'):
+    for part in ('name="action"', 'value="revoke"', 'name="_selected_action"'):
         assert part in links
     hook = root.get(page_of(rows["webhookendpoint"], "webhookendpoint")).content.decode()
     for control in ('name="url"', 'name="events"', 'name="is_active"', 'name="_save"'):

@@ -88,7 +88,7 @@ def test_interrupt_list_waiting_at_a_real_server_returns_with_a_new_interrupt(
 ) -> None:
     client = Client(serve(kind, EVENT_MAX_WAITING_THREADS=4, EVENT_MAX_USER_SHARE=1))
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(client.get, "interrupts/?free=true&wait=25")
+        waiting = pool.submit(client.get, "interrupts/?unclaimed=true&wait=25")
         run = begin()
         status, page = waiting.result()
     assert (status, [each["run"] for each in page["results"]]) == (200, [str(run)])

@@ -287,8 +287,8 @@ def test_interrupt_list_is_filtered_by_claim_assignment_group_and_due_state(
     Interrupt.objects.filter(pk=groups.pk).update(priority=-1)
     ravi.post("claim", held.pk)
     for query, found in {
-        "free=true": {free, late},
-        "free=false": {held, groups},
+        "unclaimed=true": {free, late},
+        "unclaimed=false": {held, groups},
         "claimed=true": {held},
         "claimed=false": {free, groups, late},
         "overdue=true": {late},
@@ -297,7 +297,7 @@ def test_interrupt_list_is_filtered_by_claim_assignment_group_and_due_state(
         "group=Payments": {groups},
         "group=payments": set(),
         "dialect=hitl_request": {groups},
-        "free=true&overdue=false": {free},
+        "unclaimed=true&overdue=false": {free},
         "assignee=nobody": {free, held, late},
         "assignee=me": set(),
         "priority=urgent": {held},
@@ -352,7 +352,9 @@ def test_queue_stats_contain_counts_for_the_user_and_time_of_the_last_worker_hea
     ravi.post("next")
     seen = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
     stats = rita.get("stats").json()
-    assert stats["counts"] | {"mine": 0, "free": 2, "claimed": 1, "pending": 3} == stats["counts"]
+    assert (
+        stats["counts"] | {"mine": 0, "unclaimed": 2, "claimed": 1, "pending": 3} == stats["counts"]
+    )
     assert (stats["median_seconds"], stats["approve_rate"]) == (None, None)
     assert stats["last_heartbeat_at"] is not None
     assert ravi.get("stats").json()["counts"]["mine"] == 1

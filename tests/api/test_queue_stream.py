@@ -69,7 +69,7 @@ def test_queue_stream_starts_with_the_same_page_as_the_interrupt_list(
     api: API, make_interrupt: Asked
 ) -> None:
     make_interrupt(), make_interrupt(node="pay"), make_interrupt(node="pay")
-    for query in ("", "node=pay", "ordering=-created_at&page_size=2", "free=true"):
+    for query in ("", "node=pay", "ordering=-created_at&page_size=2", "unclaimed=true"):
         # A process without capacity for waiting requests.
         stream = api.get("interrupt-stream", query=query)
         assert not stream.streaming

@@ -54,7 +54,7 @@ def test_interrupt_list_with_wait_and_existing_interrupt_returns_immediately(
     api: Any, make_interrupt: Callable[..., Interrupt]
 ) -> None:
     make_interrupt()
-    response = api.get("interrupts", query="free=true&wait=20", **THREADS)
+    response = api.get("interrupts", query="unclaimed=true&wait=20", **THREADS)
     assert (response.streaming, len(response.json()["results"])) == (False, 1)
 
 

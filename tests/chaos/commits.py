@@ -217,7 +217,7 @@ def _write(value: UUID | datetime) -> str:
 
 def forget_process() -> None:
     outbox.clear_listeners()
-    compatibility.clear_shapes()
+    compatibility.clear_structures()
 
 
 def assert_same_after_kills(

@@ -120,11 +120,13 @@ def faults_of(record: Record, effects: Effects | None = None) -> Iterator[str]:
 
 def unfinished(bound: timedelta = timedelta(0)) -> list[str]:
     """Return the runs that have been due for longer than ``bound`` (I5)."""
-    left = Q(state=Run.State.QUEUED, hinted_at__lt=Now() - bound) | Q(
+    left = Q(state=Run.State.QUEUED, last_message_at__lt=Now() - bound) | Q(
         Q(thread__lease_until__isnull=True) | Q(thread__lease_until__lt=Now() - bound),
         state=Run.State.RUNNING,
     )
-    left |= Q(state=Run.State.WAITING, hinted_at__lt=Now() - bound, thread__ended_at__isnull=False)
+    left |= Q(
+        state=Run.State.WAITING, last_message_at__lt=Now() - bound, thread__ended_at__isnull=False
+    )
     return [f"run {run.pk} is {run.state} and left alone" for run in Run.objects.filter(left)]
 
 

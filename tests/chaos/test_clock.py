@@ -48,7 +48,7 @@ def try_to_steal(by: int, runs: list[str], told: Any) -> None:
     set_clocks(by)
     stolen = [run for run in runs if run_leases.claim(run) is not None]
     # The sweep must not treat a live lease as expired either.
-    Run.objects.update(hinted_at=Now() - timedelta(hours=2))
+    Run.objects.update(last_message_at=Now() - timedelta(hours=2))
     sweep()
     recovery.deliver()
     told.send(stolen)

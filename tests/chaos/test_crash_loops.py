@@ -28,7 +28,7 @@ pytestmark = [
 def let_time_pass() -> None:
     leased = Thread.objects.filter(lease_until__isnull=False)
     leased.update(lease_until=Now() - timedelta(seconds=1))
-    Run.objects.update(hinted_at=Now() - timedelta(hours=1))
+    Run.objects.update(last_message_at=Now() - timedelta(hours=1))
 
 
 @pytest.mark.parametrize(

@@ -274,7 +274,7 @@ def test_invariant_checks_report_a_response_stored_at_the_wrong_position(waiting
 @pytest.mark.parametrize("state", ["queued", "running"])
 def test_invariant_checks_report_an_unfinished_run_only_after_the_given_time(state: str) -> None:
     services.start("chaos line", EMPTY)
-    Run.objects.update(state=state, hinted_at=Now() - timedelta(seconds=10))
+    Run.objects.update(state=state, last_message_at=Now() - timedelta(seconds=10))
     Thread.objects.update(lease_until=Now() - timedelta(seconds=10))
     assert len(invariants.unfinished(timedelta(seconds=9))) == 1
     assert invariants.unfinished(timedelta(seconds=11)) == []
@@ -282,7 +282,7 @@ def test_invariant_checks_report_an_unfinished_run_only_after_the_given_time(sta
 
 def test_invariant_checks_report_no_unfinished_run_for_running_run_with_valid_lease() -> None:
     services.start("chaos line", EMPTY)
-    Run.objects.update(state="running", hinted_at=Now() - timedelta(seconds=10))
+    Run.objects.update(state="running", last_message_at=Now() - timedelta(seconds=10))
     Thread.objects.update(lease_until=Now() + timedelta(seconds=10))
     assert invariants.unfinished() == []
 

@@ -42,7 +42,7 @@ def test_sweep_per_step_completes_all_runs_although_every_message_is_lost(
         # Let as much time pass as the sweep allows for a worker to find the run, and let no worker
         # find it.
         later = Now() + timedelta(minutes=1)
-        Run.objects.update(hinted_at=Now() - timedelta(minutes=1), queued_at=later)
+        Run.objects.update(last_message_at=Now() - timedelta(minutes=1), queued_at=later)
         sweep()
         assert (OrmQ.objects.count(), count_due_runs()) == (count, 0)
         assert recovery.deliver() == count

@@ -248,7 +248,7 @@ class Runs(RuleBasedStateMachine):
     @rule()
     def sweep(self) -> None:
         due = Run.objects.filter(state__in=DUE)
-        due.update(hinted_at=Now() - timedelta(hours=1))
+        due.update(last_message_at=Now() - timedelta(hours=1))
         idle = due.filter(thread__lease_until__isnull=True)
         wanted = {str(pk) for pk in idle.values_list("pk", flat=True)}
         sweep()

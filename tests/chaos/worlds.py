@@ -188,7 +188,7 @@ class DatabaseWorld:
         leased.update(lease_until=Now() - timedelta(seconds=1))
 
     def sweep(self) -> None:
-        Run.objects.filter(pk=self.run).update(hinted_at=Now() - timedelta(hours=1))
+        Run.objects.filter(pk=self.run).update(last_message_at=Now() - timedelta(hours=1))
         sweep()
 
     def pending_interrupts(self) -> Sequence[Any]:

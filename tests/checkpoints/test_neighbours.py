@@ -153,7 +153,7 @@ def history(thread: str) -> Any:
 #: Reads of a thread's root graph.
 OF_A_THREAD: dict[str, Callable[[str], Any]] = {
     "history": history,
-    "line": lambda thread: thread_position.read_line("default", key(thread)),
+    "line": lambda thread: thread_position.read_lineage("default", key(thread)),
     "head": lambda thread: thread_position.read_head("default", key(thread)),
     "finished": lambda thread: of_head(thread_position.read_finished_nodes, thread),
     "failed": lambda thread: of_head(thread_position.read_failed_nodes, thread),

@@ -66,7 +66,7 @@ class Watch:
 
 def has_message(run: Run) -> bool:
     until = run.thread.lease_until
-    return run.state == Run.State.QUEUED or (until is not None and run.hinted_at > until)
+    return run.state == Run.State.QUEUED or (until is not None and run.last_message_at > until)
 
 
 def holder(owner: str) -> int:

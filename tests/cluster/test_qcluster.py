@@ -90,7 +90,7 @@ def test_run_with_two_interrupts_completes_through_qcluster(qcluster: Callable[[
 def test_scheduled_sweep_executes_run_whose_message_was_lost(qcluster: Callable[[], Path]) -> None:
     run = services.start("steps", {"log": []})
     OrmQ.objects.all().delete()
-    Run.objects.filter(pk=run.id).update(hinted_at=Now() - timedelta(minutes=5))
+    Run.objects.filter(pk=run.id).update(last_message_at=Now() - timedelta(minutes=5))
 
     # The cluster does this twice a minute.
     sweeps = Schedule.objects.filter(name__startswith=schedules.NAME)

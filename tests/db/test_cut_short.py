@@ -161,27 +161,25 @@ def test_delete_ended_interrupted_at_any_statement_is_rolled_back() -> None:
     assert all(at > begins for at in looked)
 
 
-def test_adopt_shape_interrupted_at_any_statement_stores_structure_and_fingerprint_or_neither() -> (
-    None
-):
+def test_adopt_structure_interrupted_at_any_statement_stores_both_rows_or_none() -> None:
     run = ended()
     key = ThreadKey(run.thread.pk, run.thread.thread_id, run.thread.epoch)
     Run.objects.update(fingerprint="")
     GraphShape.objects.all().delete()
 
     def take_up() -> None:
-        compatibility.clear_shapes()
-        compatibility.adopt_shape(run.pk, key, "", registry.get_graph("approval"))
+        compatibility.clear_structures()
+        compatibility.adopt_structure(run.pk, key, "", registry.get_graph("approval"))
 
     cut_everywhere(take_up, least=2)
     assert Run.objects.get().fingerprint == GraphShape.objects.get().fingerprint
 
 
-def test_store_shape_repeated_after_interrupted_attempt_stores_the_graph_structure() -> None:
-    compatibility.clear_shapes()
+def test_store_structure_repeated_after_interrupted_attempt_stores_the_graph_structure() -> None:
+    compatibility.clear_structures()
     with pytest.raises(CutError), cut_before(0):
-        compatibility.store_shape(registry.get_graph("approval"))
-    compatibility.store_shape(registry.get_graph("approval"))
+        compatibility.store_structure(registry.get_graph("approval"))
+    compatibility.store_structure(registry.get_graph("approval"))
     assert GraphShape.objects.exists()
 
 

@@ -105,15 +105,15 @@ def sweep() -> None:
     interrupt = Interrupt.objects.filter(status="pending")[0]
     Interrupt.objects.filter(pk=interrupt.pk).update(due_at=Now(), expires_at=Now())
     started = filled_rows.begin()
-    Run.objects.filter(pk=started.id).update(hinted_at=Now() - timedelta(hours=1))
+    Run.objects.filter(pk=started.id).update(last_message_at=Now() - timedelta(hours=1))
     sweeper.sweep()
     sweeper.find_missed_since()
 
 
 def forget_shapes() -> None:
     filled_rows.age_a_shape()
-    compatibility.clear_shapes()
-    assert compatibility.remove_unused_shapes() == 1
+    compatibility.clear_structures()
+    assert compatibility.remove_unused_structures() == 1
 
 
 def delete() -> None:
@@ -123,7 +123,9 @@ def delete() -> None:
 def delete_by_graph() -> None:
     # The rows of the graph with the longest retention aren't read.
     terms = {filled_rows.GRAPH: filled_rows.DAYS / 2, "*": 3650}
-    assert (filled_rows.DAYS / 2, filled_rows.GRAPH) in list(retention.list_terms(terms))
+    assert (filled_rows.DAYS / 2, filled_rows.GRAPH) in list(
+        retention.list_retention_periods(terms)
+    )
     assert retention.delete_ended(filled_rows.DAYS / 2, 5, filled_rows.GRAPH) == 5
 
 

@@ -94,7 +94,7 @@ def test_models_reference_gives_a_meaning_of_every_field() -> None:
 def test_names_reference_lists_every_public_name_once() -> None:
     grouped = names.list_grouped()
     assert len(grouped) == len({*grouped})
-    assert hitl_django.HOMES.keys() <= {*grouped}
+    assert hitl_django.LAZY_MODULES.keys() <= {*grouped}
     used = re.findall(r"\{hitl-group\} (\w+)", REFERENCE)
     assert sorted(used) == sorted(names.GROUPS)
     words = set(re.findall(r"\w+", names.index()))

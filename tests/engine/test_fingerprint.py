@@ -11,7 +11,7 @@ import pytest
 
 from hitl_django import Command, StateGraph, interrupt
 from hitl_django.engine.constants import END, START
-from hitl_django.engine.graph.fingerprint import describe_shape, hash_shape, list_changes
+from hitl_django.engine.graph.fingerprint import describe_structure, hash_structure, list_changes
 from hitl_django.engine.graph.pregel import Pregel
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.types import Send
@@ -207,7 +207,7 @@ def test_edited_graph_resumes_paused_thread_or_lists_the_incompatible_change(nam
         place = {**CONFIG["configurable"], "checkpoint_ns": ns}
         return paused.saver.get_tuple({"configurable": place})
 
-    before = json.loads(json.dumps(describe_shape(paused)))
+    before = json.loads(json.dumps(describe_structure(paused)))
     found = list_changes(before, edited, load)
     if fault is not None:
         assert fault in found
@@ -238,7 +238,7 @@ def test_list_changes_for_finished_thread_reports_only_edits_of_state_keys(name:
     plan = Plan()
     edit(plan)
     found = list_changes(
-        describe_shape(ended),
+        describe_structure(ended),
         plan.build(),
         lambda ns: ended.saver.get_tuple({"configurable": {**CONFIG["configurable"]}}),
     )
@@ -250,7 +250,9 @@ def test_graph_fingerprint_does_not_depend_on_node_bodies_or_edge_order() -> Non
     plan = Plan()
     plan.nodes["review"] = asks("something else?")
     plan.edges.reverse()
-    assert hash_shape(describe_shape(plan.build())) == hash_shape(describe_shape(Plan().build()))
+    assert hash_structure(describe_structure(plan.build())) == hash_structure(
+        describe_structure(Plan().build())
+    )
 
 
 def test_graph_fingerprint_changes_with_every_structural_edit() -> None:
@@ -260,16 +262,16 @@ def test_graph_fingerprint_changes_with_every_structural_edit() -> None:
     for name in EDITS.keys() - same:
         plan = Plan()
         EDITS[name][0](plan)
-        assert hash_shape(describe_shape(plan.build())) != hash_shape(
-            describe_shape(Plan().build())
+        assert hash_structure(describe_structure(plan.build())) != hash_structure(
+            describe_structure(Plan().build())
         )
 
 
-def test_describe_shape_of_graph_calling_itself_omits_the_recursive_call() -> None:
+def test_describe_structure_of_graph_calling_itself_omits_the_recursive_call() -> None:
     graph: Any = None
 
     def again(state: Any) -> Any:
         return graph.invoke(state)
 
     graph = StateGraph(dict).add_node("again", again).add_edge(START, "again").compile()
-    assert "calls" not in describe_shape(graph)["nodes"]["again"]
+    assert "calls" not in describe_structure(graph)["nodes"]["again"]

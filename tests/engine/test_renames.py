@@ -12,7 +12,7 @@ import pytest
 from hitl_django import START, Command, StateGraph, interrupt
 from hitl_django.engine.channels import LastValue
 from hitl_django.engine.errors import GraphDefinitionError
-from hitl_django.engine.graph.fingerprint import describe_shape, list_changes
+from hitl_django.engine.graph.fingerprint import describe_structure, list_changes
 from hitl_django.engine.savers.memory import InMemorySaver
 from hitl_django.engine.task.node_api import once
 from hitl_django.engine.types import Send
@@ -211,7 +211,7 @@ def test_paused_thread_of_renamed_graph_ends_with_same_result_as_unrenamed_graph
         renamed = calls.compiled(build, new)
         # The interrupts are the same, although their nodes have other names.
         assert interrupts_of(renamed) == before
-        changes = list_changes(describe_shape(first), renamed, calls.load)
+        changes = list_changes(describe_structure(first), renamed, calls.load)
         assert changes == []
         fresh = Calls(is_async)
         graphs = [fresh.compiled(build, old)] * (rename_after + 1) + [fresh.compiled(build, new)]
@@ -345,7 +345,7 @@ def test_list_changes_reports_two_nodes_renamed_to_the_same_name() -> None:
     first.invoke({"log": []}, CONFIG)
     graph = graph_of(old).add_node("one", asks(old, "?")).add_edge(START, "one")
     merged = graph.compile(saver, renamed={"left": "one", "right": "one"})
-    found = list_changes(describe_shape(first), merged, lambda ns: saver.get_tuple(CONFIG))
+    found = list_changes(describe_structure(first), merged, lambda ns: saver.get_tuple(CONFIG))
     assert found == ["nodes 'left', 'right' were renamed to the same name, 'one'"]
 
 

@@ -56,7 +56,7 @@ def answer(thread_id: str, advance: Callable[[], int], *, most: int) -> None:
 def finish() -> None:
     """Finish every thread."""
     with testing.inline() as advance:
-        Run.objects.update(hinted_at=Now() - timedelta(days=1))
+        Run.objects.update(last_message_at=Now() - timedelta(days=1))
         sweep()
         advance()
         for thread_id in Thread.objects.values_list("thread_id", flat=True):

@@ -166,10 +166,12 @@ def test_doctor_warns_that_the_sweep_is_not_running_while_queued_runs_are_overdu
 ) -> None:
     with testing.inline():
         runs = [services.start("steps", {"log": []}).id for _ in range(2)]
-    Run.objects.update(hinted_at=Now() - timedelta(hours=2), queued_at=Now() - timedelta(hours=3))
+    Run.objects.update(
+        last_message_at=Now() - timedelta(hours=2), queued_at=Now() - timedelta(hours=3)
+    )
     assert "warning  The sweep is not running" in examined()[1]
     # A backlog that a batch of each sweep can't hold is none of its fault.
-    Run.objects.filter(pk=runs[0]).update(hinted_at=Now())
+    Run.objects.filter(pk=runs[0]).update(last_message_at=Now())
     assert "The sweep is not running" not in examined()[1]
     sweep()
     assert "The sweep is not running" not in examined()[1]

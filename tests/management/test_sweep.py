@@ -17,7 +17,7 @@ from hitl_django.models import Run, Thread
 def test_sweep_command_enqueues_run_whose_message_was_lost() -> None:
     thread = Thread.objects.create(thread_id="t", graph="any")
     long_ago = timezone.now() - timedelta(hours=1)
-    Run.objects.create(thread=thread, graph="any", queued_at=long_ago, hinted_at=long_ago)
+    Run.objects.create(thread=thread, graph="any", queued_at=long_ago, last_message_at=long_ago)
     out = io.StringIO()
     call_command("hitl", "sweep", stdout=out)
     assert out.getvalue() == "Swept.\n"

@@ -95,13 +95,13 @@ def import_everything() -> dict[str, str]:
     import_module("django").setup()
     package = import_module("hitl_django")
     # Generated documentation imports the documented modules.
-    names = [f"hitl_django.{name}" for name in package.HOMES] + ["docs.extension.directives"]
+    names = [f"hitl_django.{name}" for name in package.LAZY_MODULES] + ["docs.extension.directives"]
     modules = walk_packages(package.__path__, "hitl_django.", onerror=lambda name: None)
     errors: dict[str, str] = {}
     for name in [*names, *(module.name for module in modules)]:
         home, _, attribute = name.rpartition(".")
         try:
-            if home != "hitl_django" or attribute not in package.HOMES:
+            if home != "hitl_django" or attribute not in package.LAZY_MODULES:
                 import_module(name)
             else:
                 getattr(package, attribute)

@@ -39,7 +39,7 @@ import hitl_django
 
 assert "site-packages" in hitl_django.__file__, hitl_django.__file__
 get_user_model().objects.create_superuser("ann", password="secret")
-for name in hitl_django.HOMES:
+for name in hitl_django.LAZY_MODULES:
     getattr(hitl_django, name)
 client = Client(SERVER_NAME="localhost")
 assert client.login(username="ann", password="secret")

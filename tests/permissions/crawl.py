@@ -100,7 +100,7 @@ def admin_lists(asked: dict[str, str]) -> Iterator[str]:
             yield f"{path}?q={quote(words)}"
         yield f"{path}?graph={asked['graph']}"
         if "reviewitem" in name:
-            yield from (f"{path}?show={tab}" for tab in ("mine", "free", "claimed", "overdue"))
+            yield from (f"{path}?show={tab}" for tab in ("mine", "unclaimed", "claimed", "overdue"))
             yield f"{path}?show=snoozed&q={quote(asked['search'])}&_facets=True"
     for name in ("admin:index", "admin:jsi18n"):
         yield path_of(name, ())

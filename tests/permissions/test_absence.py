@@ -210,7 +210,7 @@ def test_admin_action_on_hidden_row_equals_action_on_missing_row(world: World) -
     world_before = everything_of_ours()
     client, vault = world.client(PEOPLE["minter"]), world.areas["vault"]
     path = path_of("admin:hitl_links_reviewlink_changelist", ())
-    form = {"action": "take_back", "index": "0", "select_across": "0"}
+    form = {"action": "revoke", "index": "0", "select_across": "0"}
     answers = [
         read_comparable(client.post(path, {**form, "_selected_action": str(pk)}), (pk,))
         for pk in (vault.link.pk, nowhere())

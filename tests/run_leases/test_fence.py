@@ -218,14 +218,14 @@ def test_drained_or_parked_run_has_no_end_time_and_preserves_pending_interrupts(
     before = list(Interrupt.objects.filter(pk=right.pk).values())
     lease = claimed(info.id)
     long_ago = Now() - timedelta(days=1)
-    Run.objects.update(queued_at=long_ago, hinted_at=long_ago)
+    Run.objects.update(queued_at=long_ago, last_message_at=long_ago)
     then = Run.objects.get().queued_at
 
     commit(lease, outcome)
 
     run = Run.objects.select_related("thread").get()
     assert (run.state, run.finished_at, run.thread.ended_at) == (state, None, None)
-    assert (run.queued_at > then, run.hinted_at > then) == (2 * (state == "queued",))
+    assert (run.queued_at > then, run.last_message_at > then) == (2 * (state == "queued",))
     assert list(Interrupt.objects.filter(pk=right.pk).values()) == before
     event = RunEvent.objects.latest("seq")
     assert (event.kind, event.data) == (state, told)

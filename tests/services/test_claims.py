@@ -339,11 +339,11 @@ class TestClaimNext:
     ) -> None:
         first, second = ask(quorum=2), ask(quorum=2)
         services.decide(first.pk, "approve", by=reviewer)
-        assert services.queue_counts(reviewer).free == 1
+        assert services.queue_counts(reviewer).unclaimed == 1
         assert services.claim_next(by=reviewer) == second.pk
         assert services.claim_next(by=reviewer) is None
         services.decide(first.pk, "respond", "Later", by=sam)  # which changes the version
-        assert services.queue_counts(reviewer).free == 1
+        assert services.queue_counts(reviewer).unclaimed == 1
         assert services.claim_next(by=reviewer) == first.pk
 
     def test_claim_next_skips_interrupt_that_forbids_approval_by_the_run_starter(
@@ -351,7 +351,7 @@ class TestClaimNext:
     ) -> None:
         rows = [ask(no_self_approval=True), ask(no_self_approval=False)]
         Run.objects.update(started_by=reviewer)
-        assert services.queue_counts(reviewer).free == 1
+        assert services.queue_counts(reviewer).unclaimed == 1
         assert [services.claim_next(by=reviewer) for _ in range(2)] == [rows[1].pk, None]
         assert services.claim_next(by=sam) == rows[0].pk
 

@@ -65,7 +65,7 @@ def test_queue_counts_returns_number_of_interrupts_per_queue_tab(
     ask(status="decided", due_at=Now() - MINUTE)
     found = services.queue_counts(reviewer)
     assert figures(found) == {
-        "mine": 2, "free": 6, "claimed": 1, "overdue": 2, "snoozed": 1, "awake": 10,
+        "mine": 2, "unclaimed": 6, "claimed": 1, "overdue": 2, "snoozed": 1, "awake": 10,
         "pending": 11,
     }  # fmt: skip
 
@@ -87,9 +87,9 @@ def test_count_queue_takes_one_query_and_limits_its_counts(
     listed = queue_filters.Search.build(queue_filters.list_pending(reviewer), "publ")
     with CaptureQueriesContext(connection) as queries:
         found, rows = services.count_queue(reviewer, groups=[], most=2, listed=listed)
-        assert (found.free, found.pending, rows, len(queries)) == (2, 2, 3, 1)
-        found, rows = services.count_queue(reviewer, groups=[], most=2, listed="free")
-        assert (found.free, found.pending, rows, len(queries)) == (2, 2, 3, 2)
+        assert (found.unclaimed, found.pending, rows, len(queries)) == (2, 2, 3, 1)
+        found, rows = services.count_queue(reviewer, groups=[], most=2, listed="unclaimed")
+        assert (found.unclaimed, found.pending, rows, len(queries)) == (2, 2, 3, 2)
 
 
 @pytest.mark.parametrize("most", [2, 4, 50])
@@ -158,8 +158,8 @@ def test_read_first_returns_unclaimed_interrupts_in_queue_order_up_to_the_limit(
         parts = queue_filters.split_unclaimed(reviewer, groups, group)
         for most in (1, 4, 50):
             assert list(queue_filters.read_first(chosen, parts, most)[:most]) == free[:most]
-        found, listed = services.count_queue(reviewer, group=group, listed="free")
-        assert found.free == listed == len(free)
+        found, listed = services.count_queue(reviewer, group=group, listed="unclaimed")
+        assert found.unclaimed == listed == len(free)
     assert len(free) == 3
 
 

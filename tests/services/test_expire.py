@@ -263,7 +263,7 @@ def test_parallel_interrupt_of_run_parked_by_expiry_stays_pending_after_retry(
             act(other.pk, "respond", "yes", by=reviewer)
     assert services.claim_next(by=reviewer) is None
     counts = services.queue_counts(reviewer)
-    assert (counts.free, counts.pending) == (0, 1)
+    assert (counts.unclaimed, counts.pending) == (0, 1)
 
     services.retry(late.run_id)
     services.decide(other.pk, "respond", "yes", by=reviewer, version=other.version)

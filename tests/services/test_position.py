@@ -48,7 +48,7 @@ def trip() -> Iterator[None]:
     registry.unregister("trip")
 
 
-def where_of(run_id: Any) -> services.Position:
+def where_of(run_id: Any) -> services.ThreadPosition:
     return services.thread_position(Run.objects.get(pk=run_id).thread.thread_id)
 
 
@@ -241,4 +241,4 @@ def test_thread_picture_of_unregistered_graph_is_empty_string(
     registry.unregister("trip")
 
     assert services.thread_picture(name) == ""
-    assert services.thread_position(name) == services.Position("trip")
+    assert services.thread_position(name) == services.ThreadPosition("trip")

@@ -117,7 +117,7 @@ def test_sweep_and_retention_use_the_primary_database(
     sweep()
     assert written(Run).get().state == "cancelled"
     asked(thread_id=run.thread_id)
-    written(Run).update(hinted_at=Now() - timedelta(hours=1))
+    written(Run).update(last_message_at=Now() - timedelta(hours=1))
     assert len(sweep()) == 1
     services.cancel(written(Run).get(state="queued").pk)
     written(Thread).update(ended_at=Now() - timedelta(days=9))

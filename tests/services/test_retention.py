@@ -290,7 +290,7 @@ def test_sweep_requeues_run_with_lost_message_although_old_thread_is_undeletable
 
     ended(advance)
     run = services.start("approval", {"text": "x"})
-    Run.objects.filter(pk=run.id).update(hinted_at=timezone.now() - timedelta(hours=1))
+    Run.objects.filter(pk=run.id).update(last_message_at=timezone.now() - timedelta(hours=1))
     settings.HITL = {**settings.HITL, "RETENTION_DAYS": 30}
     monkeypatch.setattr(QuerySet, "delete", protected)
     assert sweep() == [run.id]
@@ -517,13 +517,13 @@ class TestStructures:
     @pytest.fixture(autouse=True)
     def _due(self, advance: Callable[[], int]) -> None:
         self.advance = advance
-        compatibility.clear_shapes()
+        compatibility.clear_structures()
 
     def age(self, days: float = 2) -> None:
         GraphShape.objects.update(created_at=timezone.now() - timedelta(days=days))
 
     def swept(self) -> int:
-        compatibility.clear_shapes()
+        compatibility.clear_structures()
         sweep()
         return GraphShape.objects.count()
 
@@ -564,9 +564,9 @@ class TestStructures:
         Run.objects.all().delete()
         assert self.swept() == 1
 
-    def test_remove_unused_shapes_called_again_within_its_interval_takes_no_query(
+    def test_remove_unused_structures_called_again_within_its_interval_takes_no_query(
         self, django_assert_num_queries: Any
     ) -> None:
-        compatibility.remove_unused_shapes()
+        compatibility.remove_unused_structures()
         with django_assert_num_queries(0):
-            compatibility.remove_unused_shapes()
+            compatibility.remove_unused_structures()

@@ -43,8 +43,8 @@ def test_saved_filter_with_invalid_stored_parameters_is_listed_without_them(ann:
 
 def test_saved_filter_is_listed_for_another_user_only_if_shared(ann: User, lead: User) -> None:
     services.save_filter("Hers", {"show": "mine"}, by=ann)
-    services.save_filter("Shared", {"show": "free"}, shared=True, by=lead)
-    services.save_filter("The lead's", {"show": "free"}, by=lead)
+    services.save_filter("Shared", {"show": "unclaimed"}, shared=True, by=lead)
+    services.save_filter("The lead's", {"show": "unclaimed"}, by=lead)
     assert names(ann) == ["Hers", "Shared"]
     assert names(lead) == ["Shared", "The lead's"]
 
@@ -55,7 +55,7 @@ def test_saved_filters_of_the_user_are_listed_before_shared_filters_up_to_the_li
     monkeypatch.setattr(saved_filters, "MAX_LISTED", 2)
     services.save_filter("z", {"show": "mine"}, by=ann)
     for name in ("a", "b", "c"):
-        services.save_filter(name, {"show": "free"}, shared=True, by=lead)
+        services.save_filter(name, {"show": "unclaimed"}, shared=True, by=lead)
     assert names(ann) == ["z", "a"]
 
 
@@ -77,8 +77,8 @@ def test_shared_filter_for_graph_without_visible_interrupts_is_not_listed(
 
 def test_saving_filter_under_existing_name_replaces_its_query(ann: User) -> None:
     first = services.save_filter("a", {"show": "mine"}, by=ann)
-    assert services.save_filter("a", {"show": "free"}, by=ann) == first
-    assert services.list_saved_filters(ann)[0].query == {"show": "free"}
+    assert services.save_filter("a", {"show": "unclaimed"}, by=ann) == first
+    assert services.list_saved_filters(ann)[0].query == {"show": "unclaimed"}
 
 
 @pytest.mark.parametrize(

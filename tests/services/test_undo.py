@@ -94,7 +94,7 @@ def test_sweep_queues_decided_run_after_the_undo_period(
     sweep()
     assert now(interrupt).run.state == "queued"
     testing.run_ids.clear()  # the message is lost, but the row exists
-    Run.objects.filter(pk=interrupt.run_id).update(hinted_at=Now() - timedelta(hours=1))
+    Run.objects.filter(pk=interrupt.run_id).update(last_message_at=Now() - timedelta(hours=1))
     assert sweep() == [interrupt.run_id]
     assert advance() == 1
 

@@ -136,7 +136,7 @@ def test_service_call_failing_after_its_audit_entry_is_rolled_back(
     who: str,
 ) -> None:
     # The last use of a graph's structure is stored separately from the run.
-    monkeypatch.setattr(compatibility, "store_shape", lambda registered: None)
+    monkeypatch.setattr(compatibility, "store_structure", lambda registered: None)
     by = user(
         "olga", "view_interrupt", "decide_interrupt", "take_over_interrupt", "view_run",
         "view_thread", "operate_run", "start_run",

@@ -21,7 +21,7 @@ from hitl_django.engine.errors import InvalidAnswerError
 from hitl_django.errors import InterruptNotFound, NotAllowedError, StaleInterruptError
 from hitl_django.json_text import json_schema, schema_keywords
 from hitl_django.models import Decision, Interrupt, Thread
-from hitl_django.services.reviews.decide import MOST_READS
+from hitl_django.services.reviews.decide import MAX_READS
 from tests.admin.browsing import post_of, press
 
 from .conftest import asked
@@ -204,7 +204,7 @@ def test_decision_on_interrupt_changing_at_every_validation_raises_stale_interru
     validated = changing(interrupt, 100)
     with pytest.raises(StaleInterruptError):
         services.decide(interrupt.pk, "edit", VALUE, by=boss)
-    assert len(validated) == MOST_READS
+    assert len(validated) == MAX_READS
     assert not Decision.objects.exists()
 
 

@@ -228,7 +228,7 @@ def test_start_with_repeated_key_of_waiting_run_returns_that_run(advance: Advanc
 def test_start_beyond_maximum_number_of_waiting_runs_raises_run_state_error(
     advance: Advance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "MOST_WAITING", 2)
+    monkeypatch.setattr(waiting, "MAX_WAITING", 2)
     for _ in range(3):
         start()
     with pytest.raises(RunStateError, match="already has the maximum number of waiting runs: 2"):
@@ -366,7 +366,7 @@ def test_sweep_starts_waiting_run_whose_message_was_lost(advance: Advance, setti
     Run.objects.filter(pk=first.id).update(state="succeeded")
     assert second.id not in sweep()
     Thread.objects.update(ended_at=Now())
-    Run.objects.update(hinted_at=Run.objects.get(pk=first.id).created_at)
+    Run.objects.update(last_message_at=Run.objects.get(pk=first.id).created_at)
     assert second.id in sweep()
     advance()
     assert states() == ["succeeded", "succeeded"]
@@ -413,7 +413,7 @@ def test_maximum_number_of_waiting_runs_execute_one_after_another_in_one_process
     settings: Any,
 ) -> None:
     settings.HITL = {"DISPATCH": "tests.contrib.langgraph_api.test_streams.Nobody"}
-    runs = [start("steps", {"log": []}) for _ in range(1 + waiting.MOST_WAITING)]
+    runs = [start("steps", {"log": []}) for _ in range(1 + waiting.MAX_WAITING)]
     settings.HITL = {"DISPATCH": "hitl_django.task_queue.dispatcher.InlineDispatcher"}
     runner.advance(str(runs[0].id))
     assert set(states()) == {"succeeded"}
@@ -432,7 +432,7 @@ class Counted(TypedDict, total=False):
 @pytest.fixture
 def deploy() -> Iterator[Callable[..., str]]:
     """Replace the graph "line" by one with a node that interrupts, and return its fingerprint."""
-    compatibility.clear_shapes()
+    compatibility.clear_structures()
 
     def put(node: str = "ask", state: Any = Noted, **options: Any) -> str:
         def ask(given: Any) -> Any:
@@ -447,7 +447,7 @@ def deploy() -> Iterator[Callable[..., str]]:
 
     yield put
     registry.unregister("line")
-    compatibility.clear_shapes()
+    compatibility.clear_structures()
 
 
 def test_waiting_run_that_starts_gets_current_version_times_and_queued_event(
@@ -460,7 +460,9 @@ def test_waiting_run_that_starts_gets_current_version_times_and_queued_event(
     answer()
     testing.run_ids.clear()
     runner.advance(str(Run.objects.earliest("created_at").pk))
-    Run.objects.update(queued_at=Now() - timedelta(hours=1), hinted_at=Now() - timedelta(hours=1))
+    Run.objects.update(
+        queued_at=Now() - timedelta(hours=1), last_message_at=Now() - timedelta(hours=1)
+    )
     Thread.objects.update(attempts=3)
     newest = deploy(version="2", pin=True, node="ask again")
     GraphShape.objects.all().delete()
@@ -473,7 +475,7 @@ def test_waiting_run_that_starts_gets_current_version_times_and_queued_event(
     assert Run.objects.filter(
         pk=row.pk,
         queued_at__gt=Now() - timedelta(minutes=1),
-        hinted_at__gt=Now() - timedelta(minutes=1),
+        last_message_at__gt=Now() - timedelta(minutes=1),
     ).exists()
     assert (at.attempts, at.ended_at, at.has_waiting) == (0, None, False)
     assert RunEvent.objects.get(run=row, kind="queued").data == {"reason": "started"}

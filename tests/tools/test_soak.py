@@ -68,7 +68,7 @@ def test_soak_watch_reports_lost_runs_and_missing_decisions(watch: Watch) -> Non
 @pytest.mark.django_db(transaction=True)
 def test_soak_watch_reports_queued_run_without_recent_message(watch: Watch) -> None:
     run = services.start("approval", {"text": "it"}).id
-    Run.objects.update(hinted_at=Now() - timedelta(hours=1))
+    Run.objects.update(last_message_at=Now() - timedelta(hours=1))
     watch.bound = timedelta(minutes=5)
     watch.check()
     assert watch.faults == [f"run {run} is queued and left alone"]

@@ -33,7 +33,7 @@ def advance(db: None) -> Iterator[Advance]:
 @pytest.fixture
 def deploy() -> Iterator[Deploy]:
     """Replace the graph "evolving" by one with these nodes in sequence. Names with ? interrupt."""
-    compatibility.clear_shapes()
+    compatibility.clear_structures()
 
     def node(name: str) -> Any:
         return lambda state: {"log": [interrupt(name) if name.endswith("?") else name]}
@@ -51,7 +51,7 @@ def deploy() -> Iterator[Deploy]:
 
     yield put
     registry.unregister("evolving")
-    compatibility.clear_shapes()
+    compatibility.clear_structures()
 
 
 def paused(deploy: Deploy, advance: Advance) -> Interrupt:
@@ -103,7 +103,7 @@ def test_run_of_unchanged_graph_structure_resumes_without_comparing_structures(
 ) -> None:
     interrupt = paused(deploy, advance)
     deploy("plan", "review?", "pay", version="1.0.1")
-    monkeypatch.setattr(compatibility, "adopt_shape", None)
+    monkeypatch.setattr(compatibility, "adopt_structure", None)
     services.decide(interrupt.pk, "approve")
     advance()
     assert Run.objects.get().state == "succeeded"
@@ -142,7 +142,7 @@ def test_worker_whose_lease_was_taken_over_cannot_store_a_graph_structure(
     deploy("plan", "review?", "pay", "mail")
     late = ThreadKey(thread.pk, thread.thread_id, thread.epoch - 1)
     with pytest.raises(LeaseLostError):
-        compatibility.adopt_shape(run.pk, late, run.fingerprint, registry.get_graph("evolving"))
+        compatibility.adopt_structure(run.pk, late, run.fingerprint, registry.get_graph("evolving"))
     assert Run.objects.get().fingerprint == run.fingerprint
 
 

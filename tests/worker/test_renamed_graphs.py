@@ -33,7 +33,7 @@ def advance(db: None) -> Iterator[Advance]:
 @pytest.fixture
 def deploy() -> Iterator[Deploy]:
     """Register a version of the graph "refund". ``beside`` keeps the other graphs registered."""
-    compatibility.clear_shapes()
+    compatibility.clear_structures()
 
     def put(build: Any, *, beside: bool = False, **terms: Any) -> None:
         if not beside:
@@ -42,7 +42,7 @@ def deploy() -> Iterator[Deploy]:
 
     yield put
     registry.unregister("refund")
-    compatibility.clear_shapes()
+    compatibility.clear_structures()
 
 
 class Old(TypedDict, total=False):

@@ -272,7 +272,7 @@ def test_report_status_does_not_block_when_the_supervisor_reads_no_reports(
 def test_worker_command_with_external_queue_sweeps_until_sigterm(
     transactional_db: None, due: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Run.objects.update(hinted_at=Now() - timedelta(hours=1))
+    Run.objects.update(last_message_at=Now() - timedelta(hours=1))
     rounds = iter([None, None, signal.SIGTERM])
 
     def pause(seconds: float) -> None:
@@ -295,7 +295,7 @@ def test_worker_command_with_external_queue_sweeps_until_sigterm(
     assert "Stopped by SIGTERM." in out.getvalue()
     assert next(rounds, "none is left") == "none is left"
     assert Run.objects.get().state == "queued"
-    assert not Run.objects.filter(hinted_at__lt=Now() - timedelta(minutes=1)).exists()
+    assert not Run.objects.filter(last_message_at__lt=Now() - timedelta(minutes=1)).exists()
 
 
 @pytest.fixture
@@ -386,7 +386,7 @@ def test_sweep_returns_ids_of_the_requeued_runs(due: Any) -> None:
     from hitl_django.worker.sweeper import is_any_due, sweep
 
     assert sweep() == []
-    Run.objects.update(hinted_at=Now() - timedelta(hours=1))
+    Run.objects.update(last_message_at=Now() - timedelta(hours=1))
     assert sweep() == [due]
     assert is_any_due([due])
     assert not is_any_due([uuid4()])

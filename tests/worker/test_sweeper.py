@@ -32,7 +32,9 @@ def advance(db: None) -> Iterator[Advance]:
 def forget(*infos: services.RunInfo) -> None:
     testing.run_ids.clear()
     runs = Run.objects.filter(pk__in=[info.id for info in infos])
-    runs.update(hinted_at=Now() - timedelta(seconds=settings.HITL.get("SWEEP_SECONDS", 30) + 1))
+    runs.update(
+        last_message_at=Now() - timedelta(seconds=settings.HITL.get("SWEEP_SECONDS", 30) + 1)
+    )
 
 
 @pytest.mark.promise("P8")
@@ -140,7 +142,7 @@ def test_sweep_requeues_the_longest_waiting_run_first_within_its_batch(
     infos = [services.start("steps", {"log": []}) for _ in range(5)]
     forget(*infos)
     first = infos[3]
-    Run.objects.filter(pk=first.id).update(hinted_at=Now() - timedelta(hours=1))
+    Run.objects.filter(pk=first.id).update(last_message_at=Now() - timedelta(hours=1))
     with override_settings(HITL={**settings.HITL, "SWEEP_BATCH": 2}):
         sweep()
     assert len(testing.run_ids) == 2
@@ -205,15 +207,15 @@ def age(info: services.RunInfo, **hours: int) -> None:
 def test_find_missed_since_returns_time_of_run_that_no_sweep_has_requeued(advance: Advance) -> None:
     info = services.start("steps", {"log": []})
     assert find_missed_since() is None
-    age(info, queued_at=3, hinted_at=2)
-    assert find_missed_since() == Run.objects.get().hinted_at
+    age(info, queued_at=3, last_message_at=2)
+    assert find_missed_since() == Run.objects.get().last_message_at
     assert run_leases.claim(info.id) is not None
     # A worker is active, so the age of the last message doesn't matter.
     assert find_missed_since() is None
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
     assert find_missed_since() is None  # the next sweep is due soon enough
     Thread.objects.update(lease_until=Now() - timedelta(hours=1))
-    assert find_missed_since() == Run.objects.get().hinted_at
+    assert find_missed_since() == Run.objects.get().last_message_at
 
 
 @pytest.mark.promise("P8")
@@ -221,10 +223,10 @@ def test_find_missed_since_returns_none_after_a_later_sweep_requeued_a_run(
     advance: Advance,
 ) -> None:
     late, ended, new = (services.start("steps", {"log": []}) for _ in range(3))
-    age(late, queued_at=3, hinted_at=2)
+    age(late, queued_at=3, last_message_at=2)
     Run.objects.filter(pk=ended.id).update(state="succeeded", queued_at=Now() - timedelta(hours=3))
-    assert Run.objects.get(pk=new.id).hinted_at == Run.objects.get(pk=new.id).queued_at
-    assert find_missed_since() == Run.objects.get(pk=late.id).hinted_at
+    assert Run.objects.get(pk=new.id).last_message_at == Run.objects.get(pk=new.id).queued_at
+    assert find_missed_since() == Run.objects.get(pk=late.id).last_message_at
     age(new, queued_at=1)
     assert find_missed_since() is None
 

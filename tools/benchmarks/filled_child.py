@@ -131,8 +131,8 @@ class Round:
 
         self._timed("sweep", sweeper.sweep)
         filled_rows.age_a_shape()
-        compatibility.clear_shapes()
-        self._timed("sweep: shapes", compatibility.remove_unused_shapes)
+        compatibility.clear_structures()
+        self._timed("sweep: shapes", compatibility.remove_unused_structures)
         days = filled_rows.age_threads(PORTION)
         pruning = retention.prune_ended(days)
         self._timed(f"prune {PORTION}", lambda: next(pruning))

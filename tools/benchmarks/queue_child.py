@@ -16,13 +16,13 @@ PAGES = {
     "list": LIST,
     "page 2": LIST + "?p=2",
     "mine": LIST + "?show=mine",
-    "free": LIST + "?show=free",
+    "unclaimed": LIST + "?show=unclaimed",
     "claimed by others": LIST + "?show=claimed",
     "overdue": LIST + "?show=overdue",
     "snoozed": LIST + "?show=snoozed",
     "graph": LIST + "?graph=typed",
     "group": LIST + "?group={group}",
-    "group, none free": LIST + "?group={group}&show=free",
+    "group, none free": LIST + "?group={group}&show=unclaimed",
     "search, common word": LIST + "?q=refund",
     "search, rare word": LIST + "?q=zebr",
     "search, no match": LIST + "?q=unicorn",
@@ -37,7 +37,7 @@ PAGES = {
     "request page": LIST + "{item}/change/",
     "API: list": API + "interrupts/",
     "API: graph": API + "interrupts/?graph=typed",
-    "API: free": API + "interrupts/?free=true&page_size=20",
+    "API: free": API + "interrupts/?unclaimed=true&page_size=20",
     "API: claimed": API + "interrupts/?claimed=true",
     "API: overdue": API + "interrupts/?overdue=true",
     "API: rare word": API + "interrupts/?search=zebr",
@@ -57,7 +57,7 @@ PAST = {
 }
 
 #: Lists for which an open page sends update requests.
-OPEN_LISTS = ("list", "free", "group", "search in payloads")
+OPEN_LISTS = ("list", "unclaimed", "group", "search in payloads")
 
 Row = tuple[Callable[[], Any], Callable[[], Any]]
 

@@ -31,7 +31,7 @@ TAB_PARAMETER = "show"
 TABS: dict[str, tuple[str, Any]] = {
     "": ("awake", _("Open")),
     "mine": ("mine", _("Mine")),
-    "free": ("free", _("Unclaimed")),
+    "unclaimed": ("unclaimed", _("Unclaimed")),
     "claimed": ("claimed", _("Claimed by others")),
     "overdue": ("overdue", _("Overdue")),
     "snoozed": ("snoozed", _("Snoozed")),
@@ -40,7 +40,7 @@ TABS: dict[str, tuple[str, Any]] = {
 
 def get_tab_condition(tab: str, user: Any) -> Q:
     """Return the condition that selects the rows of a tab of the review queue."""
-    if tab == "free":
+    if tab == "unclaimed":
         return queue_filters.match_unclaimed(user)
     return reduce(or_, get_tab_parts(tab, user, (), None))
 
@@ -51,7 +51,7 @@ def get_tab_parts(tab: str, user: Any, groups: Collection[Any], group: Any) -> S
     No row matches two conditions, so ``queue_filters.read_first`` can query them one by one.
     ``groups`` are the ids of the user's groups. ``group`` is the id of the selected group.
     """
-    if tab == "free":
+    if tab == "unclaimed":
         return queue_filters.split_unclaimed(user, groups, group)
     if tab == "overdue":
         return queue_filters.OVERDUE_PARTS

@@ -27,11 +27,11 @@ from .refusal_messages import describe_change
 #: Parameters: an interrupt on the page as ``<id>.<version>``, and the time the page was rendered.
 INTERRUPT, SINCE = "interrupt", "since"
 #: Maximum number of interrupts that one request looks up, equal to the page size of the list.
-MOST_INTERRUPTS = 50
+MAX_INTERRUPTS = 50
 #: An interrupt created this long before the page was rendered may have been committed afterwards.
 LEEWAY = timedelta(seconds=5)
 #: A page that was rendered earlier is treated as if it had been rendered this long ago.
-MOST_AGE = timedelta(days=7)
+MAX_AGE = timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ShownPage:
     @classmethod
     def read(cls, request: HttpRequest) -> ShownPage:
         """Read the shown versions and the rendering time from the URL of an update request."""
-        named = request.GET.getlist(INTERRUPT)[:MOST_INTERRUPTS]
+        named = request.GET.getlist(INTERRUPT)[:MAX_INTERRUPTS]
         return cls(dict(_parse_versions(named)), _parse_moment(request.GET.get(SINCE, "")))
 
     def describe_changes(self, user: Any) -> dict[str, str]:
@@ -98,7 +98,7 @@ def _parse_moment(text: str) -> datetime | None:
         parsed = parse_datetime(text)
         if parsed is not None:
             moment = to_stored(to_utc(parsed))
-            return moment if abs(timezone.now() - moment) < MOST_AGE else None
+            return moment if abs(timezone.now() - moment) < MAX_AGE else None
     return None
 
 

@@ -23,7 +23,7 @@ TAGS = {
 #: CSS class of a mention.
 MENTION = "hitl-mention"
 #: Maximum number of table cells. Each table row gets as many cells as the header row.
-MOST_CELLS = 5_000
+MAX_CELLS = 5_000
 
 
 def render_markdown(text: str, *, links: bool, mentions: Collection[str] = ()) -> SafeString | None:
@@ -33,7 +33,7 @@ def render_markdown(text: str, *, links: bool, mentions: Collection[str] = ()) -
     many table cells. Links are enabled if ``links`` is true. Names in ``mentions`` are highlighted.
     """
     render = _load()
-    if render is None or _count_cells(text) > MOST_CELLS:
+    if render is None or _count_cells(text) > MAX_CELLS:
         return None
     return SafeString(render(escape_hidden(text), links, mentions))
 

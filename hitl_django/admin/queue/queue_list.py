@@ -267,7 +267,7 @@ class QueueChangeList(LinkedChangeList):
                     "that you have permission to view."
                 ),
             ]
-        if self.tab == "free":
+        if self.tab == "unclaimed":
             return self._why_none_is_free()
         words = {
             "mine": _("You have no claimed or assigned requests."),

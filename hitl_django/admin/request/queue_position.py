@@ -86,7 +86,7 @@ def _select_listed(request: HttpRequest) -> QuerySet[Any]:
         rows = rows.filter(get_tab_condition(filters.tab, request.user))
         search = queue_filters.Search.build(rows, filters.words)
         return search.find(search.few[:MOST].count(), MOST).order_by(*queue_order())
-    groups = queue_filters.list_group_keys(request.user) if filters.tab == "free" else ()
+    groups = queue_filters.list_group_keys(request.user) if filters.tab == "unclaimed" else ()
     parts = get_tab_parts(filters.tab, request.user, groups, filters.group)
     return queue_filters.read_first(rows, parts, MOST)
 

@@ -32,7 +32,7 @@ class InterruptStatus:
     is_mine: bool = False
     claimed_for: str = ""
     claimed_until: datetime | None = None
-    whose: str = ""
+    assigned_to: str = ""
     snoozed_until: datetime | None = None
     is_overdue: bool = False
     expires: Any = ""
@@ -56,7 +56,7 @@ def read_status(item: Interrupt, user: Any) -> InterruptStatus:
         is_mine=is_claimed and item.claimed_by_id == user.pk,
         claimed_for=timeuntil(until, now, depth=1) if is_claimed and until is not None else "",
         claimed_until=until if is_claimed else None,
-        whose=", ".join(filter(None, (item.assignee_label, item.group_label))),
+        assigned_to=", ".join(filter(None, (item.assignee_label, item.group_label))),
         snoozed_until=item.snoozed_until if asleep else None,
         is_overdue=item.overdue or (item.due_at is not None and item.due_at <= now),
         expires=EXPIRES.get(item.then, "") if item.expires_at is not None else "",

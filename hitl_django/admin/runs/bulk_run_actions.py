@@ -37,7 +37,7 @@ MOST = 500
 
 GONE = _("This run no longer exists.")
 DENIED = _("You don't have permission to do this.")
-OVERTAKEN = _("This thread has a newer run.")
+SUPERSEDED = _("This thread has a newer run.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ def _find_obstacle(user: Any, verb: str, row: Any) -> Any:
         return DENIED
     if row.state not in OPERATIONS[verb].allowed:
         return OPERATIONS[verb].refusal
-    return OVERTAKEN if verb == "retry" and row.is_superseded else ""
+    return SUPERSEDED if verb == "retry" and row.is_superseded else ""
 
 
 def _describe_problem(verb: str, error: HitlError) -> Any:
@@ -251,5 +251,5 @@ def _describe_problem(verb: str, error: HitlError) -> Any:
         return DENIED
     if isinstance(error, RunStateError):
         is_superseded = error.state in error.allowed
-        return OVERTAKEN if is_superseded else OPERATIONS[verb].refusal
+        return SUPERSEDED if is_superseded else OPERATIONS[verb].refusal
     return _("The decision could not be saved.")

@@ -95,7 +95,7 @@ class OverviewPages(ReadOnlyAdmin):
         may_view = get_policy().may_view_workers(request.user)
         if not may_view or not self.has_view_permission(request):
             raise PermissionDenied
-        figures = overview.read_operator_figures(request.user)
+        figures = overview.read_operator_stats(request.user)
         workers = overview.list_workers()
         outage = services.find_worker_outage()
         return self.page(
@@ -120,7 +120,7 @@ class OverviewPages(ReadOnlyAdmin):
     def _list_figures(
         self,
         request: HttpRequest,
-        figures: overview.OperatorFigures,
+        figures: overview.OperatorStats,
         workers: Sequence[overview.WorkerRow],
     ) -> Iterator[OverviewFigure]:
         runs_url = self.url("changelist", request)

@@ -55,7 +55,7 @@ class OptionalJSONField(forms.CharField):
             ) from None
 
 
-class StartTerms(forms.Form):
+class StartOptionsForm(forms.Form):
     """Options of a run in addition to its input.
 
     ``subject`` is the related object, if the user opened the form from the object's page. If the
@@ -137,13 +137,13 @@ class StartForm:
                 more=more,
             )
         sent = {"subject": subject} if data is None else data
-        self.terms = StartTerms(
+        self.options = StartOptionsForm(
             None if more else data,
-            initial={name: sent.get(name) for name in StartTerms.base_fields},
+            initial={name: sent.get(name) for name in StartOptionsForm.base_fields},
             use_required_attribute=False,
         )
         if self.context is not None:
-            del self.terms.fields["context"]
+            del self.options.fields["context"]
         self.key = str(sent.get("key") or uuid4())
         #: Errors that don't belong to a field.
         self.errors: list[Any] = []
@@ -152,13 +152,13 @@ class StartForm:
     def has_errors(self) -> bool:
         """Whether the page shows errors about submitted values."""
         of_context = self.context is not None and self.context.errors
-        return bool(self.errors or self.input.errors or of_context or self.terms.errors)
+        return bool(self.errors or self.input.errors or of_context or self.options.errors)
 
     def read(self) -> JSON:
         """Return the entered input, or MISSING if the values are invalid."""
-        is_readable, has_terms = self.input.is_valid(), self.terms.is_valid()
+        is_readable, has_options = self.input.is_valid(), self.options.is_valid()
         has_context = self.context is None or self.context.is_valid()
-        if is_readable and has_terms and has_context:
+        if is_readable and has_options and has_context:
             return self.input.answer
         # Show the service's errors together with the form's, so that the user can correct all
         # errors at the same time.
@@ -173,7 +173,7 @@ class StartForm:
         Call ``read`` first.
         """
         if self.context is None:
-            return self.terms.cleaned_data["context"]
+            return self.options.cleaned_data["context"]
         return self.context.answer
 
     def refuse(self, error: HitlError) -> None:
@@ -183,7 +183,7 @@ class StartForm:
         elif isinstance(error, IdempotencyKeyReusedError):
             self._refuse_key()
         elif found := [words for kind, words in THREAD_PROBLEMS.items() if isinstance(error, kind)]:
-            self.terms.add_error("thread_id", found[0])
+            self.options.add_error("thread_id", found[0])
         else:
             self.errors.append(str(error))
 
@@ -204,17 +204,17 @@ class StartForm:
         for name, reason in error.faults:
             if self.context is not None and (name, reason) in of_context:
                 continue
-            field = TERMS.get(name.partition(".")[0])
-            if field in self.terms.fields:
-                self.terms.add_error(field, f"{name}: {reason}" if "." in name else reason)
+            field = OPTION_FIELDS.get(name.partition(".")[0])
+            if field in self.options.fields:
+                self.options.add_error(field, f"{name}: {reason}" if "." in name else reason)
             elif not name.startswith("$"):
                 self.errors.append(SUBJECT_PROBLEM if name == "subject" else reason)
         if not error.faults:
             self.errors.append(str(error))
 
     def _refuse_key(self) -> None:
-        if self.terms.cleaned_data.get("run_key"):
-            self.terms.add_error("run_key", _("This key was already used for a different run."))
+        if self.options.cleaned_data.get("run_key"):
+            self.options.add_error("run_key", _("This key was already used for a different run."))
             return
         self.key = str(uuid4())
         self.errors.append(
@@ -226,7 +226,7 @@ class StartForm:
 
 
 #: Name of the form field by argument of the service.
-TERMS = {
+OPTION_FIELDS = {
     "key": "run_key",
     "thread_id": "thread_id",
     "context": "context",

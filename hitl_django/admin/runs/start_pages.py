@@ -84,7 +84,7 @@ class StartPages(ReadOnlyAdmin):
             "start_graph.html",
             graph=graph,
             form=form,
-            about=link_named_subject(request, form.terms["subject"].value()),
+            about=link_named_subject(request, form.options["subject"].value()),
             back=_add_subject(request, self.url("start", request)),
         )
 
@@ -98,18 +98,18 @@ class StartPages(ReadOnlyAdmin):
         given = form.read()
         if given is MISSING:
             return None
-        terms = form.terms.cleaned_data
+        options = form.options.cleaned_data
         try:
             return services.start(
                 registered.name,
                 given,
                 context=form.read_context(),
-                configurable=terms["configurable"],
+                configurable=options["configurable"],
                 by=request.user,
                 via="admin",
-                key=terms["run_key"] or form.key,
-                thread_id=terms["thread_id"] or None,
-                subject=terms["subject"],
+                key=options["run_key"] or form.key,
+                thread_id=options["thread_id"] or None,
+                subject=options["subject"],
             )
         except NotAllowedError:
             raise

@@ -13,7 +13,7 @@ from hitl_django.engine.types import Expiry
 from hitl_django.review_options import HIGHEST_QUORUM, PRIORITIES
 
 from .fields import (
-    MOST_SECONDS,
+    MAX_SECONDS,
     JSONObjectField,
     JSONValueField,
     StrictBooleanField,
@@ -31,7 +31,7 @@ class ExpiryBody(StrictSerializer):
     """The time limit of an interrupt, and the effect of reaching the limit."""
 
     seconds = StrictFloatField(
-        least=1, most=MOST_SECONDS, help_text="Seconds until the interrupt expires."
+        least=1, most=MAX_SECONDS, help_text="Seconds until the interrupt expires."
     )
     then = StrictChoiceField(
         choices=["cancel", "answer", "keep", "escalate", "park"],

@@ -27,7 +27,7 @@ from ..invalid_params import MAX_FAULTS
 #: Databases can't search for NUL, so queries refuse it. Bodies refuse text with NUL in any field.
 WITHOUT_NUL = r"^[^\x00]*$"
 #: Maximum duration in a request: ten years.
-MOST_SECONDS = 10 * 366 * 86_400
+MAX_SECONDS = 10 * 366 * 86_400
 _DIGITS = re.compile("0|[1-9][0-9]{0,17}")
 _MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?([Zz]|[+-][0-9]{2}:[0-9]{2})"
@@ -268,11 +268,11 @@ class TimeOrSecondsField(OffsetDateTimeField):
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, str):
             return super().to_internal_value(data)
-        seconds = StrictFloatField(least=1, most=MOST_SECONDS).run_validation(data)
+        seconds = StrictFloatField(least=1, most=MAX_SECONDS).run_validation(data)
         return timedelta(seconds=seconds)
 
     def json_schema(self) -> dict[str, Any]:
-        seconds = StrictFloatField(least=1, most=MOST_SECONDS).json_schema()
+        seconds = StrictFloatField(least=1, most=MAX_SECONDS).json_schema()
         return {"anyOf": [super().json_schema(), seconds]}
 
 

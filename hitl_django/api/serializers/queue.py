@@ -96,7 +96,7 @@ class CountsSerializer(serializers.Serializer):
     """Counts of pending interrupts. Each count is at most 500."""
 
     mine = serializers.IntegerField(help_text="Claimed by you or assigned to you.")
-    free = serializers.IntegerField(help_text="Unclaimed and available to you.")
+    unclaimed = serializers.IntegerField(help_text="Unclaimed and available to you.")
     claimed = serializers.IntegerField(help_text="Claimed by others.")
     overdue = serializers.IntegerField()
     snoozed = serializers.IntegerField()

@@ -14,7 +14,7 @@ class WorkerHealthSerializer(serializers.Serializer):
 
     alive = serializers.BooleanField(source="is_alive")
     workers = serializers.IntegerField()
-    driving = serializers.IntegerField()
+    running = serializers.IntegerField()
     last_seen = OffsetDateTimeField(allow_null=True)
     overdue = serializers.IntegerField()
     due_since = OffsetDateTimeField(allow_null=True)

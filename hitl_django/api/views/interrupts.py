@@ -96,9 +96,9 @@ class InterruptList(Collection):
 
         By default, the list contains the pending interrupts, oldest first. With `wait`, the
         response is sent as soon as an interrupt matches the filters. If no interrupt matches for
-        `wait` seconds, the response is an empty page. For example, `?free=true&wait=25` waits for
-        an interrupt that you can claim, and `?run=…&wait=25` waits for the interrupts of a run. If
-        too many requests are already waiting, the server responds immediately, with Retry-After.
+        `wait` seconds, the response is an empty page. For example, `?unclaimed=true&wait=25` waits
+        for an interrupt that you can claim, and `?run=…&wait=25` waits for the interrupts of a run.
+        If too many requests are already waiting, the server responds immediately, with Retry-After.
         """
         seconds = self.read_query().get("wait", 0)
         response = self.render_page()

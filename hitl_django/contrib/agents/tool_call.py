@@ -96,11 +96,11 @@ class ToolCallContext(PartContext):
         schema: Any,
         key: str | None,
         expires: Expiry | None = None,
-        terms: Any = None,
+        review_options: Any = None,
     ) -> Any:
         with self._lock:
             try:
-                return super().ask(value, schema, key, expires, terms)
+                return super().ask(value, schema, key, expires, review_options)
             except GraphInterrupt:
                 self._call.asking = True
                 raise GraphInterrupt(self._context.open[-1:]) from None

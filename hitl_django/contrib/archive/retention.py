@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.models import Thread
-from hitl_django.worker.retention import apply_terms, iterate_batches
+from hitl_django.worker.retention import apply_retention_periods, iterate_batches
 
 from .moves import archive_threads, create_partitions_for, select_archivable
 
@@ -20,7 +20,9 @@ BATCH = 20  # Number of threads per transaction. Each thread is read completely.
 
 def archive_due() -> None:
     """Archive one batch of threads that ended more than ARCHIVE_DAYS days ago."""
-    apply_terms("archived", archive_ended, hitl.ARCHIVE_DAYS, "archive --older-than {days:g}d")
+    apply_retention_periods(
+        "archived", archive_ended, hitl.ARCHIVE_DAYS, "archive --older-than {days:g}d"
+    )
 
 
 def archive_ended(days: float, limit: int, graph: str | None = None) -> int:

@@ -49,14 +49,14 @@ class FrameworkAgentInput(TypedDict):
 
 
 def register_framework_agent(
-    name: str, build: Callable[[], FrameworkAgent], terms: Mapping[str, Any]
+    name: str, build: Callable[[], FrameworkAgent], options: Mapping[str, Any]
 ) -> None:
-    """Register the graph of an agent. ``terms`` are the options of ``register``."""
+    """Register the graph of an agent. ``options`` are the options of ``register``."""
 
     def build_graph() -> StateGraph:
         return build_agent_graph(build())
 
-    register(name, **terms)(build_graph)
+    register(name, **options)(build_graph)
 
 
 def build_agent_graph(agent: FrameworkAgent) -> StateGraph:

@@ -52,7 +52,7 @@ def register_agent(
     agent: BaseAgent | App,
     *,
     state: Callable[[], Mapping[str, Any]] | None = None,
-    **terms: Any,
+    **options: Any,
 ) -> None:
     """Register an agent of Google's ADK as the graph ``name``.
 
@@ -64,7 +64,7 @@ def register_agent(
         name: the name of the graph.
         agent: the agent, which can have sub-agents, or an app with an agent and plugins.
         state: returns the initial state of the session of a new thread, as JSON.
-        terms: the options of ``register``.
+        options: the options of ``register``.
 
     Raises:
         TypeError: the root of the app is a workflow, not an agent.
@@ -83,7 +83,7 @@ def register_agent(
                     f"Agent '{each.name}' is not an LlmAgent. Register an App with "
                     "ResumabilityConfig(is_resumable=True)."
                 )
-    register_framework_agent(name, lambda: _AdkAgent(app, root, state), terms)
+    register_framework_agent(name, lambda: _AdkAgent(app, root, state), options)
 
 
 class _AdkAgent(FrameworkAgent):

@@ -46,7 +46,7 @@ from hitl_django.services.reviews.periods import (
     select_decided,
     start_of_day,
 )
-from hitl_django.worker.retention import find_shortest_term
+from hitl_django.worker.retention import find_shortest_retention_period
 
 from .models import SpotCheck
 
@@ -330,7 +330,7 @@ class _Spans:
 
 def _is_retained(first: date, graph: str | None) -> bool:
     """Return whether the retention settings keep all threads that ended on or after a day."""
-    term = find_shortest_term(graph)
+    term = find_shortest_retention_period(graph)
     return term is None or start_of_day(first) >= timezone.now() - timedelta(days=term)
 
 

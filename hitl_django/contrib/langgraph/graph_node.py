@@ -17,7 +17,7 @@ from langgraph.types import Command
 from hitl_django.contrib.langchain import add_handler
 from hitl_django.db.node_connections import close_node_connections
 from hitl_django.engine.constants import INTERRUPT
-from hitl_django.engine.drivers.thread_pool import MOST_THREADS
+from hitl_django.engine.drivers.thread_pool import MAX_THREADS
 from hitl_django.engine.task.context import (
     TaskContext,
     astore_steps,
@@ -187,7 +187,7 @@ def _build_config(context: TaskContext, graph: Any) -> Any:
     if built.get("max_concurrency") == 1 and _is_functional(graph):
         # The stream of a functional graph occupies an OS thread, and so does a task that calls
         # another task.
-        built["max_concurrency"] = MOST_THREADS
+        built["max_concurrency"] = MAX_THREADS
     return built
 
 

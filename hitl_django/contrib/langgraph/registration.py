@@ -16,13 +16,13 @@ from .registered_graph import LangGraphAdapter
 Factory = TypeVar("Factory")
 
 
-def register_langgraph(name: str, **terms: Any) -> Callable[[Factory], Factory]:
+def register_langgraph(name: str, **options: Any) -> Callable[[Factory], Factory]:
     """Register the decorated function as the factory of a graph that LangGraph runs.
 
     The factory returns a compiled LangGraph graph, an uncompiled StateGraph of LangGraph, or a
     LangChain agent. Instead of a factory, the result of ``@entrypoint`` can be registered.
-    ``terms`` are the options of ``register``. The graph's checkpointer is ignored, because threads
-    are stored like those of engine graphs. The state may contain the engine's types, and
+    ``options`` are the options of ``register``. The graph's checkpointer is ignored, because
+    threads are stored like those of engine graphs. The state may contain the engine's types, and
     dataclasses, models, enums and named tuples defined in the factory's package.
     """
 
@@ -34,7 +34,7 @@ def register_langgraph(name: str, **terms: Any) -> Callable[[Factory], Factory]:
             return LangGraphAdapter(made.compile() if hasattr(made, "compile") else made)
 
         add_code_of(source)
-        register(name, **terms)(update_wrapper(build, source, updated=()))
+        register(name, **options)(update_wrapper(build, source, updated=()))
         return factory
 
     return decorate

@@ -66,11 +66,11 @@ class LangGraphTaskContext(PartContext):
         schema: Any,
         key: str | None,
         expires: Expiry | None = None,
-        terms: Any = None,
+        review_options: Any = None,
     ) -> Any:
         """Create an interrupt with a key, and pause the task with LangGraph's exception."""
         try:
-            return super().ask(value, schema, key, expires, terms)
+            return super().ask(value, schema, key, expires, review_options)
         except GraphInterrupt:
             self._asked.add_keyed(self._context.open)
             raise self.build_pause() from None

@@ -299,7 +299,7 @@ class _Import:
         )
         run.save(using=using, force_insert=True)
         run_events.append_event(batch, run, state, reason="imported")
-        compatibility.store_shape(registered)
+        compatibility.store_structure(registered)
         audit.append(
             batch,
             thread,

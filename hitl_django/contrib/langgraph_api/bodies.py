@@ -52,7 +52,7 @@ CRON_ORDERS = {
     "next_run_date": "next_at",
     "end_time": "ends_at",
 }
-MOST_ROWS = 200
+MAX_ROWS = 200
 
 
 class AgentBody(StrictSerializer):
@@ -382,7 +382,7 @@ class ThreadSearchBody(ThreadCountBody):
     not_supported = ("values", "extract")
 
     ids = serializers.ListField(
-        child=StrictCharField(max_length=255), required=False, max_length=MOST_ROWS
+        child=StrictCharField(max_length=255), required=False, max_length=MAX_ROWS
     )
     limit = RowLimitField(required=False)
     offset = StrictIntegerField(required=False)

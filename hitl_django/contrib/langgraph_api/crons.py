@@ -29,7 +29,7 @@ from .run_config import read_configurable
 from .run_requests import drop_unknown_fields
 from .stored_assistants import find_assistant, find_built_in, is_built_in
 
-USUAL_ROWS = 10
+DEFAULT_ROWS = 10
 #: Fields of a body, by the arguments of the services.
 FIELDS = {
     "expression": "schedule",
@@ -108,7 +108,7 @@ class CronSearch(AgentResource):
             OrderBy(column, descending=not is_ascending, nulls_last=True),
             OrderBy(F("pk"), descending=not is_ascending),
         )
-        start, limit = body.get("offset", 0), body.get("limit", USUAL_ROWS)
+        start, limit = body.get("offset", 0), body.get("limit", DEFAULT_ROWS)
         page = list(rows[start : start + limit + 1])
         headers = {"X-Pagination-Next": str(start + limit)} if len(page) > limit else None
         select = body.get("select", [])

@@ -27,7 +27,7 @@ from .run_config import identify, merge_config, merge_context, read_configurable
 from .stored_assistants import find_assistant
 from .threads import VIA, build_assistant_metadata, note_assistant
 
-USUAL_MODE = "values"
+DEFAULT_MODE = "values"
 BUSY = frozenset({Run.State.QUEUED, Run.State.RUNNING})
 #: The behavior of a new run, by LangGraph's multitask strategy.
 ON_PENDING = {"enqueue": "wait", "interrupt": "cancel", "reject": "refuse"}
@@ -80,7 +80,7 @@ def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) 
 
 def list_kinds(body: dict[str, Any]) -> list[str]:
     """Return the kinds of events that a run has to store for the requested stream modes."""
-    kinds = [STATES, USUAL_MODE, *([SUBGRAPHS] if body.get("stream_subgraphs") else [])]
+    kinds = [STATES, DEFAULT_MODE, *([SUBGRAPHS] if body.get("stream_subgraphs") else [])]
     for mode in body.get("stream_mode", ()):
         kinds += STREAM_MODES[mode]
     return [*dict.fromkeys(kinds)]

@@ -33,13 +33,13 @@ from .bodies import STREAM_MODES, CancelQuery, JoinQuery, RunBody, RunsQuery
 from .documents import RUN_STATUS, build_run, select_keys
 from .not_supported import NotSupported
 from .resource import AgentResource, build_path
-from .run_requests import USUAL_MODE, StartedRun, start_or_resume_run
+from .run_requests import DEFAULT_MODE, StartedRun, start_or_resume_run
 from .run_streams import RunStream, read_outcome
 from .threads import VIA
 
 logger = logging.getLogger(__name__)
 
-USUAL_ROWS = 10
+DEFAULT_ROWS = 10
 _NUMBER = re.compile("-1|[0-9]{1,9}")
 
 
@@ -110,7 +110,7 @@ class AgentRunList(RunStart):
         if status := query.get("status"):
             states = [state for state, named in RUN_STATUS.items() if named == status]
             rows = rows.filter(state__in=states)
-        start, limit = query.get("offset", 0), query.get("limit", USUAL_ROWS)
+        start, limit = query.get("offset", 0), query.get("limit", DEFAULT_ROWS)
         page, select = rows.order_by("-number", "-pk")[start : start + limit], "select"
         return Response([select_keys(build_run(run), self.read_list(select)) for run in page])
 
@@ -130,7 +130,7 @@ class RunStreaming(RunStart):
     @operation("stream_run", body=RunBody, responses={}, throttle="THROTTLE_START")
     def post(self, request: Request, thread_id: str | None = None) -> Any:
         body, begun, reader = self.begin_and_follow(thread_id)
-        modes = body.get("stream_mode", [USUAL_MODE])
+        modes = body.get("stream_mode", [DEFAULT_MODE])
         subgraphs = body.get("stream_subgraphs", False)
         stream = RunStream(
             reader,

@@ -26,7 +26,7 @@ from .errors import AssistantExistsError, AssistantVersionNotFound, BuiltInAssis
 from .models import Assistant, AssistantContents, AssistantVersion
 from .run_config import read_configurable
 
-USUAL_ROWS, USUAL_NAME = 10, "Untitled"
+DEFAULT_ROWS, USUAL_NAME = 10, "Untitled"
 #: Columns that a new version can change.
 CONTENTS = ("graph", "name", "description", "config", "context", "metadata")
 #: Columns by which assistants can be sorted.
@@ -110,7 +110,7 @@ def search_assistants(user: Any, wanted: Mapping[str, Any]) -> tuple[list[Assist
     keys = [*rows.order_by("-pk").values_list("pk", column)]
     keys += [(pk, getattr(each, column)) for pk, each in built_in.items()]
     keys.sort(key=lambda key: _fold(key[1]), reverse=wanted.get("sort_order") != "asc")
-    start, limit = wanted.get("offset", 0), wanted.get("limit", USUAL_ROWS)
+    start, limit = wanted.get("offset", 0), wanted.get("limit", DEFAULT_ROWS)
     page = [pk for pk, _ in keys[start : start + limit]]
     found = rows.in_bulk(page) | built_in
     # A row may have been deleted since the first query.
@@ -222,7 +222,7 @@ def list_versions(
 ) -> list[AssistantVersion]:
     """Return the versions of an assistant that match the filter, newest first."""
     found = find_visible_assistant(user, assistant_id)
-    start, limit = wanted.get("offset", 0), wanted.get("limit", USUAL_ROWS)
+    start, limit = wanted.get("offset", 0), wanted.get("limit", DEFAULT_ROWS)
     if is_built_in(found):
         contents = _copy_contents(found)
         only = AssistantVersion(assistant_id=found.pk, created_at=found.created_at, **contents)

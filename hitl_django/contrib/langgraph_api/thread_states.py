@@ -23,12 +23,12 @@ from hitl_django.services import StateInfo
 from .bodies import AgentStateQuery, HistoryBody, HistoryQuery, StateAtBody, StateChangeBody
 from .documents import build_checkpoint, build_state, select_keys
 from .resource import AgentResource
-from .threads import MOST_BYTES, VIA
+from .threads import MAX_BYTES, VIA
 
-USUAL_STATES = 10
+DEFAULT_STATES = 10
 #: Maximum number of states that are compared with a filter, and number of states that are read
 #: together.
-MOST_COMPARED, STATES_READ = 200, 20
+MAX_COMPARED, STATES_READ = 200, 20
 
 
 def read_state(
@@ -131,7 +131,7 @@ class AgentThreadHistory(AgentResource):
         return self._show(thread_id, body, body.get("select", []))
 
     def _show(self, thread_id: str, wanted: dict[str, Any], select: list[str]) -> Response:
-        states = islice(self._find(thread_id, wanted), wanted.get("limit", USUAL_STATES))
+        states = islice(self._find(thread_id, wanted), wanted.get("limit", DEFAULT_STATES))
         shows_errors = sees_errors(self.request.user, thread_id)
         return Response(
             [select_keys(build_state(each, shows_errors=shows_errors), select) for each in states]
@@ -140,16 +140,16 @@ class AgentThreadHistory(AgentResource):
     def _find(self, thread_id: str, wanted: dict[str, Any]) -> Iterator[StateInfo]:
         """Yield the states that match the filter.
 
-        The number of compared states and their size (``MOST_BYTES``) are limited.
+        The number of compared states and their size (``MAX_BYTES``) are limited.
         """
-        before, left = _read_checkpoint_id(wanted.get("before")), MOST_BYTES
+        before, left = _read_checkpoint_id(wanted.get("before")), MAX_BYTES
         metadata = (wanted.get("metadata") or {}).items()
-        for start in range(0, MOST_COMPARED, STATES_READ):
+        for start in range(0, MAX_COMPARED, STATES_READ):
             page = services.state_history(
                 thread_id,
                 namespace=wanted.get("checkpoint", {}).get("checkpoint_ns") or "",
                 before=before,
-                limit=min(STATES_READ, MOST_COMPARED - start),
+                limit=min(STATES_READ, MAX_COMPARED - start),
                 by=self.request.user,
             )
             for state in page:

@@ -42,12 +42,12 @@ from .models import Assistant
 from .resource import AgentResource
 from .stored_assistants import find_assistant, find_built_in, is_built_in
 
-USUAL_ROWS = 10
+DEFAULT_ROWS = 10
 #: Maximum number of threads with values in a response, and maximum number of bytes of values and
 #: payloads. Beyond these limits, values and payloads are null.
-MOST_STATES, MOST_BYTES = 100, 2 * 1024 * 1024
+MAX_STATES, MAX_BYTES = 100, 2 * 1024 * 1024
 #: Maximum number of pending interrupts in a response.
-MOST_ASKED = 1000
+MAX_ASKED = 1000
 VIA = "api"
 #: Metadata keys that contain the assistant or the graph of a thread.
 GRAPH_NAMES = ("assistant_id", "graph_id")
@@ -94,7 +94,7 @@ class ThreadSearch(AgentResource):
         if "ids" in body:
             rows = rows.filter(thread_id__in=body["ids"])
         rows = _sort(rows, body, request.user)
-        start, limit = body.get("offset", 0), body.get("limit", USUAL_ROWS)
+        start, limit = body.get("offset", 0), body.get("limit", DEFAULT_ROWS)
         page, select = list(rows[start : start + limit + 1]), body.get("select", [])
         headers = {"X-Pagination-Next": str(start + limit)} if len(page) > limit else None
         wanted = frozenset(path.partition(".")[0] for path in select)
@@ -219,7 +219,7 @@ class ByteBudget:
     """The number of bytes that values and payloads may still occupy in a response."""
 
     def __init__(self) -> None:
-        self.left = MOST_BYTES
+        self.left = MAX_BYTES
 
     def spend(self, size: int) -> bool:
         """Subtract ``size`` from the budget. Return whether any bytes were left before."""
@@ -251,7 +251,7 @@ def _find_interrupts(
 ) -> dict[int, list[Interrupt]]:
     """Return the pending interrupts that the user may view, by the thread's primary key.
 
-    The oldest ``MOST_ASKED`` interrupts are returned. When the ``budget`` is spent, the remaining
+    The oldest ``MAX_ASKED`` interrupts are returned. When the ``budget`` is spent, the remaining
     payloads are None.
     """
     rows = querysets.visible_interrupts(user).filter(
@@ -260,7 +260,7 @@ def _find_interrupts(
         kind=Interrupt.Kind.INTERRUPT,
     )
     rows = rows.select_related(None).only("thread", "task_id", "interrupt_id")
-    pending = list(rows.annotate(size=Length("payload")).order_by("created_at", "pk")[:MOST_ASKED])
+    pending = list(rows.annotate(size=Length("payload")).order_by("created_at", "pk")[:MAX_ASKED])
     shown = [row.pk for row in pending if budget.spend(row.size)]
     payloads = dict(
         Interrupt.objects.using(write_alias()).filter(pk__in=shown).values_list("pk", "payload")
@@ -283,8 +283,8 @@ def _read_values(threads: Sequence[Thread], user: Any, budget: ByteBudget) -> di
     shown = [thread for thread in threads if thread.graph and may_view(user, thread)]
     # Start with a small batch, because values may be large.
     start, count = 0, 5
-    while budget.left > 0 and start < min(len(shown), MOST_STATES):
-        for thread, values in read_values(shown[start : min(start + count, MOST_STATES)]):
+    while budget.left > 0 and start < min(len(shown), MAX_STATES):
+        for thread, values in read_values(shown[start : min(start + count, MAX_STATES)]):
             found[thread.pk] = values
             budget.spend(len(json.dumps(values)))
         start, count = start + count, 2 * count

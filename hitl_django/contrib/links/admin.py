@@ -114,10 +114,10 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
     The URLs of the links are not shown.
     """
 
-    list_display = ("link", "state", "maker", "expires_at")
+    list_display = ("link", "state", "creator", "expires_at")
     list_select_related = ("interrupt__run", "interrupt__thread", "created_by")
     empty_text = _("No review links yet. Create one from a request's page.")
-    actions = ("take_back",)
+    actions = ("revoke",)
     visible_through = "interrupt"
 
     def visible(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -128,7 +128,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return LinkChangeList
 
-    def has_take_back_permission(self, request: HttpRequest) -> bool:
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -148,11 +148,11 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
         return _format_state(row.found)
 
     @admin.display(description=_("created by"), ordering="created_by_label")
-    def maker(self, row: ReviewLink) -> str:
+    def creator(self, row: ReviewLink) -> str:
         return escape_hidden(row.created_by_label)
 
-    @admin.action(description=_("Revoke selected links"), permissions=["take_back"])
-    def take_back(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
+    @admin.action(description=_("Revoke selected links"), permissions=["revoke"])
+    def revoke(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
         done, spent = 0, 0
         for row in rows:
             try:
@@ -230,7 +230,7 @@ class ReviewLinkAdmin(ReadOnlyAdmin):
     def _interrupt(self, request: HttpRequest) -> Interrupt:
         rows = select_visible(Interrupt.objects.select_related("run", "thread"), request.user)
         pending = find_row(rows, Http404, pk=request.GET.get("interrupt", ""))
-        if not services.may_make_link(request.user, pending):
+        if not services.may_create_link(request.user, pending):
             raise Http404
         return pending
 

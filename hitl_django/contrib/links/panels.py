@@ -11,7 +11,7 @@ from hitl_django.admin.panels import Panel
 from hitl_django.models import Interrupt
 from hitl_django.services.reviews.quorum import is_own
 
-from .services import may_make_link
+from .services import may_create_link
 
 
 class LinkPanel(Panel):
@@ -24,7 +24,7 @@ class LinkPanel(Panel):
 
     def get_context(self, request: HttpRequest, interrupt: Interrupt) -> Mapping[str, Any] | None:
         is_open = interrupt.status == Interrupt.Status.PENDING and interrupt.quorum == 1
-        if not is_open or not may_make_link(request.user, interrupt):
+        if not is_open or not may_create_link(request.user, interrupt):
             return None
         is_barred = interrupt.no_self_approval and is_own(interrupt, request.user)
         return None if is_barred else {}

@@ -43,7 +43,7 @@ from hitl_django.permissions import find_row, get_policy, refuse_unless_may, sel
 from hitl_django.services import DecisionInfo, UndoInfo, denied_log
 from hitl_django.services.results import read_fields
 from hitl_django.services.reviews import decide, lookup, quorum, undo
-from hitl_django.services.reviews.record_decision import Guest, Request
+from hitl_django.services.reviews.record_decision import DecisionRequest, Guest
 
 from .errors import LinkNotFound, LinkUnusableError
 from .models import ReviewLink
@@ -102,7 +102,7 @@ class LinkInfo:
     url: str = field(default="", repr=False)
 
 
-def may_make_link(user: Any, interrupt: Interrupt) -> bool:
+def may_create_link(user: Any, interrupt: Interrupt) -> bool:
     """Return whether the user may create review links to the interrupt.
 
     The user must have the permission to decide. The permission is checked again when a link is
@@ -193,8 +193,8 @@ def list_links(interrupt_id: UUID | str, *, by: Any = None) -> list[LinkInfo]:
     interrupt = find_row(interrupts, InterruptNotFound, pk=interrupt_id)
     _refuse_if_not_allowed(interrupt, by, InterruptNotFound)
     rows = list(_rows().filter(interrupt=interrupt))
-    makers = _Creators(rows)
-    return [_info(row, makers=makers) for row in rows]
+    creators = _Creators(rows)
+    return [_info(row, creators=creators) for row in rows]
 
 
 def resolve_link(token: str) -> LinkInfo:
@@ -209,8 +209,8 @@ def resolve_link(token: str) -> LinkInfo:
 def get_link_states(link_ids: Collection[UUID]) -> dict[UUID, LinkState]:
     """Return the state of each link, by link id."""
     rows = list(_rows().filter(pk__in=link_ids))
-    makers = _Creators(rows)
-    return {row.pk: _state(row, makers=makers) for row in rows}
+    creators = _Creators(rows)
+    return {row.pk: _state(row, creators=creators) for row in rows}
 
 
 @retry_on_conflict
@@ -232,7 +232,9 @@ def decide_by_link(
     link = _found(token)
     guest = Guest(link.name, invitation=str(link.pk), invited_by=link.created_by_label)
     key = f"{LINK_KEY}{link.pk}"
-    request = Request.build(type, value, by=None, via=VIA, reason=reason, key=key, guest=guest)
+    request = DecisionRequest.build(
+        type, value, by=None, via=VIA, reason=reason, key=key, guest=guest
+    )
     validated = decide.validate(link.interrupt, request)
     with transaction.atomic(using=write_alias()):
         # Lock the thread first, as all transactions do, so that the link and the interrupt can't
@@ -333,7 +335,7 @@ def _found(token: str) -> ReviewLink:
 
 
 def _state(
-    row: ReviewLink, *, now: datetime | None = None, makers: _Creators | None = None
+    row: ReviewLink, *, now: datetime | None = None, creators: _Creators | None = None
 ) -> LinkState:
     interrupt, now = row.interrupt, now or timezone.now()
     if row.used_at is not None:
@@ -348,7 +350,7 @@ def _state(
         return LinkState.CLOSED
     if (interrupt.payload_digest, interrupt.version) != (row.payload_digest, row.version):
         return LinkState.STALE
-    if not (makers or _Creators([row])).may(row):
+    if not (creators or _Creators([row])).may(row):
         return LinkState.INVALID
     if interrupt.run.state not in Run.ANSWERABLE:
         return LinkState.WAITING
@@ -370,13 +372,13 @@ class _Creators:
             return row.created_by_label == audit.SYSTEM
         if row.created_by_id not in self._seen:
             self._seen[row.created_by_id] = row.created_by, self._visible(row.created_by)
-        maker, visible = self._seen[row.created_by_id]
-        return row.interrupt_id in visible and may_make_link(maker, row.interrupt)
+        creator, visible = self._seen[row.created_by_id]
+        return row.interrupt_id in visible and may_create_link(creator, row.interrupt)
 
-    def _visible(self, maker: Any) -> set[UUID]:
-        theirs = [row.interrupt_id for row in self._rows if row.created_by_id == maker.pk]
+    def _visible(self, creator: Any) -> set[UUID]:
+        theirs = [row.interrupt_id for row in self._rows if row.created_by_id == creator.pk]
         asked = Interrupt.objects.using(write_alias()).filter(pk__in=theirs)
-        return {*select_visible(asked, maker).values_list("pk", flat=True)}
+        return {*select_visible(asked, creator).values_list("pk", flat=True)}
 
 
 def _is_claimed(row: ReviewLink, now: datetime) -> bool:
@@ -413,7 +415,7 @@ def _refuse_if_not_allowed(interrupt: Interrupt, by: Any, absent: type[Exception
     if not select_visible(rows, by).exists():
         raise absent
     message = "You don't have permission to create review links for this interrupt."
-    refuse_unless_may(by, may_make_link, interrupt, message)
+    refuse_unless_may(by, may_create_link, interrupt, message)
 
 
 def _narrowed(interrupt: Interrupt, decisions: Collection[str]) -> list[str]:
@@ -450,9 +452,9 @@ def _end(expires: timedelta | datetime, thread: Thread) -> datetime:
     return end
 
 
-def _info(row: ReviewLink, *, url: str = "", makers: _Creators | None = None) -> LinkInfo:
+def _info(row: ReviewLink, *, url: str = "", creators: _Creators | None = None) -> LinkInfo:
     shown = read_fields(LinkInfo, row, but=["state", "url"])
-    return LinkInfo(**shown, state=str(_state(row, makers=makers)), url=url)
+    return LinkInfo(**shown, state=str(_state(row, creators=creators)), url=url)
 
 
 def _digest(secret: bytes) -> str:

@@ -55,7 +55,7 @@ from .slack_signature import is_from_slack
 logger = logging.getLogger("hitl_django")
 
 VIA = "slack"
-MOST_BYTES = 256 * 1024
+MAX_BYTES = 256 * 1024
 #: Timeout of a call. Slack waits three seconds for the response to a click.
 SECONDS = 1.0
 
@@ -202,7 +202,7 @@ def _explain(error: HitlError) -> str:
 def _is_short(request: HttpRequest) -> bool:
     try:
         length = int(request.META.get("CONTENT_LENGTH") or 0)
-        return length <= MOST_BYTES and len(request.body) <= MOST_BYTES
+        return length <= MAX_BYTES and len(request.body) <= MAX_BYTES
     except (ValueError, RequestDataTooBig):
         return False
 

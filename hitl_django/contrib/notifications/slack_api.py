@@ -16,7 +16,7 @@ from hitl_django.conf import hitl
 
 #: Base URL of the methods. Tests use a server of this machine.
 API_URL = "https://slack.com/api/"
-MOST_BYTES = 512 * 1024
+MAX_BYTES = 512 * 1024
 #: Errors after which the same call can succeed later.
 TEMPORARY = frozenset(
     {"fatal_error", "internal_error", "request_timeout", "service_unavailable", "team_added_to_org"}
@@ -66,7 +66,7 @@ def call(method: str, values: Mapping[str, Any], seconds: float) -> dict[str, An
         if response.status != 200:
             retry_after = response.headers.get("Retry-After", "")
             raise SlackError(f"status {response.status}", response.status, retry_after)
-        answer = json.loads(response.read(MOST_BYTES))
+        answer = json.loads(response.read(MAX_BYTES))
     except TimeoutError:
         raise SlackError("timeout") from None
     except (HTTPException, OSError, ValueError) as error:

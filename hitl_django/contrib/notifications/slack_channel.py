@@ -98,7 +98,7 @@ def save_channel(
             values |= {"url": f"slack:{address}", "events": sorted({*EVENTS, UPDATE})}
         values |= {"created_by": by, "created_by_label": audit.label_user(by)}
     if is_active:
-        values |= {"failures": 0, "rests_until": None, "stopped": ""}
+        values |= {"failures": 0, "paused_until": None, "stopped": ""}
     for name, value in values.items():
         setattr(channel, name, value)
     # Write only these columns, because a worker may have leased the endpoint in the meantime.
@@ -136,7 +136,7 @@ def try_channel(channel: SlackChannel, *, by: Any) -> None:
     _refuse_if_not_allowed(by)
     with transaction.atomic(using=write_alias()):
         rows = WebhookEndpoint.objects.using(write_alias()).filter(pk=channel.pk)
-        rows.update(rests_until=None)
+        rows.update(paused_until=None)
         batch = WriteBatch(write_alias())
         outbox.add_messages(batch, TEST, {}, [channel.pk])
         batch.run()

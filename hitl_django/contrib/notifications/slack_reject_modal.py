@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hitl_django.decision_types import REJECT
-from hitl_django.forms.decision_form import USUAL, ReasonForm, get_button_label
+from hitl_django.forms.decision_form import SUGGESTED_PREFIX, ReasonForm, get_button_label
 from hitl_django.graph_registry import registry
 from hitl_django.json_text.sanitize import shorten
 from hitl_django.models import Interrupt
@@ -16,9 +16,9 @@ from .slack_messages import ACTION, make_plain, make_title, write_value
 
 #: Identifies the modal in submissions.
 CALLBACK = f"{ACTION}{REJECT}"
-REASON, USUAL_REASON = "reason", f"{USUAL}reason"
+REASON, USUAL_REASON = "reason", f"{SUGGESTED_PREFIX}reason"
 #: Slack's limits: characters of a title or button, of an option, and of a text field, and options.
-LABEL_LENGTH, OPTION_LENGTH, INPUT_LENGTH, MOST_OPTIONS = 24, 75, 3000, 100
+LABEL_LENGTH, OPTION_LENGTH, INPUT_LENGTH, MAX_OPTIONS = 24, 75, 3000, 100
 
 
 def build_modal(item: Interrupt) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _make_form(graph: str, data: Mapping[str, str] | None = None) -> ReasonForm:
 
 
 def _list_reasons(graph: str) -> list[str]:
-    return [str(one) for one in registry.get_review_policy(graph).reasons][:MOST_OPTIONS]
+    return [str(one) for one in registry.get_review_policy(graph).reasons][:MAX_OPTIONS]
 
 
 def _make_input(form: ReasonForm, name: str, element: dict[str, Any], label: Any) -> dict[str, Any]:

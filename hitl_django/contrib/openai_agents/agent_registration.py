@@ -50,7 +50,7 @@ def register_agent(
     agent: Agent[Any],
     *,
     context: Callable[[], Any] | None = None,
-    **terms: Any,
+    **options: Any,
 ) -> None:
     """Register an agent of OpenAI's Agents SDK as the graph ``name``.
 
@@ -61,9 +61,9 @@ def register_agent(
         name: the name of the graph.
         agent: the agent. Its handoffs can be agents.
         context: a function that returns the agent's context, called each time the agent runs.
-        terms: the options of ``register``.
+        options: the options of ``register``.
     """
-    register_framework_agent(name, lambda: _OpenAIAgent(agent, context), terms)
+    register_framework_agent(name, lambda: _OpenAIAgent(agent, context), options)
 
 
 class _OpenAIAgent(FrameworkAgent):

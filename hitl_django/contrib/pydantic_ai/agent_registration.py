@@ -42,7 +42,7 @@ def register_agent(
     agent: AbstractAgent[Any, Any],
     *,
     deps: Callable[[], Any] | None = None,
-    **terms: Any,
+    **options: Any,
 ) -> None:
     """Register an agent of Pydantic AI as the graph ``name``.
 
@@ -54,9 +54,9 @@ def register_agent(
         name: the name of the graph.
         agent: the agent.
         deps: a function that returns the agent's dependencies, called each time the agent runs.
-        terms: the options of ``register``.
+        options: the options of ``register``.
     """
-    register_framework_agent(name, lambda: _PydanticAgent(agent, deps), terms)
+    register_framework_agent(name, lambda: _PydanticAgent(agent, deps), options)
 
 
 class _PydanticAgent(FrameworkAgent):

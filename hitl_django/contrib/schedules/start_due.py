@@ -39,7 +39,7 @@ logger = logging.getLogger("hitl_django")
 #: Value of ``via`` for the started runs.
 VIA = "schedule"
 #: Maximum number of missed due times that are counted together.
-MOST_COUNTED = 1000
+MAX_COUNTED = 1000
 
 
 def start_due() -> list[UUID]:
@@ -141,7 +141,7 @@ def _find_due_time(row: Schedule) -> _DueTime:
     # clock.
     newest = max(first, rule.find_newest(until) or first)
     between = takewhile(lambda each: each < newest, rule.iterate(first))
-    missed = [] if newest == first else [first, *islice(between, MOST_COUNTED)]
+    missed = [] if newest == first else [first, *islice(between, MAX_COUNTED)]
     following = find_next_after(rule, max(now, newest), row.ends_at)
     return _DueTime(newest, len(missed), missed[-1] if missed else None, following)
 

@@ -21,7 +21,7 @@ from .models import StoreItem
 from .vector_bytes import decode_vectors
 
 #: Maximum number of texts of a filter for which the database searches.
-MOST_TEXTS = 20
+MAX_TEXTS = 20
 
 #: A found item and its score.
 Found = tuple[StoreItem, float | None]
@@ -57,7 +57,7 @@ def _select_candidates(using: str, op: SearchOp) -> QuerySet[StoreItem]:
     rows = select_below(select_alive(using), op.namespace_prefix)
     # The comparison of values decides which items match. Searching for a few texts in the database
     # excludes most other items.
-    texts = islice(_list_needed_texts(op.filter or {}), MOST_TEXTS)
+    texts = islice(_list_needed_texts(op.filter or {}), MAX_TEXTS)
     conditions = [Q(text__contains=text) for text in texts]
     if conditions:
         rows = rows.alias(text=Cast("value", TextField())).filter(*conditions)

@@ -51,7 +51,7 @@ def claim_endpoint(endpoint_id: UUID) -> WebhookEndpoint | None:
     Returns None if the endpoint is leased, paused or inactive.
     """
     free = Q(lease_until__isnull=True) | Q(lease_until__lte=Now())
-    rested = Q(rests_until__isnull=True) | Q(rests_until__lte=Now())
+    rested = Q(paused_until__isnull=True) | Q(paused_until__lte=Now())
     with transaction.atomic(using=write_alias()):
         # Zero rows: the endpoint was deleted, or it is inactive, paused, or leased by another
         # worker.

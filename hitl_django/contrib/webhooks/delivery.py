@@ -111,7 +111,7 @@ def _settle(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult | Non
         _end(claim, endpoint, state=answer.ends, status=status, fault=answer.fault[:FAULT_LENGTH])
         return True
     if status is not None and 200 <= status < 300:
-        well = {"failures": 0, "rests_until": None} if endpoint.failures else {}
+        well = {"failures": 0, "paused_until": None} if endpoint.failures else {}
         _end(claim, endpoint, well, state=Delivery.State.DELIVERED, status=status, fault="")
         endpoint.failures = 0
         return True
@@ -130,7 +130,7 @@ def _put_off(claim: Claim, endpoint: WebhookEndpoint, answer: AttemptResult) -> 
         # Trying the other deliveries now would only block this worker.
         rest = max(_jittered(_growing(REST, 2, endpoint.failures + 1, LONGEST_REST)), asked)
         until = Now() + timedelta(seconds=rest)
-        resting = {"lease_until": None, "failures": F("failures") + 1, "rests_until": until}
+        resting = {"lease_until": None, "failures": F("failures") + 1, "paused_until": until}
     noted: dict[str, Any] = {"status": answer.status, "fault": _fault_of(answer)}
     if claim.attempt >= hitl.WEBHOOK_ATTEMPTS:
         _end(claim, endpoint, resting, state=Delivery.State.DEAD, **noted)

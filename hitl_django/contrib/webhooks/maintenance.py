@@ -34,16 +34,18 @@ def enqueue_due() -> list[UUID]:
     )
     waiting = claims.select_endpoints().filter(
         Q(lease_until__isnull=True) | Q(lease_until__lte=Now()),
-        Q(rests_until__isnull=True) | Q(rests_until__lte=Now()),
+        Q(paused_until__isnull=True) | Q(paused_until__lte=Now()),
         Exists(due),
         is_active=True,
-        hinted_at__lt=Now() - timedelta(seconds=hitl.SWEEP_SECONDS),
+        last_message_at__lt=Now() - timedelta(seconds=hitl.SWEEP_SECONDS),
     )
-    found = list(waiting.order_by("hinted_at").values_list("pk", flat=True)[: hitl.SWEEP_BATCH])
+    found = list(
+        waiting.order_by("last_message_at").values_list("pk", flat=True)[: hitl.SWEEP_BATCH]
+    )
     if not found:
         return found
     with transaction.atomic(using=using):
-        claims.select_endpoints().filter(pk__in=found).update(hinted_at=Now())
+        claims.select_endpoints().filter(pk__in=found).update(last_message_at=Now())
         batch = WriteBatch(using)
         for endpoint in found:
             tasks.enqueue_delivery(endpoint, batch)

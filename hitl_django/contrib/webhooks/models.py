@@ -25,7 +25,7 @@ class WebhookEndpoint(models.Model):
     A ``channel`` other than the default belongs to another app, such as notifications.
 
     Only one worker at a time sends to an endpoint. This worker has the lease in ``lease_until`` and
-    ``epoch``. After failures, the endpoint is paused until ``rests_until``. The pause becomes
+    ``epoch``. After failures, the endpoint is paused until ``paused_until``. The pause becomes
     longer with the number of ``failures``. Secrets are stored in clear text, because signing needs
     them. Secrets are shown only once.
     """
@@ -54,12 +54,12 @@ class WebhookEndpoint(models.Model):
     #: The reason of an automatic deactivation.
     stopped = models.CharField(_("stopped"), max_length=255, blank=True, editable=False)
     failures = models.PositiveIntegerField(_("consecutive failures"), default=0, editable=False)
-    rests_until = models.DateTimeField(_("paused until"), null=True, blank=True, editable=False)
+    paused_until = models.DateTimeField(_("paused until"), null=True, blank=True, editable=False)
     lease_until = models.DateTimeField(null=True, blank=True, editable=False)
     epoch = models.BigIntegerField(default=0, editable=False)
     #: The time of the last message about the endpoint. The sweep sends another message after a
     #: while.
-    hinted_at = models.DateTimeField(db_default=Now(), editable=False)
+    last_message_at = models.DateTimeField(db_default=Now(), editable=False)
 
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,

@@ -42,5 +42,5 @@ def _describe(row: WebhookEndpoint) -> OverviewRow:
     if not row.is_active:
         return OverviewRow([str(row), "–", _("stopped")], row.pk, row.stopped, "bad")
     count = ngettext("%(n)d consecutive failure", "%(n)d consecutive failures", row.failures)
-    cells = [str(row), row.rests_until or "–", count % {"n": row.failures}]
+    cells = [str(row), row.paused_until or "–", count % {"n": row.failures}]
     return OverviewRow(cells, row.pk, row.url if row.description else "", "warn")

@@ -55,7 +55,7 @@ class WebhookInfo:
     is_active: bool
     stopped: str
     failures: int
-    rests_until: datetime | None
+    paused_until: datetime | None
     created_by_label: str
     created_at: datetime
     secret: str = field(default="", repr=False)
@@ -143,7 +143,7 @@ def change_webhook(webhook_id: UUID | str, *, by: Any = None, **changes: Any) ->
         raise TypeError(f"Unknown webhook fields: {', '.join(sorted(unknown))}.")
     values = {**changes, **_check_values(**{key: changes.get(key, UNSET) for key in known})}
     if values.get("is_active") or "url" in values:
-        values |= {"failures": 0, "rests_until": None, "stopped": ""}
+        values |= {"failures": 0, "paused_until": None, "stopped": ""}
     moves = values.get("url", row.url) != row.url
     sends_more = values.get("with_interrupt", False) and not row.with_interrupt
     if moves or sends_more:
@@ -196,7 +196,7 @@ def send_test_event(webhook_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
     """
     row = _managed(webhook_id, by)
     with transaction.atomic(using=write_alias()):
-        _rows().filter(pk=row.pk).update(rests_until=None)
+        _rows().filter(pk=row.pk).update(paused_until=None)
         batch = WriteBatch(write_alias())
         [added] = outbox.add_messages(batch, TEST, {}, [row.pk])
         batch.run()
@@ -219,7 +219,7 @@ def redeliver(delivery_id: UUID | str, *, by: Any = None) -> DeliveryInfo:
         )
         # The endpoint may belong to any channel.
         endpoints = WebhookEndpoint.objects.using(write_alias())
-        endpoints.filter(pk=delivery.endpoint_id).update(rests_until=None)
+        endpoints.filter(pk=delivery.endpoint_id).update(paused_until=None)
         batch = WriteBatch(write_alias())
         tasks.enqueue_delivery(delivery.endpoint_id, batch)
         batch.run()

@@ -21,8 +21,8 @@ from ..loop.effects import (
     CallStorage,
     Cancel,
     Emit,
-    List,
-    Load,
+    ListCheckpoints,
+    LoadCheckpoint,
     Notify,
     Query,
     RunTasks,
@@ -48,7 +48,7 @@ from .asyncio_pool import AsyncTasks
 from .direct import perform_saver_call
 from .node_call import convert_error, get_injected
 from .task_steps import call_here
-from .thread_pool import MOST_THREADS
+from .thread_pool import MAX_THREADS
 from .timeouts import AttemptTimer, open_effects
 
 
@@ -73,9 +73,9 @@ async def _aperform_effects(
 
 
 async def _perform_saver_call(effect: SaverCall | Call, saver: BaseCheckpointSaver) -> Any:
-    if isinstance(effect, Load):
+    if isinstance(effect, LoadCheckpoint):
         return await saver.aget_tuple(effect.config)
-    if isinstance(effect, List):
+    if isinstance(effect, ListCheckpoints):
         found = saver.alist(
             effect.config, filter=effect.filter, before=effect.before, limit=effect.limit
         )
@@ -193,7 +193,7 @@ class AsyncDriver:
         self.chunks: deque[Chunk] = deque()
         #: Runs the tasks of steps that have several tasks.
         self.tasks: AsyncTasks | None = None
-        self.home: asyncio.AbstractEventLoop | None = None
+        self.event_loop: asyncio.AbstractEventLoop | None = None
         #: OS threads for the @task functions called by sync nodes.
         self.pool: ThreadPoolExecutor | None = None
         state.run.spawner = self
@@ -205,7 +205,7 @@ class AsyncDriver:
         return chunks
 
     async def _perform_effects(self) -> AsyncGenerator[Chunk]:
-        self.home = asyncio.get_running_loop()
+        self.event_loop = asyncio.get_running_loop()
         effects = open_effects(self.state)
         reply: Any = None
         try:
@@ -285,7 +285,7 @@ class AsyncDriver:
     def spawn(self, work: Callable[[], None]) -> None:
         """Run ``work`` on another OS thread."""
         if self.pool is None:
-            self.pool = ThreadPoolExecutor(MOST_THREADS, "hitl-task")
+            self.pool = ThreadPoolExecutor(MAX_THREADS, "hitl-task")
         self.pool.submit(work)
 
     async def _ask_saver(self, effect: SaverCall | SaveAsync) -> Any:
@@ -346,21 +346,21 @@ class AsyncDriver:
 
         The sync node runs on another OS thread.
         """
-        assert self.home is not None
+        assert self.event_loop is not None
         if self.state.run.calls_home:
             return self.state.run.perform(function, *args)
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             called = self.state.run.saver.acall(function, *args)  # type: ignore[union-attr]
-            return asyncio.run_coroutine_threadsafe(called, self.home).result()
+            return asyncio.run_coroutine_threadsafe(called, self.event_loop).result()
         return function(*args)
 
     def emit(self, chunk: Chunk) -> None:
         """Add a running node's chunk to the run's stream. Any OS thread may call this method."""
         self.chunks.append(chunk)
-        if self.tasks is not None and self.home is not None:
-            self.home.call_soon_threadsafe(self.tasks.wake.set)
+        if self.tasks is not None and self.event_loop is not None:
+            self.event_loop.call_soon_threadsafe(self.tasks.wake.set)
 
 
 def _emits_while_running(context: TaskContext) -> bool:

@@ -6,7 +6,15 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
-from ..loop.effects import CallStorage, List, Load, Query, Save, SaveAll, SaverCall
+from ..loop.effects import (
+    CallStorage,
+    ListCheckpoints,
+    LoadCheckpoint,
+    Query,
+    Save,
+    SaveAll,
+    SaverCall,
+)
 from ..savers.checkpoint import BaseCheckpointSaver
 from ..task.effects import Call
 
@@ -36,9 +44,9 @@ def run_query(query: Query, saver: BaseCheckpointSaver) -> Any:
 
 def perform_saver_call(effect: SaverCall | Call, saver: BaseCheckpointSaver) -> Any:
     """Make the saver call that an effect describes, and return its result."""
-    if isinstance(effect, Load):
+    if isinstance(effect, LoadCheckpoint):
         return saver.get_tuple(effect.config)
-    if isinstance(effect, List):
+    if isinstance(effect, ListCheckpoints):
         return list(
             saver.list(
                 effect.config, filter=effect.filter, before=effect.before, limit=effect.limit

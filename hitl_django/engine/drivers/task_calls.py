@@ -150,7 +150,7 @@ class TaskCalls:
     def _may_await(self) -> bool:
         """Return whether sync code of the calling task may wait for a coroutine."""
         spawner = self.context.run.spawner
-        return spawner is not None and spawner.home is not None
+        return spawner is not None and spawner.event_loop is not None
 
     def _start(
         self,
@@ -174,8 +174,8 @@ class TaskCalls:
         spawner = run.spawner
         if is_async:
             assert spawner is not None
-            assert spawner.home is not None
-            return asyncio.run_coroutine_threadsafe(self._arun(context), spawner.home)
+            assert spawner.event_loop is not None
+            return asyncio.run_coroutine_threadsafe(self._arun(context), spawner.event_loop)
         variables = contextvars.copy_context()
         future = CallFuture(lambda: variables.run(self._run, context))
         if spawner is not None and spawner.may_wait() and seen is self.context:

@@ -34,7 +34,7 @@ from ..task.task import Task
 from ..types import Chunk
 from .direct import perform_effects, perform_saver_call
 from .task_steps import perform_task
-from .thread_pool import MOST_THREADS, TaskThreads
+from .thread_pool import MAX_THREADS, TaskThreads
 from .timeouts import open_effects
 from .watchdog import watchdog
 
@@ -54,7 +54,7 @@ class SyncDriver:
     """
 
     #: There is no event loop that could run an async task for sync code.
-    home: asyncio.AbstractEventLoop | None = None
+    event_loop: asyncio.AbstractEventLoop | None = None
     #: Created for the first step that has parallel tasks.
     threads: TaskThreads | None = None
     #: The id of the driver's OS thread, set when other OS threads may exist.
@@ -68,7 +68,7 @@ class SyncDriver:
     def __init__(self, state: LoopState, max_concurrency: int | None = None) -> None:
         self.state = state
         self.guard = saver_calls() if state.run.within else nullcontext()
-        self.limit = max_concurrency or MOST_THREADS
+        self.limit = max_concurrency or MAX_THREADS
         self.ended: list[Task] = []
         #: Stream chunks of nodes, added by any OS thread.
         self.chunks: deque[Chunk] = deque()

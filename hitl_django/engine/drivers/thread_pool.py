@@ -16,7 +16,7 @@ from ..task.context import TaskContext
 from ..task.task import Task
 
 #: The default of concurrent.futures.
-MOST_THREADS = min(32, (os.cpu_count() or 1) + 4)
+MAX_THREADS = min(32, (os.cpu_count() or 1) + 4)
 #: Seconds for which an OS thread may be busy before another OS thread takes queued tasks.
 PATIENCE = 0.001
 

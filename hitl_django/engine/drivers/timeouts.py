@@ -204,11 +204,11 @@ class TimedContext(TaskContext):
         schema: Any,
         key: str | None,
         expires: Expiry | None = None,
-        terms: Any = None,
+        review_options: Any = None,
     ) -> Any:
         if self.watch is None:
             raise asyncio.CancelledError
-        return super().ask(value, schema, key, expires, terms)
+        return super().ask(value, schema, key, expires, review_options)
 
     def check_in_time(self) -> None:
         """Raise AttemptTimedOutError if the attempt has timed out."""

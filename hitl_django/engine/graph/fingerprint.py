@@ -45,7 +45,7 @@ UNKNOWN = object()
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-def describe_shape(graph: CompiledGraph, _above: tuple[int, ...] = ()) -> GraphStructure:
+def describe_structure(graph: CompiledGraph, _above: tuple[int, ...] = ()) -> GraphStructure:
     """Return the graph structure of a compiled graph."""
     above = (*_above, id(graph))
     return {
@@ -57,9 +57,9 @@ def describe_shape(graph: CompiledGraph, _above: tuple[int, ...] = ()) -> GraphS
     }
 
 
-def hash_shape(shape: GraphStructure) -> str:
+def hash_structure(structure: GraphStructure) -> str:
     """Return the hash of a graph structure, its fingerprint."""
-    return ids.hash_json(shape)
+    return ids.hash_json(structure)
 
 
 def _describe_node(
@@ -68,29 +68,29 @@ def _describe_node(
     leads = {channel for writer in node.writers for channel, _ in getattr(writer, "static", ())}
     for branch in node.branches:
         leads |= set((branch.ends or {}).values())
-    shape: GraphStructure = {
+    structure: GraphStructure = {
         "triggers": list(node.sorted_triggers),
         "leads": sorted(map(str, leads)),
     }
     called = graph.subgraph_of(name)
     if called is not None and id(called) not in above:
-        shape["calls"] = describe_shape(called, above)
-    return shape
+        structure["calls"] = describe_structure(called, above)
+    return structure
 
 
 def _describe_channel(channel: BaseChannel) -> GraphStructure:
-    shape: GraphStructure = {
+    structure: GraphStructure = {
         "kind": type(channel).__name__,
         "type": _ADDRESS.sub("", getattr(channel.typ, "__qualname__", None) or repr(channel.typ)),
     }
     reducer = getattr(channel, "operator", None)
     if reducer is not None:
-        shape["reducer"] = getattr(reducer, "__name__", type(reducer).__name__)
+        structure["reducer"] = getattr(reducer, "__name__", type(reducer).__name__)
     if hasattr(channel, "names"):
-        shape["names"] = sorted(channel.names)
+        structure["names"] = sorted(channel.names)
     if hasattr(channel, "accumulate"):
-        shape["accumulates"] = bool(channel.accumulate)
-    return shape
+        structure["accumulates"] = bool(channel.accumulate)
+    return structure
 
 
 def list_changes(
@@ -117,8 +117,8 @@ def list_changes(
     merged = _list_merged_names(before, graph.spec.renames)
     if merged:
         return merged
-    before = _rename_shape(before, graph.spec.renames)
-    after = describe_shape(graph)
+    before = _rename_structure(before, graph.spec.renames)
+    after = describe_structure(graph)
     where = f" in '{NS_SEP.join(_list_node_names(ns))}'" if ns else ""
     found = [
         change
@@ -154,9 +154,9 @@ def _list_merged_names(before: GraphStructure, renames: Renames) -> list[str]:
     return found
 
 
-def _rename_shape(shape: GraphStructure, renames: Renames) -> GraphStructure:
+def _rename_structure(structure: GraphStructure, renames: Renames) -> GraphStructure:
     if not renames:
-        return shape
+        return structure
     channel, node = renames.rename_channel, renames.rename_node
     nodes = {
         node(name): {
@@ -164,13 +164,13 @@ def _rename_shape(shape: GraphStructure, renames: Renames) -> GraphStructure:
             "triggers": sorted(map(channel, one["triggers"])),
             "leads": sorted(map(channel, one["leads"])),
         }
-        for name, one in shape["nodes"].items()
+        for name, one in structure["nodes"].items()
     }
     channels = {
         channel(name): {**one, "names": sorted(map(node, one["names"]))} if "names" in one else one
-        for name, one in shape["channels"].items()
+        for name, one in structure["channels"].items()
     }
-    return {**shape, "nodes": nodes, "channels": channels}
+    return {**structure, "nodes": nodes, "channels": channels}
 
 
 def _list_next_tasks(
@@ -300,8 +300,8 @@ def _barrier_change(
     reached = stored_value[0] if old["kind"].endswith("AfterFinish") else stored_value
     waiting = [
         node
-        for node, shape in before["nodes"].items()
-        if name in shape["triggers"] and node in after["nodes"]
+        for node, structure in before["nodes"].items()
+        if name in structure["triggers"] and node in after["nodes"]
     ]
     if not reached or not waiting or old == new:
         return ""

@@ -9,7 +9,7 @@ from ..constants import INPUT, NS_SEP, NULL_TASK_ID, RESUME
 from ..loop.apply import InputWrites, apply_writes, count_version
 from ..loop.channel_state import ChannelState, restore_channels
 from ..loop.checkpoint_chunk import build_config, describe_task
-from ..loop.effects import List, Load, Query
+from ..loop.effects import ListCheckpoints, LoadCheckpoint, Query
 from ..loop.error_handlers import HandlerTask, restore_handlers
 from ..loop.plan import plan_tasks, read_state
 from ..loop.renamed_checkpoint import rename_checkpoint
@@ -50,7 +50,7 @@ def load_state(graph: ReadableGraph | None, config: RunnableConfig, subgraphs: b
     If ``graph`` is None, the graph structure is derived from the stored checkpoint.
     """
     live = "checkpoint_id" not in config["configurable"]
-    saved = yield Load(config)
+    saved = yield LoadCheckpoint(config)
     if graph is None:
         if saved is None:
             raise build_not_found(config)
@@ -76,7 +76,7 @@ def load_history(
 
     The arguments are those of ``get_state_history``.
     """
-    found = yield List(config, filter, before, limit)
+    found = yield ListCheckpoints(config, filter, before, limit)
     snapshots = []
     for saved in found:
         shown = StoredGraph(saved.checkpoint) if graph is None else graph
@@ -193,7 +193,7 @@ def _read_subgraph(
         return None
     for ns in dict.fromkeys((task.ns, strip_task_ids(task.ns))):
         config = build_config(thread_id, ns)
-        found: CheckpointTuple | None = yield Load(config)
+        found: CheckpointTuple | None = yield LoadCheckpoint(config)
         if found is not None:
             stored = StoredGraph(found.checkpoint)
             return (yield from build_snapshot(stored, config, found, live=True, recurse=True))

@@ -13,7 +13,7 @@ from ..loop.apply import InputWrites, NextVersion, Writer, apply_writes
 from ..loop.channel_state import ChannelState, restore_channels
 from ..loop.commit_builder import CommitBuilder
 from ..loop.compiled_graph import CompiledGraph
-from ..loop.effects import Load, Query, Save
+from ..loop.effects import LoadCheckpoint, Query, Save
 from ..loop.error_handlers import restore_handlers
 from ..loop.migrated_state import replace_values
 from ..loop.orphaned_triggers import drop_orphaned_triggers
@@ -160,10 +160,10 @@ def bulk_update(
     if any(not updates for updates in supersteps):
         raise ValueError("No updates provided")
     for position, updates in enumerate(supersteps):
-        saved = yield Load(config)
+        saved = yield LoadCheckpoint(config)
         change = _Change(graph, config, saved, version)
         if saved is not None and change.addressed and position == 0:
-            newest: CheckpointTuple = yield Load(change.commits.config_for(None))
+            newest: CheckpointTuple = yield LoadCheckpoint(change.commits.config_for(None))
             change.superseded = newest.checkpoint["id"] != saved.checkpoint["id"]
         yield from _update(change, [StateUpdate(*update) for update in updates], config)
         configurable = {**config["configurable"], **change.config["configurable"]}

@@ -16,7 +16,7 @@ from .state import LoopState
 logger = logging.getLogger("hitl_django")
 
 
-def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, Any, list[Task]]:
+def read_cached_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, Any, list[Task]]:
     """Assign the writes in the cache to ``task.writes`` of each task with a cached result.
 
     Return the tasks without a cached result, which must run.
@@ -50,7 +50,7 @@ def recall_results(state: LoopState, tasks: Sequence[Task]) -> Generator[Any, An
     return left
 
 
-def keep_results(keys: dict[str, FullKey], ended: Sequence[Task]) -> Effects:
+def cache_results(keys: dict[str, FullKey], ended: Sequence[Task]) -> Effects:
     """Cache the writes of ended tasks. Tasks that failed or paused are left out."""
     for task in ended:
         policy = task.node.cache

@@ -128,7 +128,7 @@ def store(
     # stored during a step.
     is_overlapping = state.overlaps and commit.outcome is None and not (raises or has_running)
     try:
-        yield state.save_beside(commit) if is_overlapping else state.save(commit)
+        yield state.save_async(commit) if is_overlapping else state.save(commit)
         _release_ended(state, commit)
     except PayloadError as error:
         if raises:

@@ -12,7 +12,7 @@ from ..task.effects import Call
 from ..types import Chunk, RunnableConfig
 
 
-class Load:
+class LoadCheckpoint:
     """A request for a checkpoint. The reply is a CheckpointTuple or None."""
 
     __slots__ = ("config",)
@@ -21,7 +21,7 @@ class Load:
         self.config = config
 
 
-class List:
+class ListCheckpoints:
     """A request for stored checkpoints. The reply is a list of CheckpointTuples, newest first."""
 
     __slots__ = ("before", "config", "filter", "limit")
@@ -142,8 +142,8 @@ class Emit:
 
 
 Effect = (
-    Load
-    | List
+    LoadCheckpoint
+    | ListCheckpoints
     | CallStorage
     | Save
     | SaveAsync
@@ -157,8 +157,8 @@ Effect = (
     | Emit
 )
 #: Effects performed by a saver, or on the OS thread of the saver calls.
-SaverCall = Load | List | Save | SaveAll | CallStorage
+SaverCall = LoadCheckpoint | ListCheckpoints | Save | SaveAll | CallStorage
 Effects = Generator[Effect, Any, None]
 #: A read or change of stored data, without tasks and chunks.
-Query = Generator[Load | List | Save | Call, Any, Any]
+Query = Generator[LoadCheckpoint | ListCheckpoints | Save | Call, Any, Any]
 AWAIT, CANCEL = Await(), Cancel()

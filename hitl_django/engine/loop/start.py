@@ -25,7 +25,7 @@ from .apply import InputWrites, apply_writes
 from .channel_state import restore_channels
 from .chunks import emit_step, emit_values
 from .commit import commit_checkpoint, commit_step, plan_step, stop_run
-from .effects import CallStorage, Effect, Effects, List, Load, Notify
+from .effects import CallStorage, Effect, Effects, ListCheckpoints, LoadCheckpoint, Notify
 from .error_handlers import restore_handlers
 from .migrated_state import replace_values
 from .orphaned_triggers import drop_orphaned_triggers, find_orphaned_triggers
@@ -158,12 +158,14 @@ def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None,
         state.run.resuming = False
         if replay.visits_first(state.job.ns):
             before = state.commits.config_for(replay.bound)
-            earlier: list[CheckpointTuple] = yield List(config, before=before, limit=1)
+            earlier: list[CheckpointTuple] = yield ListCheckpoints(config, before=before, limit=1)
             return (earlier[0] if earlier else None), False
-    found: CheckpointTuple | None = yield Load(config)
+    found: CheckpointTuple | None = yield LoadCheckpoint(config)
     if not state.job.addressed:
         for ns in state.job.former_ns if found is None else ():
-            found = yield Load({"configurable": {**config["configurable"], "checkpoint_ns": ns}})
+            found = yield LoadCheckpoint(
+                {"configurable": {**config["configurable"], "checkpoint_ns": ns}}
+            )
             if found is not None:
                 # The history remains in its namespace, because stored data refers to the namespace.
                 state.job.ns = state.commits.ns = ns
@@ -175,7 +177,7 @@ def _load(state: LoopState) -> Generator[Any, Any, tuple[CheckpointTuple | None,
             thread_id=state.run.thread_id,
             checkpoint_id=state.job.checkpoint_id,
         )
-    newest: CheckpointTuple | None = yield Load(state.commits.config_for(None))
+    newest: CheckpointTuple | None = yield LoadCheckpoint(state.commits.config_for(None))
     return found, newest is not None and newest.checkpoint["id"] != found.checkpoint["id"]
 
 
@@ -189,7 +191,7 @@ def _list_ids_below(state: LoopState) -> Generator[Any, Any, Sequence[str] | Non
     if not ns or checkpoint_id is None:
         return None
     place = {"thread_id": state.run.thread_id, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}
-    found: CheckpointTuple | None = yield Load({"configurable": place})
+    found: CheckpointTuple | None = yield LoadCheckpoint({"configurable": place})
     if found is None:
         raise ThreadNotFound(
             f"Thread {state.run.thread_id!r} has no checkpoint {checkpoint_id!r} in "

@@ -186,7 +186,7 @@ class LoopState:
         self._bind(commit)
         return Save(commit)
 
-    def save_beside(self, commit: Commit) -> SaveAsync:
+    def save_async(self, commit: Commit) -> SaveAsync:
         """Return the effect that stores a commit while the next super-step runs."""
         self._bind(commit)
         return SaveAsync(commit)

@@ -14,7 +14,7 @@ from ..task.task_memory import NO_MEMORY, TaskMemory
 from ..task.task_status import collect_answers
 from ..types import Chunk
 from .apply import apply_writes
-from .cached_results import keep_results, recall_results
+from .cached_results import cache_results, read_cached_results
 from .chunks import build_breakpoint_chunks, build_task_chunks, emit_values, emit_writes
 from .commit import commit_step, stop_run, store
 from .effects import AWAIT, CANCEL, Effect, Effects, RunTasks, StartTasks
@@ -33,7 +33,7 @@ def run_step(state: LoopState) -> Effects:
     todo = [t for t in state.tasks if t.writes is None and not t.pending_interrupts]
     if todo and not _list_failed(todo):
         if state.cache_keys is not None:
-            todo = yield from recall_results(state, todo)
+            todo = yield from read_cached_results(state, todo)
         if todo and not _list_failed(todo):
             yield from _run_tasks(state, todo)
     yield from end_step(state)
@@ -72,7 +72,7 @@ def take_in(state: LoopState, ended: Sequence[Task]) -> Effects:
             if chunks := settle_task(state, task):
                 yield from emit_writes(state, task, chunks)
         if state.cache_keys is not None:
-            yield from keep_results(state.cache_keys, ended)
+            yield from cache_results(state.cache_keys, ended)
         handlers = _start_handlers(state, ended) if failed else ()
         if state.running and failed and any(_stops_siblings(task) for task in ended):
             state.running -= yield CANCEL

@@ -135,9 +135,9 @@ class PendingInterrupt:
     ``checkpoint_id``). Within the task, it belongs to the position ``index`` of the resume values,
     or to ``key`` if the interrupt has a key. ``kind`` is ``breakpoint`` for a static breakpoint,
     which needs a decision but no resume value. ``refusal`` is the reason why the previous resume
-    value was rejected. ``expires`` is the time limit and its effect. ``terms`` are the review
-    options. ``payload_formats`` are the formats of values in the payload that were converted to
-    text, by JSON pointer.
+    value was rejected. ``expires`` is the time limit and its effect. ``review_options`` are the
+    options of ``review()``. ``payload_formats`` are the formats of values in the payload that were
+    converted to text, by JSON pointer.
     """
 
     interrupt: Interrupt
@@ -151,7 +151,7 @@ class PendingInterrupt:
     kind: Literal["interrupt", "breakpoint"] = "interrupt"
     refusal: str = ""
     expires: Expiry | None = None
-    terms: Any = None
+    review_options: Any = None
     payload_formats: Mapping[str, str] | None = None
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 #: The maximum number of calls. They take about 0.1 s of CPU time for a valid value, and 1 s for an
 #: invalid value if each call creates an error.
-MOST_CALLS = 100_000
+MAX_CALLS = 100_000
 TOO_COMPLEX = (
     "is too complex to validate: a recursive union is tried in full at each level unless "
     "its types have a discriminator; send fewer or less deeply nested values"
@@ -26,9 +26,9 @@ TOO_COMPLEX = (
 
 
 def is_too_complex(schema: dict[str, Any], value: Any) -> bool:
-    """Return whether the validation of a value would need more than MOST_CALLS validator calls."""
+    """Return whether the validation of a value would need more than MAX_CALLS validator calls."""
     try:
-        return _Count(schema).calls(schema, value) > MOST_CALLS
+        return _Count(schema).calls(schema, value) > MAX_CALLS
     except RecursionError:
         return True
 

@@ -172,11 +172,11 @@ class TaskContext:
         schema: Any,
         key: str | None,
         expires: Expiry | None = None,
-        terms: Any = None,
+        review_options: Any = None,
     ) -> Any:
         """Return the resume value of the task's next interrupt, or pause the task.
 
-        ``schema`` is the response schema, and ``terms`` are the review options.
+        ``schema`` is the response schema, and ``review_options`` are the options of ``review()``.
 
         Raises:
             GraphInterrupt: no resume value is available.
@@ -207,7 +207,9 @@ class TaskContext:
         payload = Interrupt(value, name, response_schema=described)
         formats = None if value is given else list_formats(given)
         self._add_open(
-            self.task.build_interrupt(payload, max(index, 0), key, refusal, expires, terms, formats)
+            self.task.build_interrupt(
+                payload, max(index, 0), key, refusal, expires, review_options, formats
+            )
         )
         raise GraphInterrupt(self.open)
 

@@ -129,11 +129,12 @@ def ask(
     response_schema: Any = None,
     key: str | None = None,
     expires: Expiry | None = None,
-    terms: Any = None,
+    review_options: Any = None,
 ) -> Any:
     """Pause the task like ``interrupt()``, with review options.
 
-    ``terms`` are the review options, which the checkpoint saver stores with the interrupt.
+    ``review_options`` are the options of ``review()``, which the checkpoint saver stores with the
+    interrupt.
     """
     context = _get_task_context("interrupt", _NO_CONTEXT)
     if context.run.saver is None and not context.run.config.get("configurable", {}).get(
@@ -143,7 +144,7 @@ def ask(
             f"Node '{context.task.name}' called interrupt(), but the graph has no "
             "checkpointer. Compile the graph with a checkpointer."
         )
-    return context.ask(value, response_schema, key, expires, terms)
+    return context.ask(value, response_schema, key, expires, review_options)
 
 
 def once(key: str, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kwargs) -> ResultT:

@@ -47,14 +47,14 @@ class PartContext(ABC):
         schema: Any,
         key: str | None,
         expires: Expiry | None = None,
-        terms: Any = None,
+        review_options: Any = None,
     ) -> Any:
         """Return the resume value of an interrupt, or pause the task.
 
         Inside a part, the name of the part is added to ``key``. If ``key`` is None, the interrupt's
         key is the name of the part, and the keys of further interrupts also contain a number.
         """
-        return self._context.ask(value, schema, self._make_key(key), expires, terms)
+        return self._context.ask(value, schema, self._make_key(key), expires, review_options)
 
     def _make_key(self, key: str | None) -> str:
         part = self.get_part()

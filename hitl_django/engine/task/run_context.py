@@ -18,9 +18,9 @@ from .tool_stream import ToolStream
 
 
 class Spawner(Protocol):
-    """A driver that can run work on another OS thread. ``home`` is its event loop or None."""
+    """A driver that can run work on another OS thread. ``event_loop`` is its event loop or None."""
 
-    home: asyncio.AbstractEventLoop | None
+    event_loop: asyncio.AbstractEventLoop | None
 
     def may_wait(self) -> bool:
         """Return whether the calling OS thread may wait for work on another OS thread."""

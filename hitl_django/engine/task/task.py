@@ -177,15 +177,15 @@ class Task:
         key: str | None = None,
         refusal: str = "",
         expires: Expiry | None = None,
-        terms: Any = None,
+        review_options: Any = None,
         payload_formats: Mapping[str, str] | None = None,
     ) -> PendingInterrupt:
         """Return a PendingInterrupt: an interrupt with this task, its checkpoint and a position.
 
         ``index`` is the position among the task's interrupts, and ``key`` the key of the interrupt,
-        if it has one. ``refusal`` is the reason why the previous response was rejected. ``terms``
-        are the review options. ``payload_formats`` are the formats of values in the payload that
-        were converted to text, by JSON pointer.
+        if it has one. ``refusal`` is the reason why the previous response was rejected.
+        ``review_options`` are the options of ``review()``. ``payload_formats`` are the formats of
+        values in the payload that were converted to text, by JSON pointer.
         """
         return PendingInterrupt(
             interrupt=interrupt,
@@ -198,6 +198,6 @@ class Task:
             key=key,
             refusal=refusal,
             expires=expires,
-            terms=terms,
+            review_options=review_options,
             payload_formats=payload_formats,
         )

@@ -31,11 +31,11 @@ from hitl_django.permissions import find_row, get_policy, refuse_unless_may, sel
 from .. import denied_log, queries
 from ..results import DecisionInfo
 from . import lookup, quorum, record_decision, resumption
-from .record_decision import Guest, Request, Validated
+from .record_decision import DecisionRequest, Guest, ValidatedDecision
 
 #: Maximum number of times that an interrupt is read again because it changed during the validation
 #: of a value.
-MOST_READS = 5
+MAX_READS = 5
 
 
 def decide(
@@ -96,7 +96,7 @@ def decide(
         RunStateError: if the run can't be resumed in its current state.
         StaleInterruptError: if the interrupt differs from ``digest`` or ``version``.
     """
-    request = Request.build(
+    request = DecisionRequest.build(
         type,
         _convert_instance(value),
         resume=resume,
@@ -110,7 +110,7 @@ def decide(
     )
     pk, shown = lookup.parse_id(interrupt_id), _Shown(digest, version)
     with denied_log.record_denial("decide", by=by, via=via):
-        for _ in range(MOST_READS):
+        for _ in range(MAX_READS):
             with suppress(record_decision.ConcurrentChangeError):
                 return _decide_as_read(pk, request, shown)
         raise StaleInterruptError
@@ -130,7 +130,7 @@ class _Shown(NamedTuple):
 
 
 @retry_on_conflict
-def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
+def _decide_as_read(pk: UUID, request: DecisionRequest, shown: _Shown) -> DecisionInfo:
     """Read an interrupt's row, and decide the interrupt.
 
     ``decide`` calls this function again after a ConcurrentChangeError.
@@ -159,7 +159,7 @@ def _decide_as_read(pk: UUID, request: Request, shown: _Shown) -> DecisionInfo:
             raise lookup.changed_error(found.interrupt) from None
 
 
-def validate(interrupt: Interrupt, request: Request) -> Validated | None:
+def validate(interrupt: Interrupt, request: DecisionRequest) -> ValidatedDecision | None:
     """Validate a decision before locking any row.
 
     Returns None if the interrupt is closed.
@@ -189,7 +189,7 @@ def _needs_no_lock(interrupt: Interrupt) -> bool:
 
 
 def _decide(
-    found: _Found, request: Request, validated: Validated | None, shown: _Shown
+    found: _Found, request: DecisionRequest, validated: ValidatedDecision | None, shown: _Shown
 ) -> DecisionInfo:
     """Decide an interrupt that was read with or without a lock on its thread.
 
@@ -210,7 +210,7 @@ def _decide(
 
 
 def record_validated(
-    thread: Thread, interrupt: Interrupt, validated: Validated | None
+    thread: Thread, interrupt: Interrupt, validated: ValidatedDecision | None
 ) -> DecisionInfo:
     """Store a decision on a pending interrupt of a locked thread.
 
@@ -226,7 +226,7 @@ def record_validated(
 def _record(
     thread: Thread,
     interrupt: Interrupt,
-    validated: Validated | None,
+    validated: ValidatedDecision | None,
     so_far: AnswersRow | None = None,
 ) -> DecisionInfo:
     """Store a decision, or raise an error if a check fails.
@@ -266,7 +266,9 @@ def check_answer(
     Raises the same errors as ``decide``, except for errors about claims, because the user can still
     claim the interrupt.
     """
-    request = Request.build(type, value, resume=resume, by=by, via="", reason=reason, key="")
+    request = DecisionRequest.build(
+        type, value, resume=resume, by=by, via="", reason=reason, key=""
+    )
     rows = select_visible(lookup.rows_with_run(), by)
     interrupt = find_row(rows, InterruptNotFound, pk=interrupt_id)
     return _checked(interrupt, request, by)
@@ -282,7 +284,7 @@ def find_refusals(
 
     Makes the same checks as ``check_answer``, with one query for all interrupts.
     """
-    request = Request.build(type, UNSET, by=by, via="", reason="", key="")
+    request = DecisionRequest.build(type, UNSET, by=by, via="", reason="", key="")
     wanted = list(interrupt_ids)
     refused: dict[UUID, HitlError] = dict.fromkeys(wanted, InterruptNotFound())
     rows = select_visible(lookup.rows_with_run().filter(pk__in=wanted), by)
@@ -295,7 +297,7 @@ def find_refusals(
     return refused
 
 
-def _checked(interrupt: Interrupt, request: Request, by: Any) -> Any:
+def _checked(interrupt: Interrupt, request: DecisionRequest, by: Any) -> Any:
     _refuse_if_not_allowed(interrupt, by)
     if interrupt.status != Interrupt.Status.PENDING:
         raise lookup.already_decided_error(interrupt)
@@ -356,7 +358,7 @@ def _refuse_if_not_allowed(interrupt: Interrupt, by: Any) -> None:
     )
 
 
-def _earlier_outcome(interrupt: Interrupt, request: Request) -> DecisionInfo | None:
+def _earlier_outcome(interrupt: Interrupt, request: DecisionRequest) -> DecisionInfo | None:
     """Return the decision that an earlier request with this idempotency key stored, or None."""
     if not request.key or (interrupt.version == 1 and not interrupt.approvals):
         return None  # The interrupt has no decision yet.

@@ -47,7 +47,7 @@ class QueueCounts:
 
     Attributes:
         mine: interrupts claimed by the user or assigned to the user.
-        free: interrupts the user could claim.
+        unclaimed: interrupts the user could claim.
         claimed: interrupts claimed by other users.
         overdue: interrupts past their due time.
         snoozed: snoozed interrupts.
@@ -56,7 +56,7 @@ class QueueCounts:
     """
 
     mine: int
-    free: int
+    unclaimed: int
     claimed: int
     overdue: int
     snoozed: int
@@ -158,7 +158,7 @@ def count_queue(
 def _parts(user: Any, groups: Collection[Any], group: Any) -> dict[str, Sequence[Q]]:
     return {
         "mine": [queue_filters.match_own(user)],
-        "free": queue_filters.split_unclaimed(user, groups, group),
+        "unclaimed": queue_filters.split_unclaimed(user, groups, group),
         "claimed": [queue_filters.match_claimed_by_others(user)],
         "overdue": queue_filters.OVERDUE_PARTS,
         "snoozed": [queue_filters.SNOOZED],

@@ -49,7 +49,7 @@ class Guest:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class DecisionRequest:
     """A request to decide an interrupt.
 
     Attributes:
@@ -92,7 +92,7 @@ class Request:
         guest: Guest | None = None,
         ignore_claim: bool = True,
         skip_permission_checks: bool = False,
-    ) -> Request:
+    ) -> DecisionRequest:
         """Return the request after validating its idempotency key and value.
 
         Raises:
@@ -132,7 +132,7 @@ class Request:
             skip_permission_checks=skip_permission_checks,
         )
 
-    def validate(self, interrupt: Interrupt) -> Validated:
+    def validate(self, interrupt: Interrupt) -> ValidatedDecision:
         """Validate this decision against an interrupt that was read from the database.
 
         Validation takes most of the time of a decision, so it precedes the transaction and all
@@ -141,7 +141,9 @@ class Request:
         not see the error.
         """
         read = self
-        made = partial(Validated, digest=interrupt.payload_digest, version=interrupt.version)
+        made = partial(
+            ValidatedDecision, digest=interrupt.payload_digest, version=interrupt.version
+        )
         try:
             options = answers.read_options(interrupt)
             with schema_keywords.limit_work():
@@ -159,7 +161,7 @@ class Request:
         except HitlError as error:
             return made(request=read, refusal=error)
 
-    def _infer_type(self, options: AnswerOptions) -> Request:
+    def _infer_type(self, options: AnswerOptions) -> DecisionRequest:
         """Return the request with the type and value of the decision that results in ``resume``."""
         if self.resume is UNSET:
             return self
@@ -184,7 +186,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Validated:
+class ValidatedDecision:
     """The result of validating a request against one version of an interrupt.
 
     Attributes:
@@ -201,7 +203,7 @@ class Validated:
 
     digest: str
     version: int
-    request: Request
+    request: DecisionRequest
     answer: Any = UNSET
     shown: Any = UNSET
     patch: list[dict[str, Any]] | None = None
@@ -232,7 +234,10 @@ class ChangedRowError(ConcurrentChangeError):
 
 
 def record(
-    interrupt: Interrupt, validated: Validated, thread: Thread, so_far: AnswersRow | None = None
+    interrupt: Interrupt,
+    validated: ValidatedDecision,
+    thread: Thread,
+    so_far: AnswersRow | None = None,
 ) -> Decision:
     """Store a decision on an interrupt that was read and validated, in one batch.
 
@@ -264,7 +269,7 @@ def record(
 def _close(
     interrupt: Interrupt,
     decision: Decision,
-    validated: Validated,
+    validated: ValidatedDecision,
     thread: Thread,
     so_far: AnswersRow | None,
 ) -> Decision:
@@ -318,7 +323,7 @@ def _close(
 
 
 def _propose(
-    interrupt: Interrupt, validated: Validated, decision: Decision, thread: Thread
+    interrupt: Interrupt, validated: ValidatedDecision, decision: Decision, thread: Thread
 ) -> Decision:
     """Store a decision that proposes a new version and is its first approval.
 
@@ -337,7 +342,11 @@ def _propose(
 
 
 def _leave_open(
-    interrupt: Interrupt, decision: Decision, request: Request, thread: Thread, **changes: Any
+    interrupt: Interrupt,
+    decision: Decision,
+    request: DecisionRequest,
+    thread: Thread,
+    **changes: Any,
 ) -> Decision:
     """Store an approval and the given ``changes`` of the interrupt, which stays pending."""
     rows = Interrupt.objects.using(write_alias()).filter(pk=interrupt.pk)
@@ -360,7 +369,7 @@ def _leave_open(
     return decision
 
 
-def _build_decision(interrupt: Interrupt, validated: Validated, thread: Thread) -> Decision:
+def _build_decision(interrupt: Interrupt, validated: ValidatedDecision, thread: Thread) -> Decision:
     request = validated.request
     return queries.DECISION.new(
         interrupt_id=interrupt.pk,
@@ -381,7 +390,7 @@ def _build_decision(interrupt: Interrupt, validated: Validated, thread: Thread) 
     )
 
 
-def _find_other_claimant(interrupt: Interrupt, thread: Thread, request: Request) -> str:
+def _find_other_claimant(interrupt: Interrupt, thread: Thread, request: DecisionRequest) -> str:
     is_claimed = lookup.is_claimed_by_other(interrupt, thread, request.by)
     return interrupt.claimed_by_label if is_claimed else ""
 
@@ -390,7 +399,7 @@ def _append_entry(
     verb: str,
     decision: Decision,
     thread: Thread,
-    request: Request,
+    request: DecisionRequest,
     batch: WriteBatch,
 ) -> None:
     agreed = {"approvals": decision.approvals, "quorum": decision.quorum}
@@ -405,7 +414,7 @@ def _append_entry(
         by=request.by,
         guest="" if guest is None else guest.label,
         via=request.via,
-        overtaken=ChangedRowError,
+        conflict_error=ChangedRowError,
         subject=str(decision.interrupt_id),
         detail={
             "type": request.type,

@@ -34,7 +34,7 @@ logger = logging.getLogger("hitl_django")
 #: The channel that contains the messages, as in LangGraph's MessagesState.
 CHANNEL = "messages"
 #: Number of messages read, and the maximum number of bytes of each.
-NEWEST, MOST_BYTES = 20, 20_000
+NEWEST, MAX_BYTES = 20, 20_000
 
 #: Roles by the names that LangChain and the APIs of models use.
 ROLES = {
@@ -83,7 +83,7 @@ def read_messages(interrupt: Interrupt, *, by: Any = None) -> ThreadMessages | N
     try:
         chosen_messages = [*(chosen(messages, interrupt) or ())]
         replaced = [
-            _convert_message(redact_value(one, MOST_BYTES)[0]) for one in chosen_messages[-NEWEST:]
+            _convert_message(redact_value(one, MAX_BYTES)[0]) for one in chosen_messages[-NEWEST:]
         ]
     except Exception as error:  # A function of the project may raise any error.
         # Show nothing, because the function may remove messages that nobody may see. Log only the
@@ -184,13 +184,13 @@ def _find_subgraph(graph: Any, ns: str) -> Any:
 def _convert_messages(
     values: Sequence[Any], interrupt: Interrupt, registered: RegisteredGraph
 ) -> ThreadMessages:
-    shown = [redact_value(one, MOST_BYTES, registered.redact)[0] for one in values[-NEWEST:]]
+    shown = [redact_value(one, MAX_BYTES, registered.redact)[0] for one in values[-NEWEST:]]
     masked = registered.mask({CHANNEL: shown})[CHANNEL]
     messages = [*map(_convert_message, masked)] if isinstance(masked, list) else []
     schemas = _list_schemas(interrupt)
     for call in (call for message in messages for call in message["tool_calls"]):
         # Arguments in a JSON text have not been redacted yet.
-        args = redact_value(call["args"], MOST_BYTES, registered.redact)[0]
+        args = redact_value(call["args"], MAX_BYTES, registered.redact)[0]
         call["args"] = mask_secrets(schemas.get(call["name"]), args)
     return ThreadMessages(messages, len(values) - len(shown))
 

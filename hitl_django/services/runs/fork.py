@@ -119,7 +119,7 @@ def fork(
             run.number = Run.find_next_number(using, thread.pk)
             run.save(using=using, force_insert=True)
             run_events.append_event(batch, run, Run.State.QUEUED, reason="forked")
-            compatibility.store_shape(registered)
+            compatibility.store_structure(registered)
             store_commit(commit, thread)
             audit.append(
                 batch,

@@ -25,14 +25,14 @@ class WorkerHealth:
 
     Attributes:
         workers: the number of workers with a recent heartbeat.
-        driving: the number of threads with a run that a worker is running.
+        running: the number of threads with a run that a worker is running.
         last_seen: the time of the last heartbeat, or None.
         overdue: the number of runs that have been queued for longer than SWEEP_SECONDS.
         due_since: the time at which the oldest of these runs was queued, or None.
     """
 
     workers: int
-    driving: int
+    running: int
     last_seen: datetime | None
     overdue: int
     due_since: datetime | None
@@ -40,7 +40,7 @@ class WorkerHealth:
     @property
     def is_alive(self) -> bool:
         """Whether at least one worker has a recent heartbeat or a lease."""
-        return self.workers > 0 or self.driving > 0
+        return self.workers > 0 or self.running > 0
 
     @property
     def is_missing(self) -> bool:
@@ -67,7 +67,7 @@ def find_worker_outage() -> WorkerOutage | None:
         name: Case(When(alive, then=False), default=Exists(runs)) for name, runs in _select_runs()
     }
     found = _heartbeats().aggregate(**seen, **checks)
-    if found["workers"] or found["driving"]:
+    if found["workers"] or found["running"]:
         return None
     missed = found["last_seen"] is not None or found["overdue"]
     return WorkerOutage(found["last_seen"]) if missed else None
@@ -84,7 +84,7 @@ def worker_health(*, by: Any = None) -> WorkerHealth:
     runs = dict(_select_runs())
     due = runs["overdue"].aggregate(overdue=Count("pk"), due_since=Min("queued_at"))
     return WorkerHealth(
-        **_heartbeats().aggregate(**_build_aggregates()), **due, driving=runs["driving"].count()
+        **_heartbeats().aggregate(**_build_aggregates()), **due, running=runs["running"].count()
     )
 
 
@@ -111,4 +111,4 @@ def _select_runs() -> Iterator[tuple[str, QuerySet[Run]]]:
     runs = Run.objects.using(write_alias())
     late = Now() - timedelta(seconds=hitl.SWEEP_SECONDS)
     yield "overdue", runs.filter(state=Run.State.QUEUED, queued_at__lt=late)
-    yield "driving", runs.filter(state=Run.State.RUNNING, thread__lease_until__gte=Now())
+    yield "running", runs.filter(state=Run.State.RUNNING, thread__lease_until__gte=Now())

@@ -20,7 +20,7 @@ from django.db.models.functions import Length
 from hitl_django.checkpoints.codec import codec, unpack
 from hitl_django.checkpoints.inline_writes import UNIT, unpack_tasks, verify_payloads
 from hitl_django.checkpoints.queries import PAYLOAD_COLUMNS
-from hitl_django.checkpoints.thread_position import PULL_PREFIX, read_line
+from hitl_django.checkpoints.thread_position import PULL_PREFIX, read_lineage
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.constants import BRANCH_TO, CONTROL_WRITES, JOIN, RESERVED_KEYS, START
 from hitl_django.engine.errors import PayloadError
@@ -31,7 +31,7 @@ from hitl_django.run_events.redaction import redact_value
 
 from .state import find_thread, refuse_unless_may_view_state
 
-STEPS, MOST_STEPS = 20, 100
+STEPS, MAX_STEPS = 20, 100
 #: Maximum number of tasks per page whose writes are shown, and maximum number of bytes read per
 #: page and per task.
 TASKS, READ, LARGEST = 300, 1_000_000, 64 * 1024
@@ -41,7 +41,7 @@ DECISIONS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class StateChange:
     """A value that a node wrote to a key of the state, as JSON text.
 
     ``cut`` is true if the text is shortened.
@@ -54,7 +54,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionTaken:
+class StepDecision:
     """A decision made between two steps of a thread.
 
     The history shows the decision with the later step.
@@ -87,8 +87,8 @@ class Step:
     run_id: str
     created_at: datetime
     nodes: tuple[str, ...]
-    changes: tuple[Change, ...]
-    decisions: tuple[DecisionTaken, ...]
+    changes: tuple[StateChange, ...]
+    decisions: tuple[StepDecision, ...]
     more: bool
     left: bool
 
@@ -121,7 +121,7 @@ def thread_history(
 def read_steps(thread: Thread, *, before: str | None, limit: int, by: Any) -> History:
     """Return the same as ``thread_history`` for a thread that the user may see."""
     refuse_unless_may_view_state(by, thread)
-    return _Page(write_alias(), thread, by).read(before, max(1, min(limit, MOST_STEPS)))
+    return _Page(write_alias(), thread, by).read(before, max(1, min(limit, MAX_STEPS)))
 
 
 class _Task(NamedTuple):
@@ -159,7 +159,7 @@ class _Page:
         )
         page, more = found[:limit], len(found) > limit
         tasks, last = self._read_tasks([row.parent_id for row in page if row.parent_id is not None])
-        line = read_line(self.using, self.thread.pk)
+        line = read_lineage(self.using, self.thread.pk)
         # A decision belongs to the first step after it. The step of a newer decision doesn't exist
         # yet.
         decisions = self._read_decisions(page, found[-1] if more else None, newest=before is None)
@@ -216,34 +216,34 @@ class _Page:
 
     def _describe_writes(
         self, tasks: Iterable[_Task]
-    ) -> tuple[tuple[str, ...], tuple[Change, ...]]:
+    ) -> tuple[tuple[str, ...], tuple[StateChange, ...]]:
         nodes: dict[str, None] = {}
-        changes: list[Change] = []
+        changes: list[StateChange] = []
         for task in tasks:
             is_node = task.path.startswith(PULL_PREFIX)
             node = task.path.removeprefix(PULL_PREFIX) if is_node else ""
             if node and node != START:
                 nodes[node] = None
             if isinstance(task.writes, int):
-                changes.append(Change(node=node, key="", text=str(task.writes), cut=True))
+                changes.append(StateChange(node=node, key="", text=str(task.writes), cut=True))
                 continue
             for key, value in task.writes:
                 if _is_of_the_state(key):
                     changes.append(self._change(node, key, value))
         return tuple(nodes), tuple(changes)
 
-    def _change(self, node: str, key: str, value: Any) -> Change:
+    def _change(self, node: str, key: str, value: Any) -> StateChange:
         # Pass the value with its key, so that a secret is masked.
         view, cut = redact_value({key: value}, min(SHOWN, max(self.remaining, 0)), self.redact)
         text = json.dumps(next(iter(view.values()), "…"), ensure_ascii=False)
         if len(text) > SHOWN:
             text, cut = text[:SHOWN], True
         self.remaining -= len(text.encode())
-        return Change(node="" if node == START else node, key=key, text=text, cut=cut)
+        return StateChange(node="" if node == START else node, key=key, text=text, cut=cut)
 
     def _read_decisions(
         self, page: Sequence[Any], since: Any, *, newest: bool
-    ) -> dict[str, tuple[DecisionTaken, ...]]:
+    ) -> dict[str, tuple[StepDecision, ...]]:
         """Return the decisions made between the steps of a page, by the id of the later step.
 
         ``since`` is the step before the oldest step of the page, or None. If the page has the
@@ -258,14 +258,14 @@ class _Page:
         if not newest:
             rows = rows.exclude(_match_after(page[0]))
         rows = select_visible_through(rows, "interrupt", self.by)
-        found: dict[str, list[DecisionTaken]] = {}
+        found: dict[str, list[StepDecision]] = {}
         names = ("id", "interrupt_id", "type", "by_label", "via", "created_at")
         made = rows.order_by("-created_at", "-pk").values(
             *names, title=F("interrupt__title"), interrupted_at=F("interrupt__checkpoint_id")
         )
         for columns in made[:DECISIONS]:
             interrupted_at = columns.pop("interrupted_at")
-            taken = DecisionTaken(**columns)
+            taken = StepDecision(**columns)
             after = [
                 row
                 for row in page

@@ -110,7 +110,7 @@ def retry(
             traceback="",
             finished_at=None,
             queued_at=Now(),
-            hinted_at=Now(),
+            last_message_at=Now(),
         )
         if not queued:
             raise RunStateError(

@@ -49,7 +49,7 @@ class HourCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorFigures:
+class OperatorStats:
     """Counts of runs and of pending interrupts. A count equal to MOST means MOST or more.
 
     Attributes:
@@ -117,7 +117,7 @@ class _Limited(Subquery):
         super().__init__(rows.values(column)[:MOST])
 
 
-def read_operator_figures(user: Any) -> OperatorFigures:
+def read_operator_stats(user: Any) -> OperatorStats:
     """Count the runs by state and the pending interrupts that the user may see, with one query."""
     runs = select_visible(Run.objects.using(write_alias()), user).order_by()
     queued = runs.filter(state=Run.State.QUEUED)
@@ -134,7 +134,7 @@ def read_operator_figures(user: Any) -> OperatorFigures:
         *(_Limited(rows, "finished_at") for rows in (*ended, *failed)),
     )
     counts = zip(starts, found[6 : 6 + HOURS], found[6 + HOURS :], strict=True)
-    return OperatorFigures(
+    return OperatorStats(
         pending=found[0],
         overdue=found[1],
         failed=found[2],

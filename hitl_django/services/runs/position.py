@@ -1,4 +1,4 @@
-"""Position of a thread in its graph, for pictures of the graph.
+"""ThreadPosition of a thread in its graph, for pictures of the graph.
 
 Reading the position takes a fixed number of queries. None of them reads values of the state.
 """
@@ -28,7 +28,7 @@ _TO_COME = (Run.State.QUEUED, Run.State.RUNNING, *_STUCK)
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class ThreadPosition:
     """The position of a thread in its graph, with nodes given by their ids in the picture.
 
     The id of a node in a subgraph is ``outer:inner``.
@@ -41,7 +41,7 @@ class Position:
     next: frozenset[str] = field(default_factory=frozenset)
 
 
-def thread_position(thread_id: str, *, by: Any = None) -> Position:
+def thread_position(thread_id: str, *, by: Any = None) -> ThreadPosition:
     """Return the position of a thread.
 
     Raises:
@@ -51,7 +51,7 @@ def thread_position(thread_id: str, *, by: Any = None) -> Position:
     try:
         registered = find_graph_of_thread(thread)
     except UnknownGraphError:
-        return Position(thread.graph)
+        return ThreadPosition(thread.graph)
     return _build_position(thread, registered)
 
 
@@ -66,7 +66,7 @@ def thread_picture(thread_id: str, *, by: Any = None, ident: str = "hitl-graph")
 
 def read_picture(
     thread_id: str, *, by: Any = None, ident: str = "hitl-graph"
-) -> tuple[str, Position]:
+) -> tuple[str, ThreadPosition]:
     """Return the picture of a thread's graph as SVG, and the position of the thread.
 
     The ids of the SVG elements begin with ``ident``. The picture is an empty string if the graph
@@ -75,12 +75,12 @@ def read_picture(
     return draw_position(find_thread(thread_id, by), ident=ident)
 
 
-def draw_position(thread: Thread, *, ident: str = "hitl-graph") -> tuple[str, Position]:
+def draw_position(thread: Thread, *, ident: str = "hitl-graph") -> tuple[str, ThreadPosition]:
     """Return the same as ``read_picture`` for a thread that the user may see."""
     try:
         registered = find_graph_of_thread(thread)
     except UnknownGraphError:
-        return "", Position(thread.graph)
+        return "", ThreadPosition(thread.graph)
     where = _build_position(thread, registered)
     picture = svg.draw_svg(
         svg.get_picture(registered.graph),
@@ -94,12 +94,12 @@ def draw_position(thread: Thread, *, ident: str = "hitl-graph") -> tuple[str, Po
     return picture, where
 
 
-def _build_position(thread: Thread, registered: RegisteredGraph) -> Position:
+def _build_position(thread: Thread, registered: RegisteredGraph) -> ThreadPosition:
     using = write_alias()
     run = Run.select_newest(Run.objects.using(using).filter(thread=thread)).first()
     head = stored_position.read_head(using, thread.pk)
     if run is None or head is None:
-        return Position(thread.graph)
+        return ThreadPosition(thread.graph)
     visited, failed, paused, due = (
         _read_visited(using, thread.pk, head, registered),
         set(),
@@ -119,7 +119,7 @@ def _build_position(thread: Thread, registered: RegisteredGraph) -> Position:
         )
         due = _read_due(using, thread.pk, head, registered)
     containers = {outer for one in visited | paused for outer in _list_containers(one)}
-    return Position(
+    return ThreadPosition(
         thread.graph,
         frozenset(visited | containers),
         frozenset(paused | {outer for one in paused for outer in _list_containers(one)}),

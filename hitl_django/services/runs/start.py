@@ -314,7 +314,7 @@ class _Start:
         return run
 
     def _new_run(self, thread: Thread, **values: Any) -> Run:
-        compatibility.store_shape(self.registered)
+        compatibility.store_structure(self.registered)
         return queries.RUN.new(
             thread_id=thread.pk,
             graph=self.registered.name,

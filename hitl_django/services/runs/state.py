@@ -30,7 +30,7 @@ from hitl_django.permissions import find_row, get_policy, select_visible
 from .shown_interrupts import ShownInterrupts
 
 #: Default and maximum number of states in a history.
-STATES, MOST_STATES = 10, 1000
+STATES, MAX_STATES = 10, 1000
 
 ResultT = TypeVar("ResultT")
 
@@ -175,7 +175,7 @@ def state_history(
         {"configurable": place},
         filter=metadata,
         before=None if before is None else {"configurable": {**place, "checkpoint_id": before}},
-        limit=max(1, min(limit, MOST_STATES)),
+        limit=max(1, min(limit, MAX_STATES)),
     )
     found = list(history)
     shown = _find_shown_interrupts(thread, by, found)

@@ -27,7 +27,7 @@ from .input_submission import submit_input
 logger = logging.getLogger("hitl_django")
 
 #: Maximum number of runs that wait for earlier runs of one thread.
-MOST_WAITING = 100
+MAX_WAITING = 100
 
 
 @retry_on_conflict
@@ -90,10 +90,10 @@ def refuse_if_waited_for(thread: Thread) -> None:
 
 def refuse_if_crowded(thread: Thread) -> None:
     """Raise RunStateError if the thread already has the maximum number of waiting runs."""
-    if run_leases.select_waiting(write_alias(), thread.pk).count() >= MOST_WAITING:
+    if run_leases.select_waiting(write_alias(), thread.pk).count() >= MAX_WAITING:
         raise RunStateError(
             f"Thread {thread.thread_id!r} already has the maximum number of waiting runs: "
-            f"{MOST_WAITING}.",
+            f"{MAX_WAITING}.",
             state=Run.State.WAITING,
             allowed=Run.ENDED,
         )
@@ -108,7 +108,7 @@ def _start_waiting_run(run: Run, thread: Thread, registered: RegisteredGraph) ->
     if latest is not None:
         key = ThreadKey(thread.pk, thread.thread_id, thread.epoch)
         compatibility.refuse_if_changed(key, latest.fingerprint, registered, new_input=True)
-    compatibility.store_shape(registered)
+    compatibility.store_structure(registered)
     batch, log = WriteBatch(using), EventLog.for_run(run)
     log.append_state(batch, Run.State.QUEUED, reason="started")
     submit_input(registered, thread, run, value, log, discard=latest is not None)
@@ -121,7 +121,7 @@ def _start_waiting_run(run: Run, thread: Thread, registered: RegisteredGraph) ->
         "options": registry.note_pin(registered, run.options),
         "last_event": log.last,
         "queued_at": Now(),
-        "hinted_at": Now(),
+        "last_message_at": Now(),
     }
     Run.objects.using(using).filter(pk=run.pk).update(**changes)
     Thread.objects.using(using).filter(pk=thread.pk).update(ended_at=None, attempts=0)

@@ -131,10 +131,10 @@ def test_thread_search_returns_values_of_at_most_the_allowed_number_of_threads(
     call: Call, monkeypatch: Any
 ) -> None:
     start("chat", 6)
-    monkeypatch.setattr(threads, "MOST_STATES", 4)
+    monkeypatch.setattr(threads, "MAX_STATES", 4)
     shown = call("threads/search")[0].json()
     assert [each["values"] is not None for each in shown] == [True] * 4 + [False] * 2
-    monkeypatch.setattr(threads, "MOST_BYTES", 70)
+    monkeypatch.setattr(threads, "MAX_BYTES", 70)
     shown = call("threads/search")[0].json()
     asked = [[asked["value"] for (asked,) in each["interrupts"].values()] for each in shown]
     assert asked[-4:] == [[{"title": "Continue?"}]] * 4  # the oldest first
@@ -180,7 +180,7 @@ def test_thread_history_at_byte_limit_returns_one_state_and_can_be_continued(
 ) -> None:
     (thread,) = start("chat", 1)
     whole = call(f"threads/{thread}/history")[0].json()
-    monkeypatch.setattr(thread_states, "MOST_BYTES", 1)
+    monkeypatch.setattr(thread_states, "MAX_BYTES", 1)
     first = call(f"threads/{thread}/history")[0].json()
     assert first == whole[:1]
     before = first[0]["checkpoint"]
@@ -193,5 +193,5 @@ def test_thread_history_filter_compares_a_limited_number_of_checkpoints(
     (thread,) = start("chat", 1)
     oldest = {"metadata": {"step": -1}}
     assert len(call(f"threads/{thread}/history", **oldest)[0].json()) == 1
-    monkeypatch.setattr(thread_states, "MOST_COMPARED", 2)
+    monkeypatch.setattr(thread_states, "MAX_COMPARED", 2)
     assert call(f"threads/{thread}/history", **oldest)[0].json() == []

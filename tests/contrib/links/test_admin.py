@@ -92,7 +92,7 @@ def test_review_link_list_action_revokes_unused_links_and_reports_used_links(
     links = [create_review_link(asked("approval").pk, name=name) for name in ("Lena", "Dana")]
     token = links[1].url.rstrip("/").rpartition("/")[2]
     decide_by_link(token, "approve")
-    chosen = {"action": "take_back", "_selected_action": [str(link.id) for link in links]}
+    chosen = {"action": "revoke", "_selected_action": [str(link.id) for link in links]}
     page = host.post(list_of("reviewlink"), chosen, follow=True).content.decode()
     assert "1 link revoked." in page
     assert "1 link could not be revoked." in page

@@ -41,7 +41,7 @@ def recipients(mails: MailServer) -> list[str]:
 
 def due_now() -> None:
     Delivery.objects.filter(state="pending").update(due_at=Now() - timedelta(seconds=1))
-    WebhookEndpoint.objects.update(rests_until=None, lease_until=None)
+    WebhookEndpoint.objects.update(paused_until=None, lease_until=None)
 
 
 def faults() -> list[str]:
@@ -462,7 +462,7 @@ def test_unavailable_mail_server_pauses_email_endpoint_and_emails_are_sent_after
     send()
     endpoint = WebhookEndpoint.objects.get(pk=mail_channel.ENDPOINT)
     assert endpoint.failures == 1
-    assert endpoint.rests_until is not None
+    assert endpoint.paused_until is not None
     use_server(settings, mails.port)
     due_now()
     send()

@@ -220,7 +220,7 @@ def test_slack_response_with_retry_after_delays_all_deliveries_of_the_channel(
     tried = Delivery.objects.get(status=429)
     now = WebhookEndpoint.objects.values_list(Now(), flat=True).get(pk=channel.pk)
     channel.refresh_from_db()
-    assert channel.rests_until - now > timedelta(seconds=2900)
+    assert channel.paused_until - now > timedelta(seconds=2900)
     assert tried.due_at - now > timedelta(seconds=2900)
     assert delivery.state == "pending"
 
@@ -236,7 +236,7 @@ def test_slack_delivery_after_temporary_failure_is_retried_and_delivered(
     ask()
     assert deliver(channel).state == "pending"
     Delivery.objects.update(due_at=Now() - timedelta(seconds=1))
-    WebhookEndpoint.objects.update(rests_until=None)
+    WebhookEndpoint.objects.update(paused_until=None)
     assert deliver(channel).state == "delivered"
 
 

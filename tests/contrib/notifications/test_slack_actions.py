@@ -130,10 +130,10 @@ def submit(
     """Submit a modal with a reason, and with the suggested reason of this text."""
     values: dict[str, Any] = {"reason": {"reason": {"type": "plain_text_input", "value": reason}}}
     for block in view["blocks"]:
-        if block.get("block_id") == "usual_reason":
+        if block.get("block_id") == "suggested_reason":
             options = {one["text"]["text"]: one for one in block["element"]["options"]}
             selected = {"selected_option": options.get(chosen)}
-            values["usual_reason"] = {"usual_reason": {"type": "static_select", **selected}}
+            values["suggested_reason"] = {"suggested_reason": {"type": "static_select", **selected}}
     names = ("callback_id", "private_metadata")
     shown = {"id": pk, **{name: view[name] for name in names}, "state": {"values": values}}
     user = {"id": "U1", "team_id": "T1"}
@@ -430,7 +430,7 @@ def test_slack_modal_with_removed_suggestion_shows_an_error_and_stores_no_decisi
     view = opened(slack)
     suggest("Too late")
     errors = errors_in(submit(view, "", "Proof missing"))
-    assert "Select a valid choice" in errors["usual_reason"]
+    assert "Select a valid choice" in errors["suggested_reason"]
     assert not Decision.objects.exists()
 
 

@@ -56,10 +56,10 @@ def test_webhook_deliveries_left_by_a_killed_worker_are_sent_after_the_sweep(
 
     def deliver_due() -> None:
         # The sweep finds an endpoint by its due time, even if the message to a worker was lost.
-        WebhookEndpoint.objects.update(hinted_at=Now() - timedelta(hours=1))
+        WebhookEndpoint.objects.update(last_message_at=Now() - timedelta(hours=1))
         while maintenance.enqueue_due():
             deliver(str(endpoint.pk))
-            WebhookEndpoint.objects.update(hinted_at=Now() - timedelta(hours=1))
+            WebhookEndpoint.objects.update(last_message_at=Now() - timedelta(hours=1))
 
     commits.assert_same_after_kills(
         deliver_due,

@@ -64,7 +64,7 @@ def three(hook: Hook) -> list[WebhookEndpoint]:
     Delivery.objects.update(
         state="dead", attempts=12, fault="The receiver returned 500.", status=500, finished_at=Now()
     )
-    WebhookEndpoint.objects.update(failures=12, rests_until=Now() + timedelta(hours=1))
+    WebhookEndpoint.objects.update(failures=12, paused_until=Now() + timedelta(hours=1))
     return made
 
 
@@ -199,7 +199,7 @@ def test_redelivery_of_finished_delivery_resets_attempts_and_is_due_immediately(
     assert info.finished_at is None
     assert info.due_at > before.due_at
     three[0].refresh_from_db()
-    assert three[0].rests_until is None
+    assert three[0].paused_until is None
 
 
 @pytest.mark.django_db
@@ -217,13 +217,13 @@ def test_webhook_failures_are_reset_by_url_change_or_activation_only(
     before = WebhookEndpoint.objects.get(pk=three[0].pk)
     for changes in ({"is_active": False}, {"description": "CRM"}):
         info = webhook_services.change_webhook(three[0].pk, **changes)
-        assert (info.failures, info.rests_until) == (12, before.rests_until)
+        assert (info.failures, info.paused_until) == (12, before.paused_until)
     for changes in ({"is_active": True}, {"url": URL}):
         WebhookEndpoint.objects.update(
-            failures=12, rests_until=Now(), stopped="The receiver returned 410."
+            failures=12, paused_until=Now(), stopped="The receiver returned 410."
         )
         info = webhook_services.change_webhook(three[0].pk, **changes)
-        assert (info.failures, info.rests_until, info.stopped) == (0, None, "")
+        assert (info.failures, info.paused_until, info.stopped) == (0, None, "")
     three[1].refresh_from_db()
     assert three[1].failures == 12
 

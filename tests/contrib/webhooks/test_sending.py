@@ -38,7 +38,7 @@ Advance = Callable[[], int]
 
 def due_now() -> None:
     Delivery.objects.update(due_at=Now() - timedelta(seconds=1))
-    WebhookEndpoint.objects.update(rests_until=None, lease_until=None)
+    WebhookEndpoint.objects.update(paused_until=None, lease_until=None)
 
 
 def the_time() -> datetime:
@@ -282,11 +282,11 @@ def test_webhook_retry_after_header_delays_all_deliveries_of_the_webhook(
     assert deliver(second).attempts == 0  # the same task has skipped it
     endpoint.refresh_from_db()
     hour = timedelta(hours=1)
-    for until in (endpoint.rests_until, first.due_at):
+    for until in (endpoint.paused_until, first.due_at):
         assert until is not None
         assert began + hour <= until <= the_time() + hour
     # An old message would be sent again unless the endpoint is paused.
-    WebhookEndpoint.objects.update(hinted_at=Now() - timedelta(minutes=1))
+    WebhookEndpoint.objects.update(last_message_at=Now() - timedelta(minutes=1))
     assert maintenance.enqueue_due() == []
     assert len(receiver.all()) == 1
 
@@ -318,8 +318,8 @@ def test_webhook_with_dead_receiver_is_paused_and_does_not_delay_other_webhooks(
     assert len(to_dead) == 5
     assert deliver(message_to(alive)).state == "delivered"
 
-    assert dead.rests_until is not None
-    assert began + timedelta(seconds=14) < dead.rests_until < the_time() + timedelta(seconds=26)
+    assert dead.paused_until is not None
+    assert began + timedelta(seconds=14) < dead.paused_until < the_time() + timedelta(seconds=26)
 
 
 def test_webhook_failures_are_reset_by_a_successful_delivery(hook: Hook, receive: Receive) -> None:
@@ -446,7 +446,7 @@ def test_webhook_delivery_whose_message_was_lost_is_enqueued_by_the_sweep(
     )
     sweep()
     assert hinted == []  # a message was just sent, so a worker may start soon
-    WebhookEndpoint.objects.update(hinted_at=Now() - timedelta(minutes=1))
+    WebhookEndpoint.objects.update(last_message_at=Now() - timedelta(minutes=1))
     sweep()
     sweep()
     assert hinted == [str(endpoint.pk)]
@@ -526,10 +526,10 @@ def test_webhook_worker_with_lost_lease_stores_no_result(
     sending._settle(claim, held, late)
     delivery.refresh_from_db()
     endpoint.refresh_from_db()
-    assert (delivery.state, endpoint.failures, endpoint.rests_until) == ("delivered", 0, None)
+    assert (delivery.state, endpoint.failures, endpoint.paused_until) == ("delivered", 0, None)
 
 
-@pytest.mark.parametrize("moment", ["lease_until", "rests_until"])
+@pytest.mark.parametrize("moment", ["lease_until", "paused_until"])
 def test_webhook_is_not_claimed_during_its_lease_or_pause(
     hook: Hook, receive: Receive, moment: str
 ) -> None:
@@ -604,7 +604,7 @@ def test_webhook_response_status_determines_delivery_state_and_webhook_pause(
     assert (message.finished_at is not None) == (state == "delivered")
     assert (went_on, endpoint.failures) == (not rests, rests)
     # The claim of a paused endpoint is released. An active endpoint keeps it for the next delivery.
-    assert (endpoint.rests_until is not None, endpoint.lease_until is None) == (rests, rests)
+    assert (endpoint.paused_until is not None, endpoint.lease_until is None) == (rests, rests)
 
 
 @pytest.mark.parametrize(("given", "most"), [(None, 20.0), (5.0, 5.0), (20.0, 20.0), (60.0, 20.0)])
@@ -750,7 +750,7 @@ def test_webhook_leased_paused_disabled_or_deleted_gets_no_delivery_and_logs_no_
     if why == "gone":
         rows._raw_delete("default")
     else:
-        changes = {"held": {"lease_until": later}, "resting": {"rests_until": later}}
+        changes = {"held": {"lease_until": later}, "resting": {"paused_until": later}}
         rows.update(**changes.get(why, {"is_active": False}))
     sending.deliver(str(endpoint.pk))
     assert receiver.all() == []

@@ -31,22 +31,22 @@ def hinted(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
 def waiting(hook: Hook, name: str) -> WebhookEndpoint:
     endpoint = hook(f"https://{name}.example/")
     message_to(endpoint)
-    WebhookEndpoint.objects.filter(pk=endpoint.pk).update(hinted_at=Now() - MINUTE)
+    WebhookEndpoint.objects.filter(pk=endpoint.pk).update(last_message_at=Now() - MINUTE)
     return endpoint
 
 
 #: Why nobody needs to be told of an endpoint, and what nevertheless is no reason.
 CHANGES: dict[str, tuple[type[WebhookEndpoint | Delivery], dict[str, Any]]] = {
     "is off": (WebhookEndpoint, {"is_active": False}),
-    "rests": (WebhookEndpoint, {"rests_until": Now() + MINUTE}),
+    "rests": (WebhookEndpoint, {"paused_until": Now() + MINUTE}),
     "is held": (WebhookEndpoint, {"lease_until": Now() + MINUTE}),
-    "was just told of": (WebhookEndpoint, {"hinted_at": Now()}),
+    "was just told of": (WebhookEndpoint, {"last_message_at": Now()}),
     "has a message that is due later": (Delivery, {"due_at": Now() + MINUTE}),
     "has had its message": (Delivery, {"state": "delivered"}),
     "has a message that was given up": (Delivery, {"state": "dead"}),
 }
 OVER: dict[str, dict[str, Any]] = {
-    "has rested": {"rests_until": Now() - MINUTE},
+    "has rested": {"paused_until": Now() - MINUTE},
     "was held": {"lease_until": Now() - MINUTE},
 }
 
@@ -82,7 +82,7 @@ def test_sweep_enqueues_longest_waiting_webhooks_first(
     waited = [waiting(hook, name) for name in ("second", "first", "third")]
     for endpoint, minutes in zip(waited, (2, 3, 1), strict=True):
         rows = WebhookEndpoint.objects.filter(pk=endpoint.pk)
-        rows.update(hinted_at=Now() - minutes * MINUTE)
+        rows.update(last_message_at=Now() - minutes * MINUTE)
     found = [maintenance.enqueue_due() for _ in range(4)]
     assert found == [[waited[1].pk], [waited[0].pk], [waited[2].pk], []]
 

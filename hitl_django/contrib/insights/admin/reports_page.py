@@ -267,10 +267,10 @@ class ReportPages(ReadOnlyAdmin):
         context: dict[str, Any] = {"form": form, "title": _("Insights"), "periods": _offer(form)}
         if form.is_valid():
             period = form.cleaned_data["period"]
-            figures = review_report(request.user, period, **form.narrowed)
+            report = review_report(request.user, period, **form.narrowed)
             rows = _Rows(request, period, **form.narrowed)
-            context |= _lay_out(figures, rows, request.user)
-            context |= {"menus": _list_menus(form, figures)}
+            context |= _lay_out(report, rows, request.user)
+            context |= {"menus": _list_menus(form, report)}
             if get_policy().may_export(request.user):
                 context["csv_url"] = rows.download(self.url("csv", request))
                 # The audit log has whole threads, so it can't be limited to a reviewer.
@@ -355,11 +355,11 @@ def _offer(form: ReportFilterForm) -> list[tuple[Any, str, bool]]:
     ]
 
 
-def _list_menus(form: ReportFilterForm, figures: ReviewReport) -> list[FilterMenu]:
+def _list_menus(form: ReportFilterForm, report: ReviewReport) -> list[FilterMenu]:
     graphs: Any = form.fields["graph"]
     menus = [_make_menu(form, "graph", _("Graph"), graphs.choices)]
-    if figures.reviewers is not None:
-        people = [(_get_key(one), _name_reviewer(one)) for one in figures.reviewers]
+    if report.reviewers is not None:
+        people = [(_get_key(one), _name_reviewer(one)) for one in report.reviewers]
         chosen = form.cleaned_data["by"]
         if chosen and chosen not in dict(people):
             people.append((chosen, chosen))
@@ -388,17 +388,17 @@ def _name_reviewer(one: DecisionCounts) -> str:
     return escape_hidden(one.label) or _("(without an account)")
 
 
-def _lay_out(figures: ReviewReport, rows: _Rows, user: Any) -> dict[str, Any]:
-    tiles = list(_list_tiles(figures, rows))
+def _lay_out(report: ReviewReport, rows: _Rows, user: Any) -> dict[str, Any]:
+    tiles = list(_list_tiles(report, rows))
     return {
         "tiles": tiles,
-        "comparison": _describe_comparison(figures.previous)
+        "comparison": _describe_comparison(report.previous)
         if any(tile.change for tile in tiles)
         else None,
-        "sample": figures.sample,
-        "plots": [_plot_counts(figures, rows), _plot_times(figures, rows)],
-        "ages": [] if rows.reviewer else _list_ages(figures.waiting, rows),
-        "overdue": _make_open_figures(figures, rows)[1],
+        "sample": report.sample,
+        "plots": [_plot_counts(report, rows), _plot_times(report, rows)],
+        "ages": [] if rows.reviewer else _list_ages(report.waiting, rows),
+        "overdue": _make_open_figures(report, rows)[1],
         "types": [(_style(name), type_.participle) for name, type_ in DECISION_TYPES.items()],
         "graphs": [
             _lay_out_shares(
@@ -409,10 +409,10 @@ def _lay_out(figures: ReviewReport, rows: _Rows, user: Any) -> dict[str, Any]:
                 {"graph": one.key},
                 last=[Figure(_("Late"), localize(one.late))],
             )
-            for n, one in enumerate(figures.graphs)
+            for n, one in enumerate(report.graphs)
         ],
         "reviewers": None
-        if figures.reviewers is None
+        if report.reviewers is None
         else [
             _lay_out_shares(
                 f"reviewer-{n}",
@@ -426,7 +426,7 @@ def _lay_out(figures: ReviewReport, rows: _Rows, user: Any) -> dict[str, Any]:
                 initials=get_initials(one.label) if one.key is not None else "–",
                 is_own=one.key == user.pk,
             )
-            for n, one in enumerate(figures.reviewers)
+            for n, one in enumerate(report.reviewers)
         ],
     }
 
@@ -442,8 +442,8 @@ class _Changes:
     A figure that has no value in one of the two periods has no change.
     """
 
-    def __init__(self, figures: ReviewReport) -> None:
-        self.now, self.before = figures, figures.previous
+    def __init__(self, report: ReviewReport) -> None:
+        self.now, self.before = report, report.previous
 
     def count(self, name: str) -> FigureChange | None:
         now, before = self._get(name)
@@ -507,55 +507,55 @@ def _describe_comparison(before: PreviousPeriod | None) -> dict[str, str] | None
     return {"phrase": phrase % dates, "sentence": sentence % dates}
 
 
-def _list_tiles(figures: ReviewReport, rows: _Rows) -> Iterator[Figure]:
-    changes = _Changes(figures)
+def _list_tiles(report: ReviewReport, rows: _Rows) -> Iterator[Figure]:
+    changes = _Changes(report)
     if not rows.reviewer:
-        asked = localize(figures.created)
+        asked = localize(report.created)
         yield Figure(_("Requests"), asked, rows.interrupts(), change=changes.count("created"))
     yield Figure(
         pgettext("number of requests", "Decided"),
-        localize(figures.decided),
+        localize(report.decided),
         rows.decisions(),
         change=changes.count("decided"),
     )
-    edited = describe_share(figures.count_type("edit"), figures.decided)
+    edited = describe_share(report.count_type("edit"), report.decided)
     yield Figure(
         _("Approval rate"),
-        describe_share(figures.approved, figures.decided),
-        rows.decisions(type__in=APPROVALS) if figures.approved else "",
-        _("%(share)s with changes") % {"share": edited} if figures.approved else "",
+        describe_share(report.approved, report.decided),
+        rows.decisions(type__in=APPROVALS) if report.approved else "",
+        _("%(share)s with changes") % {"share": edited} if report.approved else "",
         change=changes.share("approved", "decided"),
     )
-    timed = rows.decisions() if figures.median is not None else ""
+    timed = rows.decisions() if report.median is not None else ""
     for label, name in ((_("Median time to decide"), "median"), (_("90th percentile"), "p90")):
-        time = describe_seconds(getattr(figures, name))
+        time = describe_seconds(getattr(report, name))
         yield Figure(label, time, timed, change=changes.time(name))
-    if figures.due:
-        on_time = describe_share(figures.on_time, figures.due)
-        late = _("%(n)s late") % {"n": localize(figures.late)} if figures.late else ""
+    if report.due:
+        on_time = describe_share(report.on_time, report.due)
+        late = _("%(n)s late") % {"n": localize(report.late)} if report.late else ""
         change = changes.share("on_time", "due", more="is-better", less="is-worse")
         yield Figure(_("Decided on time"), on_time, detail=late, change=change)
-    if figures.checked:
-        agreed = describe_share(figures.agreed, figures.checked)
-        words = ngettext("%(n)d spot check", "%(n)d spot checks", figures.checked)
-        detail = words % {"n": figures.checked}
+    if report.checked:
+        agreed = describe_share(report.agreed, report.checked)
+        words = ngettext("%(n)d spot check", "%(n)d spot checks", report.checked)
+        detail = words % {"n": report.checked}
         change = changes.share("agreed", "checked", more="is-better", less="is-worse")
         yield Figure(_("Spot-check agreement"), agreed, rows.spot_checks(), detail, change=change)
     if not rows.reviewer:
-        waiting, overdue = _make_open_figures(figures, rows)
+        waiting, overdue = _make_open_figures(report, rows)
         detail = ""
-        if figures.oldest is not None:
-            age = format_since(figures.oldest)
+        if report.oldest is not None:
+            age = format_since(report.oldest)
             detail = _("Oldest: %(age)s") % {"age": age}
-        if figures.overdue:
+        if report.overdue:
             yield replace(waiting, detail=overdue.text, is_late=True)
         else:
             yield replace(waiting, detail=detail)
 
 
-def _make_open_figures(figures: ReviewReport, rows: _Rows) -> tuple[Figure, Figure]:
-    count = sum(band.count for band in figures.waiting)
-    overdue = _("%(n)s overdue") % {"n": localize(figures.overdue)} if figures.overdue else ""
+def _make_open_figures(report: ReviewReport, rows: _Rows) -> tuple[Figure, Figure]:
+    count = sum(band.count for band in report.waiting)
+    overdue = _("%(n)s overdue") % {"n": localize(report.overdue)} if report.overdue else ""
     return (
         Figure(_("Open now"), localize(count), rows.still_waiting()),
         Figure(_("Overdue now"), overdue, rows.overdue(), is_late=True),
@@ -576,18 +576,18 @@ def _describe_days(first: date, last: date) -> str:
     return " – ".join(words)
 
 
-def _plot_counts(figures: ReviewReport, rows: _Rows) -> Plot:
+def _plot_counts(report: ReviewReport, rows: _Rows) -> Plot:
     titles = {
         "day": _("Requests and decisions per day"),
         "week": _("Requests and decisions per week"),
         "month": _("Requests and decisions per month"),
     }
     description = _("%(asked)s requested, %(decided)s decided in total.") % {
-        "asked": localize(figures.created),
-        "decided": localize(figures.decided),
+        "asked": localize(report.created),
+        "decided": localize(report.decided),
     }
     decided, asked = pgettext("number of requests", "Decided"), _("Requests")
-    buckets = figures.buckets
+    buckets = report.buckets
     series = [
         plots.Series(decided, [bucket.decided for bucket in buckets], "a", is_filled=True),
         plots.Series(asked, [bucket.created for bucket in buckets], "b"),
@@ -607,18 +607,18 @@ def _plot_counts(figures: ReviewReport, rows: _Rows) -> Plot:
         }
         series, table = series[:1], [row[:1] for row in table]
         words = _("%(decided)s decided in total.")
-        description = words % {"decided": localize(figures.decided)}
+        description = words % {"decided": localize(report.decided)}
     return _plot(
-        "counts", titles[figures.unit], description, figures, series, table,
+        "counts", titles[report.unit], description, report, series, table,
         describe_level=lambda value: localize(round(value)),
     )  # fmt: skip
 
 
-def _plot_times(figures: ReviewReport, rows: _Rows) -> Plot:
-    times = {"median": describe_seconds(figures.median), "p90": describe_seconds(figures.p90)}
+def _plot_times(report: ReviewReport, rows: _Rows) -> Plot:
+    times = {"median": describe_seconds(report.median), "p90": describe_seconds(report.p90)}
     description = _("Overall: median %(median)s, 90th percentile %(p90)s.") % times
     names = _("Median"), _("90th percentile")
-    buckets = figures.buckets
+    buckets = report.buckets
     values = [bucket.median for bucket in buckets], [bucket.p90 for bucket in buckets]
     series = [plots.Series(*one) for one in zip(names, values, ("a", "b"), strict=True)]
     table = [
@@ -633,7 +633,7 @@ def _plot_times(figures: ReviewReport, rows: _Rows) -> Plot:
         for bucket in buckets
     ]
     return _plot(
-        "times", _("Time to decide"), description, figures, series, table,
+        "times", _("Time to decide"), description, report, series, table,
         describe_level=_describe_time_level, steps=TIME_STEPS,
     )  # fmt: skip
 
@@ -651,12 +651,12 @@ def _plot(
     ident: str,
     title: Any,
     description: Any,
-    figures: ReviewReport,
+    report: ReviewReport,
     series: Sequence[plots.Series],
     table: Sequence[Sequence[Figure]],
     **options: Any,
 ) -> Plot:
-    unit, buckets = figures.unit, figures.buckets
+    unit, buckets = report.unit, report.buckets
     places = [_describe_start(bucket.first, unit) for bucket in buckets]
     units = {"day": _("Day"), "week": _("Week"), "month": _("Month")}
     return Plot(

@@ -73,7 +73,7 @@ class WebhookSerializer(serializers.Serializer):
     active = serializers.BooleanField(source="is_active")
     stopped = serializers.CharField(help_text="Why the webhook was disabled automatically.")
     failures = serializers.IntegerField(help_text="Consecutive failures.")
-    rests_until = OffsetDateTimeField(
+    paused_until = OffsetDateTimeField(
         allow_null=True, help_text="Deliveries are paused until this time because of failures."
     )
     created_by = serializers.CharField(

@@ -75,7 +75,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "rests_until",
+                    "paused_until",
                     models.DateTimeField(
                         blank=True, editable=False, null=True, verbose_name="paused until"
                     ),
@@ -83,7 +83,7 @@ class Migration(migrations.Migration):
                 ("lease_until", models.DateTimeField(blank=True, editable=False, null=True)),
                 ("epoch", models.BigIntegerField(default=0, editable=False)),
                 (
-                    "hinted_at",
+                    "last_message_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(), editable=False
                     ),
