@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 120
+PATIENCE = 300
 _INSTALL = ("install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
 
 

@@ -169,12 +169,12 @@ def start() -> Iterator[Callable[..., Run]]:
 
 @pytest.fixture
 def work() -> Iterator[Callable[[], None]]:
-    """Yield a function that executes the only due run, like a worker."""
+    """Yield a function that executes the only queued run, like a worker."""
     threads = []
 
     def advance() -> None:
         try:
-            runner.advance(str(Run.objects.get().pk))
+            runner.advance(str(Run.objects.get(state=Run.State.QUEUED).pk))
         finally:
             connections.close_all()
 

@@ -15,6 +15,7 @@ from django.db.models.signals import post_init
 from hitl_django import audit, leases, run_leases, services
 from hitl_django.checkpoints import DjangoSaver, digest_value
 from hitl_django.engine import ids
+from hitl_django.engine.constants import END
 from hitl_django.engine.errors import GraphChangedError, InvalidInputError, ThreadNotFound
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.errors import (
@@ -109,6 +110,19 @@ def test_fork_with_as_node_without_values_skips_that_node(advance: Advance) -> N
     advance()
 
     assert log_of(thread) == ["a", "b", "d", "e"]
+
+
+def test_fork_as_end_supersedes_pending_interrupts_and_run_ends(advance: Advance) -> None:
+    thread = asked("approval", {"text": "x"}, advance).thread.thread_id
+
+    forked = services.fork(thread, None, as_node=END)
+    advance()
+
+    assert Run.objects.get(pk=forked.id).state == Run.State.SUCCEEDED
+    state = services.thread_state(thread)
+    assert state is not None
+    assert state.next == ()
+    assert Interrupt.objects.get().status == Interrupt.Status.SUPERSEDED
 
 
 def test_fork_supersedes_pending_interrupts_and_new_run_interrupts_again(advance: Advance) -> None:
@@ -265,7 +279,7 @@ def test_fork_from_checkpoint_of_subgraph_raises_checkpoint_not_found(advance: A
         ({"log": []}, "nobody", "as_node"),
         (None, "__copy__", "as_node"),
         (None, "__input__", "as_node"),
-        (None, "__end__", "as_node"),
+        ({"log": []}, "__end__", "as_node"),
     ],
 )
 def test_fork_with_invalid_values_raises_invalid_input_error_naming_field_and_changes_no_row(

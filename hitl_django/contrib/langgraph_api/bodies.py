@@ -415,10 +415,20 @@ class StateChangeBody(AgentBody):
     checkpoint_id = StrictCharField(max_length=36, required=False)
 
 
+class StateLimitField(StrictIntegerField):
+    """The maximum number of states in a response, up to 1,000 as in LangGraph's server.
+
+    A response may contain fewer states, because the number of states that are read is limited too.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(least=1, most=1000, **kwargs)
+
+
 class HistoryQuery(Query):
     """Query parameters that select states of a history."""
 
-    limit = RowLimitField(required=False)
+    limit = StateLimitField(required=False)
     before = StrictCharField(max_length=36, required=False)
     select = StrictCharField(required=False, allow_blank=True)
 
@@ -426,7 +436,7 @@ class HistoryQuery(Query):
 class HistoryBody(AgentBody):
     """Request body that selects states of a history."""
 
-    limit = RowLimitField(required=False)
+    limit = StateLimitField(required=False)
     before = JSONValueField(required=False)
     metadata = FilterField(required=False)
     checkpoint = CheckpointBody(required=False)

@@ -10,7 +10,7 @@ from hitl_django.api import querysets
 from hitl_django.api.invalid_params import InvalidParam
 from hitl_django.api.problems import InvalidRequest
 from hitl_django.db.alias import write_alias
-from hitl_django.engine.constants import INPUT
+from hitl_django.engine.constants import END, INPUT
 from hitl_django.engine.errors import EmptyInputError, InvalidInputError, PendingInterruptsError
 from hitl_django.engine.types import Command, Send
 from hitl_django.errors import NoSuchThread, RunStateError
@@ -149,11 +149,12 @@ def _take_command(
         for name in ("update", "goto"):
             _refuse_both("command/resume", given=bool(command.get(name)), name=f"command/{name}")
         return _resume_with(user, thread, command["resume"], body)
-    wanted: Command[Any] = Command(
-        update=command.get("update"), goto=_read_goto(command.get("goto"))
-    )
-    if not wanted.update and not wanted.goto:
+    update, targets = command.get("update"), _read_goto(command.get("goto"))
+    if not update and not targets:
         raise EmptyInputError("The command must contain resume, update or goto.")
+    if not update and all(target == END for target in targets):
+        return _fork(user, assistant, thread, checkpoint_id, body, values=None, as_node=END)
+    wanted: Command[Any] = Command(update=update, goto=targets)
     return _fork(user, assistant, thread, checkpoint_id, body, values=wanted, as_node=INPUT)
 
 
@@ -337,10 +338,10 @@ def _is_shown_now(user: Any, thread: Thread, checkpoint_id: str) -> bool:
     return before is not None and before <= checkpoint_id
 
 
-def _read_goto(value: Any) -> Any:
+def _read_goto(value: Any) -> list[Any]:
     """Return the targets of a Command's ``goto``: node names, or Sends with a separate input."""
     if value is None:
-        return ()
+        return []
     return [_read_target(each) for each in (value if isinstance(value, list) else [value])]
 
 

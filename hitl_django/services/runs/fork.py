@@ -15,7 +15,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine import ids
-from hitl_django.engine.constants import COPY, INPUT
+from hitl_django.engine.constants import COPY, END, INPUT
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.savers.checkpoint import BaseCheckpointSaver, CheckpointTuple, Commit
 from hitl_django.engine.state.schema import check_input, get_hints
@@ -70,9 +70,9 @@ def fork(
         values: values to write to the state before the run continues, as the output of the node
             ``as_node``. If ``as_node`` is ``"__input__"``, ``values`` is a new input, or a Command
             with an update or with nodes to go to.
-        as_node: a node to skip. The run continues after this node. If only ``values`` are given,
-            this is the node that ran last. Without ``values`` and ``as_node``, the steps after the
-            checkpoint run again.
+        as_node: a node to skip. The run continues after this node, or ends if this is ``END``. If
+            only ``values`` are given, this is the node that ran last. Without ``values`` and
+            ``as_node``, the steps after the checkpoint run again.
         events: the kinds of events to store, instead of those of the thread's newest run.
         options: options of the new run. By default, the options of the thread's newest run are
             copied. If ``options`` are given, only ``context`` and ``configurable`` are copied,
@@ -175,8 +175,8 @@ def refuse_input(last: Run, values: Any, by: Any, via: str) -> None:
 def check_values(registered: RegisteredGraph, values: Any, as_node: str | None) -> None:
     """Raise InvalidInputError for an unknown node, or values that don't fit the graph's state."""
     graph = registered.graph
-    is_input = as_node == INPUT and values is not None
-    if as_node is not None and as_node not in graph.nodes and not is_input:
+    other = END if values is None else INPUT
+    if as_node is not None and as_node not in graph.nodes and as_node != other:
         raise InvalidInputError(
             f"Graph {registered.name!r} has no node {as_node!r}.",
             [("as_node", "is not a node of the graph")],

@@ -11,7 +11,6 @@ from hitl_django.checkpoints import ThreadKey
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
-from hitl_django.engine.constants import END
 from hitl_django.errors import RunStateError
 from hitl_django.graph_registry import compatibility
 from hitl_django.models import Checkpoint, Run, Thread
@@ -45,8 +44,7 @@ def update_state(
         thread, last = fork.find_operated(thread_id, by)
         fork.refuse_input(last, values, by, via)
         registered = find_graph_of_run(last)
-        if values is not None or as_node != END:
-            fork.check_values(registered, values, as_node)
+        fork.check_values(registered, values, as_node)
         base = fork.find_checkpoint(thread, checkpoint_id)
         # Plan the commit before the transaction, because this calls branches of the graph.
         commit = fork.plan_commit(registered, base, last, values, as_node)

@@ -187,6 +187,18 @@ def test_thread_history_at_byte_limit_returns_one_state_and_can_be_continued(
     assert call(f"threads/{thread}/history", before=before)[0].json() == whole[1:2]
 
 
+def test_thread_history_with_limit_of_the_react_hook_returns_states(
+    call: Call, monkeypatch: Any
+) -> None:
+    """LangGraph's ``useStream`` requests 1,000 states unless it has another limit."""
+    (thread,) = start("chat", 1)
+    whole = call(f"threads/{thread}/history", limit=1000)[0].json()
+    assert len(whole) > 2
+    monkeypatch.setattr(thread_states, "MOST_COMPARED", 2)
+    assert call(f"threads/{thread}/history", limit=1000)[0].json() == whole[:2]
+    assert call(f"threads/{thread}/history", limit=1001)[0].status_code == 400
+
+
 def test_thread_history_filter_compares_a_limited_number_of_checkpoints(
     call: Call, monkeypatch: Any
 ) -> None:

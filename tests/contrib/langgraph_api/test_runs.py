@@ -58,6 +58,18 @@ def test_langgraph_resume_command_ignores_input(client: Any, given: Any) -> None
     assert answer == {"log": ["hello", "greeted", "closed"], "answer": {"approved": True}}
 
 
+@pytest.mark.parametrize("goto", ["__end__", ["__end__"]])
+def test_langgraph_goto_end_ends_a_thread_with_a_pending_interrupt(client: Any, goto: Any) -> None:
+    """agent-chat-ui sends this command for "Mark as Resolved"."""
+    thread, _ = start(client)
+    ended = client.runs.wait(thread, "chat", input={}, command={"goto": goto})
+    assert ended["log"] == ["hello", "greeted"]
+    state = client.threads.get_state(thread)
+    assert (state["next"], state["tasks"], state["interrupts"]) == ([], [], [])
+    assert client.threads.get(thread)["status"] == "idle"
+    assert Interrupt.objects.get().status == Interrupt.Status.SUPERSEDED
+
+
 def test_langgraph_run_ignores_unknown_input_fields_and_validates_known_fields(client: Any) -> None:
     """AG-UI sends the tools of the page to every graph."""
     thread = client.threads.create()["thread_id"]
