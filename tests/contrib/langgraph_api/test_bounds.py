@@ -194,7 +194,7 @@ def test_thread_history_with_limit_of_the_react_hook_returns_states(
     (thread,) = start("chat", 1)
     whole = call(f"threads/{thread}/history", limit=1000)[0].json()
     assert len(whole) > 2
-    monkeypatch.setattr(thread_states, "MOST_COMPARED", 2)
+    monkeypatch.setattr(thread_states, "MAX_COMPARED", 2)
     assert call(f"threads/{thread}/history", limit=1000)[0].json() == whole[:2]
     assert call(f"threads/{thread}/history", limit=1001)[0].status_code == 400
 
