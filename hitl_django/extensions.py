@@ -51,7 +51,7 @@ class Finding:
     """
 
     level: Level
-    words: str
+    message: str
     advice: str = ""
 
 

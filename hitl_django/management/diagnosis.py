@@ -38,7 +38,7 @@ from . import tables
 
 #: Maximum difference between the clocks. A larger difference leads to wrong displayed times and to
 #: wrong leases of the task queue.
-SKEW = timedelta(seconds=5)
+MAX_CLOCK_DIFFERENCE = timedelta(seconds=5)
 #: Settings that limit the size of tables, each with the rows that the setting deletes.
 BOUNDS = {
     "RETENTION_DAYS": "deletes ended threads",
@@ -220,7 +220,7 @@ def _clock() -> Iterator[Finding]:
     if theirs is None:
         return  # The clock is compared with a worker's row, and no worker has run yet.
     skew = abs(timezone.now() - theirs)
-    if skew > SKEW:
+    if skew > MAX_CLOCK_DIFFERENCE:
         yield Finding(
             "warning",
             f"This host's clock differs from the database's by {skew.total_seconds():.0f} seconds.",
@@ -242,7 +242,9 @@ def _clock_set_back() -> Iterator[Finding]:
     )
     ahead = timedelta(0)
     for name, state, longest in ends:
-        late = running.filter(**{"state": state, f"{name}__gt": Now() + longest + SKEW})
+        late = running.filter(
+            **{"state": state, f"{name}__gt": Now() + longest + MAX_CLOCK_DIFFERENCE}
+        )
         found = late.order_by(f"-{name}").values_list(name, "now").first()
         if found is not None:
             ahead = max(ahead, found[0] - found[1] - longest)

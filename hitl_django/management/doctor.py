@@ -44,7 +44,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         if options["json"]:
             print_json(command, asdict(found))
             continue
-        command.stdout.write(f"{found.level:<8} {found.words}", styles[found.level])
+        command.stdout.write(f"{found.level:<8} {found.message}", styles[found.level])
         if found.advice:
             command.stdout.write(f"{'':<8} {found.advice}")
     if errors:

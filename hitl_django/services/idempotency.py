@@ -28,12 +28,12 @@ class IdempotentResult(NamedTuple):
     """Result of an idempotent call.
 
     Attributes:
-        made: the result of the function, or None if the call was repeated.
-        earlier: the id that the first call returned, or None if this is the first call.
+        result: the result of the function, or None if the call was repeated.
+        earlier_id: the id that the first call returned, or None if this is the first call.
     """
 
-    made: Any
-    earlier: str | None
+    result: Any
+    earlier_id: str | None
 
 
 def run_idempotent(

@@ -15,7 +15,7 @@ from types import FrameType
 from hitl_django.task_queue import parent_death
 
 #: The seconds in which a process must stop after SIGTERM.
-PATIENCE = 15.0
+STOP_SECONDS = 15.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -161,9 +161,9 @@ def run_programs(programs: Sequence[Program], listener: StopSignals) -> Iterator
 
 
 def stop_children(children: Sequence[Child]) -> None:
-    """Terminate the child processes. Kill those that are still running after PATIENCE seconds."""
+    """Terminate the child processes. Kill those that still run after STOP_SECONDS seconds."""
     for child in children:
         child.terminate()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + STOP_SECONDS
     for child in children:
         child.wait(deadline)

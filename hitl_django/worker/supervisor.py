@@ -33,16 +33,16 @@ from .sweeper import is_any_due, sweep
 logger = logging.getLogger("hitl_django")
 
 #: Seconds after which queued work without a worker, or an unprocessed result, is a fault.
-PATIENCE = 10.0
+FAULT_SECONDS = 10.0
 #: Seconds in which the processes start.
-START = 10.0
+START_SECONDS = 10.0
 #: Seconds in which blocked processes may stop, which they usually can't.
-LAST_CHANCE = 5.0
+BLOCKED_STOP_SECONDS = 5.0
 #: Seconds between two checks.
 TICK = 1.0
 #: Seconds to collect reports. Busy workers send several reports for each task, and would otherwise
 #: wake this process for each report.
-BREATH = 0.1
+REPORT_SECONDS = 0.1
 #: The minimum seconds between two starts. The minimum doubles up to LONGEST while starts fail.
 SHORTEST, LONGEST = 1.0, 30.0
 
@@ -88,10 +88,14 @@ class WorkerWatch:
 
     def find_fault(self, now: float) -> str | None:
         """Return the reason for a restart of the processes, or None if there is no fault."""
-        is_owed = self.unsettled is not None and now - self.unsettled >= PATIENCE
+        is_owed = self.unsettled is not None and now - self.unsettled >= FAULT_SECONDS
         if is_owed and not _is_broker_down():
             return "tasks finish, but their results are not processed"
-        if self.expected is None or now - self.expected[0] < PATIENCE or self._has_busy_worker(now):
+        if (
+            self.expected is None
+            or now - self.expected[0] < FAULT_SECONDS
+            or self._has_busy_worker(now)
+        ):
             return None
         expected, self.expected = self.expected, None
         # If several hosts share the queue, a worker of another host may have claimed the runs.
@@ -143,7 +147,7 @@ class Supervisor:
                 child = Child(self._program(pipe))
             self.say(f"Started {' '.join(self.command)}, process {child.process.pid}.")
             reason = self._watch(child, pipe)
-            grace = min(grace, LAST_CHANCE)
+            grace = min(grace, BLOCKED_STOP_SECONDS)
             return reason
         finally:
             with self.listener.deferred():
@@ -157,7 +161,7 @@ class Supervisor:
         self._swept = -float("inf")  # The next check then queries the database immediately.
         while (code := child.exit_code()) is None:
             select.select([pipe.reading], [], [], TICK)
-            self.listener.sleep(BREATH)
+            self.listener.sleep(REPORT_SECONDS)
             now = time.monotonic()
             for report in pipe.read_reports():
                 watch.record(report, now)
@@ -168,7 +172,7 @@ class Supervisor:
                     self._swept = now
                     close_old_connections()
                     runs = sweep(after_restart=is_first)
-                    watch.expect(runs, now + START if is_first else now)
+                    watch.expect(runs, now + START_SECONDS if is_first else now)
                     is_ready, is_first = True, False
                 elif hitl.UNDO_SECONDS:
                     services.resume_due()

@@ -88,7 +88,7 @@ def lines(conversation: Conversation) -> list[str]:
     """Return the speaker and the text of each turn, with tool calls and results."""
     found = []
     for turn in conversation.turns:
-        found.append(f"{turn.who}: {turn.text.text if turn.text else ''}")
+        found.append(f"{turn.speaker}: {turn.text.text if turn.text else ''}")
         for call in turn.calls:
             result = f" -> {call.result.text}" if call.result else ""
             found.append(f"  {call.line}{' (waiting)' if call.is_waiting else result}")

@@ -23,13 +23,13 @@ pytestmark = pytest.mark.django_db
 Asked = Callable[..., Interrupt]
 
 
-def ahead_of(item: Interrupt) -> str:
-    return reverse("admin:hitl_django_reviewitem_ahead", args=[item.pk])
+def prefetch_url_of(item: Interrupt) -> str:
+    return reverse("admin:hitl_django_reviewitem_prefetch", args=[item.pk])
 
 
 def decide(client: Client, item: Interrupt, ahead: str, **fields: Any) -> Any:
     sent = {**sheet_of(client, item), "decision": ["approve"], **fields}
-    return client.post(page_of(item), sent, headers={"X-Hitl-Ahead": ahead})
+    return client.post(page_of(item), sent, headers={"X-Hitl-Prefetched": ahead})
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ class TestPrefetchedPage:
         self, reviewer: Client, three: list[Interrupt]
     ) -> None:
         first, second, _third = three
-        page = text_of(reviewer.get(ahead_of(first)))
+        page = text_of(reviewer.get(prefetch_url_of(first)))
         press(reviewer, first, "approve")
         opened = text_of(reviewer.get(page_of(second)))
 
@@ -63,7 +63,7 @@ class TestPrefetchedPage:
         Interrupt.objects.update(due_at="2020-01-01T00:00Z")
         reviewer.get(page_of(three[0]))
         with CaptureQueriesContext(connection) as queries:
-            assert reviewer.get(ahead_of(three[0])).status_code == 200
+            assert reviewer.get(prefetch_url_of(three[0])).status_code == 200
         verbs = {query["sql"].split()[0] for query in queries}
         # DECLARE opens a server-side cursor on PostgreSQL.
         assert verbs <= {"SELECT", "DECLARE", "SAVEPOINT", "RELEASE"}
@@ -73,7 +73,7 @@ class TestPrefetchedPage:
         self, reviewer: Client, three: list[Interrupt]
     ) -> None:
         press(reviewer, three[0], "approve")
-        assert "You approved" not in text_of(reviewer.get(ahead_of(three[1])))
+        assert "You approved" not in text_of(reviewer.get(prefetch_url_of(three[1])))
         assert "You approved" in text_of(reviewer.get(page_of(three[1])))
 
     def test_prefetching_takes_at_most_24_queries(
@@ -83,14 +83,14 @@ class TestPrefetchedPage:
         django_assert_max_num_queries: Any,
     ) -> None:
         with django_assert_max_num_queries(24):
-            reviewer.get(ahead_of(three[0]))
+            reviewer.get(prefetch_url_of(three[0]))
 
     def test_prefetching_skips_requests_the_user_cannot_view_or_claim(
         self, reviewer: Client, three: list[Interrupt], person: Any, monkeypatch: Any
     ) -> None:
         first, second, third = three
         services.claim(second.pk, by=person("public"))
-        assert third.title in text_of(reviewer.get(ahead_of(first)))
+        assert third.title in text_of(reviewer.get(prefetch_url_of(first)))
 
         def all_but_third(self: Any, user: Any, rows: Any) -> Any:
             return rows.exclude(pk=third.pk)
@@ -98,28 +98,30 @@ class TestPrefetchedPage:
         monkeypatch.setattr(
             "hitl_django.permissions.ModelPermissionPolicy.visible_interrupts", all_but_third
         )
-        response = reviewer.get(ahead_of(first))
+        response = reviewer.get(prefetch_url_of(first))
         assert (response.status_code, response.content) == (204, b"")
 
     def test_prefetching_from_hidden_request_returns_404(
         self, browse: Callable[[str], Client], three: list[Interrupt]
     ) -> None:
-        assert browse("blind").get(ahead_of(three[0])).status_code == 404
-        assert Client().get(ahead_of(three[0])).status_code == 302
+        assert browse("blind").get(prefetch_url_of(three[0])).status_code == 404
+        assert Client().get(prefetch_url_of(three[0])).status_code == 302
 
     def test_prefetching_keeps_the_filters_of_the_list(
         self, reviewer: Client, three: list[Interrupt]
     ) -> None:
         other = make_interrupt({}, title="Of another graph?", priority=9)
-        assert other.title in text_of(reviewer.get(ahead_of(three[0])))
-        url = f"{ahead_of(three[0])}?_changelist_filters=graph%3Dtyped"
+        assert other.title in text_of(reviewer.get(prefetch_url_of(three[0])))
+        url = f"{prefetch_url_of(three[0])}?_changelist_filters=graph%3Dtyped"
         assert three[1].title in text_of(reviewer.get(url))
 
     def test_request_page_contains_url_of_page_to_prefetch_unless_run_has_other_requests(
         self, reviewer: Client, asked: Asked, three: list[Interrupt]
     ) -> None:
-        assert f'data-hitl-ahead="{ahead_of(three[0])}"' in text_of(reviewer.get(page_of(three[0])))
-        assert "data-hitl-ahead" not in text_of(reviewer.get(page_of(asked("panel"))))
+        assert f'data-hitl-prefetch="{prefetch_url_of(three[0])}"' in text_of(
+            reviewer.get(page_of(three[0]))
+        )
+        assert "data-hitl-prefetch" not in text_of(reviewer.get(page_of(asked("panel"))))
 
 
 class TestConfirmation:

@@ -37,7 +37,7 @@ def first(start: Start) -> Interrupt:
 @pytest.fixture
 def page(log_in: Callable[..., Any], first: Interrupt) -> Any:
     opened = log_in()
-    with opened.expect_event("requestfinished", lambda request: "/ahead/" in request.url):
+    with opened.expect_event("requestfinished", lambda request: "/prefetch/" in request.url):
         open_interrupt(opened, first)
     opened.evaluate(STAYS)
     return opened

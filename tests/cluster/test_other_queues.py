@@ -22,7 +22,7 @@ from hitl_django import services
 from hitl_django.models import Checkpoint, Interrupt, Run
 from hitl_django.task_queue import dispatcher
 from hitl_django.worker import messages
-from hitl_django.worker.supervisor import PATIENCE
+from hitl_django.worker.supervisor import FAULT_SECONDS
 from tests import celery_app, databases
 from tests.chaos import invariants
 from tests.chaos.proxy import Proxy
@@ -305,7 +305,7 @@ def test_node_longer_than_time_slice_is_not_interrupted_by_queue_worker(
     queue.environment["TEST_HITL"] = json.dumps(settings.HITL)
     # All workers are busy, and one run waits longer than the supervisor's timeout.
     workers = queue.work()
-    runs = start_laps(book, queue.width, laps=1, seconds=1.5 * PATIENCE)
+    runs = start_laps(book, queue.width, laps=1, seconds=1.5 * FAULT_SECONDS)
     workers.wait_for(lambda: len(begun(book)) == queue.width)
     (waiting,) = start_laps(book, 1, laps=1, seconds=0)
     workers.wait_for(all_succeeded([*runs, waiting]))

@@ -64,7 +64,7 @@ def test_doctor_with_json_prints_findings_with_level_and_advice() -> None:
     # On PostgreSQL, a note says that the tests set no transaction timeouts.
     levels = {"ok"} if connection.vendor == "sqlite" else {"ok", "note"}
     assert (code, {each["level"] for each in found}) == (0, levels)
-    assert "is reachable" in found[0]["words"]
+    assert "is reachable" in found[0]["message"]
     WorkerHeartbeat.objects.all().delete()
     services.start("approval", {"text": "A"})
     Run.objects.update(queued_at=timezone.now() - timedelta(days=1))
@@ -204,7 +204,7 @@ def test_doctor_with_unreachable_database_reports_only_this_error(
     monkeypatch.setattr(type(connections["default"]), "ensure_connection", refuse)
     found = list(diagnosis.examine_installation(audited=True))
     assert [each.level for each in found] == ["error"]
-    assert "connection refused" in found[0].words
+    assert "connection refused" in found[0].message
 
 
 def test_doctor_reports_unapplied_migration_of_the_package_as_error(

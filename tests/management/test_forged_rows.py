@@ -92,7 +92,7 @@ def test_audit_check_with_lost_encryption_key_reports_undecryptable_log_and_cont
         [checked] = audit.check_threads()
         assert checked.unreadable
         found = [each for each in examine_installation(audited=True) if each.level == "error"]
-        assert [each for each in found if "Stored rows can't be decrypted" in each.words]
-        assert [each for each in found if "audit log could not be decrypted" in each.words]
+        assert [each for each in found if "Stored rows can't be decrypted" in each.message]
+        assert [each for each in found if "audit log could not be decrypted" in each.message]
         with pytest.raises(CommandError, match="The audit log of 1 thread is broken"):
             call_command("hitl", "verify-audit", stderr=io.StringIO())

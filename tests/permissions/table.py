@@ -359,7 +359,7 @@ _ADMIN: dict[str, Page] = {
 } | {
     "interrupt_change": Page("interrupt", answer=MOVED, at=ASKED),
     "reviewitem_change": Page(**_ASKED_PAGE, posts="decide"),
-    "reviewitem_ahead": Page("interrupt", "take", at=FREE, refused=EMPTY),
+    "reviewitem_prefetch": Page("interrupt", "take", at=FREE, refused=EMPTY),
     "reviewitem_file": Page(**_ASKED_PAGE, answer=MOVED),
     "reviewitem_payload": Page(**_ASKED_PAGE),
     "reviewitem_people": Page("interrupt", "find people", at=FREE),

@@ -181,7 +181,7 @@ def test_admin_get_status_of_every_user_is_that_of_the_permission_matrix(
                 path = path_of(name, page.at(things, world.hooks)) + page.query(things)
                 expected = page.answer_to(person, things.area)
                 response = client.get(path)
-                if name.endswith("_ahead") and response.status_code == EMPTY:
+                if name.endswith("_prefetch") and response.status_code == EMPTY:
                     expected = EMPTY if expected == OK else expected  # No request follows.
                 expect(person, f"GET {name}, {things.area}", response, expected)
         for name, status in FRAME.items():

@@ -206,7 +206,9 @@ def comment_once(number: int, interrupt: str) -> str:
         request=["comment", interrupt],
         by=person_0,
     )
-    return f"made:{outcome.made.id}" if outcome.earlier is None else f"there:{outcome.earlier}"
+    return (
+        f"made:{outcome.result.id}" if outcome.earlier_id is None else f"there:{outcome.earlier_id}"
+    )
 
 
 def start_due_schedules(number: int, schedule: str) -> str:

@@ -71,7 +71,7 @@ def test_started_child_process_is_terminated_if_the_next_program_cannot_start(
 def test_child_process_that_ignores_sigterm_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_process, "PATIENCE", 0.2)
+    monkeypatch.setattr(child_process, "STOP_SECONDS", 0.2)
     stubborn = program(tmp_path, STUBBORN)
     with run_programs([stubborn], StopSignals()) as (child,):
         wait_until_up(stubborn)

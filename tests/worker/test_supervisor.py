@@ -26,7 +26,7 @@ from hitl_django.task_queue.supervisor_pipe import StatusReport
 from hitl_django.worker import child_process, messages, supervisor, sweep_loop
 from hitl_django.worker import sweeper as sweeping
 from hitl_django.worker.health_file import HealthFile
-from hitl_django.worker.supervisor import PATIENCE, WorkerWatch
+from hitl_django.worker.supervisor import FAULT_SECONDS, WorkerWatch
 from tests.clock import module_time
 
 NOBODY = 2**22 + 1  # Linux doesn't allow this many processes
@@ -41,20 +41,20 @@ def due(db: None) -> Any:
 def test_worker_watch_reports_fault_once_for_run_unclaimed_for_too_long(due: Any) -> None:
     watch = WorkerWatch()
     watch.expect([due], 0.0)
-    watch.expect([due], PATIENCE / 2)  # a second signal doesn't restart the timeout
-    assert watch.find_fault(PATIENCE - 0.1) is None
-    assert "no worker" in str(watch.find_fault(PATIENCE))
-    assert watch.find_fault(PATIENCE + 1) is None
+    watch.expect([due], FAULT_SECONDS / 2)  # a second signal doesn't restart the timeout
+    assert watch.find_fault(FAULT_SECONDS - 0.1) is None
+    assert "no worker" in str(watch.find_fault(FAULT_SECONDS))
+    assert watch.find_fault(FAULT_SECONDS + 1) is None
 
 
 def test_worker_watch_reports_no_fault_while_a_worker_is_busy(due: Any) -> None:
     watch = WorkerWatch()
     watch.expect([due], 0.0)
     watch.record(StatusReport("busy", os.getpid(), 60), 1.0)
-    assert watch.find_fault(PATIENCE) is None
+    assert watch.find_fault(FAULT_SECONDS) is None
     # All workers are busy, so the queued runs wait normally.
     watch.expect([due], 20.0)
-    assert watch.find_fault(20.0 + PATIENCE) is None
+    assert watch.find_fault(20.0 + FAULT_SECONDS) is None
     # A worker that has been busy for longer than a task may take doesn't count as busy.
     assert watch.find_fault(61.0) is not None
 
@@ -63,7 +63,7 @@ def test_worker_watch_ignores_busy_report_of_process_that_no_longer_exists(due: 
     watch = WorkerWatch()
     watch.record(StatusReport("busy", NOBODY), 0.0)
     watch.expect([due], 1.0)
-    assert watch.find_fault(1.0 + PATIENCE) is not None
+    assert watch.find_fault(1.0 + FAULT_SECONDS) is not None
 
 
 def test_worker_watch_notices_once_that_a_busy_process_has_ended() -> None:
@@ -71,7 +71,7 @@ def test_worker_watch_notices_once_that_a_busy_process_has_ended() -> None:
     watch.record(StatusReport("busy", os.getpid(), 60), 0.0)
     watch.record(StatusReport("busy", NOBODY, 60), 0.0)
     watch.expect([uuid4()], 0.0)
-    watch.find_fault(PATIENCE)
+    watch.find_fault(FAULT_SECONDS)
     assert watch.forget_ended()
     assert not watch.forget_ended()
 
@@ -130,7 +130,7 @@ def test_worker_watch_reports_no_fault_during_task_without_queue_timeout(
     messages.perform(dispatcher.ADVANCE, "an id")
     hear(watch, reported, 3600.0)
     watch.expect([due], 3600.0)
-    assert watch.find_fault(3600.0 + PATIENCE) is not None
+    assert watch.find_fault(3600.0 + FAULT_SECONDS) is not None
 
 
 def test_worker_watch_considers_process_busy_while_any_of_its_os_threads_is_busy(
@@ -151,12 +151,12 @@ def test_worker_watch_considers_process_busy_while_any_of_its_os_threads_is_busy
     watch = WorkerWatch()
     hear(watch, reported, 0.0)
     watch.expect([due], 1.0)
-    assert watch.find_fault(1.0 + PATIENCE) is None
+    assert watch.find_fault(1.0 + FAULT_SECONDS) is None
     release.set()
     thread.join(60)
     hear(watch, reported, 20.0)
     watch.expect([due], 20.0)
-    assert watch.find_fault(20.0 + PATIENCE) is not None
+    assert watch.find_fault(20.0 + FAULT_SECONDS) is not None
 
 
 def test_worker_watch_considers_process_idle_after_its_task_failed(
@@ -171,7 +171,7 @@ def test_worker_watch_considers_process_idle_after_its_task_failed(
         messages.perform(dispatcher.ADVANCE, "an id")
     hear(watch, reported, 0.0)
     watch.expect([due], 1.0)
-    assert watch.find_fault(1.0 + PATIENCE) is not None
+    assert watch.find_fault(1.0 + FAULT_SECONDS) is not None
 
 
 def test_worker_watch_considers_process_busy_during_project_task_of_django_tasks(
@@ -185,7 +185,7 @@ def test_worker_watch_considers_process_busy_during_project_task_of_django_tasks
     framework.task_finished.send(sender=None, task_result=Mock())
     hear(watch, reported, 3600.0)
     watch.expect([due], 3600.0)
-    assert watch.find_fault(3600.0 + PATIENCE) is not None
+    assert watch.find_fault(3600.0 + FAULT_SECONDS) is not None
 
 
 @pytest.mark.parametrize("state", ["succeeded", "interrupted", "running"])
@@ -196,7 +196,7 @@ def test_worker_watch_reports_no_fault_for_run_claimed_by_another_host(
     Thread.objects.update(lease_until=Now() + timedelta(minutes=1))
     watch = WorkerWatch()
     watch.expect([due], 0.0)
-    assert watch.find_fault(PATIENCE) is None
+    assert watch.find_fault(FAULT_SECONDS) is None
 
 
 def test_worker_watch_reports_no_fault_while_broker_is_unavailable(
@@ -205,7 +205,7 @@ def test_worker_watch_reports_no_fault_while_broker_is_unavailable(
     monkeypatch.setattr(dispatcher.Dispatcher, "probe", lambda self: [Critical("down")])
     watch = WorkerWatch()
     watch.expect([due], 0.0)
-    assert watch.find_fault(PATIENCE) is None
+    assert watch.find_fault(FAULT_SECONDS) is None
 
 
 def test_worker_watch_reports_fault_for_reachable_but_misconfigured_queue(
@@ -214,16 +214,16 @@ def test_worker_watch_reports_fault_for_reachable_but_misconfigured_queue(
     monkeypatch.setattr(dispatcher.Dispatcher, "probe", lambda self: [Error("no schedule")])
     watch = WorkerWatch()
     watch.expect([due], 0.0)
-    assert "no worker" in str(watch.find_fault(PATIENCE))
+    assert "no worker" in str(watch.find_fault(FAULT_SECONDS))
 
 
 def test_worker_watch_reports_fault_for_task_results_unread_for_too_long(due: Any) -> None:
     watch = WorkerWatch()
     watch.record(StatusReport("idle", 1), 0.0)
     watch.record(StatusReport("idle", 2), 5.0)
-    assert "results" in str(watch.find_fault(PATIENCE))
-    watch.record(StatusReport("settled", 3), PATIENCE)
-    assert watch.find_fault(2 * PATIENCE) is None
+    assert "results" in str(watch.find_fault(FAULT_SECONDS))
+    watch.record(StatusReport("settled", 3), FAULT_SECONDS)
+    assert watch.find_fault(2 * FAULT_SECONDS) is None
 
 
 def test_worker_watch_reports_no_fault_after_reset(due: Any) -> None:

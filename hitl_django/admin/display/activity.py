@@ -29,19 +29,19 @@ OMITTED = ("comment", "refuse")
 class Activity:
     """A comment or another action on a request.
 
-    A comment has its HTML in ``comment``. Another action has its description in ``text``. ``who``
-    is the person's name, or empty if no person performed the action.
+    A comment has its HTML in ``comment``. Another action has its description in ``text``.
+    ``by_label`` is the person's name, or empty if no person performed the action.
     """
 
     at: datetime
-    who: str
+    by_label: str
     text: str = ""
     comment: str = ""
 
     @property
     def initials(self) -> str:
         """The initials of the person."""
-        return get_initials(self.who) if self.who else ""
+        return get_initials(self.by_label) if self.by_label else ""
 
 
 def list_activities(items: Sequence[Interrupt], user: Any) -> dict[Any, list[Activity]]:
@@ -62,8 +62,8 @@ def list_activities(items: Sequence[Interrupt], user: Any) -> dict[Any, list[Act
     threads = Thread.objects.filter(pk__in={item.thread_id for item in items})
     entries = AuditEntry.objects.filter(thread__in=select_visible(threads, user), subject__in=keys)
     for entry in entries.exclude(verb__in=OMITTED).order_by("-seq")[:MOST]:
-        who = "" if entry.actor_label == SYSTEM else entry.actor_label
-        activity = Activity(entry.at, who, _describe(entry))
+        by_label = "" if entry.actor_label == SYSTEM else entry.actor_label
+        activity = Activity(entry.at, by_label, _describe(entry))
         found[keys[entry.subject]].append(activity)
     for item in items:
         found[item.pk].append(Activity(item.created_at, "", _("Review requested")))

@@ -60,7 +60,7 @@ class Turn:
     """A message of a user or an agent, with the message's tool calls and their results."""
 
     is_user: bool
-    who: str
+    speaker: str
     initials: str
     text: DisplayedText | None
     calls: Sequence[DisplayedCall] = ()

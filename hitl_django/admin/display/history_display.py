@@ -71,7 +71,7 @@ class HistoryEntry:
     kind: str
     label: str
     text: str = ""
-    who: str = ""
+    by_label: str = ""
     url: str = ""
 
 

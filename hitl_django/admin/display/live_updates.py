@@ -29,7 +29,7 @@ INTERRUPT, SINCE = "interrupt", "since"
 #: Maximum number of interrupts that one request looks up, equal to the page size of the list.
 MAX_INTERRUPTS = 50
 #: An interrupt created this long before the page was rendered may have been committed afterwards.
-LEEWAY = timedelta(seconds=5)
+MAX_COMMIT_DELAY = timedelta(seconds=5)
 #: A page that was rendered earlier is treated as if it had been rendered this long ago.
 MAX_AGE = timedelta(days=7)
 
@@ -69,7 +69,7 @@ class ShownPage:
         """Return the number of rows created after the page was rendered, up to ``most``."""
         if self.since is None:
             return 0
-        new = rows.filter(~Q(pk__in=self.versions), created_at__gt=self.since - LEEWAY)
+        new = rows.filter(~Q(pk__in=self.versions), created_at__gt=self.since - MAX_COMMIT_DELAY)
         return new.order_by("created_at", "id")[:most].count()
 
 

@@ -33,7 +33,7 @@ from .queue_list import AGE, QueueChangeList, count_in_words, format_capped, rea
 from .saved_filters import SavedFilterPages
 
 #: Seconds between update requests of an open list.
-NEWS_AGAIN = 15
+UPDATE_SECONDS = 15
 
 
 class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
@@ -112,7 +112,7 @@ class ReviewItemAdmin(BulkActionPages, SavedFilterPages):
         kept.pop(PAGE_VAR, None)
         list_url = find_admin_page(ReviewItem, "changelist", request=request)
         list_url = f"{list_url}?{kept.urlencode()}" if kept else list_url
-        return respond_with_updates(again=NEWS_AGAIN, **read_list_updates(request, list_url))
+        return respond_with_updates(again=UPDATE_SECONDS, **read_list_updates(request, list_url))
 
     def claim_next_view(self, request: HttpRequest) -> HttpResponse:
         """Claim the next unclaimed interrupt, and redirect to its page."""

@@ -71,7 +71,7 @@ from .request_view import ClaimWarning
 NOT_RECORDED = _("Your decision was not recorded.")
 NOT_SAVED = _("Your submission was not saved.")
 #: Header with the id and version of the interrupt whose page the script has prefetched.
-AHEAD = "X-Hitl-Ahead"
+PREFETCHED = "X-Hitl-Prefetched"
 #: Errors after which the interrupt is still pending.
 REFUSALS = (
     AlreadyApprovedError,
@@ -88,7 +88,7 @@ class RequestController(RequestPage):
     def own_pages(self) -> dict[str, tuple[str, View]]:
         return {
             **super().own_pages(),
-            "ahead": ("<path:object_id>/ahead/", self.ahead_view),
+            "prefetch": ("<path:object_id>/prefetch/", self.prefetch_view),
             "handling": ("<path:object_id>/handling/", self.handling_view),
             "people": ("<path:object_id>/people/", self.people_view),
             "undo": ("<path:object_id>/undo/", self.undo_view),
@@ -311,7 +311,7 @@ class RequestController(RequestPage):
         self.message_user(request, format_undone(item), level=messages.SUCCESS)
         return here
 
-    def ahead_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    def prefetch_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Return the page that probably follows the decision on an interrupt.
 
         A script requests this page in advance and shows it after the decision. No interrupt is
@@ -359,11 +359,11 @@ def _is_prefetched(request: HttpRequest, left: Interrupt, taken: UUID) -> bool:
     The page must show the current version of the interrupt ``taken``. If the interrupt ``left`` is
     still pending, the page is outdated, because its list doesn't contain this interrupt.
     """
-    if AHEAD not in request.headers:
+    if PREFETCHED not in request.headers:
         return False
     pending = ReviewItem.pending.filter(pk__in=[left.pk, taken])
     found = [f"{key}.{version}" for key, version in pending.values_list("pk", "version")]
-    return found == [request.headers[AHEAD]]
+    return found == [request.headers[PREFETCHED]]
 
 
 def _find_recorded(

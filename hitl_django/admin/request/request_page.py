@@ -136,7 +136,7 @@ class RequestPage(OutcomePage):
             ),
             take_url=self.url("next", request),
             # Other requests of the run come before the next one of the queue.
-            ahead_url="" if others else self.url("ahead", request, item.pk),
+            prefetch_url="" if others else self.url("prefetch", request, item.pk),
             **self._read_thread(request, item),
             **context,
         )

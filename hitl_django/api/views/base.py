@@ -231,9 +231,9 @@ class Resource(APIView):
         outcome = services.run_idempotent(
             act, get_id, key=key, request=fingerprint, by=self.request.user
         )
-        if outcome.earlier is None:
-            return show(outcome.made)
-        response = show(again(outcome.earlier))
+        if outcome.earlier_id is None:
+            return show(outcome.result)
+        response = show(again(outcome.earlier_id))
         response.headers[REPLAYED.name] = "true"
         return response
 

@@ -176,7 +176,7 @@ class ReviewReport(DueCounts):
     sample: int | None
     graphs: Sequence[DecisionCounts]
     reviewers: Sequence[DecisionCounts] | None
-    waiting: Sequence[AgeBucket]
+    pending_by_age: Sequence[AgeBucket]
     oldest: datetime | None
     overdue: int
     previous: PreviousPeriod | None
@@ -287,7 +287,7 @@ def review_report(
         reviewers=_list_reviewers(everyone, checks, times.by_reviewer if reviewer is None else {})
         if may_view_reviewer_reports(user)
         else None,
-        waiting=bands,
+        pending_by_age=bands,
         oldest=oldest,
         overdue=sum(waiting.filter(part).count() for part in queue_filters.OVERDUE_PARTS),
         previous=_sum_up(spans, created_before, types, times.previous, own_checks)

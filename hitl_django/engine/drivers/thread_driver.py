@@ -39,7 +39,7 @@ from .timeouts import open_effects
 from .watchdog import watchdog
 
 #: Seconds for which the driver runs queued tasks before the loop processes the ended tasks.
-_SPELL = 0.01
+_RUN_SECONDS = 0.01
 #: The effects during which tasks run.
 _RUNNING = (RunTasks, StartTasks, Await)
 
@@ -219,7 +219,7 @@ class SyncDriver:
 
     def _work(self) -> None:
         """Run queued tasks on this OS thread until the loop has to process the ended tasks."""
-        threads, ends = self.threads, time.monotonic() + _SPELL
+        threads, ends = self.threads, time.monotonic() + _RUN_SECONDS
         assert threads is not None
         assert threads.variables is not None
         threads.join()

@@ -18,7 +18,7 @@ from ..task.task import Task
 #: The default of concurrent.futures.
 MAX_THREADS = min(32, (os.cpu_count() or 1) + 4)
 #: Seconds for which an OS thread may be busy before another OS thread takes queued tasks.
-PATIENCE = 0.001
+MAX_BUSY_SECONDS = 0.001
 
 Perform = Callable[[TaskContext], Task]
 
@@ -88,7 +88,7 @@ class TaskThreads:
         self._restart_waiting_time()
 
     def are_blocked(self) -> bool:
-        """Return whether the busy OS threads have made no progress for PATIENCE seconds."""
+        """Return whether the busy OS threads have made no progress for MAX_BUSY_SECONDS seconds."""
         if time.monotonic() < self._start_more_at:
             return False
         if self._are_busy():
@@ -128,7 +128,7 @@ class TaskThreads:
         self._restart_waiting_time()
 
     def _restart_waiting_time(self) -> None:
-        self._start_more_at = time.monotonic() + PATIENCE
+        self._start_more_at = time.monotonic() + MAX_BUSY_SECONDS
         self._used, self._left = self._get_cpu_seconds(), len(self.waiting)
 
     def _are_busy(self) -> bool:
@@ -137,7 +137,7 @@ class TaskThreads:
         Both conditions are required, because queued tasks must not wait for a single task that
         computes for a long time, or that waits for another task.
         """
-        since = time.monotonic() - self._start_more_at + PATIENCE
+        since = time.monotonic() - self._start_more_at + MAX_BUSY_SECONDS
         return len(self.waiting) < self._left and self._get_cpu_seconds() - self._used > since / 2
 
     def _get_cpu_seconds(self) -> float:

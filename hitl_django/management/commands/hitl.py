@@ -102,4 +102,4 @@ def refuse_unready(*, needs_database: bool) -> None:
     """
     found = call_in_fork(partial(find_obstacle, needs_database=needs_database))
     if found is not None:
-        raise CommandError(f"{found.words} {found.advice}")
+        raise CommandError(f"{found.message} {found.advice}")

@@ -366,14 +366,14 @@
     let ahead = null, isSending = false;
 
     const prefetch = (signal) => {
-        const part = document.querySelector("[data-hitl-ahead]");
+        const part = document.querySelector("[data-hitl-prefetch]");
         if (!part || navigator.connection?.saveData) return;
         let at = Date.now();
         const look = async () => {
             if (signal.aborted || isSending || document.hidden) return;
             [at, ahead] = [Date.now(), null];
             try {
-                const response = await fetch(part.dataset.hitlAhead, { headers: { Accept: "text/html" }, signal });
+                const response = await fetch(part.dataset.hitlPrefetch, { headers: { Accept: "text/html" }, signal });
                 const fresh = response.ok && !response.redirected && parse(await response.text());
                 const form = fresh && fresh.querySelector("form[data-hitl-draft]");
                 if (form) ahead = { at, fresh, version: `${form.dataset.hitlDraft}.${form.dataset.hitlVersion}` };
@@ -416,7 +416,7 @@
         try {
             const response = await fetch(form.getAttribute("action"), {
                 method: "POST",
-                headers: { Accept: "text/html", "Content-Type": "application/x-www-form-urlencoded", ...next && { "X-Hitl-Ahead": next.version } },
+                headers: { Accept: "text/html", "Content-Type": "application/x-www-form-urlencoded", ...next && { "X-Hitl-Prefetched": next.version } },
                 body: encode(form, button),
             });
             return { response, text: await response.text() };

@@ -16,7 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
 from hitl_django.worker.child_process import (
-    PATIENCE,
+    STOP_SECONDS,
     Child,
     Program,
     Stopped,
@@ -29,7 +29,7 @@ HOST = "127.0.0.1"
 #: Maximum number of seconds until the web server responds.
 START_UP = 30.0
 #: Seconds that the worker gives its processes to stop, fewer than the demo gives the worker.
-GRACE = PATIENCE - 5
+GRACE = STOP_SECONDS - 5
 
 
 class Command(BaseCommand):

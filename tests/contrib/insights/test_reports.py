@@ -218,7 +218,7 @@ def test_insights_report_excludes_interrupts_hidden_by_policy(ann: User, setting
     assert (found.created, found.decided) == (1, 1)
     assert [one.key for one in found.graphs] == ["open"]
     assert [(one.total, one.checked, one.agreed) for one in found.reviewers] == [(1, 1, 1)]
-    assert sum(band.count for band in found.waiting) == 0
+    assert sum(band.count for band in found.pending_by_age) == 0
 
 
 def test_insights_report_groups_pending_interrupts_by_age_and_counts_overdue(ann: User) -> None:
@@ -227,7 +227,7 @@ def test_insights_report_groups_pending_interrupts_by_age_and_counts_overdue(ann
         item = make_interrupt({}, due_at=now - timedelta(hours=1) if hours > 200 else None)
         Interrupt.objects.filter(pk=item.pk).update(created_at=now - timedelta(hours=hours))
     found = figures(ann)
-    assert [band.count for band in found.waiting] == [1, 1, 1, 1, 1, 2]
+    assert [band.count for band in found.pending_by_age] == [1, 1, 1, 1, 1, 2]
     assert found.overdue == 2
     assert (now - found.oldest).total_seconds() == pytest.approx(400 * 3600, abs=5)
 

@@ -197,7 +197,7 @@ def test_sweep_logs_failing_step_of_an_extension_and_continues(
 def test_doctor_prints_findings_of_an_extension() -> None:
     [extension] = [each for each in list_extensions() if each.name == "ratings"]
     [examine] = extension.doctor
-    assert [each.words for each in examine()] == ["Nobody has rated an interrupt."]
+    assert [each.message for each in examine()] == ["Nobody has rated an interrupt."]
     output = StringIO()
     with suppress(CommandError):  # no worker runs here
         call_command("hitl", "doctor", stdout=output)

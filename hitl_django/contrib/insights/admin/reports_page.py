@@ -397,7 +397,7 @@ def _lay_out(report: ReviewReport, rows: _Rows, user: Any) -> dict[str, Any]:
         else None,
         "sample": report.sample,
         "plots": [_plot_counts(report, rows), _plot_times(report, rows)],
-        "ages": [] if rows.reviewer else _list_ages(report.waiting, rows),
+        "ages": [] if rows.reviewer else _list_ages(report.pending_by_age, rows),
         "overdue": _make_open_figures(report, rows)[1],
         "types": [(_style(name), type_.participle) for name, type_ in DECISION_TYPES.items()],
         "graphs": [
@@ -554,7 +554,7 @@ def _list_tiles(report: ReviewReport, rows: _Rows) -> Iterator[Figure]:
 
 
 def _make_open_figures(report: ReviewReport, rows: _Rows) -> tuple[Figure, Figure]:
-    count = sum(band.count for band in report.waiting)
+    count = sum(band.count for band in report.pending_by_age)
     overdue = _("%(n)s overdue") % {"n": localize(report.overdue)} if report.overdue else ""
     return (
         Figure(_("Open now"), localize(count), rows.still_waiting()),
