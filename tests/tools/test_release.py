@@ -52,6 +52,7 @@ def test_ci_matrix_excludes_unsupported_python_and_django_pairs() -> None:
     assert combinations == {
         "Python 3.11, Django 5.2",
         *(f"Python {python}, Django {django}" for python in PYTHONS[1:] for django in DJANGOS),
+        *(f"Python {python}, CrewAI" for python in PYTHONS),
     }
 
 
