@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.__main__ import keep_bytecode
 from tools.benchmarks import stores
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,11 +31,14 @@ def start(module: str, url: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def run(module: str, *arguments: str, environment: Mapping[str, str], timeout: float) -> Any:
-    """Run a module in a new process until it ends, and return the JSON that it prints."""
+    """Run a module in a new process until it ends, and return the JSON that it prints.
+
+    As in an installed package, later processes load the bytecode that earlier processes compiled.
+    """
     done = subprocess.run(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
-        env={**os.environ, **environment},
+        env=keep_bytecode({**os.environ, **environment}),
         stdout=subprocess.PIPE,
         text=True,
         timeout=timeout,

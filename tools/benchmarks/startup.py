@@ -3,7 +3,8 @@
     python -m tools.benchmarks.startup [--rounds N]
 
 The projects with and without the package alternate in new processes. The time is processor time, so
-that other load on the machine affects it less.
+that other load on the machine affects it less. The processes don't import optional packages of
+django-q2, and load compiled bytecode, as in an installation by pip.
 """
 
 from __future__ import annotations

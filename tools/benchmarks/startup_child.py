@@ -16,7 +16,11 @@ PROJECT: dict[str, Any] = {
     "Q_CLUSTER": {"orm": "default", "retry": 120, "timeout": 90},
 }
 
+#: Packages that django-q2 imports if they are installed. Neither package requires them.
+OPTIONAL = ("croniter", "prometheus_client", "setproctitle")
+
 if __name__ == "__main__":
+    sys.modules.update(dict.fromkeys(OPTIONAL))  # type: ignore[arg-type]  # not installed
     settings.configure(INSTALLED_APPS=sys.argv[1:], **PROJECT)
     start = time.process_time()
     django.setup()
