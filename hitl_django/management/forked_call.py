@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
-import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from django.core.management.base import CommandError
-from django.db import connections
+
+from hitl_django.worker.child_process import can_fork
 
 Result = TypeVar("Result")
 
@@ -16,14 +16,13 @@ Result = TypeVar("Result")
 def call_in_fork(function: Callable[[], Result]) -> Result:
     """Call a function in a forked process, and return its result or raise its CommandError.
 
-    The result is pickled. The function is called in this process if this process can't fork, has
-    other OS threads, whose locks a forked process would wait for, or has an open database
-    connection, which a forked process must not use.
+    The result is pickled. If this process can't fork (``can_fork``), the function is called in this
+    process.
 
     Raises:
         CommandError: as raised by the function, or if the forked process ends without a result.
     """
-    if not _can_fork():
+    if not can_fork():
         return function()
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -39,12 +38,6 @@ def call_in_fork(function: Callable[[], Result]) -> Result:
     if error is not None:
         raise error
     return cast(Result, result)
-
-
-def _can_fork() -> bool:
-    if "fork" not in multiprocessing.get_all_start_methods() or threading.active_count() > 1:
-        return False
-    return all(each.connection is None for each in connections.all(initialized_only=True))
 
 
 def _send_result(function: Callable[[], Any], sender: Any) -> None:

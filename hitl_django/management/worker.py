@@ -46,7 +46,8 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
 
     If this app doesn't start the workers of the queue, only the sweep is run.
     """
-    queue = dispatcher.get_dispatcher().command()
+    queue = dispatcher.get_dispatcher()
+    workers = queue.command()
     path: Path | None = options["health_file"]
     if path is not None and not path.parent.is_dir():
         raise CommandError(f"Directory {path.parent} for the health file doesn't exist.")
@@ -56,4 +57,7 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
         command.stdout.write(text)
         command.stdout.flush()
 
-    (Supervisor(queue, options["grace"], say, health) if queue else Sweeper(say, health)).run()
+    if workers:
+        Supervisor(workers, options["grace"], say, health, queue.worker_function()).run()
+    else:
+        Sweeper(say, health).run()

@@ -94,6 +94,15 @@ class Dispatcher(ABC):
         """Return the management command that starts workers, or () if the queue needs none."""
         return ()
 
+    def worker_function(self) -> Callable[[], object] | None:
+        """Return a function that does the same as ``command``, or None if there is none.
+
+        ``hitl worker`` calls the function in a forked process, which shares the memory of imported
+        modules. The function may fork, and returns some time after SIGTERM. ``hitl worker`` starts
+        ``command`` instead if it can't fork, and to replace processes that have failed.
+        """
+        return None
+
     def reports_when_idle(self) -> bool:
         """Return whether idle workers store heartbeats without a message from the sweep.
 

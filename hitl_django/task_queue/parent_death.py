@@ -45,8 +45,18 @@ def follow_parent() -> None:
     that child processes don't inherit the variable.
     """
     parent = os.environ.pop(VARIABLE, "")
-    if is_supported and parent.isdecimal():
-        _bind(int(parent))
+    if parent.isdecimal():
+        bind(int(parent))
+
+
+def bind(parent: int) -> None:
+    """Let this process end with its parent, i.e. the process with the id ``parent``."""
+    if not is_supported:
+        return
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
+    _Process.is_bound, _Process.pid = True, os.getpid()
+    if os.getppid() != parent:  # The parent ended before the request.
+        os._exit(128 + signal.SIGKILL)
 
 
 def extend_to_forks(generations: int) -> None:
@@ -63,11 +73,4 @@ def extend_to_forks(generations: int) -> None:
 def _follow_fork() -> None:
     if _Process.generations:
         _Process.generations -= 1
-        _bind(_Process.pid)
-
-
-def _bind(parent: int) -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
-    _Process.is_bound, _Process.pid = True, os.getpid()
-    if os.getppid() != parent:  # The parent ended before the request.
-        os._exit(128 + signal.SIGKILL)
+        bind(_Process.pid)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+import multiprocessing
 import os
 import signal
 import subprocess
+import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
+
+from django.db import connections
 
 from hitl_django.task_queue import parent_death
 
@@ -63,6 +70,10 @@ class Child:
                 pass_fds=program.kept,
             )
 
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
     def exit_code(self) -> int | None:
         """Return the exit code of the process, or None while it is running."""
         return self.process.poll()
@@ -82,15 +93,89 @@ class Child:
 
     def signal_all(self, number: signal.Signals) -> None:
         """Send a signal to all processes of the child's session, even if the child has ended."""
-        try:
-            os.killpg(self.process.pid, number)
-        except ProcessLookupError:
-            pass  # All processes have ended.
+        _signal_session(self.pid, number)
 
     def read_log_tail(self, lines: int = 15) -> str:
         """Return the last lines of the log file."""
         text = self.program.log.read_text(errors="replace") if self.program.log else ""
         return "\n".join(text.splitlines()[-lines:])
+
+
+class ForkedChild:
+    """A running fork of this process, which calls a function and then ends.
+
+    The fork shares the memory of this process, until one of the two changes it. Like a Child, the
+    fork has a separate session, and on Linux it ends with this process. The fork's handlers of
+    STOP_SIGNALS are the default handlers.
+    """
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        # The collector would otherwise write to the objects of this process, and thereby copy
+        # their memory.
+        gc.collect()
+        gc.freeze()
+        target = partial(_run_fork, function, os.getpid())
+        self._process = multiprocessing.get_context("fork").Process(target=target)
+        # A signal would otherwise be lost in the fork before its handlers are reset.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def exit_code(self) -> int | None:
+        """Return the exit code of the process, or None while it is running."""
+        return self._process.exitcode
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the child process only, not to its own child processes."""
+        self._process.terminate()
+
+    def wait(self, deadline: float) -> None:
+        """Wait for the process to end. After the deadline, kill all processes of its session."""
+        self._process.join(max(0.0, deadline - time.monotonic()))
+        if self.exit_code() is None:
+            self.signal_all(signal.SIGKILL)
+            self._process.kill()  # The process may not have its session yet.
+            self._process.join()
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """Send a signal to all processes of the child's session, even if the child has ended."""
+        _signal_session(self.pid, number)
+
+
+def can_fork() -> bool:
+    """Return whether a fork of this process can execute Python code.
+
+    A fork would wait for the locks of other OS threads, and would use open database connections
+    together with this process. On macOS, libraries of the system may crash in a fork.
+    """
+    if sys.platform != "linux" or threading.active_count() > 1:
+        return False
+    return all(each.connection is None for each in connections.all(initialized_only=True))
+
+
+def _run_fork(function: Callable[[], object], parent: int) -> None:
+    os.setsid()
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    parent_death.bind(parent)
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    function()
+
+
+def _signal_session(session: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(session, number)
+    except ProcessLookupError:
+        pass  # All processes have ended.
 
 
 class StopSignals:

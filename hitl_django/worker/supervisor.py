@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from uuid import UUID
 
 from django.conf import settings
@@ -23,10 +24,11 @@ from django.db import close_old_connections, connections
 
 from hitl_django import services
 from hitl_django.conf import hitl
+from hitl_django.db.connections import keep_connections
 from hitl_django.task_queue import dispatcher
 from hitl_django.task_queue.supervisor_pipe import StatusReport, SupervisorPipe
 
-from .child_process import Child, Program, Stopped, StopSignals
+from .child_process import Child, ForkedChild, Program, Stopped, StopSignals, can_fork
 from .health_file import HealthFile
 from .sweeper import is_any_due, sweep
 
@@ -108,7 +110,10 @@ class WorkerWatch:
 
 
 class Supervisor:
-    """A supervisor that keeps the processes of a queue running until a signal stops it."""
+    """A supervisor that keeps the processes of a queue running until a signal stops it.
+
+    ``command`` and ``function`` are those of the Dispatcher.
+    """
 
     def __init__(
         self,
@@ -116,8 +121,10 @@ class Supervisor:
         grace: float,
         say: Callable[[str], None],
         health: HealthFile,
+        function: Callable[[], object] | None = None,
     ) -> None:
         self.command, self.grace, self.say, self.health = command, grace, say, health
+        self._function = function
         self.listener = StopSignals()
         self._swept = -float("inf")
 
@@ -144,8 +151,8 @@ class Supervisor:
         try:
             # Otherwise, a started process could be missing in the list.
             with self.listener.deferred():
-                child = Child(self._program(pipe))
-            self.say(f"Started {' '.join(self.command)}, process {child.process.pid}.")
+                child = self._start(pipe)
+            self.say(f"Started {' '.join(self.command)}, process {child.pid}.")
             reason = self._watch(child, pipe)
             grace = min(grace, BLOCKED_STOP_SECONDS)
             return reason
@@ -156,7 +163,19 @@ class Supervisor:
                     self._stop(child, grace)
                 pipe.close()
 
-    def _watch(self, child: Child, pipe: SupervisorPipe) -> str:
+    def _start(self, pipe: SupervisorPipe) -> Child | ForkedChild:
+        """Start the worker processes, the first time as forks if possible.
+
+        Later forks would inherit the state of the sweeps, such as connections to caches and
+        brokers, and a fault of the fork itself would repeat.
+        """
+        function, self._function = self._function, None
+        connections.close_all()  # A fork must not use them.
+        if function is None or not can_fork():
+            return Child(self._program(pipe))
+        return ForkedChild(partial(_run_workers, function, pipe))
+
+    def _watch(self, child: Child | ForkedChild, pipe: SupervisorPipe) -> str:
         watch, is_ready, is_first = WorkerWatch(), False, True
         self._swept = -float("inf")  # The next check then queries the database immediately.
         while (code := child.exit_code()) is None:
@@ -187,7 +206,7 @@ class Supervisor:
             self.health.write(is_ready=is_ready)
         return f"exited with code {code}"
 
-    def _stop(self, child: Child, grace: float) -> None:
+    def _stop(self, child: Child | ForkedChild, grace: float) -> None:
         # Only the main process gets SIGTERM, because it ends the other processes itself. All
         # processes get the second signal. A worker then releases its run after the super-step; the
         # other processes ignore the signal.
@@ -209,6 +228,14 @@ class Supervisor:
             },
             kept=[pipe.writing],
         )
+
+
+def _run_workers(function: Callable[[], object], pipe: SupervisorPipe) -> None:
+    # Reports to a supervisor that has ended fail only if no process can read them.
+    os.close(pipe.reading)
+    os.environ.update(pipe.environment())
+    keep_connections()
+    function()
 
 
 def is_running(pid: int) -> bool:

@@ -75,8 +75,9 @@ class Cluster:
         if kind == "main":
             return self.main()
         if kind == "sentinel":
-            (child,) = psutil.Process(self.main()).children()
-            return child.pid
+            children = psutil.Process(self.main()).children()
+            # The sentinel of forked processes is the main process.
+            return children[0].pid if len(children) == 1 else self.main()
         return int(re.findall(SAYS[kind], self.log.read_text())[-1])
 
     def ready(self, workers: int = 2) -> Cluster:

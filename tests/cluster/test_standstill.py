@@ -80,7 +80,7 @@ def test_all_cluster_processes_end_after_their_supervisor_is_killed(
     runs = start_laps(book, 3, laps=100)
     supervised.wait_for(lambda: len(begun(book)) >= 2)
     processes = family(supervised.main())
-    assert len(processes) == 6  # main process, sentinel, two workers, monitor, pusher
+    assert len(processes) == 5  # main process, two workers, monitor, pusher
 
     os.kill(supervised.process.pid, signal.SIGKILL)
 

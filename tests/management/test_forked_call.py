@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from types import SimpleNamespace
 
 import pytest
 from django.core.management.base import CommandError
@@ -19,8 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 @pytest.fixture
 def forkable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process fork, although other tests may have left connections or OS threads."""
-    monkeypatch.setattr(forked_call, "connections", SimpleNamespace(all=lambda **options: []))
-    monkeypatch.setattr(forked_call, "threading", SimpleNamespace(active_count=lambda: 1))
+    monkeypatch.setattr(forked_call, "can_fork", lambda: True)
 
 
 @pytest.mark.usefixtures("forkable")
@@ -44,18 +42,8 @@ def test_call_in_fork_of_killed_process_raises_command_error() -> None:
         call_in_fork(lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
-@pytest.mark.usefixtures("forkable")
-def test_call_in_fork_with_other_threads_calls_function_in_this_process(
+def test_call_in_fork_without_fork_calls_function_in_this_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(forked_call, "threading", SimpleNamespace(active_count=lambda: 2))
-    assert call_in_fork(os.getpid) == os.getpid()
-
-
-@pytest.mark.usefixtures("forkable")
-def test_call_in_fork_with_open_connection_calls_function_in_this_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    opened = SimpleNamespace(all=lambda **options: [SimpleNamespace(connection=object())])
-    monkeypatch.setattr(forked_call, "connections", opened)
+    monkeypatch.setattr(forked_call, "can_fork", lambda: False)
     assert call_in_fork(os.getpid) == os.getpid()

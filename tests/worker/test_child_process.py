@@ -7,14 +7,26 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from multiprocessing import Pipe
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.core.management.base import CommandError
 
 from hitl_django.task_queue import parent_death
 from hitl_django.worker import child_process
-from hitl_django.worker.child_process import Program, Stopped, StopSignals, run_programs
+from hitl_django.worker.child_process import (
+    ForkedChild,
+    Program,
+    Stopped,
+    StopSignals,
+    can_fork,
+    run_programs,
+)
 from project.management.commands.demo import check_port
 
 SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
@@ -155,6 +167,82 @@ def test_follow_parent_removes_its_environment_variable_for_grandchildren(tmp_pa
     with run_programs([program(tmp_path, code)], StopSignals()) as (child,):
         child.process.wait(60)
         assert child.read_log_tail() == "None"
+
+
+#: Other tests of this process may have left OS threads.
+multi_threaded = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+
+
+@contextmanager
+def forked(function: Callable[[Any], object]) -> Iterator[tuple[ForkedChild, Any]]:
+    """Call a function in a fork, with a connection to which the fork can send objects."""
+    receiver, sender = Pipe(duplex=False)
+    with closing(receiver), closing(sender):
+        child = ForkedChild(lambda: function(sender))
+        try:
+            yield child, receiver
+        finally:
+            child.wait(0)
+
+
+def send_state(sender: Any) -> None:
+    sender.send((os.getpid(), os.getsid(0), os.getppid(), os.read(0, 1)))
+    signal.pause()
+
+
+@multi_threaded
+def test_forked_child_has_its_own_session_and_no_input() -> None:
+    with forked(send_state) as (child, receiver):
+        assert receiver.recv() == (child.pid, child.pid, os.getpid(), b"")
+        assert child.exit_code() is None
+        child.terminate()
+        child.wait(time.monotonic() + 60)
+        assert child.exit_code() == -signal.SIGTERM
+
+
+@multi_threaded
+def test_forked_child_ends_by_sigterm_that_directly_follows_the_fork() -> None:
+    # The handlers of this process must not receive the signal in the fork.
+    with StopSignals().installed(), forked(lambda sender: signal.pause()) as (child, _):
+        child.terminate()
+        child.wait(time.monotonic() + 60)
+        assert child.exit_code() == -signal.SIGTERM
+
+
+@multi_threaded
+def test_forked_child_that_ignores_sigterm_is_killed_after_the_deadline() -> None:
+    def ignore(sender: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        send_state(sender)
+
+    with forked(ignore) as (child, receiver):
+        assert receiver.poll(60)
+        child.terminate()
+        child.wait(time.monotonic() + 0.1)
+        assert child.exit_code() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("platform", "threads", "connection", "expected"),
+    [
+        ("linux", 1, None, True),
+        ("linux", 2, None, False),
+        ("linux", 1, "open", False),
+        ("darwin", 1, None, False),
+    ],
+)
+def test_process_can_fork_on_linux_without_other_threads_and_open_connections(
+    platform: str,
+    threads: int,
+    connection: str | None,
+    expected: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = SimpleNamespace(all=lambda **options: [SimpleNamespace(connection=connection)])
+    monkeypatch.setattr(child_process, "sys", SimpleNamespace(platform=platform))
+    monkeypatch.setattr(child_process, "threading", SimpleNamespace(active_count=lambda: threads))
+    monkeypatch.setattr(child_process, "connections", known)
+    assert can_fork() is expected
 
 
 def test_check_port_in_use_raises_command_error_naming_the_port() -> None:

@@ -382,6 +382,37 @@ def test_sigterm_during_start_of_child_process_leaves_no_running_child(
     assert [child.exit_code() is not None for child in started] == [True]
 
 
+@pytest.mark.parametrize("is_safe", [True, False])
+def test_supervisor_forks_only_its_first_worker_processes_and_only_if_safe(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch, is_safe: bool
+) -> None:
+    started: list[str] = []
+
+    class Child:
+        """Child process that ends immediately after its start."""
+
+        pid = 0
+
+        def __init__(self, work: object) -> None:
+            started.append("program" if isinstance(work, child_process.Program) else "fork")
+
+        def exit_code(self) -> int:
+            return 1
+
+    def pause(seconds: float) -> None:
+        if len(started) == 2:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(supervisor, "Child", Child)
+    monkeypatch.setattr(supervisor, "ForkedChild", Child)
+    monkeypatch.setattr(supervisor, "can_fork", lambda: is_safe)
+    monkeypatch.setattr(supervisor.Supervisor, "_stop", lambda self, child, grace: None)
+    monkeypatch.setattr(child_process, "time", module_time(sleep=pause))
+    how: Any = [["check"], 1.0, lambda text: None, HealthFile(None), lambda: None]
+    supervisor.Supervisor(*how).run()
+    assert started == ["fork" if is_safe else "program", "program"]
+
+
 def test_sweep_returns_ids_of_the_requeued_runs(due: Any) -> None:
     from hitl_django.worker.sweeper import is_any_due, sweep
 

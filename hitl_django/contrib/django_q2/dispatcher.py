@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -17,6 +17,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.task_queue.dispatcher import Dispatcher
 
 from . import broker_choice, checks, health, named_cluster
+from .cluster import run_cluster
 
 #: Share of the task's timeout after which a run is requeued between super-steps, so that django-q2
 #: rarely kills a worker within a node.
@@ -65,6 +66,10 @@ class DjangoQ2Dispatcher(Dispatcher):
 
     def command(self) -> Sequence[str]:
         return ["qcluster", "--skip-checks"]  # The supervisor has run the checks.
+
+    def worker_function(self) -> Callable[[], object] | None:
+        # With its environment variable, django-q2 reads other settings when it is imported.
+        return None if self.environment() else run_cluster
 
     def environment(self) -> Mapping[str, str]:
         return named_cluster.build_environment()

@@ -31,7 +31,7 @@ ENDED = 128 + signal.SIGTERM  # The exit code that a shell reports after SIGTERM
 
 #: qcluster forks the sentinel, and the sentinel forks workers, monitor and pusher. Processes that a
 #: node forks are not affected.
-FORKS = 2
+FORKS_OF_QCLUSTER = 2
 
 
 class _Process:
@@ -56,7 +56,7 @@ def connect_signals() -> None:
     ):
         signal_.connect(receiver, dispatch_uid=f"hitl_django.{receiver.__name__}")
     if supervisor_pipe.is_supervised():
-        parent_death.extend_to_forks(FORKS)
+        parent_death.extend_to_forks(FORKS_OF_QCLUSTER)
 
 
 def _spawned(**kwargs: Any) -> None:

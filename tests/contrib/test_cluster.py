@@ -1,0 +1,46 @@
+"""django-q2's cluster without the main process of qcluster."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from hitl_django.contrib.django_q2 import cluster, named_cluster
+from hitl_django.contrib.django_q2.cluster import run_cluster
+from hitl_django.contrib.django_q2.dispatcher import DjangoQ2Dispatcher
+
+
+@pytest.fixture
+def handler() -> Iterator[object]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield before
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_sigterm_ends_the_wait_of_the_sentinel(handler: object) -> None:
+    stop = cluster._StopEvent()
+    stop.install()
+    assert not stop.wait(0)
+    signal.raise_signal(signal.SIGTERM)
+    assert stop.wait(600)
+    assert stop.is_set()
+
+
+def test_fork_of_the_sentinel_has_the_default_handler_of_sigterm(handler: object) -> None:
+    stop = cluster._StopEvent()
+    stop.install()
+    stop._uninstall()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    stop._uninstall()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+
+
+def test_django_q2_runs_in_a_fork_unless_its_environment_selects_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert DjangoQ2Dispatcher().worker_function() is run_cluster
+    monkeypatch.setattr(named_cluster, "build_environment", lambda: {"Q_CLUSTER_NAME": "runs"})
+    assert DjangoQ2Dispatcher().worker_function() is None
