@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
 from hitl_django import Command, StateGraph, interrupt
+from hitl_django.engine.channels import DeltaChannel
 from hitl_django.engine.constants import END, START
 from hitl_django.engine.graph.fingerprint import describe_structure, hash_structure, list_changes
 from hitl_django.engine.graph.pregel import Pregel
@@ -27,6 +28,14 @@ def keep(old: list[str], new: list[str]) -> list[str]:
 
 def add(old: list[str], new: list[str]) -> list[str]:
     return [*old, *new]
+
+
+def join(old: list[str], writes: Sequence[list[str]]) -> list[str]:
+    return [*old, *(item for write in writes for item in write)]
+
+
+def unite(old: set[str], writes: Sequence[set[str]]) -> set[str]:
+    return old.union(*writes)
 
 
 def says(name: str) -> Callable[[Any], Any]:
@@ -142,6 +151,14 @@ EDITS: dict[str, tuple[Edit, str | None]] = {
     "a reducer of the same name elsewhere": (
         lambda plan: plan.state.update(log=Annotated[list[str], add]),
         None,
+    ),
+    "a DeltaChannel in place of a reducer": (
+        lambda plan: plan.state.update(log=Annotated[list[str], DeltaChannel(join)]),
+        None,
+    ),
+    "a DeltaChannel whose type the value is not of": (
+        lambda plan: plan.state.update(log=Annotated[set[str], DeltaChannel(unite)]),
+        "channel 'log' changed from list, and its value is not a valid set",
     ),
     "a breakpoint": (lambda plan: plan.options.update(interrupt_before=["done"]), None),
     "a new node in the graph below": (lambda plan: plan.inner.update(tell=says("tell")), None),

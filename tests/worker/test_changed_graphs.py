@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from typing_extensions import TypedDict
 
 from hitl_django import services, testing
 from hitl_django.checkpoints import ThreadKey
+from hitl_django.engine.channels import DeltaChannel
 from hitl_django.engine.constants import START
 from hitl_django.engine.errors import GraphChangedError
 from hitl_django.engine.graph.state_graph import StateGraph
@@ -95,6 +97,29 @@ def test_run_paused_at_removed_node_is_parked_and_succeeds_after_node_is_restore
     assert run.fingerprint == registry.get_graph("evolving").fingerprint != before
     stored = GraphShape.objects.filter(graph="evolving")
     assert set(stored.values_list("version", flat=True)) == {"1", "3"}
+
+
+class DeltaLog(TypedDict):
+    log: Annotated[list[Any], DeltaChannel(lambda old, writes: sum(writes, old))]
+
+
+@pytest.mark.promise("P15")
+@pytest.mark.parametrize(("before", "after"), [(Log, DeltaLog), (DeltaLog, Log)])
+def test_run_paused_before_change_between_reducer_and_delta_channel_keeps_its_list(
+    deploy: Deploy, advance: Advance, before: Any, after: Any
+) -> None:
+    items = [f"item {number}" for number in range(200)]
+    deploy("plan", "review?", "check?", "pay", state=before)
+    services.start("evolving", {"log": items}, thread_id="t")
+    advance()
+    for state, expected in [(after, ["plan", "A"]), (before, ["plan", "A", "A", "pay"])]:
+        deploy("plan", "review?", "check?", "pay", state=state, version=state.__name__)
+        pending = Interrupt.objects.get(status="pending")
+        services.decide(pending.pk, "respond", "A")
+        advance()
+        assert Run.objects.get().error == ""
+        assert values_of(pending.thread)["log"] == [*items, *expected]
+    assert Run.objects.get().state == "succeeded"
 
 
 @pytest.mark.promise("P15")

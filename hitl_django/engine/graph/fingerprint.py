@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from .. import ids
-from ..channels import MISSING, BaseChannel
+from ..channels import MISSING, BaseChannel, BinaryOperatorAggregate, DeltaChannel
 from ..constants import (
     BRANCH_TO,
     JOIN,
@@ -41,6 +41,9 @@ Load = Callable[[str], CheckpointTuple | None]
 
 #: A placeholder for a value that exists but isn't available.
 UNKNOWN = object()
+
+#: The kinds of channels with a reducer, which can read each other's stored values.
+_REDUCING = {BinaryOperatorAggregate.__name__, DeltaChannel.__name__}
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -271,9 +274,10 @@ def _channel_change(
         return f"node '{node}' has a different trigger condition" if changed else ""
     if new is None:
         return f"channel '{name}', which has a value, was removed"
-    if old["kind"] != new["kind"]:
+    is_other_kind = old["kind"] != new["kind"]
+    if is_other_kind and not {old["kind"], new["kind"]} <= _REDUCING:
         return f"channel '{name}', which has a value, changed from {old['kind']} to {new['kind']}"
-    if old.get("reducer") != new.get("reducer"):
+    if not is_other_kind and old.get("reducer") != new.get("reducer"):
         return (
             f"channel '{name}', which has a value, changed its reducer from "
             f"{old.get('reducer')} to {new.get('reducer')}"
