@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.utils.translation import gettext_lazy as _
 
@@ -16,36 +16,59 @@ from hitl_django.json_text.reasons import ValidationMessage
 REASON_LENGTH = 10_000
 
 
-#: Descriptions of the checked value: a response, or a response that includes the payload.
-ANSWER = _("The response")
-REPETITION = _("The response together with the original request")
+class LimitMessages(NamedTuple):
+    """Messages for a value that is too large. ``subject`` is the value's name in other messages."""
 
-_LEVELS = _("%(what)s has %(found)s levels of nesting; the limit is %(limit)s.")
-_VALUES = _("%(what)s contains %(found)s values; the limit is %(limit)s.")
-_BYTES = _("%(what)s is %(found)s bytes; the limit is %(limit)s.")
+    subject: str
+    levels: Any
+    values: Any
+    size: Any
 
 
-def check_limits(value: Any, what: Any = ANSWER) -> None:
+ANSWER = LimitMessages(
+    "The response",
+    _("The response has %(found)s levels of nesting; the limit is %(limit)s."),
+    _("The response contains %(found)s values; the limit is %(limit)s."),
+    _("The response is %(found)s bytes; the limit is %(limit)s."),
+)
+#: For a response that repeats the payload.
+REPETITION = LimitMessages(
+    "The response together with the original request",
+    _(
+        "The response and the original request together have %(found)s levels of nesting; the "
+        "limit is %(limit)s."
+    ),
+    _(
+        "The response and the original request together contain %(found)s values; the limit is "
+        "%(limit)s."
+    ),
+    _(
+        "The response and the original request together are %(found)s bytes; the limit is "
+        "%(limit)s."
+    ),
+)
+
+
+def check_limits(value: Any, messages: LimitMessages = ANSWER) -> None:
     """Check a value against the size limits.
 
-    ``what`` names the value in error messages. The message of a PayloadLimitError is a
-    ValidationMessage.
+    The message of a PayloadLimitError for these limits is a ValidationMessage.
 
     Raises:
         PayloadLimitError: the value is too large.
         UnserializableError: the value isn't JSON.
     """
     depth, items = _measure(value)
-    _limit(_LEVELS, what, depth, hitl.RESPONSE_MAX_DEPTH)
-    _limit(_VALUES, what, items, hitl.RESPONSE_MAX_ITEMS)
-    check_json(value, ValidationMessage.make(what))
+    _limit(messages.levels, depth, hitl.RESPONSE_MAX_DEPTH)
+    _limit(messages.values, items, hitl.RESPONSE_MAX_ITEMS)
+    check_json(value, messages.subject)
     size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
-    _limit(_BYTES, what, size, hitl.RESPONSE_MAX_BYTES)
+    _limit(messages.size, size, hitl.RESPONSE_MAX_BYTES)
 
 
-def _limit(words: Any, what: Any, found: int, limit: int) -> None:
+def _limit(message: Any, found: int, limit: int) -> None:
     if found > limit:
-        reason = ValidationMessage.make(words, what=what, found=found, limit=limit)
+        reason = ValidationMessage.make(message, found=found, limit=limit)
         raise PayloadLimitError(reason, limit=limit, found=found)
 
 

@@ -167,7 +167,7 @@ class TestLargePayload:
         }
         item = make_interrupt({"note": "x" * 300_000}, schema)
         page = text_of(reviewer.get(page_of(item)))
-        assert "The response together with the original request is 300027 bytes" in page
+        assert "The response and the original request together are 300027 bytes" in page
         assert 'value="approve"' not in page
         response = press(reviewer, item, "approve")
         assert "the limit is 262144" in text_of(response)
