@@ -17,6 +17,7 @@ def make_app(broker: str | None) -> Celery:
         broker_connection_retry_on_startup=True,
         broker_transport_options={"polling_interval": 0.1},
         imports=["hitl_django.contrib.celery.message_task"],
+        CELERY_DB_REUSE_MAX=1000,
     )
     app.set_default()
     return app

@@ -132,6 +132,7 @@ def test_celery_dispatcher_check_reports_reconnecting_to_database_for_each_task(
         return [each.id for each in messages]
 
     app = make_app("memory://")
+    app.conf.CELERY_DB_REUSE_MAX = None
     assert found() == ["hitl_django.I043"]
     database["CONN_MAX_AGE"] = 60  # Celery ignores the setting
     assert found() == ["hitl_django.I043"]

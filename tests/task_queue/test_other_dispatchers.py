@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from celery.signals import worker_ready
 from django.apps import apps
 from django.db import transaction
 from django.db.models.functions import Now
@@ -74,7 +75,6 @@ def test_django_tasks_dispatcher_subclass_enqueues_to_its_configured_queue(setti
 
 def test_celery_dispatcher_check_reports_eager_mode_and_task_limit_shortens_time_slice() -> None:
     app = make_app("memory://")
-    app.conf.CELERY_DB_REUSE_MAX = 1000
     assert faults(CeleryDispatcher()) == []
     assert CeleryDispatcher().time_slice() == 60
     assert CeleryDispatcher().probe() == ()
@@ -82,6 +82,24 @@ def test_celery_dispatcher_check_reports_eager_mode_and_task_limit_shortens_time
     assert CeleryDispatcher().time_slice() == 30
     app.conf.task_always_eager = True
     assert faults(CeleryDispatcher()) == ["hitl_django.W019"]
+    app.close()
+
+
+@pytest.mark.promise("P7")
+@pytest.mark.django_db(transaction=True)
+def test_celery_worker_that_starts_requeues_runs_whose_messages_were_fetched_before(
+    settings: Any,
+) -> None:
+    settings.HITL = {**settings.HITL, "DISPATCH": "hitl_django.contrib.celery.Dispatcher"}
+    app = make_app("memory://")
+    with app.connection_for_read() as connection:
+        fetched = connection.SimpleQueue("celery")
+        run = services.start("steps", {"log": []})
+        for _ in range(2):
+            # The message isn't acknowledged, like a message that a killed worker has fetched.
+            message = fetched.get(block=False)
+            assert message.payload[0] == [ADVANCE, str(run.id)]
+            worker_ready.send(None)
     app.close()
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from . import worker_process
 from .dispatcher import CeleryDispatcher as Dispatcher
 
 __all__ = ["Dispatcher"]
+
+worker_process.connect_signals()

@@ -15,7 +15,6 @@ import django
 
 django.setup()
 
-import psutil  # noqa: E402
 from django.apps import apps  # noqa: E402
 from django.db import connection, transaction  # noqa: E402
 
@@ -26,6 +25,7 @@ from hitl_django.worker import advance as execute  # noqa: E402
 
 from ..counts import counting  # noqa: E402
 from ..worker import cluster  # noqa: E402
+from ..worker.costs import read_costs, settle  # noqa: E402
 from . import graphs  # noqa: E402
 
 #: Number of jobs before a measurement. During these jobs, a process imports modules, connects and
@@ -73,39 +73,6 @@ def measure_cost(jobs: int, workers: cluster.Workers) -> dict[str, float]:
     after = read_costs(workers)
     found = {name: (after[name] - before[name]) / jobs for name in after}
     return {**found, "a second": jobs / seconds}
-
-
-def settle() -> None:
-    """Wait until idle sessions have reported their statistics to the server."""
-    time.sleep(1.5)
-
-
-def read_costs(workers: cluster.Workers) -> dict[str, float]:
-    costs = {
-        "client ms": 1000 * time.process_time(),
-        "worker ms": 1000 * sum(map(read_cpu, workers.list_processes())),
-    }
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("SHOW data_directory")
-            (folder,) = cursor.fetchone()
-            cursor.execute(
-                "SELECT xact_commit, sessions, pg_current_wal_insert_lsn() - '0/0' "
-                "FROM pg_stat_database WHERE datname = current_database()"
-            )
-            commits, sessions, written = map(float, cursor.fetchone())
-        with open(f"{folder}/postmaster.pid") as file:
-            server = psutil.Process(int(file.readline()))
-        processes = [server, *server.children(recursive=True)]
-        costs["database ms"] = 1000 * sum(map(read_cpu, processes))
-        costs |= {"commits": commits, "connections": sessions, "WAL KB": written / 1024}
-    costs["ms"] = sum(value for name, value in costs.items() if name.endswith(" ms"))
-    return costs
-
-
-def read_cpu(process: psutil.Process) -> float:
-    """Return the processor seconds of a process and of its ended children."""
-    return sum(process.cpu_times()[:4])
 
 
 def measure_delays(jobs: int, workers: cluster.Workers) -> list[float]:

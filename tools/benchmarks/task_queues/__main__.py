@@ -4,8 +4,9 @@ Queues are configured as in their guides.
 
     python -m tools.benchmarks.task_queues [--only NAME ...] [--quick] [--json FILE]
 
-It measures the delay between a decision and its node, the throughput of 1, 2 and 4 workers, and the
-recovery of runs after their workers are killed. The program prints the table of the guide.
+It measures the delay between a decision and its node, the processor time of a decision, the
+throughput of 1, 2 and 4 workers, and the recovery of runs after their workers are killed. The
+program prints the table of the guide.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tools.benchmarks import children, stores
 
 from ..engines import OURS
 from ..stores import POSTGRES
+from ..worker.costs import BROKER
 from .queues import QUEUES, TaskQueue
 
 #: Maximum number of seconds for one queue.
@@ -35,6 +37,7 @@ COUNT, SMALL = 400, 16
 COLUMNS = (
     "",
     "an answer is with its node after",
+    "processor ms per decision: decided together; one by one",
     f"decisions a second by {', '.join(map(str, WORKERS))} workers",
     "the same with nodes that wait 50 ms",
     "its workers are killed: nodes begun again; runs lost; all done after",
@@ -88,7 +91,12 @@ def prepared(queue: TaskQueue, **timings: float) -> Iterator[dict[str, str]]:
         server = RedisServer(Path(folder)).start()
         variable, form = queue.broker
         try:
-            yield {**found, variable: form.format(server.socket)}
+            assert server.process is not None
+            yield {
+                **found,
+                variable: form.format(server.socket),
+                BROKER: str(server.process.pid),
+            }
         finally:
             server.kill()
 
@@ -109,6 +117,7 @@ def line(queue: TaskQueue, found: Any) -> str:
     cells = [
         queue.title,
         f"{statistics.median(delays):.0f} ms, one in twenty {late:.0f}",
+        "; ".join(f"{ms:.1f}" for ms in found["cost"].values()),
         *(
             ", ".join(f"{rate:.0f}" for rate in found[kind].values())
             for kind in ("rates", "waiting")

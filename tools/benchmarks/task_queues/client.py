@@ -22,6 +22,7 @@ from hitl_django.models import Interrupt, Run  # noqa: E402
 from hitl_django.testing import inline  # noqa: E402
 
 from ..worker import cluster, graphs  # noqa: E402
+from ..worker.costs import read_costs, settle  # noqa: E402
 from .queues import QUEUES, TaskQueue  # noqa: E402
 
 #: Number of workers in all measurements with a fixed number.
@@ -75,9 +76,7 @@ def rate(queue: TaskQueue, count: int, workers: int, waits: float) -> float:
     with tempfile.NamedTemporaryFile() as gate, running(queue, workers) as begun:
         signs = begun.signs
         blocking = create_interrupts(workers, gate=gate.name)
-        answer(create_interrupts(WARM))
-        for _ in range(WARM):
-            signs.next("ended")
+        work(begun, [create_interrupts(WARM)])
         fcntl.flock(gate, fcntl.LOCK_EX)
         answer(blocking)
         for _ in blocking:
@@ -88,6 +87,33 @@ def rate(queue: TaskQueue, count: int, workers: int, waits: float) -> float:
         ended = [signs.next("ended").at for _ in range(workers + count)]
     first = workers + int(count * HEAD)
     return (len(ended) - 1 - first) / (ended[-1] - ended[first])
+
+
+def cost(queue: TaskQueue, count: int) -> dict[str, float]:
+    """Return the processor milliseconds per decision, of all processes.
+
+    The decisions are made either all at once or one by one, each after the previous run has ended.
+    """
+    interrupts = create_interrupts(WARM + 2 * count)
+    batches = {"together": [interrupts[:count]], "alone": [[each] for each in interrupts[count:]]}
+    found = {}
+    with running(queue, USUAL) as workers:
+        work(workers, [batches["alone"].pop() for _ in range(WARM)])
+        for name, batch in batches.items():
+            settle()
+            before = read_costs(workers)["ms"]
+            work(workers, batch)
+            settle()
+            found[name] = (read_costs(workers)["ms"] - before) / count
+    return found
+
+
+def work(workers: cluster.Workers, batches: Sequence[Sequence[Any]]) -> None:
+    """Decide batches of interrupts, and wait for the end of their runs after each batch."""
+    for batch in batches:
+        answer(batch)
+        for _ in batch:
+            workers.signs.next("ended")
 
 
 def killed(queue: TaskQueue, count: int) -> dict[str, float]:
@@ -128,6 +154,7 @@ def main() -> None:
     queue, count = QUEUES[options.queue], options.count
     found = {
         "delays": delays(queue, count // 8),
+        "cost": cost(queue, count // 2),
         "rates": {n: rate(queue, count, n, 0) for n in options.workers},
         "waiting": {n: rate(queue, n * count // 8, n, WAITS) for n in options.workers},
         "killed": killed(queue, count // 4),
