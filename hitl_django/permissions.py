@@ -130,10 +130,10 @@ class ModelPermissionPolicy:
         return self._has(user, "add_interrupt")
 
     def may_withdraw(self, user: Any, interrupt: Interrupt) -> bool:
-        """Return whether the user may withdraw the interrupt, which cancels its run.
+        """Return whether the user may withdraw the interrupt.
 
-        By default, the user who created an interrupt with ``ask()`` may withdraw it, and so may
-        users who may operate the run.
+        Withdrawing the interrupt cancels its run. By default, the user who created an interrupt
+        with ``ask()`` may withdraw it, and so may users who may operate the run.
         """
         run = interrupt.run
         is_own = interrupt.graph == ASK_GRAPH and run.started_by_id == user.pk

@@ -186,11 +186,11 @@ class ThreadFilterSet(MetadataFilterSet):
 
 
 class CheckpointFilterSet(FilterSet):
-    """Empty filter set of a thread's checkpoints, which are ordered newest first."""
+    """Filter set without filters, for a thread's checkpoints. The newest checkpoint comes first."""
 
 
 class CommentFilterSet(FilterSet):
-    """Empty filter set of an interrupt's comments, which are ordered oldest first."""
+    """Filter set without filters, for an interrupt's comments. The oldest comment comes first."""
 
 
 class RunFilterSet(MetadataFilterSet):

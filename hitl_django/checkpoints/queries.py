@@ -304,7 +304,7 @@ CONTROL = PreparedSelect(
 
 
 def answer_columns() -> tuple[models.Subquery, models.Subquery]:
-    """Return two columns for a query of interrupts: the resume values of each interrupt's task.
+    """Return columns that add the resume values of each interrupt's task to a query of interrupts.
 
     The first column contains the encoded values, the second column their digest.
     """

@@ -1,4 +1,4 @@
-"""Query condition on text columns: a JSON object contains another object."""
+"""Query condition: the JSON object in a text column contains another JSON object."""
 
 from __future__ import annotations
 

@@ -120,11 +120,11 @@ class WriteBatch:
     def lock_ahead(
         self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
     ) -> None:
-        """Add a SELECT that locks a row before the guards run. A guard also requires this row.
+        """Add a SELECT that locks, before the guards run, a row that one of the guards updates.
 
         Rows must be locked in the same order everywhere, and the guards may be in another order. If
         the row doesn't exist, ``error`` is raised. On SQLite, nothing happens, because the
-        transaction itself is the lock.
+        transaction itself is the lock, and the guard fails if the row doesn't exist.
         """
         if connections[self.using].features.has_select_for_update:
             self.lock(statement, values, error)

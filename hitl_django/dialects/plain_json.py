@@ -1,4 +1,6 @@
-"""Plain JSON: the resume value fits the response schema. Without a schema, any JSON value is valid.
+"""The dialect of plain JSON, in which the resume value must fit the response schema.
+
+Without a schema, any JSON value is valid.
 
 The table shows the resume value of each decision type. "value" is the reviewer's value, and
 "prefill" is the initial value of the form. "prefill | value" merges both objects, as in Python.

@@ -26,7 +26,7 @@ _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def new_uuid6() -> str:
-    """Return a new version-6 UUID as text, which sorts after all earlier ids of this process."""
+    """Return a new version-6 UUID as text. It sorts after all earlier ids of this process."""
     global _last
     now = time.time_ns() // 100 + _GREGORIAN
     with _lock:
@@ -41,7 +41,7 @@ def new_uuid6() -> str:
 
 
 def new_id() -> UUID:
-    """Return a new id for a row, which sorts after all earlier ids of this process."""
+    """Return a new id for a row. The id sorts after all earlier ids of this process."""
     return UUID(new_uuid6())
 
 

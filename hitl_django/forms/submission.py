@@ -47,7 +47,7 @@ def read_form(request: HttpRequest) -> QueryDict:
 
 
 def hide_from_reports(request: HttpRequest) -> None:
-    """Exclude the form's fields from Django's error reports, because they may be secret."""
+    """Exclude the form's fields from Django's error reports, because a field may be secret."""
     request.sensitive_post_parameters = "__ALL__"  # type: ignore[attr-defined]
 
 

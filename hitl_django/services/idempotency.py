@@ -1,6 +1,6 @@
-"""Idempotency records for requests that create no row with a column for the idempotency key.
+"""Idempotency records, which store the idempotency keys and the results of requests.
 
-Runs, decisions and claims need no record, because their rows contain the key.
+Runs, decisions and claims need no record, because their own rows contain the key.
 """
 
 from __future__ import annotations

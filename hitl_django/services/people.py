@@ -149,7 +149,7 @@ class Person:
                     yield from self._build(row, archived.thread_id, is_archived=True)
 
     def add_guests(self, rows: Iterable[Any]) -> None:
-        """Add the invitations in ``rows`` that were sent to the user's email address."""
+        """Add to this person the invitations in ``rows`` that were sent to the email address."""
         for row in rows:
             guests = find_guests(type(row))
             if guests is not None and self._is_own(row, guests):
@@ -321,9 +321,9 @@ def _show(row: Any) -> dict[str, Any]:
 
 
 def list_labels(model: type[Model]) -> Mapping[str, str]:
-    """Return the columns of a model that contain names of users.
+    """Return the columns of a model that contain usernames.
 
-    The value for each column is the name of the foreign key to the user.
+    The value for each column is the name of the foreign key that refers to the same user.
     """
     if (found := LABELS.get(model)) is not None:
         return found

@@ -85,7 +85,7 @@ class WorkerWatch:
         return len(self.busy) < count
 
     def reset(self) -> None:
-        """Discard all expectations. Workers can't meet them while the database is unavailable."""
+        """Stop expecting reports, because workers send none while the database is unavailable."""
         self.expected = self.unsettled = None
 
     def find_fault(self, now: float) -> str | None:

@@ -116,7 +116,7 @@ def test_saver_failure_on_another_os_thread_fails_run_of_blocked_calling_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # However long the first task takes: its writes wait until the second one holds up the thread.
-    monkeypatch.setattr(thread_driver, "_SPELL", 600)
+    monkeypatch.setattr(thread_driver, "_RUN_SECONDS", 600)
     asked = threading.Event()
 
     class Broken(InMemorySaver):

@@ -272,7 +272,7 @@ class RunSaver(BridgedSaver):
         return taken
 
     def take_rest(self, status: str) -> list[Chunk]:
-        """Return the chunks to store with the outcome of the run, which is ``status``."""
+        """Return the chunks to store at the end of the run. ``status`` is the run's outcome."""
         spoken = [*self._spoken, *self._messages.take()]
         return [*spoken, *self._ledger.take_rest(status)]
 

@@ -142,8 +142,8 @@ class _Import:
     def _refuse_unless_ours(self, thread: Thread, known: set[Place]) -> None:
         """Raise an error if the existing thread was not imported, has continued, or is running.
 
-        ``known`` are the checkpoints of the thread. If ``found`` doesn't contain all of them, the
-        thread has continued since its import.
+        ``known`` are the stored checkpoints of the thread. If the source doesn't contain all of
+        them, the thread has continued since its import.
         """
         using = write_alias()
         if not AuditEntry.objects.using(using).filter(thread=thread, verb=IMPORT).exists():

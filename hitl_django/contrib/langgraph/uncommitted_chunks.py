@@ -406,10 +406,11 @@ class UncommittedChunks:
         return [one for one in reversed(begun) if one.chunks]
 
     def take_rest(self, status: str) -> list[Chunk]:
-        """Return the chunks that are stored with the outcome of the run, which is ``status``.
+        """Return the chunks to store at the end of the run.
 
-        If the run failed or was requeued, chunks of tasks and super-steps without stored results
-        are left out, because these tasks run again when the run resumes.
+        ``status`` is the run's outcome. If the run failed or was requeued, chunks of tasks and
+        super-steps without stored results are left out, because these tasks run again when the run
+        resumes.
         """
         with self._lock:
             lists = [graph.closing for graph in self._graphs.values()]

@@ -117,7 +117,7 @@ class TaskThreads:
     def _start_threads(self, count: int) -> None:
         """Start up to ``count`` more OS threads for queued tasks.
 
-        Tasks that compute run fastest one after the other, because they share the interpreter lock.
+        CPU-bound tasks run fastest one after the other, because they share the interpreter lock.
         Tasks that wait for I/O should all wait at the same time. The pool distinguishes these kinds
         within a millisecond: it starts one OS thread, and keeps doubling the number of OS threads
         while tasks are queued. It stops doubling while ``_are_busy`` returns True.

@@ -16,7 +16,7 @@ from typing import Protocol
 logger = logging.getLogger("hitl_django")
 #: Seconds between two checks.
 INTERVAL = 0.001
-#: The number of checks without a worker before the watchdog waits for one, and the seconds until it
+#: The number of checks without a driver before the watchdog waits for one, and the seconds until it
 #: then ends.
 _LOOKS, _REST = 50, 0.5
 
@@ -36,19 +36,19 @@ class Watchdog:
 
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.Lock())
-        self._workers: set[MonitoredThread] = set()
+        self._drivers: set[MonitoredThread] = set()
         self._asleep = True
         self._thread: threading.Thread | None = None
 
-    def add(self, worker: MonitoredThread) -> None:
+    def add(self, driver: MonitoredThread) -> None:
         """Start to monitor a driver, and wake the watchdog if it is asleep."""
-        self._workers.add(worker)
+        self._drivers.add(driver)
         if self._asleep:
             self._wake()
 
-    def remove(self, worker: MonitoredThread) -> None:
+    def remove(self, driver: MonitoredThread) -> None:
         """Stop monitoring a driver. The watchdog may check it one more time afterwards."""
-        self._workers.discard(worker)
+        self._drivers.discard(driver)
 
     def _wake(self) -> None:
         with self._changed:
@@ -62,35 +62,35 @@ class Watchdog:
 
     def _continue(self) -> None:
         looks = 0
-        while looks < _LOOKS or self._wait_for_worker():
+        while looks < _LOOKS or self._wait_for_driver():
             if looks >= _LOOKS:
                 looks = 0
             time.sleep(INTERVAL)
-            workers = self._workers.copy()
-            looks = 0 if workers else looks + 1
-            for worker in workers:
+            drivers = self._drivers.copy()
+            looks = 0 if drivers else looks + 1
+            for driver in drivers:
                 try:
-                    worker.monitor()
+                    driver.monitor()
                 except Exception:
-                    # For example, no OS thread could be started. The worker's tasks then run one
+                    # For example, no OS thread could be started. The driver's tasks then run one
                     # after the other.
                     logger.exception(
                         "could not start more threads; running the step's tasks sequentially"
                     )
-                    self.remove(worker)
+                    self.remove(driver)
 
-    def _wait_for_worker(self) -> bool:
+    def _wait_for_driver(self) -> bool:
         """Wait until a driver is added.
 
         Return False if the maximum time passes without a new driver.
         """
         with self._changed:
             self._asleep = True
-            # A worker added before the previous line did not wake the OS thread, because the thread
+            # A driver added before the previous line did not wake the OS thread, because the thread
             # was not yet marked as asleep.
-            if not self._workers:
+            if not self._drivers:
                 self._changed.wait(_REST)
-                # The worker may already be removed again, but the OS thread was woken.
+                # The driver may already be removed again, but the OS thread was woken.
                 if self._asleep:
                     self._thread = None
                     return False

@@ -84,7 +84,7 @@ def _differ(before: Any, after: Any) -> bool:
 
 
 def _replace_seen_version(state: ChannelState, channel: str, was: Any, version: Any) -> None:
-    """For each node that has seen version ``was`` of a channel, change it to ``version``."""
+    """Mark version ``version`` of a channel as seen by the nodes that have seen version ``was``."""
     for node, seen in state.seen.items():
         if channel in seen and seen[channel] == was:
             state.seen[node] = {**seen, channel: version}

@@ -48,10 +48,9 @@ def keep_latest(
     ``heads`` maps each namespace to its newest checkpoint id and metadata. ``roots`` are the ids of
     the stored checkpoints of the root graph.
 
-    The newest checkpoint of each namespace is kept, with one exception: the namespace of a subgraph
-    that starts from the beginning on each call. If the call was made from a stored root checkpoint
-    that isn't the newest, the namespace's newest checkpoint isn't kept, because no task reads the
-    checkpoints of the call again.
+    The newest checkpoint of each namespace is kept. The exception is a subgraph that starts from
+    the beginning on each call. If it was called from a root checkpoint that is stored but isn't the
+    newest, its checkpoints can be deleted, because no task reads them again.
     """
     newest_root = heads[""][0] if "" in heads else None
     kept = set()

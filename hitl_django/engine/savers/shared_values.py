@@ -166,7 +166,7 @@ class SharedValues:
     def _encode_around(self, value: Any) -> bytes:
         """Return the encoded bytes of ``[[value]]``.
 
-        There, ``value`` has the same nesting depth as in the list of a task's writes.
+        The two lists give ``value`` the nesting depth that it has in a task's writes.
         """
         return self._codec.encode([[value]])
 

@@ -145,8 +145,9 @@ def claim_next(
     priority, due time, age. ``graph``, ``group`` (a Group or its key) and ``where``, a condition on
     interrupts, narrow the choice. Concurrent callers get different interrupts. If the same user
     repeats a call with the same ``key``, the function returns the same interrupt, even if it is no
-    longer pending. After a ``claim_next`` call without this key has claimed the interrupt, the
-    function returns a different interrupt.
+    longer pending. But an interrupt stores only the key of its latest ``claim_next`` call. If the
+    claim expired and another call has claimed the interrupt since, the function returns a different
+    interrupt.
 
     ``after`` is the id of an interrupt to skip. If the user can't decide that interrupt any more,
     other pending interrupts of its thread come first. If no interrupt is unclaimed, the function

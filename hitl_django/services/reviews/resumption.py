@@ -66,7 +66,7 @@ def resumption_time(run: Run, thread: Thread) -> datetime:
 def queue_run(batch: WriteBatch, run: Run, reason: str) -> None:
     """Add to the batch the update that resumes a run, and the message to a worker.
 
-    The caller has locked the thread.
+    The run's event contains ``reason``. The caller has locked the thread.
     """
     last_event = run_events.append_queued(batch, run, reason)
     batch.guard(queries.RESUME, {"run": run.pk, "last_event": last_event})

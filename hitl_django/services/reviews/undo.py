@@ -79,11 +79,11 @@ def undo(
     via: str = "code",
     decision_id: UUID | str | None = None,
 ) -> DecisionInfo:
-    """Undo the decision that closed an interrupt, which becomes pending again.
+    """Undo the decision that closed an interrupt.
 
-    The audit log still contains the decision, but the decision has no effect. A user who undoes
-    their own decision gets the claim. ``decision_id`` is the decision to undo, by default the one
-    that closed the interrupt.
+    The interrupt becomes pending again. The audit log still contains the decision, but the decision
+    has no effect. A user who undoes their own decision gets the claim. ``decision_id`` is the
+    decision to undo, by default the one that closed the interrupt.
 
     Raises:
         UndoRefusedError: if the decision doesn't exist, the run has resumed, or UNDO_SECONDS have

@@ -1,4 +1,4 @@
-"""ThreadPosition of a thread in its graph, for pictures of the graph.
+"""The position of a thread in its graph, for pictures of the graph.
 
 Reading the position takes a fixed number of queries. None of them reads values of the state.
 """

@@ -81,9 +81,9 @@ def start(
         metadata: metadata of a new thread, a JSON object. The metadata of an existing thread
             doesn't change.
         on_pending: what to do if the thread has an active run. "refuse" raises an error. "discard"
-            cancels an interrupted run and its pending interrupts, which needs the permission to
-            operate it. "cancel" does the same with a run in any active state. "wait" starts the new
-            run after all earlier runs of the thread have ended.
+            cancels an interrupted run and its pending interrupts, and requires the permission to
+            operate that run. "cancel" does the same with a run in any active state. "wait" starts
+            the new run after all earlier runs of the thread have ended.
         events: the kinds of events to store, instead of those of the graph.
         options: other options of this run. ``context`` and ``configurable`` set the options of
             these names.

@@ -69,7 +69,7 @@ def start_next_waiting_run(run_id: UUID) -> UUID | None:
 
 
 def note_waiting(thread: Thread) -> None:
-    """Update the column ``has_waiting`` of a locked thread: whether runs wait for earlier runs."""
+    """Store in a locked thread's column ``has_waiting`` whether runs wait for earlier runs."""
     thread.has_waiting = run_leases.select_waiting(write_alias(), thread.pk).exists()
     thread.save(using=write_alias(), update_fields=["has_waiting"])
 
