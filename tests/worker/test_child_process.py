@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -183,6 +184,7 @@ def forked(function: Callable[[Any], object]) -> Iterator[tuple[ForkedChild, Any
             yield child, receiver
         finally:
             child.wait(0)
+            gc.unfreeze()  # Other tests look for objects.
 
 
 def send_state(sender: Any) -> None:
