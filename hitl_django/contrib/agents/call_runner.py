@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -80,7 +79,7 @@ class CallRunner:
         if self._wrap is None and self._awrap is None:
             return self._execute(caller, request)
         try:
-            with _resolving_groups(caller):
+            with _ResolvingGroups(caller):
                 if self._wrap is not None:
                     result = self._wrap(request, partial(self._execute, caller))
                 else:
@@ -98,7 +97,7 @@ class CallRunner:
         if self._awrap is None:
             return await self._aexecute(caller, request)
         try:
-            with _resolving_groups(caller):
+            with _ResolvingGroups(caller):
                 result = await self._await_wrapper(caller, request)
         except Exception as error:
             result = self._describe(error, wrapped=True)
@@ -120,7 +119,7 @@ class CallRunner:
         if attempt is None:
             return self._refuse(caller, request)
         try:
-            with _resolving_groups(caller):
+            with _ResolvingGroups(caller):
                 result = attempt.call()
             return attempt.finish(self._build_message(request, caller, result))
         except Exception as error:
@@ -135,7 +134,7 @@ class CallRunner:
         if attempt is None:
             return self._refuse(caller, request)
         try:
-            with _resolving_groups(caller):
+            with _ResolvingGroups(caller):
                 result = await attempt.acall()
             return attempt.finish(self._build_message(request, caller, result))
         except Exception as error:
@@ -154,14 +153,12 @@ class CallRunner:
         known = self._known.get(given["name"])
         if known is None or known.tool is not tool:
             known = _KnownTool(build_tool(tool))
-        scope = self._build_scope(caller, request.state, given.get("id"))
-        filled_in = {name: make(scope) for name, make in known.injections.items()}
-        attempt = _Attempt(
-            known,
-            given,
-            {name: value for name, value in filled_in.items() if value is not LEFT_OUT},
-            caller,
-        )
+        filled_in: dict[str, Any] = {}
+        if known.injections:
+            scope = self._build_scope(caller, request.state, given.get("id"))
+            values = {name: make(scope) for name, make in known.injections.items()}
+            filled_in = {name: value for name, value in values.items() if value is not LEFT_OUT}
+        attempt = _Attempt(known, given, filled_in, caller)
         attempt.begin()
         return attempt
 
@@ -266,12 +263,14 @@ class _Attempt:
             if tool.is_async:
                 return _run_async(tool.name, lambda: tool.function(**arguments))
             return tool.function(**arguments)
-        with self._reading():
+        try:
             if is_async_only(tool):
                 name = self._given["name"]
                 result = _run_async(name, lambda: tool.ainvoke(self._wire, self._config))
             else:
                 result = tool.invoke(self._wire, self._config)
+        except ValidationError as error:
+            raise self._build_error(error) from error
         return self._unwrap(result)
 
     async def acall(self) -> Any:
@@ -280,8 +279,11 @@ class _Attempt:
             return await tool.function(**tool.arguments(self._args, self._filled_in))
         if isinstance(tool, Tool) or not hasattr(tool, "ainvoke"):
             return await _run_on_thread(self.call)
-        with self._reading():
-            return self._unwrap(await tool.ainvoke(self._wire, self._config))
+        try:
+            result = await tool.ainvoke(self._wire, self._config)
+        except ValidationError as error:
+            raise self._build_error(error) from error
+        return self._unwrap(result)
 
     def _unwrap(self, result: Any) -> Any:
         langchain = self._known.langchain
@@ -291,32 +293,34 @@ class _Attempt:
     def _wire(self) -> dict[str, Any]:
         return {**self._given, "args": {**self._args, **self._filled_in}, "type": "tool_call"}
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Replace a ValidationError of pydantic raised in the block by a ToolInvocationError."""
-        try:
-            yield
-        except ValidationError as error:
-            told = list_reported_errors(error, self._known.injections)
-            raise ToolInvocationError(self._given["name"], error, self._args, told) from error
+    def _build_error(self, error: ValidationError) -> ToolInvocationError:
+        told = list_reported_errors(error, self._known.injections)
+        return ToolInvocationError(self._given["name"], error, self._args, told)
 
 
-@contextmanager
-def _resolving_groups(caller: Caller) -> Iterator[None]:
-    """Replace an exception group raised in the block by one error or signal (``resolve_group``).
+class _ResolvingGroups:
+    """A context manager that replaces an exception group by one error or signal.
 
     If an exception group contains interrupts and a failure, the interrupts are withdrawn, because
     the failure may become a message to the model.
     """
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        resolved = resolve_group(group)
-        if caller.seen is not None and not isinstance(resolved, GraphBubbleUp):
-            caller.seen.withdraw_interrupts(group)
-        if resolved is group:
-            raise
-        raise resolved from group
+
+    __slots__ = ("_caller",)
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, where: object) -> None:
+        if not isinstance(error, BaseExceptionGroup):
+            return
+        resolved, seen = resolve_group(error), self._caller.seen
+        if seen is not None and not isinstance(resolved, GraphBubbleUp):
+            seen.withdraw_interrupts(error)
+        if resolved is not error:
+            raise resolved from error
 
 
 async def _run_on_thread(work: Callable[[], Any]) -> Any:

@@ -6,9 +6,11 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, get_type_hints
 
 from langchain_core.messages.tool import ToolOutputMixin
+from langchain_core.runnables import RunnableConfig
 
 from hitl_django.engine.types import Command
 
@@ -26,6 +28,10 @@ def keep_commands(tool: Any) -> Any:
     The copy wraps the Command in a CarriedCommand, which ``unwrap_output`` removes.
     """
     shadow = copy.copy(tool)
+    for name in ("func", "coroutine"):  # the functions that _run and _arun of most tools call
+        if isinstance(function := vars(shadow).get(name), FunctionType):
+            # Bypass pydantic, which rejects attributes that are not fields.
+            object.__setattr__(shadow, name, _described_as(function)(_pass_on(function)))
     run, arun = shadow._run, shadow._arun
 
     @_described_as(run)
@@ -36,16 +42,21 @@ def keep_commands(tool: Any) -> Any:
     async def arun_carrying(*args: Any, **kwargs: Any) -> Any:
         return _carry(await arun(*args, **kwargs))
 
-    # Bypass pydantic, which rejects attributes that are not fields.
     object.__setattr__(shadow, "_run", run_carrying)
     object.__setattr__(shadow, "_arun", arun_carrying)
     return shadow
 
 
-def _described_as(run: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return a decorator that gives a function the name, signature and annotations of ``run``.
+def _pass_on(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: function(*args, **kwargs)
 
-    LangChain inspects these attributes on each call of a tool, so they are computed only once.
+
+def _described_as(run: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return a decorator that gives a function the name and the signature of ``run``.
+
+    LangChain inspects the signature and the annotations on each call of a tool, so they are
+    computed only once. Of the annotations, only RunnableConfig is kept, because LangChain only
+    looks for the parameter that gets the config.
     """
 
     def describe(function: Any) -> Any:
@@ -54,10 +65,13 @@ def _described_as(run: Callable[..., Any]) -> Callable[[Any], Any]:
         del function.__wrapped__
         function.__signature__ = inspect.signature(run)
         try:
-            function.__annotations__ = get_type_hints(run, include_extras=True)
+            hints = get_type_hints(run)
         # The annotation is imported only for type checking. LangChain also ignores it.
         except Exception:
             return function
+        function.__annotations__ = {
+            name: hint for name, hint in hints.items() if hint is RunnableConfig
+        }
         return function
 
     return describe
