@@ -162,6 +162,7 @@ class TimedContext(TaskContext):
     def create(cls, context: TaskContext, watch: AttemptTimer) -> TimedContext:
         view = cls.__new__(cls)
         view.task_context, view.watch, view.progress_callbacks = context, watch, None
+        view._config = None
         _copy(context, view)
         counts_events = watch.policy.idle_timeout is not None and watch.policy.refresh_on == "auto"
         if counts_events and context.run.ambient_config is not None:
@@ -277,7 +278,7 @@ class TimedContext(TaskContext):
 
 def _copy(source: TaskContext, target: TaskContext) -> None:
     for name in TaskContext.__slots__:
-        if name != "once" and hasattr(source, name):
+        if name not in ("once", "_config") and hasattr(source, name):
             setattr(target, name, getattr(source, name))
 
 

@@ -11,7 +11,7 @@ _EMPTY: Mapping[str, Any] = {}
 
 
 class AmbientConfig(Mapping[str, Any]):
-    """A mapping with the config of the running node call. Each read builds the config.
+    """A mapping with the config of the running node call. The first read builds the config.
 
     LangChain reads a context variable if it is called without a config. The variable contains this
     mapping, the same object for all node calls. Building a config for each call would slow down
@@ -38,7 +38,7 @@ class AmbientConfig(Mapping[str, Any]):
 
     def _read(self) -> Mapping[str, Any]:
         context = current.get()
-        return _EMPTY if context is None else {**context.config()}
+        return _EMPTY if context is None else context.config()
 
 
 AMBIENT_CONFIG = AmbientConfig()

@@ -80,6 +80,7 @@ class TaskContext:
 
     __slots__ = (
         "_children",
+        "_config",
         "_first_attempt_time",
         "_has_prints",
         "_interrupt_count",
@@ -121,6 +122,7 @@ class TaskContext:
         Resume values remain.
         """
         self.attempt += 1
+        self._config: RunnableConfig | None = None
         self.consumed = 0
         self.keyed: dict[str, Any] | None = None
         # Most tasks have no interrupts. The shared empty values are replaced and never changed in
@@ -439,7 +441,16 @@ class TaskContext:
         return self.run.config if trace is None else trace.get_config(self.task)
 
     def config(self) -> RunnableConfig:
-        """Return the config passed to this node call."""
+        """Return the config passed to this node call.
+
+        LangChain reads the config several times during a call, so it is built only once. In a
+        traced run, it is built again, because each step of a call has other callbacks.
+        """
+        if self._config is None or self.run.trace is not None:
+            self._config = self._build_config()
+        return self._config
+
+    def _build_config(self) -> RunnableConfig:
         task, run, ns = self.task, self.run, self.task.ns
         base = self.base_config()
         of_thread = {} if run.thread_id is None else {"thread_id": run.thread_id}

@@ -24,6 +24,8 @@ class PartContext(ABC):
 
     def __init__(self, context: TaskContext, perform: Callable[..., Any]) -> None:
         self._context, self.perform = context, perform
+        # These attributes are read often, and __getattr__ is slow.
+        self.task, self.run = context.task, context.run
         self._interrupts: dict[str, Iterator[int]] = defaultdict(itertools.count)
 
     @abstractmethod
