@@ -86,17 +86,18 @@ def build_step_chunks(state: LoopState) -> list[Chunk]:
     if is_described and state.saver is not None:
         _add(state, chunks, "checkpoints", build_checkpoint_chunk, state)
     if state.outcome is None:
-        shown = [task for task in state.tasks if not task.node.hidden]
         if is_described:
             about = (state.user_metadata, state.run.config.get("tags") or ())
-            for task in shown:
-                _add(state, chunks, "tasks", stream_modes.describe_start, task, *about)
-        for task in shown:
-            if task.writes and "updates" in modes:
-                update = stream_modes.build_update(
-                    task, task.writes, state.output_keys, cached=True
-                )
-                chunks.append((state.ns, "updates", update))
+            for task in state.tasks:
+                if not task.node.hidden:
+                    _add(state, chunks, "tasks", stream_modes.describe_start, task, *about)
+        if "updates" in modes:
+            for task in state.tasks:
+                if task.writes and not task.node.hidden:
+                    update = stream_modes.build_update(
+                        task, task.writes, state.output_keys, cached=True
+                    )
+                    chunks.append((state.ns, "updates", update))
     elif state.outcome.status == "interrupted":
         chunks += build_breakpoint_chunks(state)
     return chunks

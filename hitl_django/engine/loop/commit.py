@@ -25,8 +25,14 @@ def commit_step(state: LoopState) -> Iterable[Effect]:
 
     Return the effects that store and emit the checkpoint.
     """
-    if not _apply_tasks(state):
-        return stop_run(state)
+    return end_applied_step(state) if _apply_tasks(state) else stop_run(state)
+
+
+def end_applied_step(state: LoopState) -> Iterable[Effect]:
+    """Create the next checkpoint from the applied writes of the super-step's tasks.
+
+    Return the effects that store and emit the checkpoint.
+    """
     if not state.is_silent:
         return _emit_and_store(state)
     state.has_values = state.has_values or is_output_changed(state, state.tasks)
@@ -62,7 +68,7 @@ def _finish_step(state: LoopState) -> None:
 
 
 def _emit_and_store(state: LoopState) -> Effects:
-    if state.run.modes or not state.has_values:
+    if "values" in state.run.modes or not state.has_values:
         yield from emit_values(state, state.tasks, is_stored=False)
     _finish_step(state)
     yield from _store_checkpoint(state, raises=False)

@@ -24,7 +24,7 @@ from ..types import Command, Interrupt, MissingResume, Send
 from .apply import InputWrites, apply_writes
 from .channel_state import restore_channels
 from .chunks import emit_step, emit_values
-from .commit import commit_checkpoint, commit_step, plan_step, stop_run
+from .commit import commit_checkpoint, end_applied_step, plan_step, stop_run
 from .effects import CallStorage, Effect, Effects, ListCheckpoints, LoadCheckpoint, Notify
 from .error_handlers import restore_handlers
 from .migrated_state import replace_values
@@ -284,11 +284,41 @@ def _take_input(state: LoopState, null_writes: Sequence[Write]) -> Iterable[Effe
             state.graph.nodes[START].collect(value)
     if not writes:
         raise EmptyInputError(f"Received no input for {state.graph.input_channels}")
-    if state.is_silent and (first := _make_finished_start_task(state, writes)):
-        # Without a saver and a stream, the input checkpoint isn't visible and is skipped.
-        state.origin, state.tasks = first.origin, [first]
-        return commit_step(state)
+    if not null_writes and _skips_input(state) and _apply_to_new_thread(state, writes):
+        return end_applied_step(state)
     return _commit_input(state, writes, null_writes)
+
+
+def _skips_input(state: LoopState) -> bool:
+    """Return whether the checkpoint of the input is skipped, because it isn't visible.
+
+    This checkpoint would neither be stored nor be described in the stream.
+    """
+    job = state.job
+    if state.channel_state.versions or job.kind == "submit" or START in job.before:
+        return False
+    is_unsaved = state.saver is None or state.exits
+    return is_unsaved and state.run.modes.isdisjoint(("checkpoints", "debug"))
+
+
+def _apply_to_new_thread(state: LoopState, writes: Sequence[Write]) -> bool:
+    """Apply the input as the first super-step.
+
+    Return False if the first super-step has to run, because it does more or raises an error.
+    """
+    first = _make_finished_start_task(state, writes)
+    if first is None:
+        return False
+    spec, channels = state.spec, state.channel_state.copy()
+    try:
+        if state.saver is not None:
+            # Stored checkpoints contain the version of the input.
+            apply_writes(spec, channels, [InputWrites(INPUT, writes)], state.next_version)
+        apply_writes(spec, channels, [first], state.next_version)
+    except Exception:
+        return False
+    state.channel_state, state.origin, state.tasks = channels, first.origin, [first]
+    return True
 
 
 def _commit_input(

@@ -103,6 +103,8 @@ def _assign_ids(value: Any) -> Any:
 
 
 def _is_single_message(value: Any) -> bool:
+    if isinstance(value, list):
+        return False
     if isinstance(value, tuple):
         return _is_role_content_pair(value)
     return isinstance(value, str | dict) or not isinstance(value, Sequence)
