@@ -32,6 +32,18 @@ def test_langchain_tool_wrapped_for_commands_has_signature_and_annotations_of_th
     assert not hasattr(run, "__wrapped__")
 
 
+def test_function_of_wrapped_langchain_tool_keeps_signature_and_receives_config() -> None:
+    def find_thread(name: str, config: RunnableConfig) -> str:
+        return f"{name} in {config['configurable']['thread_id']}"
+
+    given = StructuredTool.from_function(find_thread, description="Find a thread.")
+    kept = keep_commands(given)
+    assert inspect.signature(kept.func) == inspect.signature(find_thread)
+    assert kept.func.__annotations__ == {"config": RunnableConfig}
+    assert kept.invoke({"name": "ann"}, {"configurable": {"thread_id": "t"}}) == "ann in t"
+    assert given.func is find_thread
+
+
 def test_langchain_tool_with_unresolvable_annotations_runs_after_wrapping() -> None:
     tool = HalfKnown.from_function(look_up.func, name="look_up", description="Looks up.")
     run = keep_commands(tool)._run

@@ -6,11 +6,12 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from contextlib import nullcontext
+from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from hitl_django import Command, once, transact
+from hitl_django import START, Command, StateGraph, once, transact
 from hitl_django.engine.errors import PayloadError, UnserializableError
 from hitl_django.engine.savers.memory import InMemorySaver
 
@@ -28,6 +29,16 @@ class Counting(InMemorySaver):
     def commit(self, commit: Any) -> None:
         self.count += 1
         super().commit(commit)
+
+
+def add_good(old: list[str], new: list[str]) -> list[str]:
+    if new == ["bad"]:
+        raise ValueError("bad input")
+    return old + new
+
+
+class GoodLog(TypedDict):
+    log: Annotated[list[str], add_good]
 
 
 def checkpoints(saver: InMemorySaver) -> int:
@@ -49,6 +60,21 @@ def test_run_with_exit_durability_stores_only_its_last_checkpoint() -> None:
     assert checkpoints(saver) == 1
     assert log_of(graph) == ["a", "b"]
     assert graph.get_state(CONFIG).metadata["step"] == 2
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_run_with_exit_durability_stores_same_newest_checkpoint_as_sync(fails: bool) -> None:
+    def store(durability: str) -> Any:
+        graph = StateGraph(GoodLog).add_node("a", lambda state: {"log": ["a"]}).add_edge(START, "a")
+        app, config = graph.compile(InMemorySaver()), {"configurable": {"thread_id": durability}}
+        with pytest.raises(ValueError) if fails else nullcontext():
+            app.invoke({"log": ["bad" if fails else "good"]}, config, durability=durability)
+        stored = app.checkpointer.get_tuple(config)
+        parts = [stored.checkpoint[key] for key in ("channel_values", "updated_channels")]
+        names = [list(stored.checkpoint[key]) for key in ("channel_versions", "versions_seen")]
+        return parts, names, stored.metadata, [write[1:] for write in stored.pending_writes]
+
+    assert store("exit") == store("sync")
 
 
 def test_run_with_exit_durability_paused_at_interrupt_resumes_with_response() -> None:
