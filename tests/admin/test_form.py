@@ -557,7 +557,7 @@ class TestObjectList:
         form.add_faults([("/0/count", "is too much")])
         assert form.errors == {"answer/1/count": ["is too much"]}
 
-    def test_object_list_form_with_200_or_mixed_entries_is_a_json_field(self) -> None:
+    def test_form_of_list_with_200_objects_or_mixed_types_is_a_json_field(self) -> None:
         for lines in ([self.LINES[1]] * 200, [self.LINES[1], 7]):
             assert answered(self.SHAPE, lines) == lines
             [row] = AnswerForm(self.SHAPE, lines).rows()

@@ -187,7 +187,7 @@ def test_admin_pages_escape_markup_in_user_and_group_names(
         assert_inert(text_of(response))
 
 
-def test_model_str_escapes_invisible_characters() -> None:
+def test_str_of_django_model_instances_escapes_invisible_characters() -> None:
     text = "re\u202eject"
     for row in (
         Comment(by_label=text),

@@ -155,7 +155,7 @@ def test_resume_value_that_means_rejection_is_stored_unchanged(
     assert (info.type, info.value) == ("reject", {"approved": False})
 
 
-def test_request_digest_of_decision_given_as_resume_value_differs_from_digest_of_type_and_value(
+def test_digest_of_decision_request_with_resume_value_depends_on_a_secret_key(
     interrupt: Interrupt,
 ) -> None:
     """By a digest with a key, since that of a short answer would give it away."""

@@ -132,7 +132,7 @@ def test_event_request_to_single_threaded_server_returns_immediately_with_retry_
 
 
 @pytest.mark.parametrize("kind", ["gunicorn", "uvicorn"])
-def test_waiting_requests_of_a_user_are_limited_to_the_share_per_user(
+def test_waiting_http_requests_of_a_user_are_limited_to_the_share_per_user(
     kind: str, serve: Any
 ) -> None:
     # As many streams as gunicorn has threads, which is more than the limit per user.

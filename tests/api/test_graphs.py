@@ -120,7 +120,7 @@ def of_some() -> Iterator[None]:
 
 @pytest.mark.promise("P18")
 @pytest.mark.usefixtures("of_some")
-def test_graph_with_starter_groups_is_started_by_members_and_returns_403_to_other_users(
+def test_graph_startable_by_groups_is_started_by_members_and_returns_403_to_other_users(
     make_user: Any,
 ) -> None:
     member = make_user()

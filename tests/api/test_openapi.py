@@ -126,7 +126,7 @@ def test_openapi_component_example_matches_its_schema(name: str) -> None:
     Draft202012Validator(root).validate(example)
 
 
-def test_openapi_problem_code_has_one_extension_schema() -> None:
+def test_openapi_problems_with_the_same_code_have_the_same_additional_members() -> None:
     shapes: dict[str, set[str]] = {}
     for answer in errors.PROBLEM_TYPES.values():
         if answer.extensions.schema:

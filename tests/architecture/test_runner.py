@@ -48,7 +48,7 @@ def test_suite_runner_exit_code_is_the_highest_exit_code_and_ignores_empty_runs(
         (["--soak"], None),
     ],
 )
-def test_suite_runner_without_paths_runs_the_part_named_by_its_option_or_the_sample(
+def test_suite_runner_without_paths_runs_the_named_part_or_by_default_a_sample_of_the_tests(
     arguments: list[str], part: str | None
 ) -> None:
     others = [argument for argument in arguments if argument not in PARTS]
@@ -87,7 +87,7 @@ def test_suite_runner_distributes_tests_by_load_group(monkeypatch: pytest.Monkey
     assert command[3:] == ["-n", "3", "--dist", "loadgroup", "-k", "name"]
 
 
-def test_suite_runner_prints_output_and_returns_code_of_background_command_after_the_block(
+def test_suite_runner_returns_output_and_exit_code_of_background_command_after_the_with_block(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     command = [sys.executable, "-c", "import sys; print('tests failed'); sys.exit(3)"]

@@ -41,7 +41,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Target]:
 
 
 @pytest.mark.promise("P21")
-def test_attack_on_running_server_stays_within_its_time_and_memory_limits(
+def test_server_under_attack_stays_within_time_and_memory_limits(
     target: Target, figures: Callable[[str], None]
 ) -> None:
     faults, lines = [], [f"{target.server.kind}: attack | response | limit | measured"]

@@ -85,7 +85,7 @@ def test_every_kind_of_request_page_has_no_axe_violations(
     assert {name: said for name, said in found.items() if said} == {}
 
 
-def test_every_response_to_a_request_form_has_no_axe_violations(
+def test_every_page_shown_after_submitting_a_request_form_has_no_axe_violations(
     everybody: str,
     start: Callable[..., Run],
     log_in: Callable[..., Any],

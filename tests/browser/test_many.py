@@ -132,7 +132,7 @@ def test_bulk_approval_skips_requests_deselected_on_the_confirmation_page(
     assert Interrupt.objects.get(status="pending").title == "Refund Sam?"
 
 
-def test_clearing_a_row_ends_the_selection_of_all_matching_requests(
+def test_deselecting_a_row_ends_the_selection_of_all_matching_requests(
     rita: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ReviewItemAdmin, "list_per_page", 2)

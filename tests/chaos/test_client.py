@@ -122,7 +122,7 @@ def take_to_its_end(client: Client, key: str, shape: str) -> tuple[str, list[dic
 
 @pytest.mark.promise("P6")
 @pytest.mark.promise("P7")
-def test_runs_driven_over_http_end_once_while_workers_and_server_are_killed(
+def test_runs_decided_over_http_end_once_although_workers_and_server_are_killed(
     effects: Effects,
     crew: Crew,
     server: Server,

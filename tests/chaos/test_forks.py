@@ -36,7 +36,7 @@ def faults_but_for_branches(effects: Effects) -> list[str]:
 @pytest.mark.promise("P6")
 @pytest.mark.promise("P20")
 @pytest.mark.parametrize("after", SIDES)
-def test_fork_killed_at_any_statement_is_stored_completely_or_rolled_back(
+def test_thread_fork_killed_at_any_statement_is_stored_completely_or_rolled_back(
     after: bool, effects: Effects
 ) -> None:
     crashes, made, survivors = 0, 0, 0

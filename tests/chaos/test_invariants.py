@@ -293,7 +293,7 @@ def test_invariant_checks_report_a_message_for_a_run_that_does_not_exist(finishe
     assert ["isn't there" in fault for fault in invariants.astray()] == [True]
 
 
-def test_thread_record_contains_all_rows_of_its_thread_only(finished: Run) -> None:
+def test_invariant_checks_of_a_thread_read_all_rows_of_that_thread_only(finished: Run) -> None:
     services.start("chaos line", EMPTY)
     (record,) = invariants.records([finished.thread_id])
     assert isinstance(record, Record)

@@ -97,7 +97,7 @@ def queries_of(look: Callable[[], Any]) -> int:
     return count
 
 
-def test_long_run_yields_its_worker_and_uses_constant_memory_and_queries(
+def test_long_run_is_requeued_regularly_and_uses_constant_memory_and_queries(
     rounds: str,
     traced: None,
     amount: Callable[[int, int], int],

@@ -31,7 +31,7 @@ SHAPE = "chaos line"  # two claims: up to the interrupt, and up to the end
 
 @pytest.mark.django_db
 @pytest.mark.promise("P8")
-def test_sweep_per_step_completes_all_runs_although_every_message_is_lost(
+def test_sweep_after_each_step_completes_all_runs_although_every_message_is_lost(
     effects: Effects, amount: Callable[[int, int], int], figures: Callable[[str], None]
 ) -> None:
     count = amount(20, 200)
@@ -125,7 +125,7 @@ def test_decision_resumes_the_run_although_its_process_was_killed_before_sending
     assert invariants.faults() == []
 
 
-def test_chaos_effects_file_lists_started_and_finished_functions_in_order(tmp_path: Path) -> None:
+def test_file_of_function_calls_lists_started_and_finished_calls_in_order(tmp_path: Path) -> None:
     effects = Effects(tmp_path / "effects")
     assert (effects.begun(), effects.done()) == ([], [])
     for word, task in (("begun", "a"), ("done", "a"), ("begun", "a")):

@@ -270,7 +270,7 @@ class Undone(Exception):
     sqlstate = "40001"
 
 
-def test_transact_waiting_for_result_lock_of_another_thread_writes_its_row_once(node: Any) -> None:
+def test_transact_waiting_for_lock_of_another_os_thread_writes_its_row_once(node: Any) -> None:
     class Reluctant:
         """A lock that another worker has on the first attempt."""
 

@@ -59,6 +59,6 @@ def test_handwritten_graph_case_names_are_unique_and_at_least_450() -> None:
     assert len({case.name for case in CASES}) == len(CASES) >= 450
 
 
-def test_handwritten_graph_case_with_omissions_names_a_documented_difference() -> None:
+def test_handwritten_graph_case_that_omits_results_names_a_documented_difference() -> None:
     for case in CASES:
         assert case.differs in ROWS if case.leaves_out else case.differs in ROWS | {""}, case.name

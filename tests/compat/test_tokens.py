@@ -154,7 +154,7 @@ class Slow(GenericFakeChatModel):
         return ChatGenerationChunk(message=AIMessageChunk(text))
 
 
-def test_token_of_sync_model_is_streamed_before_the_model_ends() -> None:
+def test_token_of_sync_chat_model_is_streamed_before_the_model_ends() -> None:
     heard = threading.Event()
     graph = graph_of(OURS, llm=speaking(Slow(messages=iter(()), heard=heard)))
     said = []
@@ -164,7 +164,7 @@ def test_token_of_sync_model_is_streamed_before_the_model_ends() -> None:
     assert said[:2] == ["one", " two"]
 
 
-def test_token_of_async_model_is_streamed_before_the_model_ends() -> None:
+def test_token_of_async_chat_model_is_streamed_before_the_model_ends() -> None:
     heard = threading.Event()
     graph = graph_of(OURS, llm=aspeaking(Slow(messages=iter(()), heard=heard)))
 
@@ -190,7 +190,7 @@ class Tracer(BaseCallbackHandler):
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("engine", [OURS, LANGGRAPH], ids=["ours", "langgraph"])
-def test_model_called_without_config_in_a_node_gets_callbacks_tags_and_metadata_of_the_run(
+def test_chat_model_called_without_config_in_a_node_gets_callbacks_and_metadata_of_run(
     engine: Engine, way: str
 ) -> None:
     tracer = Tracer()
@@ -209,7 +209,7 @@ def test_model_called_without_config_in_a_node_gets_callbacks_tags_and_metadata_
     assert all("mine" in tags for _, _, tags in tracer.called)
 
 
-def test_model_called_without_config_in_a_task_gets_callbacks_of_the_run() -> None:
+def test_chat_model_called_without_config_in_a_task_gets_callbacks_of_the_run() -> None:
     tracer, llm = Tracer(), model()
 
     @OURS.task

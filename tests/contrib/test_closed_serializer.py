@@ -209,7 +209,7 @@ class Touch:
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("form", list_hostile(Path()))
-def test_allowlist_serializer_raises_unknown_tag_error_for_unknown_object_and_does_not_call_it(
+def test_allowlist_serializer_raises_unknown_tag_error_for_unknown_class_without_calling_it(
     form: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "called"

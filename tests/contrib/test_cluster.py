@@ -19,7 +19,7 @@ def handler() -> Iterator[object]:
     signal.signal(signal.SIGTERM, before)
 
 
-def test_sigterm_ends_the_wait_of_the_sentinel(handler: object) -> None:
+def test_sigterm_wakes_the_waiting_sentinel_process_of_django_q2(handler: object) -> None:
     stop = cluster._StopEvent()
     stop.install()
     assert not stop.wait(0)
@@ -28,7 +28,9 @@ def test_sigterm_ends_the_wait_of_the_sentinel(handler: object) -> None:
     assert stop.is_set()
 
 
-def test_fork_of_the_sentinel_has_the_default_handler_of_sigterm(handler: object) -> None:
+def test_process_forked_by_the_sentinel_of_django_q2_has_the_default_sigterm_handler(
+    handler: object,
+) -> None:
     stop = cluster._StopEvent()
     stop.install()
     stop._uninstall()
@@ -38,7 +40,7 @@ def test_fork_of_the_sentinel_has_the_default_handler_of_sigterm(handler: object
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
 
 
-def test_django_q2_runs_in_a_fork_unless_its_environment_selects_settings(
+def test_first_django_q2_cluster_is_forked_unless_it_needs_other_environment_variables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert DjangoQ2Dispatcher().worker_function() is run_cluster

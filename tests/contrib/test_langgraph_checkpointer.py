@@ -110,7 +110,7 @@ def test_langgraph_graph_resumes_interrupt_with_a_new_django_checkpointer(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_django_checkpointer_leaves_no_connection_of_langgraph_threads_open() -> None:
+def test_django_checkpointer_leaves_no_connection_of_langgraph_os_threads_open() -> None:
     used: list[Any] = []
 
     class Counted(DjangoSaver):

@@ -128,7 +128,7 @@ def wait_for_stored(number: int) -> None:
         assert time.monotonic() < deadline, f"piece {number} isn't stored while the model speaks"
 
 
-def test_model_messages_are_stored_before_the_node_ends(
+def test_chat_model_messages_are_stored_before_the_node_ends(
     register_node: Build, at_once: None
 ) -> None:
     register_node(speak(WORDS[:4], wait_for_stored))
@@ -143,7 +143,7 @@ def test_model_messages_are_stored_before_the_node_ends(
     assert kinds.index("messages") < kinds.index("updates")
 
 
-def test_model_messages_are_returned_by_run_events_before_the_node_ends(
+def test_chat_model_messages_are_returned_by_run_events_before_the_node_ends(
     register_node: Build, at_once: None
 ) -> None:
     def read(number: int) -> None:
@@ -157,7 +157,7 @@ def test_model_messages_are_returned_by_run_events_before_the_node_ends(
     assert advance(start("talk", {}, events=EVENTS)).state == "succeeded", Run.objects.get().error
 
 
-def test_model_message_chunks_are_merged_into_few_events(
+def test_chat_model_message_chunks_are_merged_into_few_events(
     register_node: Build, seldom: None
 ) -> None:
     register_node(speak(WORDS))
@@ -169,7 +169,7 @@ def test_model_message_chunks_are_merged_into_few_events(
     assert len(said[-2]) >= message_buffer.CHARACTERS
 
 
-def test_model_message_event_above_event_max_bytes_is_truncated(
+def test_chat_model_message_event_above_event_max_bytes_is_truncated(
     register_node: Build, settings: Any
 ) -> None:
     settings.HITL = {"EVENT_MAX_BYTES": 2000}
@@ -262,7 +262,7 @@ def test_message_events_with_tool_call_chunks_contain_no_secret_arguments(
         assert secret not in text
 
 
-def test_model_message_inside_transact_is_stored_once_after_commit(at_once: None) -> None:
+def test_chat_model_message_inside_transact_is_stored_once_after_commit(at_once: None) -> None:
     with registry.hide_graphs():
 
         def node(state: Talk) -> Talk:
@@ -294,7 +294,7 @@ def test_message_events_without_langchain_are_not_stored(
     connections.close_all()
 
 
-def test_message_buffer_keeps_fewer_than_ten_of_100000_model_chunks_in_memory() -> None:
+def test_message_buffer_keeps_fewer_than_ten_of_100000_chat_model_chunks_in_memory() -> None:
     """A step may send a hundred thousand pieces, of which a worker buffers only a few."""
     stored: list[str] = []
 

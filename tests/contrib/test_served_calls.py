@@ -16,7 +16,7 @@ def call(function: Callable[..., Any], *args: Any) -> Any:
     return function(*args)
 
 
-def test_cross_thread_call_runs_on_the_serving_os_thread_and_returns_its_result() -> None:
+def test_call_sent_to_another_os_thread_runs_there_and_returns_its_result() -> None:
     calls, here = CrossThreadCalls(call), threading.get_ident()
 
     def work() -> tuple[int, str]:
@@ -27,7 +27,7 @@ def test_cross_thread_call_runs_on_the_serving_os_thread_and_returns_its_result(
     assert calls.serve(work) == (here, "hitl-langgraph")
 
 
-def test_cross_thread_call_to_ended_os_thread_raises_runtime_error() -> None:
+def test_call_sent_to_ended_os_thread_raises_runtime_error() -> None:
     calls, has_left = CrossThreadCalls(call), threading.Event()
     told: list[BaseException | None] = []
     workers: list[threading.Thread] = []
@@ -54,7 +54,7 @@ def test_cross_thread_call_to_ended_os_thread_raises_runtime_error() -> None:
     ]
 
 
-def test_cross_thread_call_cancelled_before_start_does_not_block_later_calls() -> None:
+def test_call_to_another_os_thread_cancelled_before_start_does_not_block_later_calls() -> None:
     """A cancelled task of an event loop also cancels the call for which the task waits."""
     calls = CrossThreadCalls(call)
     made: list[str] = []

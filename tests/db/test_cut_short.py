@@ -82,18 +82,18 @@ def history(count: int = 5, **metadata: Any) -> DjangoSaver:
     return saver
 
 
-def test_first_commit_of_thread_interrupted_at_any_statement_is_rolled_back() -> None:
+def test_first_commit_of_thread_failing_at_any_statement_is_rolled_back() -> None:
     at_once = connection.vendor == "postgresql"
     cut_everywhere(lambda: DjangoSaver().commit(told(1, place())), least=1 if at_once else 3)
 
 
-def test_copy_thread_interrupted_at_any_statement_is_rolled_back() -> None:
+def test_copy_thread_failing_at_any_statement_is_rolled_back() -> None:
     saver = history()
     cut_everywhere(lambda: saver.copy_thread("t", "copy"), least=4)
 
 
 @pytest.mark.parametrize("act", ["delete_thread", "prune"])
-def test_delete_thread_interrupted_at_any_statement_is_rolled_back(act: str) -> None:
+def test_delete_thread_failing_at_any_statement_is_rolled_back(act: str) -> None:
     saver = history()
     if act == "prune":
         cut_everywhere(lambda: saver.prune(["t"], strategy="delete"), least=4)
@@ -102,7 +102,7 @@ def test_delete_thread_interrupted_at_any_statement_is_rolled_back(act: str) -> 
 
 
 @pytest.mark.parametrize("act", ["prune", "delete_for_runs"])
-def test_prune_and_delete_for_runs_interrupted_at_any_statement_are_rolled_back(
+def test_prune_and_delete_for_runs_failing_at_any_statement_are_rolled_back(
     act: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "BATCH", 2)
@@ -138,17 +138,17 @@ def ended(*answers: str) -> Run:
     return Run.objects.select_related("thread").get(pk=info.id)
 
 
-def test_erase_thread_interrupted_at_any_statement_is_rolled_back() -> None:
+def test_erase_thread_failing_at_any_statement_is_rolled_back() -> None:
     run = ended()
     cut_everywhere(lambda: services.erase_thread(run.thread.thread_id), least=10)
 
 
-def test_delete_events_interrupted_at_any_statement_is_rolled_back() -> None:
+def test_delete_events_failing_at_any_statement_is_rolled_back() -> None:
     ended()
     cut_everywhere(lambda: retention.delete_events(7, 10), least=2)
 
 
-def test_delete_ended_interrupted_at_any_statement_is_rolled_back() -> None:
+def test_delete_ended_failing_at_any_statement_is_rolled_back() -> None:
     ended()
     cut_everywhere(lambda: retention.delete_ended(7, 10), least=5)
     ended()
@@ -161,7 +161,7 @@ def test_delete_ended_interrupted_at_any_statement_is_rolled_back() -> None:
     assert all(at > begins for at in looked)
 
 
-def test_adopt_structure_interrupted_at_any_statement_stores_both_rows_or_none() -> None:
+def test_adopt_structure_failing_at_any_statement_stores_both_rows_or_none() -> None:
     run = ended()
     key = ThreadKey(run.thread.pk, run.thread.thread_id, run.thread.epoch)
     Run.objects.update(fingerprint="")
@@ -175,7 +175,7 @@ def test_adopt_structure_interrupted_at_any_statement_stores_both_rows_or_none()
     assert Run.objects.get().fingerprint == GraphShape.objects.get().fingerprint
 
 
-def test_store_structure_repeated_after_interrupted_attempt_stores_the_graph_structure() -> None:
+def test_store_structure_repeated_after_failed_attempt_stores_the_graph_structure() -> None:
     compatibility.clear_structures()
     with pytest.raises(CutError), cut_before(0):
         compatibility.store_structure(registry.get_graph("approval"))

@@ -103,7 +103,9 @@ def test_write_batch_calls_before_commit_in_the_transaction_and_after_write_afte
 
 
 @pytest.mark.database("sqlite")
-def test_write_batch_interrupted_before_commit_is_rolled_back(threads: list[str]) -> None:
+def test_write_batch_stopped_by_keyboard_interrupt_before_commit_is_rolled_back(
+    threads: list[str],
+) -> None:
     made = batch(*threads)
 
     def fail() -> None:

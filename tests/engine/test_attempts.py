@@ -97,7 +97,7 @@ def test_node_attempt_count_continues_after_crash_between_attempts(run: Run) -> 
     assert len(node.began) == 1
 
 
-def test_node_retry_after_crash_waits_only_the_rest_of_the_retry_interval(
+def test_node_retry_after_crash_waits_only_the_remaining_retry_interval(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waits: list[float] = []
@@ -138,7 +138,7 @@ def test_interrupt_between_two_failures_resets_node_attempt_count() -> None:
     assert calls == [1, 2, 1, 2]
 
 
-def test_drain_request_during_retry_wait_ends_advance_as_drained() -> None:
+def test_drain_request_during_retry_delay_makes_advance_return_drained() -> None:
     node, control = Failing(1), RunControl()
     graph = submitted(trying(node, initial_interval=1000))
     left = []
@@ -153,7 +153,7 @@ def test_drain_request_during_retry_wait_ends_advance_as_drained() -> None:
     assert node.attempts == [1]
 
 
-def test_drain_request_during_async_retry_wait_raises_graph_drained() -> None:
+def test_drain_request_during_async_retry_delay_raises_graph_drained() -> None:
     node, control = Failing(1), RunControl()
     graph = submitted(trying(node, initial_interval=1000))
 
@@ -179,7 +179,7 @@ def test_run_control_async_wait_returns_true_only_after_drain_request() -> None:
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_run_drained_during_retry_wait_stores_response_and_once_result(durability: str) -> None:
+def test_run_drained_during_retry_delay_stores_response_and_once_result(durability: str) -> None:
     control, calls = RunControl(), Counter[str]()
 
     def node(state: State) -> dict[str, Any]:

@@ -213,7 +213,7 @@ def test_after_finish_barrier_with_missing_writer_is_not_set_by_finish() -> None
     assert channel.finish_value(channel.fold(MISSING, ["a"])) is SAME
 
 
-def test_finish_and_consume_leave_values_of_value_and_topic_channels_unchanged() -> None:
+def test_finish_and_consume_change_no_value_of_topic_and_single_value_channels() -> None:
     for channel in (LastValue(int), Topic(int), EphemeralValue(int), AnyValue(int)):
         assert channel.finish_value(1) is SAME
         assert channel.consume_value(1) is SAME

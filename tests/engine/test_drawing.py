@@ -94,7 +94,7 @@ def test_drawing_of_graph_calling_itself_contains_its_nodes_once() -> None:
     assert len(lay_out_graph(compiled).nodes) == 4
 
 
-def test_drawing_of_expanded_subgraph_with_two_entries_includes_its_start_node() -> None:
+def test_drawing_of_expanded_subgraph_with_two_first_nodes_includes_its_start_node() -> None:
     inside = graph_of("l r", (START, "l"), (START, "r")).compile()
     graph = graph_of("a", (START, "a"), ("a", "sub")).add_node("sub", inside).compile()
 

@@ -328,7 +328,7 @@ def test_node_failure_uses_first_retry_policy_that_matches_the_exception() -> No
     assert flaky.calls == 2
 
 
-def test_retry_wait_doubles_up_to_max_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delay_between_retries_doubles_up_to_max_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(task_steps, "time", module_time(sleep=waits.append))
     flaky = Flaky(*(ConnectionError() for _ in range(5)))

@@ -173,7 +173,7 @@ def test_graph_batch_called_inside_a_node_runs_inputs_sequentially_in_one_os_thr
     assert len(threads) == 1
 
 
-def test_graph_batch_calls_leave_thread_method_of_saver_on_each_worker_os_thread() -> None:
+def test_graph_batch_calls_saver_method_leave_thread_on_each_os_thread_of_its_pool() -> None:
     left: list[int] = []
 
     class Saver(InMemorySaver):

@@ -888,7 +888,7 @@ def test_codec_restores_bytes_like_value_after_many_numbers_with_its_type(last: 
 @pytest.mark.parametrize(
     "value", [[], [{"n": 1}, "a", None] * 40, {f"key {n}": [n] for n in range(99)}], ids=repr
 )
-def test_encode_entries_in_chunks_returns_same_bytes_as_encode(
+def test_list_or_dict_encoded_in_batches_has_same_bytes_as_encoded_as_a_whole(
     value: list[Any] | dict[str, Any], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(codec_module, "AT_A_TIME", 50)

@@ -66,7 +66,7 @@ def test_shared_values_encode_channel_value_and_its_write_only_once() -> None:
     assert any(part is shared.encode(value) for part in parts)
 
 
-def test_shared_values_encode_added_channel_entries_and_their_write_only_once() -> None:
+def test_shared_values_encode_items_added_to_a_channel_by_a_write_only_once() -> None:
     added, whole = [{"x": 1}, "text"], Codec().encode(["before"] * 100)
     commit = commit_of([("a", added)], added={"a": AddedEntries(1, added)})
     shared = SharedValues(Codec(), commit)

@@ -75,7 +75,7 @@ def test_error_handler_runs_on_another_os_thread_while_calling_thread_is_blocked
     assert sorted(map(str, saved(graph).invoke({"x": 1}, CONFIG)["log"])) == ["True", "handled"]
 
 
-def test_run_finishes_if_watchdog_registers_its_started_thread_late(
+def test_run_finishes_if_watchdog_registers_its_started_os_thread_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spawn = TaskThreads.spawn

@@ -85,7 +85,7 @@ def test_verify_audit_command_shows_progress_on_a_terminal(
     assert err.getvalue().endswith("\r")
 
 
-def test_verify_audit_command_names_thread_and_entry_of_changed_row(record: Path) -> None:
+def test_verify_audit_command_names_thread_and_audit_entry_of_changed_row(record: Path) -> None:
     first = AuditEntry.objects.filter(seq=2).order_by("pk").first()
     assert first is not None
     AuditEntry.objects.filter(pk=first.pk).update(verb="cancel")

@@ -370,7 +370,7 @@ class TestAudit:
             (lambda of: of(3, 2).update(seq=7), 2),
         ],
     )
-    def test_doctor_with_audit_names_the_first_broken_entry_of_a_thread(
+    def test_doctor_with_audit_option_names_the_first_invalid_audit_entry_of_a_thread(
         self, tamper: Callable[..., Any], seq: int
     ) -> None:
         assert examined("--audit")[0] == 0
@@ -380,7 +380,7 @@ class TestAudit:
         assert f"'thread 3' is broken: entry {seq} is the first" in said
         assert "All audit logs are intact" not in said
 
-    def test_audit_check_of_thread_with_entry_added_during_the_check_finds_no_fault(
+    def test_audit_check_of_thread_with_audit_entry_added_during_the_check_finds_no_fault(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # A run is cancelled between reading its thread and reading the thread's entries.

@@ -97,7 +97,7 @@ def ask(page: Any, words: str) -> None:
         page.get_by_role("button", name="Send").click()
 
 
-def test_demo_chat_replies_waits_for_review_and_continues_after_approval(
+def test_demo_chat_replies_then_waits_for_review_and_continues_after_approval(
     demo: None,
     log_in: Callable[..., Any],  # noqa: F811
     speech: Speech,

@@ -210,7 +210,7 @@ class AllButOne(ModelPermissionPolicy):
 
 
 @pytest.mark.promise("P18")
-def test_interrupt_hidden_by_policy_is_not_found_by_service_calls_of_that_user(
+def test_service_calls_of_a_user_do_not_find_interrupt_hidden_from_the_user_by_policy(
     advance: Advance, operator: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [services.start("approval", {"text": "x"}) for _ in range(3)]

@@ -66,7 +66,7 @@ def visit(db: None, user: Callable[..., User], settings: Any) -> Callable[..., A
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("kind", ["page", "rest"])
 @pytest.mark.parametrize("name", CALLS)
-def test_uncaught_service_error_in_host_view_returns_403_or_404(
+def test_service_error_not_caught_by_view_of_the_project_returns_403_or_404(
     name: str, kind: str, visit: Callable[..., Any]
 ) -> None:
     response = visit(kind, name)

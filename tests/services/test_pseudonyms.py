@@ -216,7 +216,7 @@ def test_pseudonymize_user_preserves_entry_hashes_and_adds_an_audit_entry(lena: 
 
 
 @pytest.mark.parametrize("page", [1, 2, 3])
-def test_pseudonymize_user_removes_name_from_all_entries_for_any_page_size(
+def test_pseudonymize_user_removes_name_from_all_audit_entries_for_any_page_size(
     lena: User, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
     monkeypatch.setattr(pseudonyms, "PAGE", page)
@@ -380,7 +380,9 @@ def append_forged(thread: Thread, **detail: Any) -> None:
     audit.append_alone(locked, "pseudonymize_user", by=None, via="code", detail=detail)
 
 
-def test_forged_pseudonym_entry_cannot_insert_a_real_name_undetected(lena: User) -> None:
+def test_forged_audit_entry_about_a_pseudonym_cannot_insert_a_real_name_undetected(
+    lena: User,
+) -> None:
     """A forged entry can insert a pseudonym, which is visible in the audit log, but not a name."""
     change("take_over", detail=lambda row: {**rename_to_pseudonym(row), "from": "eve"})
     entry = find_entry("take_over")

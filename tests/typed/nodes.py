@@ -77,7 +77,7 @@ def test_ask_with_response_schema_class_is_typed_as_that_class() -> None:
     hitl_django.ask("Go on?", dues=1)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
-def test_columns_of_models_are_typed_without_a_plugin() -> None:
+def test_columns_of_django_models_are_typed_without_a_mypy_plugin() -> None:
     pending = Interrupt.objects.get()
     assert_type(pending.title, str)
     assert_type(pending.due_at, datetime | None)

@@ -193,7 +193,7 @@ def send_state(sender: Any) -> None:
 
 
 @multi_threaded
-def test_forked_child_has_its_own_session_and_no_input() -> None:
+def test_forked_child_process_has_a_separate_session_and_no_standard_input() -> None:
     with forked(send_state) as (child, receiver):
         assert receiver.recv() == (child.pid, child.pid, os.getpid(), b"")
         assert child.exit_code() is None

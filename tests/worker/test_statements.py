@@ -113,7 +113,9 @@ def test_run_with_one_interrupt_takes_nine_round_trips_from_start_to_end(
 
 @pytest.mark.promise("P10")
 @pytest.mark.database("postgresql")
-def test_claim_that_waited_for_row_lock_of_run_claimed_meanwhile_returns_none(counted: str) -> None:
+def test_claim_of_run_that_another_worker_claims_first_returns_none_after_waiting_for_the_lock(
+    counted: str,
+) -> None:
     info = services.start(counted, {"count": 0})
     claimed: list[Any] = []
 

@@ -76,7 +76,7 @@ def test_worker_watch_notices_once_that_a_busy_process_has_ended() -> None:
     assert not watch.forget_ended()
 
 
-def test_supervisor_sweeps_at_once_when_a_busy_process_has_ended(
+def test_supervisor_sweeps_immediately_when_a_busy_process_has_ended(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe, swept = supervisor_pipe.SupervisorPipe(), []

@@ -62,7 +62,7 @@ class ScriptedLLM(crewai.BaseLLM):  # type: ignore[misc, name-defined]
         return True
 
 
-def test_crew_of_the_guide_asks_in_tools_and_calls_the_model_once_per_step(
+def test_crewai_example_of_the_guide_interrupts_in_tools_and_repeats_no_chat_model_call(
     advance: Callable[[], int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # Outputs of tasks are otherwise stored in the home directory.

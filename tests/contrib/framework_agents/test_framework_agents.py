@@ -50,7 +50,7 @@ class RetryingAgent(FrameworkAgent):
         return AgentTurn(None, [], output=[first, second])
 
 
-def test_rerun_agent_turn_reuses_stored_model_responses_after_a_failed_model_call() -> None:
+def test_rerun_agent_turn_reuses_stored_responses_after_a_failed_chat_model_call() -> None:
     agent = RetryingAgent()
     with registry.hide_graphs(), testing.inline() as advance:
         register_framework_agent("retrying", lambda: agent, {})

@@ -156,7 +156,7 @@ def test_new_message_continues_the_conversation(advance: Callable[[], int]) -> N
     assert str(model.requests[-1].contents).count("Stop.") == 2
 
 
-def test_resumed_tool_repeats_neither_model_calls_nor_transactions(
+def test_resumed_tool_repeats_neither_chat_model_calls_nor_transactions(
     advance: Callable[[], int],
 ) -> None:
     def create_group(name: str, tool_context: ToolContext) -> str:
@@ -270,7 +270,7 @@ def test_agent_with_output_schema_returns_json(advance: Callable[[], int]) -> No
     assert run_result(run.id)["output"] == {"cents": 3}
 
 
-def test_error_of_the_model_fails_the_run(advance: Callable[[], int]) -> None:
+def test_error_of_the_chat_model_fails_the_run(advance: Callable[[], int]) -> None:
     register_agent("silent", LlmAgent(name="silent", model=ScriptedModel([])))
     run = start("silent", GIVEN)
     advance()

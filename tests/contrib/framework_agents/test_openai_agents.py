@@ -85,7 +85,7 @@ def test_new_message_continues_the_conversation(advance: Callable[[], int]) -> N
     assert str(model.calls[-1].input).count("Stop.") == 2
 
 
-def test_resumed_tool_repeats_neither_model_calls_nor_transactions(
+def test_resumed_tool_repeats_neither_chat_model_calls_nor_transactions(
     advance: Callable[[], int],
 ) -> None:
     @function_tool
@@ -108,7 +108,7 @@ def test_resumed_tool_repeats_neither_model_calls_nor_transactions(
     assert len(model.calls) == 2
 
 
-def test_model_text_is_stored_as_message_events(advance: Callable[[], int]) -> None:
+def test_text_of_the_chat_model_is_stored_as_message_events(advance: Callable[[], int]) -> None:
     first = Agent(
         name="first",
         model=ScriptedModel([[function_call("transfer_to_second", {}, call_id="call-1")]]),

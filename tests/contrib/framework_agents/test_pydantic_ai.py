@@ -135,7 +135,7 @@ def test_new_message_continues_the_conversation(advance: Callable[[], int]) -> N
     assert run_result(run.id)["output"].startswith("3 prompts; ")
 
 
-def test_resumed_tool_repeats_neither_model_calls_nor_transactions(
+def test_resumed_tool_repeats_neither_chat_model_calls_nor_transactions(
     advance: Callable[[], int],
 ) -> None:
     model = ScriptedModel(("create_group", {"name": "payers"}))
@@ -158,7 +158,7 @@ def test_resumed_tool_repeats_neither_model_calls_nor_transactions(
     assert model.count == 2
 
 
-def test_model_text_is_stored_as_message_events(
+def test_text_of_the_chat_model_is_stored_as_message_events(
     advance: Callable[[], int],
 ) -> None:
     async def stream(

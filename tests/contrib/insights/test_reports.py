@@ -420,7 +420,7 @@ class TestPreviousPeriod:
         assert count() == few <= 11
 
     @pytest.mark.database("sqlite")
-    def test_insights_report_previous_times_without_database_percentiles_use_a_separate_sample(
+    def test_insights_report_without_database_percentiles_samples_the_previous_period_separately(
         self, ann: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("hitl_django.contrib.insights.reports.SAMPLE", 2)

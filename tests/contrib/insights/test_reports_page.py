@@ -527,7 +527,9 @@ class TestPlots:
         assert len(re.findall(r'<path class="a" d="M', svg)) == 1
 
     @pytest.mark.parametrize("largest", [0, 1, 3, 9, 10, 99, 12345, 0.2])
-    def test_line_chart_axis_has_two_to_six_levels_up_to_the_maximum(self, largest: float) -> None:
+    def test_line_chart_axis_has_two_to_six_grid_lines_up_to_the_maximum(
+        self, largest: float
+    ) -> None:
         svg = plots.draw_lines("x", "t", "d", ["a", "b"], [plots.Series("s", [0, largest])])
         levels = re.findall(r'class="hitl-level"[^>]*>([\d.]+)<', svg)
         assert 2 <= len(levels) <= 4
@@ -561,7 +563,7 @@ class TestPlots:
         assert len(found) == len(set(found)) == min(places, plots.NAMES)
         assert (found[0], found[-1]) == (names[0], names[-1])
 
-    def test_line_chart_level_of_times_is_labelled_in_a_single_unit(
+    def test_line_chart_grid_lines_of_durations_are_labelled_in_a_single_unit(
         self, admin_client: Client
     ) -> None:
         decide(None)

@@ -79,7 +79,7 @@ def register_calls(kind: Any, remote: RemoteGraph) -> None:
 
 
 @pytest.mark.parametrize("kind", [StateGraph, ForeignStateGraph])
-def test_request_of_a_graph_of_this_api_is_decided_in_the_calling_run(
+def test_interrupt_of_a_remote_graph_is_decided_in_the_calling_run(
     hitl: GraphEnvironment, remote: RemoteGraph, kind: Any
 ) -> None:
     register_calls(kind, remote)

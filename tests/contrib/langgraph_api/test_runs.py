@@ -92,7 +92,7 @@ def test_langgraph_request_with_unknown_query_parameters_ignores_them(client: An
     assert get(f"{place}/stream?stream_mode=nonsense").status_code == 400
 
 
-def test_langgraph_wait_returns_interrupts_and_after_resume_the_result(client: Any) -> None:
+def test_langgraph_wait_request_returns_interrupts_and_after_resume_the_result(client: Any) -> None:
     thread = client.threads.create()["thread_id"]
     asked = client.runs.wait(thread, "chat", input={"log": ["hello"]})
     assert asked["log"] == ["hello", "greeted"]
@@ -353,7 +353,7 @@ def test_langgraph_run_on_busy_thread_is_pending_until_the_previous_run_ends(
     assert client.runs.join(thread, runs[0]["run_id"])["log"] == first
 
 
-def test_langgraph_join_of_run_that_ends_between_checks_returns_its_result(
+def test_langgraph_join_request_for_run_that_ends_between_checks_returns_the_result(
     client: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread, runs = told_to_nobody(client, settings)
@@ -528,7 +528,7 @@ def test_langgraph_run_with_list_instead_of_object_returns_400_with_pointer(
     assert response.json()["errors"][0]["pointer"] == f"/{field}"
 
 
-def test_langgraph_wait_without_view_permission_returns_403_and_starts_no_run(
+def test_langgraph_wait_request_without_view_permission_returns_403_and_starts_no_run(
     client_of: Callable[[Any], Any], make_user: Callable[..., Any], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "POLICY": f"{__name__}.Blind"}
@@ -539,14 +539,14 @@ def test_langgraph_wait_without_view_permission_returns_403_and_starts_no_run(
     assert not Run.objects.exists()
 
 
-def test_langgraph_wait_by_user_with_only_start_permission_returns_values_of_the_started_run(
+def test_langgraph_wait_request_with_only_start_permission_returns_values_of_the_started_run(
     client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     starter = client_of(make_user("sam", "start_run"))
     assert starter.runs.wait(None, "plain", input={"log": []})["log"]
 
 
-def test_langgraph_wait_by_reviewer_without_state_permission_returns_null_after_resume(
+def test_langgraph_wait_request_without_state_permission_returns_null_after_resume(
     client: Any, client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     thread, run = start(client)

@@ -197,7 +197,7 @@ def test_langgraph_run_url_without_thread_id_joins_and_streams_the_run(client: A
         assert http.get(f"runs/{uuid4()}/{rest}").status_code == 404
 
 
-def test_langgraph_stream_contains_model_message_chunks(client: Any) -> None:
+def test_langgraph_stream_contains_message_chunks_of_chat_models(client: Any) -> None:
     register_speaking()
     parts = stream(client, None, "speaking", input=HELLO, stream_mode="messages-tuple")
     said = [part.data for part in parts if part.event == "messages"]
@@ -292,7 +292,7 @@ def test_langgraph_resume_of_run_started_by_code_streams_events_of_subgraphs(cli
 
 @pytest.mark.parametrize("follow", ["stream", "wait"])
 @pytest.mark.parametrize("is_undone", [False, True])
-def test_langgraph_stream_and_wait_last_until_the_undo_period_ends(
+def test_langgraph_stream_and_wait_requests_last_until_the_undo_period_ends(
     follow: str, is_undone: bool, client: Any, settings: Any, admin: Any
 ) -> None:
     """During the undo period the run is unchanged. The response has the resume time."""

@@ -139,7 +139,7 @@ def test_insurance_claim_admin_page_shows_the_pending_request(ask, claim, client
     assert "Settle Eva Ö.?" in page.text
 
 
-def test_policyholder_without_staff_rights_answers_on_the_page_of_the_office(
+def test_policyholder_without_staff_rights_responds_on_the_page_of_the_insurance_office(
     claim, client, hitl, make_person
 ):
     holder = Person.people.create_user(
