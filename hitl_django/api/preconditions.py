@@ -9,7 +9,6 @@ from django.utils.http import parse_etags
 from rest_framework.request import Request
 
 from hitl_django.errors import StaleInterruptError
-from hitl_django.models import Interrupt
 from hitl_django.models.fields import digest_json
 from hitl_django.models.review import ETAG_COLUMNS
 
@@ -34,9 +33,7 @@ def build_etag(interrupt: Any) -> str:
     that may change. With ``If-Match``, a decision requires this version and payload digest.
     """
     changed = "" if interrupt.changed_at is None else "changed"
-    rest = [getattr(interrupt, name) for name in _CHANGING]
-    if interrupt.status == Interrupt.Status.DECIDED:
-        rest.append(interrupt.run.resumes_at)
+    rest = [*(getattr(interrupt, name) for name in _CHANGING), interrupt.resumes_at]
     mark = digest_json([str(value) for value in rest])[:8]
     return f'"{interrupt.version}-{interrupt.payload_digest}-{interrupt.status}{changed}-{mark}"'
 

@@ -408,6 +408,14 @@ class Interrupt(models.Model):
         return str((self.expiry or {}).get("then", ""))
 
     @property
+    def resumes_at(self) -> datetime | None:
+        """The time at which the run resumes with the decision, or None.
+
+        Until then, the decision can be undone.
+        """
+        return self.run.resumes_at if self.status == self.Status.DECIDED else None
+
+    @property
     def is_answered(self) -> bool:
         """Whether the interrupt has a response for the graph, from a decision or its expiry."""
         expired = self.status == self.Status.EXPIRED and self.then == "answer"

@@ -182,6 +182,9 @@ class Run(models.Model):
     NOT_ENDED: ClassVar[tuple[str, ...]] = (*ACTIVE, State.WAITING)
     ENDED: ClassVar[tuple[str, ...]] = (State.CANCELLED, State.FAILED, State.SUCCEEDED)
 
+    #: The states in which a run makes no progress unless a person acts.
+    AT_REST: ClassVar[tuple[str, ...]] = (*ENDED, State.INTERRUPTED, State.PARKED)
+
     #: Columns with long values. Lists don't read these columns.
     LARGE_COLUMNS: ClassVar[tuple[str, ...]] = ("input", "error", "traceback")
 
@@ -360,6 +363,14 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return f"{escape_invisible(self.graph)} {self.id}"
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the run makes no progress unless a person acts.
+
+        A run that resumes at ``resumes_at`` after a decision is not at rest.
+        """
+        return self.state in self.AT_REST and self.resumes_at is None
 
     @classmethod
     def exists_active(cls) -> models.Exists:

@@ -29,6 +29,7 @@ from hitl_django.errors import (
     AlreadyDecidedError,
     InterruptNotFound,
     NotAllowedError,
+    RunTimeoutError,
     UndoRefusedError,
 )
 from hitl_django.models import (
@@ -549,3 +550,13 @@ def test_undo_by_link_of_inactive_creator_raises_link_unusable_error(
     maker.save()
     with pytest.raises(LinkUnusableError):
         undo_by_link(token)
+
+
+def test_start_and_wait_for_a_decided_run_does_not_return_before_the_undo_period_ends(
+    advance: Advance, reviewer: User
+) -> None:
+    run = services.start("approval", {"text": "x"}, key="k")
+    advance()
+    services.decide(Interrupt.objects.get(run=run.id).pk, "approve", by=reviewer)
+    with pytest.raises(RunTimeoutError):
+        services.start_and_wait("approval", {"text": "x"}, key="k", timeout=0)

@@ -66,6 +66,6 @@ def describe_run(run: Run, health: WorkerHealth | None = None) -> RunStatusLine:
     state = Run.State(run.state)
     if state == Run.State.QUEUED and health is not None and health.is_missing:
         return RunStatusLine(NOBODY_WORKS, moves=True)
-    if state == Run.State.INTERRUPTED and run.resumes_at is not None:
+    if run.resumes_at is not None:
         return RunStatusLine(UNDOABLE, moves=True)
     return RunStatusLine(LINES[state], moves=state in MOVING, is_problem=state in STOPPED)

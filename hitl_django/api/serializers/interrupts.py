@@ -10,7 +10,7 @@ from hitl_django.answers import read_options
 from hitl_django.answers.limits import REASON_LENGTH
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.dialects import DIALECTS
-from hitl_django.models import Decision, Interrupt
+from hitl_django.models import Decision
 
 from .fields import (
     HyperlinkField,
@@ -162,21 +162,14 @@ class InterruptDetailSerializer(InterruptSerializer):
     decision = DecisionSerializer(
         source="closing", allow_null=True, help_text="The decision that closed the interrupt."
     )
-    resumes_at = MethodField(
-        OffsetDateTimeField(
-            allow_null=True,
-            help_text="When the run resumes after the decision; until then, the decision can be "
-            "undone. Otherwise null.",
-        )
+    resumes_at = OffsetDateTimeField(
+        allow_null=True,
+        help_text="When the run resumes after the decision; until then, the decision can be "
+        "undone. Otherwise null.",
     )
     refused = DecisionSerializer(
         allow_null=True, help_text="The last decision whose response the graph rejected."
     )
-
-    def get_resumes_at(self, interrupt: Any) -> str | None:
-        is_decided = interrupt.status == Interrupt.Status.DECIDED
-        at = interrupt.run.resumes_at if is_decided else None
-        return None if at is None else OffsetDateTimeField().to_representation(at)
 
     def get_proposal(self, interrupt: Any) -> Any:
         return read_options(interrupt).mask_proposal()

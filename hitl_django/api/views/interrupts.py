@@ -130,8 +130,7 @@ class InterruptResource(Resource):
             return rows.filter(pk=interrupt.pk).first() or interrupt
 
         def is_closed(found: Interrupt) -> bool:
-            is_pending = found.status == Interrupt.Status.PENDING
-            return not is_pending and found.run.resumes_at is None
+            return found.status != Interrupt.Status.PENDING and found.resumes_at is None
 
         if not seconds or is_closed(interrupt):
             return response

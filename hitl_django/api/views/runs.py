@@ -16,7 +16,6 @@ from hitl_django.errors import RunStateError, UnknownGraphError
 from hitl_django.models import Interrupt, Run
 from hitl_django.models.review import LARGE_COLUMNS
 from hitl_django.permissions import get_policy
-from hitl_django.services.runs.event_stream import AT_REST
 
 from .. import querysets
 from ..expansions import Expansion
@@ -185,21 +184,18 @@ class RunList(RunResource, Collection):
         def find() -> Run | None:
             return querysets.visible_runs(self.request.user).filter(pk=run_id).first()
 
-        def is_at_rest(run: Run) -> bool:
-            return run.state in AT_REST
-
         run = find()
         if run is None:  # The user who starts a run may not be allowed to view it.
             return response
         response.data = self.render_detail(run)
-        if is_at_rest(run):
+        if run.is_at_rest:
             return response
         return answer_once(
             self.request._request,
             response,
             seconds,
             lambda: find() or run,  # The run may have been deleted or hidden since it was started.
-            is_at_rest,
+            lambda run: run.is_at_rest,
             self.render_detail,
         )
 

@@ -223,7 +223,7 @@ def _choose_on_pending(user: Any, thread: Thread, body: dict[str, Any]) -> str:
 
 def _is_active(run: Run | None) -> bool:
     """Return whether the run is queued or running, or resumes later without a decision."""
-    return run is not None and (run.state in BUSY or run.resumes_at is not None)
+    return run is not None and not run.is_at_rest
 
 
 def _refuse_busy(thread: Thread, run: Run | None) -> None:

@@ -18,7 +18,6 @@ from hitl_django.services import EventInfo, EventPage, EventReader
 
 from .bodies import STORED_MODES
 from .derived_modes import DERIVED_MODES, Part
-from .documents import PENDING, RUN_STATUS, RUNNING
 
 #: Name of the error in a failed run's response. An SDK requires this name.
 FAILURES = {
@@ -220,8 +219,7 @@ def read_outcome(run_id: UUID, user: Any, *, may_hide: bool = False) -> Any:
     """
     run = Run.objects.select_related("thread").get(pk=run_id)
     failure = describe_failure(run, user)
-    goes_on = RUN_STATUS[run.state] in (PENDING, RUNNING) or run.resumes_at is not None
-    if failure is None and goes_on:
+    if failure is None and not run.is_at_rest:
         failure = {
             "error": "Timeout",
             "message": "The run is still active. Join it to keep waiting.",

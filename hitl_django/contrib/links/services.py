@@ -26,7 +26,6 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from hitl_django import answers, audit, leases
-from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.clock import to_stored
 from hitl_django.db.retry import retry_on_conflict
@@ -256,8 +255,6 @@ def decide_by_link(
 
 def find_undo_by_link(token: str) -> UndoInfo | None:
     """Return the decision made with a link if the decision can be undone now, otherwise None."""
-    if not hitl.UNDO_SECONDS:
-        return None
     link = _found(token)
     decision = _find_own_decision(link)
     if decision is None or not _Creators([link]).may(link):

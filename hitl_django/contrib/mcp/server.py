@@ -224,7 +224,7 @@ def _read_answer(request_id: str, user: Any) -> dict[str, Any]:
     decision = interrupt.closing()
     if decision is None:
         return answer
-    if interrupt.run.resumes_at is not None:
+    if interrupt.resumes_at is not None:
         # The decision can still be undone.
         return answer | {"status": Interrupt.Status.PENDING.value}
     answer |= {"decision": decision.type, "reason": decision.reason, "by": decision.by_label}

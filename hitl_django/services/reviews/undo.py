@@ -68,7 +68,7 @@ def describe(interrupt: Interrupt, decision: Decision) -> UndoInfo | None:
     """
     if _find_undo_obstacle(interrupt, interrupt.thread, decision, timezone.now()):
         return None
-    return UndoInfo(decision_id=decision.pk, until=interrupt.run.resumes_at)
+    return UndoInfo(decision_id=decision.pk, until=interrupt.resumes_at)
 
 
 @retry_on_conflict

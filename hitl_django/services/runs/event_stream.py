@@ -25,8 +25,6 @@ from hitl_django.permissions import find_row, get_policy, select_visible
 
 from .shown_interrupts import ShownInterrupts, list_interrupt_ids
 
-#: States in which a run makes no progress unless a person acts.
-AT_REST = (*Run.ENDED, Run.State.INTERRUPTED, Run.State.PARKED)
 PAGE = 100
 #: A number larger than any event number.
 LAST = 2**31 - 1
@@ -50,7 +48,7 @@ def _select_news(over: tuple[str, ...]) -> models.QuerySet[Run, Any]:
 
 
 #: Return whether there are new events to read. No row means that the run was deleted.
-_NEWS = {over: PreparedSelect(partial(_select_news, over)) for over in (Run.ENDED, AT_REST)}
+_NEWS = {over: PreparedSelect(partial(_select_news, over)) for over in (Run.ENDED, Run.AT_REST)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +142,7 @@ class EventReader:
 
     def __init__(self, run_id: UUID | str, *, by: Any = None, to_rest: bool = False) -> None:
         self.using = write_alias()
-        self.over = AT_REST if to_rest else Run.ENDED
+        self.over = Run.AT_REST if to_rest else Run.ENDED
         runs = Run.objects.using(self.using).select_related("thread")
         run = find_row(select_visible(runs, by), RunNotFound, pk=run_id)
         self.run_id = run.pk
@@ -169,11 +167,11 @@ class EventReader:
 
         This event is a pause or an end of the run. The number is 0 if the run hasn't resumed yet.
         """
-        events = RunEvent.objects.using(self.using).filter(run=self.run_id, kind__in=AT_REST)
+        events = RunEvent.objects.using(self.using).filter(run=self.run_id, kind__in=Run.AT_REST)
         pauses = list(events.order_by("-seq").values_list("seq", flat=True)[:2])
         run = find_row(Run.objects.using(self.using), RunNotFound, pk=self.run_id)
         # The run is at rest now, so look for the pause before this one.
-        if run.state in AT_REST and run.resumes_at is None:
+        if run.is_at_rest:
             pauses = pauses[1:]
         return pauses[0] if pauses else 0
 
@@ -202,7 +200,7 @@ class EventReader:
         run = find_row(runs, RunNotFound, pk=self.run_id)
         if after + 1 < run.first_event:
             raise EventsPrunedError(run.last_event)
-        is_over = run.state in self.over and run.resumes_at is None
+        is_over = run.is_at_rest and run.state in self.over
         new = {"seq__gt": after, **({"seq__lte": run.last_event} if is_over else {})}
         rows = RunEvent.objects.using(self.using).filter(run=self.run_id, **new)
         events = self._show(rows.order_by("seq")[:limit])

@@ -17,7 +17,6 @@ from hitl_django.models import Run
 from hitl_django.permissions import find_row
 
 from ..results import RunInfo
-from .event_stream import AT_REST
 from .start import start
 
 
@@ -94,7 +93,7 @@ def _find_at_rest(run: RunInfo) -> RunInfo | None:
     row = find_row(
         Run.objects.using(write_alias()).select_related("thread"), RunNotFound, pk=run.id
     )
-    return RunInfo.from_row(row, created=run.created) if row.state in AT_REST else None
+    return RunInfo.from_row(row, created=run.created) if row.is_at_rest else None
 
 
 def _measure_pause(run_id: UUID, ends: float) -> float:
