@@ -260,13 +260,9 @@ class BulkPages(RequestController):
     def _undo_all_button(self, request: HttpRequest, closed: Sequence[tuple[str, str]]) -> str:
         if not closed or len(closed) > MAX_FIELDS:
             return ""
-        # Use the deadline of the first decision, because it is the earliest.
-        try:
-            info = services.find_undo(closed[0][0], by=request.user)
-        except InterruptNotFound:
-            return ""
         made = [f"{interrupt}.{decision}" for interrupt, decision in closed]
-        return render_undo_button(request, info, self.url("undo_bulk", request), made)
+        # Use the deadline of the first decision, because it is the earliest.
+        return render_undo_button(request, closed[0][0], self.url("undo_bulk", request), made)
 
     def _decide_one(
         self, request: HttpRequest, decision: str, choice: ListedInterrupt, reason: str

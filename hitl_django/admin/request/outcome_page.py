@@ -115,8 +115,7 @@ class OutcomePage(ReadOnlyAdmin):
 
         The HTML is empty if the user can't undo the decision.
         """
-        info = services.find_undo(item.pk, by=request.user)
-        return render_undo_button(request, info, self.url("undo", request, item.pk))
+        return render_undo_button(request, item.pk, self.url("undo", request, item.pk))
 
     def find_run_url(self, request: HttpRequest, item: Interrupt) -> str:
         """Return the URL of the run or, if the user can't view runs, of the interrupt."""

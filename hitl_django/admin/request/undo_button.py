@@ -9,18 +9,22 @@ from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from hitl_django.services import UndoInfo
+from hitl_django import services
+from hitl_django.errors import InterruptNotFound
 
 
-def render_undo_button(
-    request: HttpRequest, info: UndoInfo | None, url: str, made: Any = ()
-) -> str:
-    """Return the form with the undo button, or an empty string if nothing can be undone.
+def render_undo_button(request: HttpRequest, interrupt_id: Any, url: str, made: Any = ()) -> str:
+    """Return the form with the undo button, or an empty string if the user can't undo the decision.
 
-    The button undoes the decision of ``info`` or, after a bulk decision, the decisions in ``made``.
-    A script counts down the remaining seconds. If the run still waits for other responses, the
-    form contains no number of seconds, because the decision can be undone until the run resumes.
+    The button undoes the decision on the interrupt or, after a bulk decision, the decisions in
+    ``made``. A script counts down the remaining seconds. If the run still waits for other
+    responses, the form contains no number of seconds, because the decision can be undone until the
+    run resumes.
     """
+    try:
+        info = services.find_undo(interrupt_id, by=request.user)
+    except InterruptNotFound:
+        return ""
     if info is None:
         return ""
     left = None if info.until is None else (info.until - timezone.now()).total_seconds()
