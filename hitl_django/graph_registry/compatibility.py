@@ -53,7 +53,7 @@ def store_structure(registered: RegisteredGraph) -> None:
         fingerprint=registered.fingerprint,
         graph=registered.name,
         version=registered.version,
-        shape=registered.shape,
+        shape=registered.structure,
         created_at=Now(),
     )
     GraphShape.objects.using(using).bulk_create(
@@ -79,11 +79,11 @@ def remove_unused_structures() -> int:
     # Exists is slower: if all runs have the same structure, PostgreSQL would search all of them for
     # another structure. The next entry in the index is found immediately.
     at_or_behind = Run.objects.filter(fingerprint__gte=OuterRef("pk")).order_by("fingerprint")
-    shapes = GraphShape.objects.using(using).annotate(
+    structures = GraphShape.objects.using(using).annotate(
         named=Subquery(at_or_behind.values("fingerprint")[:1])
     )
     is_unused = Q(named__isnull=True) | ~Q(named=F("pk"))
-    unused = shapes.filter(is_unused, created_at__lt=Now() - KEPT)
+    unused = structures.filter(is_unused, created_at__lt=Now() - KEPT)
     found = list(unused.values_list("pk", flat=True)[:BATCH])
     # The DELETE checks the condition again, because a structure may have been stored again.
     return unused.filter(pk__in=found).delete()[0] if found else 0
@@ -136,7 +136,7 @@ def refuse_if_changed(
             found,
         )
     logger.info(
-        "thread %s: shape %s, now %s",
+        "thread %s: graph structure %s, now %s",
         thread.thread_id,
         stored,
         registered.fingerprint,

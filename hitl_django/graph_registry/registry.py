@@ -44,7 +44,7 @@ class RegisteredGraph:
     version: str
     title: Any  # A str or a lazy translation.
     graph: Pregel
-    shape: GraphStructure
+    structure: GraphStructure
     fingerprint: str
     #: The kinds of events that the graph's runs store by default.
     events: str
@@ -509,15 +509,15 @@ def _build(entry: _Entry) -> RegisteredGraph:
     # Imported here, because most processes of a project without graphs don't use the engine.
     from hitl_django.engine.graph.fingerprint import describe_structure, hash_structure
 
-    shape = describe_structure(graph)
+    structure = describe_structure(graph)
     secrets = _read_secrets(graph)
     return RegisteredGraph(
         entry.name,
         entry.version,
         entry.title,
         graph,
-        shape,
-        hash_structure(shape),
+        structure,
+        hash_structure(structure),
         entry.events,
         (*entry.redact, *list_secret_names(secrets)),
         entry.durability,

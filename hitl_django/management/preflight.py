@@ -25,7 +25,7 @@ from hitl_django.models import GraphShape, Run
 from .arguments import parse_count
 from .printing import add_json_argument, print_json
 from .progress import Progress
-from .structure_export import ActiveRun, StructureExporter, read_dump
+from .structure_export import ActiveRun, StructureExporter, read_export
 
 HELP = (
     "Check before a deploy which active runs the new code would park, and why. Run it "
@@ -64,23 +64,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "without any state values",
     )
     parser.add_argument(
-        "--shapes", metavar="FILE", help="read a file written by --export instead of the database"
+        "--structures",
+        metavar="FILE",
+        help="read a file written by --export instead of the database",
     )
     add_json_argument(parser)
 
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """Print each run that would be parked, and fail if there are any such runs."""
-    if options["export"] and options["shapes"]:
-        raise CommandError("--export and --shapes can't be combined.")
+    if options["export"] and options["structures"]:
+        raise CommandError("--export and --structures can't be combined.")
     graph = options["graph"]
     if options["export"]:
         with _open_file(options["export"], "w") as stream:
             found = Progress(command.stderr).count(find_runs(graph), "run", "runs")
             count = export_runs(found, stream)
         command.stdout.write(f"Exported {format_count(count, 'active run', 'active runs')}.")
-    elif options["shapes"]:
-        with _open_file(options["shapes"], "r") as stream:
+    elif options["structures"]:
+        with _open_file(options["structures"], "r") as stream:
             _report(command, options, _read_runs(stream, graph))
     else:
         _report(command, options, find_runs(graph))
@@ -132,8 +134,8 @@ def find_obstacle(run: ActiveRun) -> str | None:
         if registered.migrate_state is not None:
             head = run.load("")
         migrates = state_migration.needs_migration(registered, head)
-        if run.shape is not None and run.fingerprint != registered.fingerprint:
-            changes = list_changes(run.shape, registered.graph, run.load, migrates=migrates)
+        if run.structure is not None and run.fingerprint != registered.fingerprint:
+            changes = list_changes(run.structure, registered.graph, run.load, migrates=migrates)
             if changes:
                 return "; ".join(changes)
         if migrates:
@@ -215,9 +217,9 @@ def export_runs(runs: Iterator[ActiveRun], stream: TextIO) -> int:
         except UnknownGraphError:
             pass  # The data of the root graph is written in any case.
         else:
-            if run.shape is not None:
+            if run.structure is not None:
                 kept = heads.get("")
-                list_changes(run.shape, graph.graph, load)
+                list_changes(run.structure, graph.graph, load)
                 if kept is not None:
                     heads[""] = kept
         writer.write(run, heads)
@@ -227,7 +229,7 @@ def export_runs(runs: Iterator[ActiveRun], stream: TextIO) -> int:
 
 def _read_runs(stream: TextIO, graph: str | None) -> Iterator[ActiveRun]:
     try:
-        yield from (run for run in read_dump(stream) if graph is None or run.graph == graph)
+        yield from (run for run in read_export(stream) if graph is None or run.graph == graph)
     except ValueError as error:
         raise CommandError(str(error)) from None
 

@@ -1,7 +1,7 @@
 """Export of the graph structures on which active runs depend, without values of the state.
 
-The format is JSON Lines. A line of kind ``shape`` contains a graph structure. Later lines of kind
-``run`` refer to this structure.
+The format is JSON Lines. A line of kind ``structure`` contains a graph structure. Later lines of
+kind ``run`` refer to this structure.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ActiveRun:
     version: str
     fingerprint: str
     is_pinned: bool
-    shape: GraphStructure | None
+    structure: GraphStructure | None
     load: Load
 
 
@@ -54,9 +54,11 @@ class StructureExporter:
         ``heads`` contains the newest checkpoint of each namespace. Channel values are written only
         as far as they determine the next nodes.
         """
-        if run.shape is not None and run.fingerprint not in self._written:
+        if run.structure is not None and run.fingerprint not in self._written:
             self._written.add(run.fingerprint)
-            self._put({"kind": "shape", "fingerprint": run.fingerprint, "shape": run.shape})
+            self._put(
+                {"kind": "structure", "fingerprint": run.fingerprint, "structure": run.structure}
+            )
         self._put(
             {
                 "kind": "run",
@@ -73,25 +75,25 @@ class StructureExporter:
         self.stream.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-def read_dump(stream: TextIO) -> Iterator[ActiveRun]:
+def read_export(stream: TextIO) -> Iterator[ActiveRun]:
     """Yield the runs of an export.
 
     Raises:
         ValueError: if a line is invalid. The message contains the line's number.
     """
-    shapes: dict[str, GraphStructure] = {}
+    structures: dict[str, GraphStructure] = {}
     for number, text in enumerate(stream, 1):
         if not text.strip():
             continue
         try:
             line = parse_strict(text)
-            if line["kind"] == "shape":
-                shapes[line["fingerprint"]] = line["shape"]
+            if line["kind"] == "structure":
+                structures[line["fingerprint"]] = line["structure"]
                 continue
             heads = {ns: _decode_head(head) for ns, head in line["heads"].items()}
             run = ActiveRun(
                 line["run"], line["graph"], line["version"], line["fingerprint"], line["pinned"],
-                shapes.get(line["fingerprint"]), heads.get,
+                structures.get(line["fingerprint"]), heads.get,
             )  # fmt: skip
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"line {number} is not a valid export: {error}") from None

@@ -54,7 +54,7 @@ def sweep(*, after_restart: bool = False) -> list[UUID]:
     _run_steps("leases", lambda: run_ids.extend(run_leases.release_ended_workers()))
     run_ids += _enqueue_overdue(timedelta() if after_restart else _find_message_limit())
     _run_steps("workers", _request_report)
-    _run_steps("shapes", compatibility.remove_unused_structures)
+    _run_steps("graph structures", compatibility.remove_unused_structures)
     _run_steps("keys", idempotency.remove_old)
     _run_steps("retention", _delete_ended)
     # This runs before events are deleted, because apps archive threads with their events.

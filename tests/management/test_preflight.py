@@ -168,56 +168,57 @@ def test_preflight_accepts_renamed_migrated_and_pinned_graphs(deploy: Any) -> No
 
 
 @pytest.mark.parametrize("shape", ["plain", "fan", "below", "joined"])
-def test_preflight_report_from_dump_equals_report_from_database_and_dump_has_no_values(
+def test_preflight_report_from_export_equals_report_from_database_and_export_has_no_values(
     deploy: Any, tmp_path: Path, shape: str, django_db_blocker: Any
 ) -> None:
     deploy("ask", shape=shape)
     with GraphEnvironment() as hitl:
         hitl.start("deployed", {"answer": ["secret"]})
         hitl.start("steps", {"log": []})
-    dump = str(tmp_path / "shapes.jsonl")
+    export = str(tmp_path / "structures.jsonl")
     assert re.fullmatch(
-        "Exported (1 active run|2 active runs)\\.\n", preflight("--export", dump)[0]
+        "Exported (1 active run|2 active runs)\\.\n", preflight("--export", export)[0]
     )
-    assert "secret" not in Path(dump).read_text()
+    assert "secret" not in Path(export).read_text()
     refused = []
     for node, renamed in (("ask", {}), ("review", {"ask": "review"}), ("review", {})):
         deploy(node, shape=shape, renamed=renamed)
         from_database = preflight()
         with django_db_blocker.block():
-            from_dump = preflight("--shapes", dump)
-        assert from_dump == from_database
-        refused.append(bool(from_dump[1]))
+            from_export = preflight("--structures", export)
+        assert from_export == from_database
+        refused.append(bool(from_export[1]))
     assert refused == [False, False, True]
 
 
-def test_preflight_from_dump_reports_changed_state_type_as_unknown(
+def test_preflight_from_export_reports_changed_state_type_as_unknown(
     deploy: Any, tmp_path: Path
 ) -> None:
     deploy("ask")
     with GraphEnvironment() as hitl:
         hitl.start("deployed", {"answer": 1})
-    dump = str(tmp_path / "shapes.jsonl")
-    preflight("--export", dump)
+    export = str(tmp_path / "structures.jsonl")
+    preflight("--export", export)
 
     class Numbered(TypedDict, total=False):
         answer: int
 
     deploy("ask", state=Numbered)
     assert preflight()[1] == ""
-    assert "answer' changed from" in preflight("--shapes", dump)[0]
-    assert "isn't in the dump" in preflight("--shapes", dump)[0]
+    assert "answer' changed from" in preflight("--structures", export)[0]
+    assert "isn't in the export" in preflight("--structures", export)[0]
 
 
-def test_preflight_with_invalid_dump_or_conflicting_options_raises_command_error(
+def test_preflight_with_invalid_export_or_conflicting_options_raises_command_error(
     tmp_path: Path,
 ) -> None:
     wrong = tmp_path / "wrong"
     wrong.write_text('{"kind": "run"}\n')
-    assert preflight("--shapes", str(wrong))[1].startswith("line 1 is not a valid export: ")
-    assert preflight("--shapes", str(tmp_path / "none"))[1].startswith("Can't open ")
+    assert preflight("--structures", str(wrong))[1].startswith("line 1 is not a valid export: ")
+    assert preflight("--structures", str(tmp_path / "none"))[1].startswith("Can't open ")
     assert (
-        "--export and --shapes can't be combined." in preflight("--shapes", "a", "--export", "b")[1]
+        "--export and --structures can't be combined."
+        in preflight("--structures", "a", "--export", "b")[1]
     )
 
 

@@ -71,7 +71,7 @@ def test_run_paused_at_removed_node_is_parked_and_succeeds_after_node_is_restore
     before = Run.objects.get().fingerprint
     for other in ("", "~"):  # structures of other graphs don't matter
         GraphShape.objects.create(
-            fingerprint=other, graph="x", shape=registry.get_graph("steps").shape
+            fingerprint=other, graph="x", shape=registry.get_graph("steps").structure
         )
     deploy("plan", "check?", "pay", version="2")
     services.decide(interrupt.pk, "respond", "fine")

@@ -287,7 +287,7 @@ def _channel_change(
     if old["type"] != new["type"] and stored_value is UNKNOWN:
         return (
             f"channel '{name}' changed from {old['type']} to {new['type']}; its value "
-            "isn't in the dump"
+            "isn't in the export"
         )
     if old["type"] != new["type"] and not _fits(graph.channels[name], stored_value):
         return (

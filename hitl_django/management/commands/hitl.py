@@ -72,8 +72,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         verb = options["verb"]
         if verb != "doctor":
-            # ``preflight --shapes`` reads a file and needs no database, for example in CI.
-            refuse_unready(needs_database=verb != "worker" and not options.get("shapes"))
+            # ``preflight --structures`` reads a file and needs no database, for example in CI.
+            refuse_unready(needs_database=verb != "worker" and not options.get("structures"))
         options["perform"](self, options)
 
 
