@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextvars import Context
 from typing import Any
 
 import httpx
 import pytest
-from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
-from django.db import close_old_connections
 from django.test import override_settings
 from langgraph.graph import START
 from langgraph.graph import StateGraph as ForeignStateGraph
@@ -56,12 +54,8 @@ class Transport(httpx.BaseTransport):
 
 
 @pytest.fixture
-def transport(graphs: None) -> Iterator[Transport]:
-    for signal in (request_started, request_finished):
-        signal.disconnect(close_old_connections)
-    yield Transport()
-    for signal in (request_started, request_finished):
-        signal.connect(close_old_connections)
+def transport(graphs: None) -> Transport:
+    return Transport()
 
 
 @pytest.fixture
