@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -163,23 +164,27 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Create only the cases that these parts can select, because the other 15,000 take time."""
-    if metafunc.config.getoption("--part") not in FIRST_CASES:
-        return
+    """Create only the cases that a part can select, because the other 15,000 take time."""
+    is_first = metafunc.config.getoption("--part") in FIRST_CASES
+    most = MOST_CASES if is_first else None
     parametrize = metafunc.parametrize
 
     def parametrize_first(names: Any, values: Iterable[Any], *args: Any, **options: Any) -> None:
         ids = options.get("ids")
         if ids is not None and not callable(ids):
-            options["ids"] = list(ids)[:MOST_CASES]
-        parametrize(names, list(values)[:MOST_CASES], *args, **options)
+            options["ids"] = list(islice(ids, most))
+        parametrize(names, list(islice(values, most)), *args, **options)
 
     metafunc.parametrize = parametrize_first  # type: ignore[method-assign]
 
 
-def pytest_collection_finish() -> None:
-    gc.collect()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect tests without garbage collections, which would visit each imported module again."""
+    gc.disable()
+    yield
     gc.freeze()
+    gc.enable()
 
 
 def pytest_report_header() -> str:
@@ -238,17 +243,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if part == "rest":
         keep(spread_comparisons(items).__contains__, config, items)
     for item in items:
-        for name in IN_TURN:
-            if item.get_closest_marker(name):
-                item.add_marker(pytest.mark.xdist_group(name))
-    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in LONG))
+        for name in marker_names(item).intersection(IN_TURN):
+            item.add_marker(pytest.mark.xdist_group(name))
+    items.sort(key=lambda item: marker_names(item).isdisjoint(LONG))
 
 
 def keep(
     wanted: Callable[[pytest.Item], bool], config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
-    items[:] = [item for item in items if wanted(item)]
+    kept, left_out = [], []
+    for item in items:
+        (kept if wanted(item) else left_out).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
 
 
 def is_about(vendor: str, item: pytest.Item) -> bool:
@@ -274,7 +281,7 @@ def is_first_case(item: pytest.Item) -> bool:
     """Return whether a test is in the sample of the first database."""
     if (SLOW | HEAVY).intersection(folders(item)):
         return False
-    if any(item.get_closest_marker(name) for name in (*SYSTEM, "browser", "long", "matrix")):
+    if not marker_names(item).isdisjoint((*SYSTEM, "browser", "long", "matrix")):
         return False
     return distance(item) <= (1 if is_about_rows(item) else 0)
 
@@ -292,7 +299,7 @@ def in_rest(item: pytest.Item) -> bool:
         return distance(item) == 0 and vendor() == "sqlite"
     if vendor() == "sqlite" or item.get_closest_marker("database") or is_first_case(item):
         return True
-    return is_about_rows(item) or any(map(item.get_closest_marker, LONG))
+    return is_about_rows(item) or not marker_names(item).isdisjoint(LONG)
 
 
 def is_system(item: pytest.Item) -> bool:
@@ -313,7 +320,7 @@ def is_system(item: pytest.Item) -> bool:
     if not in_rest(item):
         return False
     is_review = item.path.name == BROWSED
-    return is_review or is_first_case(item) or any(map(item.get_closest_marker, SYSTEM))
+    return is_review or is_first_case(item) or not marker_names(item).isdisjoint(SYSTEM)
 
 
 def spread_comparisons(items: Iterable[pytest.Item]) -> set[pytest.Item]:
@@ -339,7 +346,7 @@ def is_about_rows(item: pytest.Item) -> bool:
 def is_quick(item: pytest.Item) -> bool:
     if NOT_QUICK.intersection(folders(item)):
         return False
-    if distance(item) or any(map(item.get_closest_marker, (*LONG, GENERATED, "slow"))):
+    if distance(item) or not marker_names(item).isdisjoint((*LONG, GENERATED, "slow")):
         return False
     if SERVER in getattr(item, "fixturenames", ()):
         return False
@@ -353,7 +360,16 @@ def first_tests(path: Path) -> frozenset[str]:
 
 
 def folders(item: pytest.Item) -> tuple[str, ...]:
-    return item.path.relative_to(TESTS).parts
+    return parts(item.path)
+
+
+@cache
+def parts(path: Path) -> tuple[str, ...]:
+    return path.relative_to(TESTS).parts
+
+
+def marker_names(item: pytest.Item) -> set[str]:
+    return {marker.name for marker in item.iter_markers()}
 
 
 def distance(item: pytest.Item) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -45,10 +46,9 @@ def drawn(engine: Any, case: Case, xray: int | bool) -> tuple[set[str], set[tupl
     return set(drawing.nodes), edges
 
 
-def once_per_shape() -> list[Any]:
-    """Return every case at every depth as parameters, those of a repeated drawing as ``matrix``."""
+def once_per_shape() -> Iterator[Any]:
+    """Yield every case at every depth as parameters, those of a repeated drawing as ``matrix``."""
     seen: set[tuple[Any, ...]] = set()
-    params = []
     for case, xray in product(CASES, (False, 1, True)):
         if case.name in REFUSED:
             continue
@@ -56,11 +56,15 @@ def once_per_shape() -> list[Any]:
         shape = (frozenset(nodes), frozenset(edges))
         marks = pytest.mark.matrix if shape in seen else ()
         seen.add(shape)
-        params.append(pytest.param(case, xray, id=f"{case.name}-{xray}", marks=marks))
-    return params
+        yield pytest.param(case, xray, id=f"{case.name}-{xray}", marks=marks)
 
 
-@pytest.mark.parametrize(("case", "xray"), once_per_shape())
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Draw the cases of this run only."""
+    if "xray" in metafunc.fixturenames:
+        metafunc.parametrize(("case", "xray"), once_per_shape())
+
+
 def test_graph_drawing_has_nodes_and_edges_of_langgraph(case: Case, xray: int | bool) -> None:
     (nodes, edges), (their_nodes, their_edges) = (
         drawn(OURS, case, xray),
