@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 from django.apps import apps
 from django.contrib.contenttypes.models import ContentType
-from django.core.management.commands import flush
 from django.db import connection, transaction
+from django.db.models import Model
 from django.db.models.signals import post_migrate
+from django.test import TransactionTestCase
 from django.utils import translation
 
 from hitl_django.contrib.insights import sampling, spot_check
@@ -27,22 +28,49 @@ post_migrate.disconnect(
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """Restore the rows that migrations create after each flush of the database.
+    """Delete the rows of a test that commits, except those that migrations created.
 
-    Django sends post_migrate instead, which takes longer than most tests.
+    Django truncates every table and sends post_migrate instead, which takes longer than most
+    tests.
     """
     with django_db_blocker.unblock():
-        tables = [list(model._base_manager.all()) for model in apps.get_models()]
+        tables = connection.introspection.django_table_names(only_existing=True)
+        migrated = {
+            model: (list(rows.all()), list_values(model))
+            for model in apps.get_models()
+            if (rows := model._base_manager).exists()
+        }
 
-    def restore(verbosity: int, interactive: bool, db: str) -> None:
+    def empty_tables(test: TransactionTestCase) -> None:
         ContentType.objects.clear_cache()
-        with transaction.atomic(using=db):
-            for rows in filter(None, tables):
-                type(rows[0])._base_manager.using(db).bulk_create(rows)
+        with transaction.atomic(), connection.cursor() as cursor:
+            if connection.vendor == "postgresql":
+                # Wait for the transactions of other OS threads.
+                cursor.execute(f"LOCK TABLE {', '.join(map(connection.ops.quote_name, tables))}")
+            changed = [model for model, (_, old) in migrated.items() if list_values(model) != old]
+            kept = {model._meta.db_table for model in migrated if model not in changed}
+            for table in filled_tables(cursor, set(tables) - kept):
+                cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")
+            for model in changed:
+                model._base_manager.bulk_create(migrated[model][0])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flush, "emit_post_migrate_signal", restore)
+        patch.setattr(TransactionTestCase, "_fixture_teardown", empty_tables)
         yield
+
+
+def list_values(model: type[Model]) -> list[tuple[Any, ...]]:
+    return list(model._base_manager.order_by("pk").values_list())
+
+
+def filled_tables(cursor: Any, tables: Iterable[str]) -> list[str]:
+    cursor.execute(
+        " UNION ALL ".join(
+            f"SELECT '{table}' WHERE EXISTS (SELECT 1 FROM {connection.ops.quote_name(table)})"
+            for table in tables
+        )
+    )
+    return [table for (table,) in cursor.fetchall()]
 
 
 @pytest.fixture
