@@ -88,32 +88,14 @@ def preparing() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _no_commit_threads_of_another_test() -> Iterator[None]:
+def _nothing_of_another_test() -> Iterator[None]:
+    outbox.clear_listeners()
+    compatibility.clear_structures()
     yield
     # PostgreSQL drops no database in which another OS thread has a connection.
     commit_threads.close()
-
-
-@pytest.fixture(autouse=True)
-def _no_webhooks_of_another_test() -> None:
-    outbox.clear_listeners()
-
-
-@pytest.fixture(autouse=True)
-def _no_shapes_of_another_test() -> None:
-    compatibility.clear_structures()
-
-
-@pytest.fixture(autouse=True)
-def _no_spot_checks_of_another_test() -> Iterator[None]:
-    yield
     for graph in sampling.list_graphs():
         spot_check(graph, rate=0)
-
-
-@pytest.fixture(autouse=True)
-def _no_language_of_another_test() -> Iterator[None]:
-    yield
     translation.deactivate()
 
 
