@@ -72,6 +72,8 @@ SLOW = frozenset({"cluster", "permissions", "races", "tools"})
 HEAVY = frozenset({"framework_agents"})
 #: Folders of which every case runs in the sample or with the tests in SYSTEM.
 COMPLETE = HEAVY | {"docs"}
+#: Folders whose tests run in one process, because they share the parsed source.
+TOGETHER = frozenset({"architecture"})
 #: Folders without tests that use the database.
 WITHOUT_DATABASE = frozenset({"architecture", "compat", "docs", "engine", "packaging", "tools"})
 #: Folders with tests that don't belong to one package.
@@ -243,9 +245,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if part == "rest":
         keep(spread_comparisons(items).__contains__, config, items)
     for item in items:
-        for name in marker_names(item).intersection(IN_TURN):
+        group = marker_names(item).intersection(IN_TURN) or TOGETHER.intersection(folders(item))
+        for name in group:
             item.add_marker(pytest.mark.xdist_group(name))
-    items.sort(key=lambda item: marker_names(item).isdisjoint(LONG))
+    items.sort(key=lambda item: marker_names(item).isdisjoint((*LONG, "xdist_group")))
 
 
 def keep(

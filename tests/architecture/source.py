@@ -26,8 +26,13 @@ def modules(folder: Path = PACKAGE) -> dict[str, ast.Module]:
     return trees
 
 
+@cache
+def nodes(tree: ast.Module) -> list[ast.AST]:
+    return list(ast.walk(tree))
+
+
 def imported(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -35,14 +40,14 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 
 def strings(tree: ast.Module) -> Iterator[str]:
-    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    bare = {id(node.value) for node in nodes(tree) if isinstance(node, ast.Expr)}
+    for node in nodes(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare:
             yield node.value
 
 
 def names(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Name):
             yield node.id
         elif isinstance(node, ast.alias):
@@ -50,10 +55,10 @@ def names(tree: ast.Module) -> Iterator[str]:
 
 
 def methods(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             yield node.func.attr
 
 
 def attributes(tree: ast.Module) -> Iterator[str]:
-    return (node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    return (node.attr for node in nodes(tree) if isinstance(node, ast.Attribute))

@@ -10,7 +10,7 @@ import sys
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.dialects import DIALECTS
 
-from .source import ROOT, modules
+from .source import ROOT, modules, nodes
 
 TABLE = "hitl_django/decision_types.py"
 #: Modules that map decision types to the values of a payload format.
@@ -29,7 +29,7 @@ def test_decision_types_are_listed_only_in_their_table() -> None:
     for path, tree in modules().items():
         if path == TABLE or path.startswith(DIALECT_MODULES) or "/migrations/" in path:
             continue
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Dict):
                 words = {word_of(key) for key in node.keys}
             elif isinstance(node, ast.List | ast.Tuple | ast.Set):
@@ -47,7 +47,7 @@ def test_dialect_names_are_compared_only_in_dialect_modules() -> None:
     for path, tree in modules().items():
         if path.startswith(DIALECT_MODULES) or "/migrations/" in path:
             continue
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if not isinstance(node, ast.Compare | ast.Dict):
                 continue
             inner = [part for part in ast.walk(node) if isinstance(part, ast.Constant | ast.Name)]

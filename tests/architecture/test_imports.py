@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from .source import modules
+from .source import modules, nodes
 
 
 def test_package_modules_have_no_import_cycle() -> None:
@@ -59,7 +59,7 @@ def imported_modules(
     name: str, tree: ast.Module, is_package: bool, known: Collection[str]
 ) -> Iterator[str]:
     """Return the modules of the package that a module imports at any place in its source."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom):

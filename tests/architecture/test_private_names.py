@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from .source import ROOT, modules
+from .source import ROOT, modules, nodes
 
 TESTS = ROOT / "tests"
 
@@ -71,7 +71,7 @@ def find_packages_of_private_names(trees: Mapping[str, ast.Module]) -> dict[str,
 
 def find_defined_names(tree: ast.Module) -> Iterator[str]:
     """Yield the private names of a module's functions, classes, variables and attributes."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
                 names = [name]
@@ -92,7 +92,7 @@ def find_used_names(
     """Yield the line, the name and the possible packages of each private name that a test uses."""
     own = set(find_defined_names(tree))
     imported = find_packages_of_imports(tree)
-    for node in sorted(ast.walk(tree), key=lambda node: getattr(node, "lineno", 0)):
+    for node in sorted(nodes(tree), key=lambda node: getattr(node, "lineno", 0)):
         for receiver, name in find_receivers(node):
             if receiver in OWN or name in FOREIGN:
                 continue
@@ -108,7 +108,7 @@ def find_packages_of_imports(tree: ast.Module) -> dict[str, str]:
     """Return the package of each name that a module imports from hitl_django."""
     return {
         alias.asname or alias.name: get_package([*node.module.split("."), alias.name])
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.ImportFrom) and node.module
         if node.module.split(".")[0] == "hitl_django"
         for alias in node.names

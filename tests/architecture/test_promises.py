@@ -5,18 +5,20 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 
-from .source import ROOT, modules
+from .source import ROOT, modules, nodes
 
 #: Numbers of all promises in the documentation.
 KNOWN = {f"P{number}" for number in range(1, 23)}
 
 
+@cache
 def marked() -> dict[str, list[str]]:
     """Return the tests that are marked with each promise."""
     found = defaultdict(list)
     for path, tree in modules(ROOT / "tests").items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
                 continue
             if node.func.attr == "promise":

@@ -8,7 +8,7 @@ from dataclasses import fields
 
 from hitl_django.conf import Settings
 
-from .source import modules
+from .source import modules, nodes
 
 CONTRIB = "hitl_django/contrib/"
 DECLARATIONS = "hitl_django/conf/defaults.py"
@@ -26,7 +26,7 @@ def find_readers(names: Iterable[str], trees: Mapping[str, ast.Module]) -> dict[
 
 
 def list_used_names(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Attribute(attr=name) | ast.Constant(value=str(name)):
                 yield name

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .source import PACKAGE, ROOT, attributes, imported, methods, modules, names, strings
+from .source import PACKAGE, ROOT, attributes, imported, methods, modules, names, nodes, strings
 
 #: Names that execute data as code, or that mark text as safe HTML.
 UNSAFE_NAMES = {"mark_safe", "SafeString", "SafeText", "csrf_exempt", "RawSQL", "eval", "exec"}
@@ -155,7 +155,7 @@ def test_every_function_opening_a_transaction_is_retried_on_conflict() -> None:
     functions = [
         (path, node)
         for path, tree in modules().items()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.FunctionDef) and opens(node)
     ]
     left = [

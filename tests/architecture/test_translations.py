@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from babel.messages.mofile import read_mo
 from django.utils.translation.template import templatize
 
 from .catalogues import CATALOGUES, catalogue_of, key_of
-from .source import PACKAGE, modules
+from .source import PACKAGE, modules, nodes
 
 KEYWORDS: dict[str, Any] = {
     name: spec
@@ -54,6 +55,7 @@ def name_catalogue(path: Path) -> str:
     return f"{path.parents[3].name}-{path.parts[-3]}"
 
 
+@cache
 def read_source_messages(app: Path = PACKAGE) -> dict[Any, str]:
     """Return every message in an app's sources, with a file that contains the message."""
     found: dict[Any, str] = {}
@@ -72,7 +74,7 @@ def strings(message: Message) -> list[str]:
 
 def test_gettext_functions_are_imported_under_extractable_names() -> None:
     for path, tree in modules().items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.ImportFrom) and node.module == "django.utils.translation":
                 for alias in node.names:
                     assert alias.asname in (None, "_"), f"{path}: {alias.name} as {alias.asname}"
