@@ -7,6 +7,7 @@ import enum
 import json
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 import pytest
@@ -372,6 +373,7 @@ CONTACT = {
 }
 
 
+@cache
 def schemas(*, required: bool = True) -> st.SearchStrategy[dict[str, Any]]:
     """Generate schemas in the form that pydantic writes."""
     plain = st.sampled_from(
@@ -457,23 +459,25 @@ def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     if "items" in schema:
         unique = (exactly,) if schema.get("uniqueItems") else None
         return st.lists(fitting(schema["items"]), max_size=5, unique_by=unique)
-    moments = {
-        "date": st.dates().map(str),
-        "time": st.times().map(str),
-        "date-time": st.datetimes(timezones=st.none() | st.timezones()).map(
-            lambda moment: moment.isoformat()
-        ),
-    }
-    if "format" in schema:
-        return moments[schema["format"]]
-    return {
-        "string": json_texts,
-        "integer": st.integers(),
-        "number": st.floats(allow_nan=False, allow_infinity=False),
-        "boolean": st.booleans(),
-        "null": st.none(),
-        "object": st.dictionaries(json_texts, st.integers(), max_size=3),
-    }[schema["type"]]
+    return MOMENTS[schema["format"]] if "format" in schema else SIMPLE[schema["type"]]
+
+
+#: Values of a format or a type. Creating these strategies takes longer than drawing from them.
+MOMENTS: dict[str, st.SearchStrategy[Any]] = {
+    "date": st.dates().map(str),
+    "time": st.times().map(str),
+    "date-time": st.datetimes(timezones=st.none() | st.timezones()).map(
+        lambda moment: moment.isoformat()
+    ),
+}
+SIMPLE: dict[str, st.SearchStrategy[Any]] = {
+    "string": json_texts,
+    "integer": st.integers(),
+    "number": st.floats(allow_nan=False, allow_infinity=False),
+    "boolean": st.booleans(),
+    "null": st.none(),
+    "object": st.dictionaries(json_texts, st.integers(), max_size=3),
+}
 
 
 class TestObjectList:
