@@ -180,6 +180,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize = parametrize_first  # type: ignore[method-assign]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: Any
+) -> list[pytest.Item] | None:
+    """Create no items for functions that a part leaves out by name, because items take time."""
+    if not name.startswith("test_") or name in first_tests(collector.path):
+        return None
+    found = frozenset(parts(collector.path))
+    part = collector.config.getoption("--part")
+    if part == "quick":
+        return [] if PAGES & found else None
+    if part != "sample" or vendor() == "sqlite" or STORED & found:
+        return None
+    marks = [*collector.iter_markers(), *getattr(obj, "pytestmark", ())]
+    return None if any(mark.name == "database" for mark in marks) else []
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Collect tests without garbage collections, which would visit each imported module again."""
@@ -351,9 +368,7 @@ def is_quick(item: pytest.Item) -> bool:
         return False
     if distance(item) or not marker_names(item).isdisjoint((*LONG, GENERATED, "slow")):
         return False
-    if SERVER in getattr(item, "fixturenames", ()):
-        return False
-    return not PAGES.intersection(folders(item)) or item.originalname in first_tests(item.path)
+    return SERVER not in getattr(item, "fixturenames", ())
 
 
 @cache
