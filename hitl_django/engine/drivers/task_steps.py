@@ -28,17 +28,12 @@ def call_here(context: TaskContext, call: Call) -> Any:
         if action.sync is None:
             return _run_async(context, action, call.value)
         action = action.sync
+    given = get_injected(context, action) if action.injected else {}
     around = context.run.around_call
     if around is None:
-        return _called(context, action, call.value)
+        return action.call(call.value, **given)
     with around(context.task.name):
-        return _called(context, action, call.value)
-
-
-def _called(context: TaskContext, action: Action, value: Any) -> Any:
-    if action.injected:
-        return action.call(value, **get_injected(context, action))
-    return action.call(value)
+        return action.call(call.value, **given)
 
 
 def _run_async(context: TaskContext, action: Action, value: Any) -> Any:

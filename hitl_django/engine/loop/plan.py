@@ -61,13 +61,15 @@ def _triggered_task(
 
 
 def _candidates(spec: GraphSpec, state: ChannelState) -> Iterable[str]:
-    if state.updated:
-        mapping, names = spec.trigger_to_nodes, []
-        for channel in state.updated:
-            if channel in mapping:
-                names += mapping[channel]
-        return sorted(set(names)) if len(names) > 1 else names
-    return spec.nodes if state.versions else ()
+    mapping, names = spec.trigger_to_nodes, []
+    # Without updates, each channel with a value may trigger a node that has not run yet.
+    for channel in state.updated or (state.values if state.versions else ()):
+        if channel in mapping:
+            names += mapping[channel]
+    if len(names) < 2:
+        return names
+    found = set(names)
+    return sorted(found) if state.updated else [name for name in spec.nodes if name in found]
 
 
 def _is_triggered(spec: GraphSpec, state: ChannelState, name: str, node: Node) -> bool:

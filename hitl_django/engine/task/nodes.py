@@ -287,14 +287,13 @@ class Branch:
 
     def route(self, chosen: Any) -> list[Write]:
         """Return the writes that trigger the nodes chosen by ``path``."""
-        several = chosen if isinstance(chosen, (list, tuple)) else [chosen]
-        ends = self.ends
-        targets = [
-            target if ends is None or isinstance(target, Send) else ends[target]
-            for target in several
-        ]
-        if any(not isinstance(target, (str, Send)) or target == START for target in targets):
-            raise ValueError("Branch did not return a valid destination")
+        targets, ends = [], self.ends
+        for target in chosen if isinstance(chosen, (list, tuple)) else [chosen]:
+            if ends is not None and not isinstance(target, Send):
+                target = ends[target]
+            if not isinstance(target, (str, Send)) or target == START:
+                raise ValueError("Branch did not return a valid destination")
+            targets.append(target)
         return build_goto_writes(targets)
 
 
@@ -378,10 +377,14 @@ def make_reader(
             return None if found is MISSING else found
         state = {}
         for key in keys:
-            if key in channels and (key in written or key in values):
-                found = _folded(channels[key], values.get(key, MISSING), written.get(key))
-                if found is not MISSING:
-                    state[key] = found
+            if key not in channels or not (key in written or key in values):
+                continue
+            if channels[key].plain and key not in written:
+                state[key] = values[key]
+                continue
+            found = _folded(channels[key], values.get(key, MISSING), written.get(key))
+            if found is not MISSING:
+                state[key] = found
         return state
 
     return read
