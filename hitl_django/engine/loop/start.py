@@ -313,7 +313,7 @@ def _apply_to_new_thread(state: LoopState, writes: Sequence[Write]) -> bool:
     try:
         if state.saver is not None:
             # Stored checkpoints contain the version of the input.
-            apply_writes(spec, channels, [InputWrites(INPUT, writes)], state.next_version)
+            channels.versions[START] = channels.clock = state.next_version(None, None)
         apply_writes(spec, channels, [first], state.next_version)
     except Exception:
         return False

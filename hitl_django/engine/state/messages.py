@@ -7,7 +7,6 @@ LangChain's messages.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -17,6 +16,7 @@ from typing import Annotated, Any, Literal
 from typing_extensions import TypedDict
 
 from ..bridges import find_langchain
+from ..ids import new_uuid6
 from ..types import Overwrite
 
 REMOVE_ALL_MESSAGES = "__remove_all__"
@@ -122,13 +122,13 @@ def _ensure_id(message: Any) -> Any:
     if _id_of(message) is not None:
         return message
     if isinstance(message, dict):
-        return {**message, "id": str(uuid.uuid4())}
+        return {**message, "id": new_uuid6()}
     if not hasattr(message, "id"):
         raise TypeError(
             "A message must be an object with an id, a dict with role and content, a "
             f"(role, content) pair, or a string, not {type(message).__name__}."
         )
-    message.id = str(uuid.uuid4())
+    message.id = new_uuid6()
     return message
 
 
