@@ -23,8 +23,8 @@ def decode_checkpoint(
 ) -> CheckpointTuple | None:
     """Decode a checkpoint that was read together with its writes. Return None if ``rows`` is empty.
 
-    Lists and dicts that may grow in later commits are added to ``cached``. ``has_newest`` is true
-    if the checkpoint is the newest of its namespace.
+    Channel values that are lists or dicts are added to ``cached``, because later checkpoints may
+    store only added items. ``has_newest`` is true if the checkpoint is the newest of its namespace.
     """
     one = [row for row in rows if row.task_id is None]
     written = [
@@ -49,9 +49,9 @@ def decode_checkpoints(
 ) -> Iterator[CheckpointTuple]:
     """Decode the rows whose metadata contains ``wanted``, with few queries per namespace.
 
-    Lists and dicts that may grow in later commits are added to ``cached``. ``has_newest`` is true
-    if the newest checkpoint of each namespace is among the rows. ``written`` are the pending writes
-    of the checkpoints, if already read.
+    Channel values that are lists or dicts are added to ``cached``, because later checkpoints may
+    store only added items. ``has_newest`` is true if the newest checkpoint of each namespace is
+    among the rows. ``written`` are the pending writes of the checkpoints, if already read.
     """
     opened = [_Decoded(row) for row in rows]
     groups = _group_by_namespace(opened)

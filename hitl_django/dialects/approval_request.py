@@ -1,4 +1,4 @@
-"""LangChain's approval of one tool call, from its middleware in the mode "per_call".
+"""Requests of LangChain's middleware, in the mode "per_call", to approve one tool call.
 
 The payload is ``{"type": "tool_approval", "tool_call_id", "name", "args", "description"}``, and its
 response schema has an object for each allowed decision. The resume value is one of these:

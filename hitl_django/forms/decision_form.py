@@ -68,7 +68,9 @@ class ReasonForm(forms.Form):
                 "reason", _("The details and the selected reason are too long together.")
             )
         if self.needs_reason and not values.get("reason") and not self.errors:
-            self.add_error("reason", _("Enter a reason. It is saved with every rejection."))
+            self.add_error(
+                "reason", _("Enter a reason. It is saved with each request that you reject.")
+            )
         return values
 
 

@@ -367,7 +367,7 @@ class _Reader:
     def find(self, ref: str) -> dict[str, JSON] | None:
         """Return the part of the schema to which a reference refers.
 
-        Return None if the reference isn't within the schema.
+        Return None if the reference points outside the schema or to a part that doesn't exist.
         """
         if not ref.startswith("#"):
             return None

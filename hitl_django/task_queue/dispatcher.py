@@ -195,7 +195,7 @@ def enqueue_message(run_id: object, batch: WriteBatch) -> None:
 
 
 def enqueue_task(function: str, argument: object, batch: WriteBatch) -> None:
-    """Add a message to the batch that lets a worker call a task function of an optional app."""
+    """Add to the batch a message on which a worker calls a task function of an optional app."""
     _add_message(function, argument, batch)
 
 

@@ -266,7 +266,7 @@ def test_saver_does_not_use_version_base_rolled_back_with_its_transaction() -> N
 
 
 @real
-def test_saver_in_transaction_of_service_continues_stored_version_base() -> None:
+def test_saver_in_a_service_transaction_stores_versions_relative_to_the_stored_base() -> None:
     [config] = chain(DjangoSaver(), 1)
     with transaction.atomic():
         saver = DjangoSaver(ThreadKey(Thread.objects.get().pk, "t"))

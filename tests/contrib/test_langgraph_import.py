@@ -193,7 +193,7 @@ def test_threads_imported_from_sqlite_of_a_langgraph_release_resume_and_end(
 
 @pytest.mark.parametrize("graph", ["ported", "kept"])
 @pytest.mark.parametrize("release", ["langgraph-0.4.10", "langgraph-1.0.2"])
-def test_threads_imported_from_postgresql_of_a_langgraph_release_resume_and_end(
+def test_threads_stored_by_a_langgraph_release_in_postgresql_can_be_imported_and_continued(
     release: str, graph: str, foreign_database: str
 ) -> None:
     check_import(restore(release, foreign_database), graph)

@@ -148,7 +148,7 @@ def test_example_app_of_earlier_version_has_its_rows_pages_and_routes_in_the_mig
 
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_extension_interface_of_earlier_version_has_no_breaking_change(name: str) -> None:
+def test_extension_interface_has_no_breaking_change_since_an_earlier_version(name: str) -> None:
     saved = example_app.read(name)["interface"]
     assert [*example_app.find_breaks(saved, example_app.describe_interface())] == []
 

@@ -286,7 +286,7 @@ class QueueChangeList(LinkedChangeList):
         return [
             _("No unclaimed requests for you."),
             _(
-                "Pending requests are claimed, snoozed, assigned to others, or on hold "
+                "All pending requests are claimed, snoozed, assigned to others, or unavailable "
                 "because their run has stopped."
             ),
         ]

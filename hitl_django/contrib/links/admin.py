@@ -75,7 +75,8 @@ class LinkForm(forms.Form):
         label=_("E-mail"),
         required=False,
         help_text=_(
-            "Recipient of the email that you can open for this link. It is not sent automatically."
+            "Recipient of the draft that you can open in your email program. The email is not sent "
+            "automatically."
         ),
         widget=forms.EmailInput(attrs={"class": "hitl-input"}),
     )

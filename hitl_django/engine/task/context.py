@@ -444,7 +444,7 @@ class TaskContext:
         """Return the config passed to this node call.
 
         LangChain reads the config several times during a call, so it is built only once. In a
-        traced run, it is built again, because each step of a call has other callbacks.
+        traced run, it is built at each access, because the callbacks change during the call.
         """
         if self._config is None or self.run.trace is not None:
             self._config = self._build_config()

@@ -69,7 +69,7 @@ def reject(page: Any) -> None:
         page.click("button[value=reject]")
 
 
-def test_link_page_form_in_browser_saves_an_edit_of_filled_in_fields(
+def test_link_page_form_in_browser_saves_changed_fields_as_an_edit(
     visit: Callable[..., Any], start: Callable[..., Run]
 ) -> None:
     run = start("typed", amount=12.5, customer="Dana")

@@ -1,9 +1,9 @@
 """The layout of boxes and edges on a plane, in layers from top to bottom.
 
 The module implements Sugiyama's method: reverse upward edges, assign boxes to layers, split long
-edges at the layers in between, order the layers to reduce crossings, then position each box near
-its neighbors. The result is deterministic. An edge with a label passes through an additional layer
-for the label.
+edges at the layers in between, order the boxes within each layer to reduce crossings, then position
+each box near its neighbors. The result is deterministic. An edge with a label passes through an
+additional layer for the label.
 """
 
 from __future__ import annotations
