@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -14,9 +15,12 @@ from hitl_django.engine.graph.functional import entrypoint, task
 from hitl_django.engine.graph.state_graph import StateGraph
 from hitl_django.engine.task.node_api import interrupt
 from hitl_django.engine.types import Expiry
-from hitl_django.graph_registry.registry import register
+from hitl_django.graph_registry import registry
 from hitl_django.graph_registry.review_policy import ReviewPolicy
 from hitl_django.review_options import review as ask_for_review
+
+#: Registers a graph whose runs store events. Without this argument, runs store no events.
+register = partial(registry.register, events=["states"])
 
 
 class Approval(TypedDict, total=False):

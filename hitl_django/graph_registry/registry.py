@@ -23,7 +23,7 @@ from hitl_django.json_text.secret_values import (
     list_secret_names,
     mask_secrets,
 )
-from hitl_django.models.events import STATES, encode_kinds
+from hitl_django.models.events import encode_kinds
 
 from .review_policy import ReviewPolicy
 
@@ -129,7 +129,7 @@ def register(
     *,
     version: str = "1",
     title: Any = None,
-    events: Iterable[str] = (STATES,),
+    events: Iterable[str] = (),
     redact: Iterable[str] = (),
     durability: Durability = "sync",
     review: ReviewPolicy | None = None,
@@ -154,7 +154,7 @@ def register(
         title: the name shown to people, by default ``name``. It may be a lazy translation.
         events: the kinds of events that runs store: "states" (changes of the run's state), stream
             modes, and "subgraphs" (chunks of subgraphs). If any kind is given, "states" is added.
-            With ``()``, no events are stored.
+            By default, no events are stored.
         redact: keys whose values are hidden in events.
         durability: when runs store checkpoints. "sync": after each super-step, before the next
             super-step. "async": during the next super-step. "exit": when the run pauses, fails,

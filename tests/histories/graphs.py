@@ -85,8 +85,8 @@ def gated() -> Any:
 
 
 def register() -> None:
-    registry.register("history-everything")(everything)
-    registry.register("history-gated")(gated)
+    registry.register("history-everything", events=["states"])(everything)
+    registry.register("history-gated", events=["states"])(gated)
 
 
 def unregister() -> None:

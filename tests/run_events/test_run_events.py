@@ -49,7 +49,7 @@ def tell() -> Iterator[Tell]:
     def run_it(graph: Any, *, given: Any = None, **options: Any) -> services.RunInfo:
         registry.unregister(NAME)
         started = {"events": options.pop("start_events")} if "start_events" in options else {}
-        registry.register(NAME, **options)(lambda: graph)
+        registry.register(NAME, **{"events": ["states"], **options})(lambda: graph)
         info = services.start(NAME, given or {"count": 0}, **started)
         runner.advance(str(info.id))
         return info
@@ -108,7 +108,7 @@ def answer(info: Any, value: Any = "yes") -> None:
 # The states of a run.
 
 
-def test_run_records_state_events_by_default(tell: Tell) -> None:
+def test_run_of_graph_with_states_events_records_state_events(tell: Tell) -> None:
     info = tell(line(a=one, ask=asks, b=one))
     interrupt = Interrupt.objects.get()
     answer(info)
@@ -130,11 +130,15 @@ def test_run_interrupting_twice_records_interrupt_ids_of_each_pause(tell: Tell) 
     assert told == [[str(pk)] for pk in asked]
 
 
-def test_run_of_graph_with_empty_events_option_records_no_events(tell: Tell) -> None:
-    info = tell(line(a=one, ask=asks), events=())
-    answer(info)
-    services.start(NAME, {"count": 0})
-    assert not RunEvent.objects.exists()
+def test_run_records_no_events_by_default() -> None:
+    registry.register("untold")(lambda: line(a=one, ask=asks))
+    with testing.inline():
+        info = services.start("untold", {"count": 0})
+        runner.advance(str(info.id))
+        answer(info)
+    registry.unregister("untold")
+    page = services.run_events(info.id)
+    assert (page.events, page.last, page.state, page.ended) == ((), 0, "succeeded", True)
 
 
 def test_failed_retried_and_cancelled_run_records_states_without_error_text(tell: Tell) -> None:
@@ -153,7 +157,7 @@ def test_run_parked_after_dying_worker_records_parked_event(tell: Tell, settings
     def fails(state: State) -> State:
         raise KeyboardInterrupt
 
-    registry.register("doomed")(lambda: line(a=fails))
+    registry.register("doomed", events=["states"])(lambda: line(a=fails))
     settings.HITL = {**settings.HITL, "MAX_ATTEMPTS": 1}
     info = services.start("doomed", {"count": 0})
     with pytest.raises(KeyboardInterrupt):

@@ -442,7 +442,7 @@ def deploy() -> Iterator[Callable[..., str]]:
             return StateGraph(state).add_node(node, ask).add_edge(START, node).add_edge(node, END)
 
         registry.unregister("line")
-        registry.register("line", **options)(build)
+        registry.register("line", events=["states"], **options)(build)
         return registry.get_graph("line").fingerprint
 
     yield put

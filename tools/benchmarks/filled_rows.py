@@ -62,7 +62,7 @@ def register() -> None:
         return {"outcome": f"closed: {state['outcome']}"}
 
     graph = StateGraph(Refund).add_sequence([check, ask, close]).add_edge(START, "check")
-    registry.register(GRAPH, version="1")(lambda: graph)
+    registry.register(GRAPH, version="1", events=["states"])(lambda: graph)
 
 
 def begin() -> services.RunInfo:
