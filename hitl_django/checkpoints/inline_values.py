@@ -47,7 +47,11 @@ def select_scalars(values: dict[str, Any]) -> dict[str, Any] | None:
     """Return the small values of a state, or None if there are more than MAX_SCALARS of them."""
     if len(values) > 4 * MAX_SCALARS:
         return None  # The state has too many values to check.
-    found = {channel: value for channel, value in values.items() if is_short(channel, value)}
+    found = {
+        channel: value
+        for channel, value in values.items()
+        if type(value) in _NUMBERS or is_short(channel, value)
+    }
     return found if len(found) <= MAX_SCALARS else None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import partial
 from itertools import starmap
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ _PLAIN = (
     models.CharField,
     models.TextField,
     models.BinaryField,
+    models.BooleanField,
     models.IntegerField,
     models.BigIntegerField,
     models.SmallIntegerField,
@@ -62,9 +64,12 @@ def find_preparation(field: models.Field[Any, Any], connection: Any) -> Prepare 
     if type(kept) is models.UUIDField:
         is_native = connection.features.has_native_uuid_field
         return partial(_prepare_native_uuid if is_native else _prepare_uuid, prepare)
-    if isinstance(kept, models.DateTimeField):
+    if type(kept) is models.DateTimeField:
         return partial(_prepare_moment, prepare)
-    if type(kept).get_db_prep_value is models.Field.get_db_prep_value:
+    is_alike = type(kept).get_db_prep_value is models.Field.get_db_prep_value
+    # The method of EncryptedField, a TextField, differs only for lookups, whose values are prepared
+    # elsewhere.
+    if is_alike or isinstance(kept, models.TextField):
         return partial(_prepare_alike, kept.get_prep_value)
     return prepare
 
@@ -78,7 +83,11 @@ def _prepare_uuid(prepare: Prepare, value: Any, connection: Any) -> Any:
 
 
 def _prepare_moment(prepare: Prepare, value: Any, connection: Any) -> Any:
-    return None if value is None else prepare(value, connection)
+    if value is None:
+        return None
+    if type(value) is datetime and value.tzinfo is not None:
+        return connection.ops.adapt_datetimefield_value(value)
+    return prepare(value, connection)
 
 
 def _prepare_alike(prepare: Callable[[Any], Any], value: Any, connection: Any) -> Any:

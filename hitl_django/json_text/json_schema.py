@@ -81,6 +81,13 @@ def _remove_dialect(schema: Any) -> Any:
 
 
 def _has_dialect(schema: Any) -> bool:
-    if isinstance(schema, dict):
-        return isinstance(schema.get("$schema"), str) or any(map(_has_dialect, schema.values()))
-    return isinstance(schema, list) and any(map(_has_dialect, schema))
+    left = [schema]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            if isinstance(part.get("$schema"), str):
+                return True
+            left += part.values()
+        elif isinstance(part, list):
+            left += part
+    return False

@@ -38,9 +38,14 @@ def is_secret(schema: JSON) -> bool:
 
 def has_secrets(schema: JSON) -> bool:
     """Return whether a schema declares any part of a value secret."""
-    if isinstance(schema, Mapping):
-        return is_secret(schema) or any(map(has_secrets, schema.values()))
-    return isinstance(schema, (list, tuple)) and any(map(has_secrets, schema))
+    left: list[JSON] = [schema]
+    while left:
+        part = left.pop()
+        if is_secret(part):
+            return True
+        if isinstance(part, (Mapping, list, tuple)):
+            left += part.values() if isinstance(part, Mapping) else part
+    return False
 
 
 def leads_to_secrets(schema: JSON, root: JSON) -> bool:

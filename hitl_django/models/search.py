@@ -33,15 +33,13 @@ def build_search_text(*values: Any) -> str:
 
     Keys of JSON objects are not included.
     """
-    found: list[str] = []
-    left = LENGTH
+    found = ""
     for text in _list_texts(values):
-        words = _list_words(text[:left])
-        found += words
-        left -= sum(map(len, words)) + len(words)
-        if left <= 0:
-            break
-    return "".join(f" {word}" for word in found)[:LENGTH]
+        if words := _list_words(text[: LENGTH - len(found)]):
+            found = f"{found} {' '.join(words)}"
+            if len(found) >= LENGTH:
+                break
+    return found[:LENGTH]
 
 
 def build_grams(text: str) -> str:

@@ -25,6 +25,12 @@ _INTERRUPT = Parameter("interrupt", models.UUIDField())
 
 RUN, INTERRUPT, DECISION = RowMapper(Run), RowMapper(Interrupt), RowMapper(Decision)
 
+#: The run of an interrupt, without the columns that a decision doesn't need.
+INTERRUPTED_RUN = RowMapper(
+    Run,
+    deferred=(*Run.LARGE_COLUMNS, "options", "created_at", "queued_at", "hinted_at", "finished_at"),
+)
+
 #: Inserts a run.
 NEW_RUN = BulkInsert(Run, [*insertable_columns(Run), "number"], fresh=True)
 
@@ -70,7 +76,11 @@ QUESTION = PreparedSelect(
         .filter(pk=_INTERRUPT)
         .annotate(clock=Now())
         .values_list(
-            *INTERRUPT.names, *RUN.under("run"), *THREAD.under("thread"), "clock", *answer_columns()
+            *INTERRUPT.names,
+            *INTERRUPTED_RUN.under("run"),
+            *THREAD.under("thread"),
+            "clock",
+            *answer_columns(),
         )
     )
 )

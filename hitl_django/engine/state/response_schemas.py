@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,9 @@ def make_response_schema(schema: Any) -> dict[str, Any]:
     """
     # Unions and other types are not cached, because equal types may have different schemas.
     if isinstance(schema, type):
-        return deepcopy(_describe_class(schema))
+        # Parsing the text takes less time than a deep copy.
+        found: dict[str, Any] = json.loads(_describe_class(schema))
+        return found
     return _describe(schema)
 
 
@@ -77,8 +79,10 @@ def _describe(schema: Any) -> dict[str, Any]:
     return made
 
 
-#: pydantic takes longer to describe a class than a worker needs for a short step.
-_describe_class = lru_cache(maxsize=256)(_describe)
+# pydantic takes longer to describe a class than a worker needs for a short step.
+@lru_cache(maxsize=256)
+def _describe_class(schema: type) -> str:
+    return json.dumps(_describe(schema))
 
 
 def make_resolver(schema: dict[str, Any]) -> Resolver[Any]:

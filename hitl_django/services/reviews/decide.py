@@ -343,8 +343,8 @@ def _read(pk: UUID) -> _Found:
     row = rows[0]
     interrupt = queries.INTERRUPT.read(using, row)
     row = row[len(queries.INTERRUPT.names) :]
-    interrupt.run = queries.RUN.read(using, row)
-    thread = THREAD.read(using, row[len(queries.RUN.names) : -2])
+    interrupt.run = queries.INTERRUPTED_RUN.read(using, row)
+    thread = THREAD.read(using, row[len(queries.INTERRUPTED_RUN.names) : -2])
     interrupt.thread = interrupt.run.thread = thread
     return _Found(thread, interrupt, AnswersRow(*row[-2:]))
 
