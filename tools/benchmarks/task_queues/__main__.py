@@ -38,8 +38,7 @@ COLUMNS = (
     "",
     "an answer is with its node after",
     "processor ms per decision: decided together; one by one",
-    f"decisions a second by {', '.join(map(str, WORKERS))} workers",
-    "the same with nodes that wait 50 ms",
+    f"decisions a second by {', '.join(map(str, WORKERS))} workers if nodes wait 50 ms",
     "its workers are killed: nodes begun again; runs lost; all done after",
 )
 
@@ -118,10 +117,7 @@ def line(queue: TaskQueue, found: Any) -> str:
         queue.title,
         f"{statistics.median(delays):.0f} ms, one in twenty {late:.0f}",
         "; ".join(f"{ms:.1f}" for ms in found["cost"].values()),
-        *(
-            ", ".join(f"{rate:.0f}" for rate in found[kind].values())
-            for kind in ("rates", "waiting")
-        ),
+        ", ".join(f"{rate:.0f}" for rate in found["rates"].values()),
         f"{killed['again']:.0f}; {killed['lost'] or 'none'}; {killed['seconds']:.0f} s",
     ]
     return row(cells)

@@ -70,9 +70,12 @@ def delays(queue: TaskQueue, samples: int) -> list[float]:
     return found[WARM:]
 
 
-def rate(queue: TaskQueue, count: int, workers: int, waits: float) -> float:
-    """Return the number of decisions per second whose runs the workers finish."""
-    interrupts = create_interrupts(count, waits=waits)
+def rate(queue: TaskQueue, count: int, workers: int) -> float:
+    """Return the number of decisions per second whose runs the workers finish.
+
+    The nodes wait, so that the number of workers limits the rate, and not the processors.
+    """
+    interrupts = create_interrupts(count, waits=WAITS)
     with tempfile.NamedTemporaryFile() as gate, running(queue, workers) as begun:
         signs = begun.signs
         blocking = create_interrupts(workers, gate=gate.name)
@@ -155,8 +158,7 @@ def main() -> None:
     found = {
         "delays": delays(queue, count // 8),
         "cost": cost(queue, count // 2),
-        "rates": {n: rate(queue, count, n, 0) for n in options.workers},
-        "waiting": {n: rate(queue, n * count // 8, n, WAITS) for n in options.workers},
+        "rates": {n: rate(queue, n * count // 8, n) for n in options.workers},
         "killed": killed(queue, count // 4),
     }
     print(json.dumps(found))
