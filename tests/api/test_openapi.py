@@ -9,7 +9,6 @@ import pytest
 from django.core.management import call_command
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.settings import patched_settings
-from drf_spectacular.validation import validate_schema
 from jsonschema import Draft202012Validator
 
 from hitl_django.api import operations
@@ -29,12 +28,6 @@ OPERATIONS = [
     for path, methods in methods.items()
     for method, told in methods.items()
 ]
-
-
-@pytest.mark.slow
-def test_openapi_document_is_valid_openapi_3_1() -> None:
-    assert document()["openapi"] == "3.1.0"
-    validate_schema(document())
 
 
 def test_openapi_document_declares_every_method_of_every_endpoint() -> None:
@@ -161,7 +154,8 @@ def test_openapi_document_returns_304_with_its_etag(
     assert api.get("schema", headers={"If-None-Match": '"another"'}).status_code == 200
 
 
-def test_spectacular_command_writes_the_openapi_document_without_warnings(
+@pytest.mark.slow
+def test_spectacular_command_writes_a_valid_openapi_3_1_document_without_warnings(
     capsys: Any, settings: Any, tmp_path: Any
 ) -> None:
     settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "drf_spectacular"]
@@ -174,7 +168,9 @@ def test_spectacular_command_writes_the_openapi_document_without_warnings(
         "--fail-on-warn",
         f"--file={file}",
     )
-    assert json.loads(file.read_text()) == json.loads(json.dumps(document()))
+    written = json.loads(file.read_text())
+    assert written["openapi"] == "3.1.0"
+    assert written == json.loads(json.dumps(document()))
 
 
 def test_openapi_document_ignores_spectacular_settings_of_the_project() -> None:
