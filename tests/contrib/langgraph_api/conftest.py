@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import operator
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -97,6 +98,16 @@ GRAPHS = {
 @pytest.fixture(autouse=True)
 def _nobody_is_throttled() -> None:
     cache.clear()
+
+
+@pytest.fixture(autouse=True)
+def _no_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let httpx read no certificates, which takes most of the time of creating a client.
+
+    The server of the tests doesn't use TLS.
+    """
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(Path(__file__).parent))
 
 
 @pytest.fixture
