@@ -60,8 +60,14 @@ def validator(operation: str, status: str, media: str) -> Draft202012Validator:
         if method["operationId"] == operation
     )
     schema = told["responses"][status]["content"][media]["schema"]
-    root = {**closed(schema), "components": closed(document()["components"])}
+    root = {**closed(schema), "components": components()}
     return Draft202012Validator(root, format_checker=FormatChecker())
+
+
+@cache
+def components() -> Document:
+    found: Document = closed(document()["components"])
+    return found
 
 
 def closed(schema: Any) -> Any:
