@@ -417,14 +417,14 @@ def test_columns_stored_before_first_key_are_readable_and_encrypted_by_reencrypt
     before = rows_of(thread)
     keys(NEW)
     assert rows_of(thread) == before
-    found = [each.words for each in examine_installation(audited=True)]
+    found = [each.message for each in examine_installation(audited=True)]
     assert any("not encrypted, 0 under a key other than the first" in words for words in found)
     reencrypt()
     assert find_readable() == set()
     (was,), (now,) = before.pop("Interrupt"), rows_of(thread)["Interrupt"]
     assert [column for column in now if column not in was] == [" publish it ask"]
     assert reencrypt().startswith("0 rows rewritten.")
-    found = [each.words for each in examine_installation(audited=True)]
+    found = [each.message for each in examine_installation(audited=True)]
     assert "All rows are encrypted with the first of ENCRYPTION_KEYS." in found
     restore_thread(archived.thread_id)
     assert find_readable() == set()

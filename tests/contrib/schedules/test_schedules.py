@@ -483,8 +483,8 @@ def test_doctor_and_schedules_commands_report_failing_schedules() -> None:
     come_due(made.id)
     start_due.start_due()
     found = diagnosis.examine_installation(audited=False)
-    [finding] = [each for each in found if each.words.startswith("Schedule ")]
-    assert (finding.level, str(made.id) in finding.words) == ("warning", True)
+    [finding] = [each for each in found if each.message.startswith("Schedule ")]
+    assert (finding.level, str(made.id) in finding.message) == ("warning", True)
     out = io.StringIO()
     call_command("hitl", "schedules", stdout=out)
     head, one, other = out.getvalue().splitlines()
