@@ -102,7 +102,7 @@ def test_too_large_payload_notice_for_german_browser_is_in_german(
     item = make_interrupt({"note": "x" * 300_000}, schema)
     page = text_of(reviewer.get(page_of(item), **GERMAN))
     words = (
-        "Die Antwort zusammen mit der ursprünglichen Anfrage umfasst 300027 Bytes; die Grenze ist"
+        "Die Antwort und die ursprüngliche Anfrage umfassen zusammen 300027 Bytes; die Grenze ist"
     )
     assert words in page
 

@@ -267,7 +267,7 @@ def test_start_form_with_unusable_thread_shows_the_error_at_the_thread_field(
         form_of("approval"),
         opened(starter, "approval") | {"input/text": "x", "thread_id": "taken"},
     )
-    assert said in " ".join(page.context["form"].terms.errors["thread_id"])
+    assert said in " ".join(page.context["form"].options.errors["thread_id"])
     assert Run.objects.count() == 1
 
 

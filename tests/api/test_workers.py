@@ -12,7 +12,7 @@ from hitl_django.models import Run, WorkerHeartbeat
 
 def test_worker_health_contains_worker_count_and_overdue_runs(as_role: Any, make_run: Any) -> None:
     api = as_role("operator")
-    nothing = {"alive": False, "workers": 0, "driving": 0, "last_seen": None}
+    nothing = {"alive": False, "workers": 0, "running": 0, "last_seen": None}
     assert api.get("worker-health").json() == nothing | {"overdue": 0, "due_since": None}
 
     WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)

@@ -282,7 +282,7 @@ def test_admin_start_form_validates_configurable_json_and_passes_it_to_run(
         ('{"thread_id": "x"}', "configurable.thread_id: is the engine"),
     ):
         page = admin_client.post(address, {**given, "configurable": wrong})
-        assert page.context["form"].terms.errors.keys() == {"configurable"}
+        assert page.context["form"].options.errors.keys() == {"configurable"}
         assert reason in page.content.decode()
         assert not Run.objects.exists()
     admin_client.post(address, {**given, "configurable": '{"tenant": "t1"}'})

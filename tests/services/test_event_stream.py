@@ -99,7 +99,7 @@ def test_run_events_page_returns_last_number_as_cursor_for_the_next_page(
 
 def test_run_events_returns_only_events_of_the_given_run(asking: services.RunInfo) -> None:
     with testing.inline() as advance:
-        others = [services.start("steps", {"log": []}) for _ in range(2)]
+        others = [services.start("steps", {"log": []}, events=["states"]) for _ in range(2)]
         advance()
     for info, kinds, ended in [
         (asking, TOLD[:2], False),

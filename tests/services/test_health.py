@@ -47,7 +47,7 @@ def test_worker_health_counts_unexpired_lease_as_running_worker() -> None:
     WorkerHeartbeat.objects.update(at=Now() - timedelta(minutes=5))
     assert run_leases.claim(info.id) is not None
     health = services.worker_health()
-    assert (health.driving, health.is_alive) == (1, True)
+    assert (health.running, health.is_alive) == (1, True)
     Thread.objects.update(lease_until=Now() - timedelta(seconds=1))
     assert services.worker_health().is_missing
 
@@ -65,7 +65,7 @@ def test_worker_health_counts_only_leases_of_running_runs(state: str) -> None:
     info = services.start("steps", {"log": []})
     assert run_leases.claim(info.id) is not None
     Run.objects.update(state=state)
-    assert services.worker_health().driving == 0
+    assert services.worker_health().running == 0
 
 
 @pytest.mark.promise("P18")
