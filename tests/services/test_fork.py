@@ -341,7 +341,7 @@ def test_fork_from_checkpoint_before_removed_node_raises_graph_changed_error(
         assert log_of(thread) == ["a", "b", "other"]
     finally:
         registry.unregister("steps")
-        registry.register("steps")(graphs.steps)
+        graphs.register("steps")(graphs.steps)
 
 
 def test_fork_checkpoint_sorts_after_newest_checkpoint_from_faster_clock(

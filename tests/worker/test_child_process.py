@@ -14,6 +14,7 @@ from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from django.core.management.base import CommandError
@@ -179,12 +180,13 @@ def forked(function: Callable[[Any], object]) -> Iterator[tuple[ForkedChild, Any
     """Call a function in a fork, with a connection to which the fork can send objects."""
     receiver, sender = Pipe(duplex=False)
     with closing(receiver), closing(sender):
-        child = ForkedChild(lambda: function(sender))
+        # Other tests look for the objects that the collector tracks.
+        with patch.object(gc, "freeze"):
+            child = ForkedChild(lambda: function(sender))
         try:
             yield child, receiver
         finally:
             child.wait(0)
-            gc.unfreeze()  # Other tests look for objects.
 
 
 def send_state(sender: Any) -> None:
