@@ -253,7 +253,6 @@ def root(admin_user: Any) -> Client:
 
 
 @pytest.mark.promise("P22")
-@pytest.mark.any_database
 @pytest.mark.slow
 def test_admin_and_link_pages_do_not_show_the_secret_of_a_response(
     planted: dict[str, Any], root: Client
