@@ -26,8 +26,9 @@ class RowMapper(Generic[M]):
         self, model: type[M], *, deferred: Collection[str] = (), **more: models.Field[Any, Any]
     ) -> None:
         self.model = model
+        left_out = [model._meta.get_field(name) for name in deferred]  # fails for unknown names
         self.fields: list[Any] = [
-            field for field in model._meta.concrete_fields if field.name not in deferred
+            field for field in model._meta.concrete_fields if field not in left_out
         ]
         self.names = [field.attname for field in self.fields]
         self.more = more

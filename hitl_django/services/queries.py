@@ -28,7 +28,14 @@ RUN, INTERRUPT, DECISION = RowMapper(Run), RowMapper(Interrupt), RowMapper(Decis
 #: The run of an interrupt, without the columns that a decision doesn't need.
 INTERRUPTED_RUN = RowMapper(
     Run,
-    deferred=(*Run.LARGE_COLUMNS, "options", "created_at", "queued_at", "hinted_at", "finished_at"),
+    deferred=(
+        *Run.LARGE_COLUMNS,
+        "options",
+        "created_at",
+        "queued_at",
+        "last_message_at",
+        "finished_at",
+    ),
 )
 
 #: Inserts a run.
