@@ -22,3 +22,19 @@ def install_packages(folder: Path) -> None:
     )
     if made.returncode:
         pytest.skip(f"npm gets nothing from its registry: {made.stderr[-300:]}")
+
+
+def bundle_page(folder: Path, entry: str, *options: str) -> None:
+    """Install the packages in a folder, and bundle ``entry`` as ``chat.js`` with esbuild."""
+    install_packages(folder)
+    command = [
+        "node_modules/.bin/esbuild",
+        entry,
+        "--bundle",
+        "--format=iife",
+        "--jsx=automatic",
+        '--define:process.env.NODE_ENV="production"',
+        "--outfile=chat.js",
+        *options,
+    ]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=PATIENCE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copytree
@@ -18,7 +17,7 @@ from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.graph_registry.registry import hide_graphs
 from hitl_django.models import Decision, Interrupt, Run
 from tests.compat.engines import LANGGRAPH as ENGINE
-from tests.npm_packages import PATIENCE, install_packages
+from tests.npm_packages import bundle_page
 
 from .test_reviewing import button
 
@@ -32,17 +31,10 @@ pytestmark = [
 SOURCE = Path(__file__).parent / "agent_chat"
 PAGES = "./node_modules/create-agent-chat-app/templates/nextjs/src"
 UNSET = ("API_URL", "ASSISTANT_ID", "LANGSMITH_API_KEY")
-BUNDLE = (
-    "node_modules/.bin/esbuild",
-    "main.tsx",
-    "--bundle",
-    "--format=iife",
-    "--jsx=automatic",
+OPTIONS = (
     f"--alias:@={PAGES}",
-    '--define:process.env.NODE_ENV="production"',
     *(f"--define:process.env.NEXT_PUBLIC_{name}=undefined" for name in UNSET),
     *(f"--loader:.{font}=empty" for font in ("woff2", "woff", "ttf")),
-    "--outfile=chat.js",
 )
 ADDRESS = "/agent-chat/"
 PAGE = """<!doctype html>
@@ -99,8 +91,7 @@ def graph(settings: Any, db: None) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = copytree(SOURCE, tmp_path_factory.mktemp("page") / "agent_chat")
-    install_packages(folder)
-    subprocess.run(BUNDLE, cwd=folder, check=True, capture_output=True, timeout=PATIENCE)
+    bundle_page(folder, "main.tsx", *OPTIONS)
     return folder
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copytree
@@ -22,7 +21,7 @@ from hitl_django.contrib.langgraph import register_langgraph
 from hitl_django.graph_registry.registry import hide_graphs
 from hitl_django.models import Interrupt, Run
 from tests.compat.engines import LANGGRAPH, OURS, Engine
-from tests.npm_packages import PATIENCE, install_packages
+from tests.npm_packages import bundle_page
 
 from .conftest import PASSWORD, POLICY, leads_on
 from .test_reviewing import button
@@ -35,15 +34,6 @@ pytestmark = [
 ]
 
 SOURCE = Path(__file__).parent / "use_stream"
-BUNDLE = (
-    "node_modules/.bin/esbuild",
-    "chat.jsx",
-    "--bundle",
-    "--format=iife",
-    "--jsx=automatic",
-    '--define:process.env.NODE_ENV="production"',
-    "--outfile=chat.js",
-)
 ADDRESS = "/use-stream/"
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Chat</title>
@@ -117,8 +107,7 @@ def chat(request: Any, settings: Any, speech: Speech, db: None) -> Iterator[None
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = copytree(SOURCE, tmp_path_factory.mktemp("page") / "use_stream")
-    install_packages(folder)
-    subprocess.run(BUNDLE, cwd=folder, check=True, capture_output=True, timeout=PATIENCE)
+    bundle_page(folder, "chat.jsx")
     return folder / "chat.js"
 
 
