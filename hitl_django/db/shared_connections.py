@@ -13,7 +13,6 @@ import logging
 import os
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import Context
@@ -40,13 +39,13 @@ class SharedConnections:
         #: first.
         self._idle: list[tuple[float, Any]] = []
         self._is_watched = False
-        self._turns = defaultdict[str, Any](threading.RLock)
+        self._turns: dict[str, Any] = {}
 
     @contextmanager
     def use(self, using: str) -> Iterator[Any]:
         """Let this OS thread use a shared connection during the block."""
         own = connections[using]
-        with self._turns[using] if own.vendor == "sqlite" else nullcontext():
+        with self._get_turn(using) if own.vendor == "sqlite" else nullcontext():
             connections[using] = shared = self._take(using)
             try:
                 yield shared
@@ -62,6 +61,12 @@ class SharedConnections:
     def close(self) -> None:
         """Close the idle connections."""
         self._close_idle(float("inf"))
+
+    def _get_turn(self, using: str) -> Any:
+        with self._lock:
+            if using not in self._turns:
+                self._turns[using] = threading.RLock()
+            return self._turns[using]
 
     def _take(self, using: str) -> Any:
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from importlib import import_module
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ with warnings.catch_warnings():
     import langgraph.channels.last_value
     import langgraph.channels.named_barrier_value
     import langgraph.channels.untracked_value
+    import langgraph.checkpoint.memory
     import langgraph.graph.message
     import langgraph.prebuilt
     import langgraph.prebuilt.chat_agent_executor
@@ -61,6 +63,23 @@ def load_names(root: str) -> dict[str, Any]:
         }
 
 
+class LockedInMemorySaver(langgraph.checkpoint.memory.InMemorySaver):
+    """LangGraph's saver without its race, which makes the expected results random.
+
+    Its ``put_writes`` adds the first writes of a super-step to a defaultdict. Until Python 3.12, a
+    garbage collection may change the OS thread there, and a task then replaces the writes of
+    another.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._lock = threading.Lock()
+
+    def put_writes(self, *writes: Any, **more: Any) -> None:
+        with self._lock:
+            super().put_writes(*writes, **more)
+
+
 OURS: Engine = SimpleNamespace(
     channels=channels,
     agents=chat_agent_executor,
@@ -92,5 +111,5 @@ LANGGRAPH: Engine = SimpleNamespace(
         UntrackedValue=langgraph.channels.untracked_value.UntrackedValue,
     ),
     push_message=langgraph.graph.message.push_message,
-    **load_names("langgraph"),
+    **{**load_names("langgraph"), "InMemorySaver": LockedInMemorySaver},
 )

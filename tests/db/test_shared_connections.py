@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing, suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -74,6 +76,33 @@ def test_parallel_os_threads_use_separate_connections_or_wait_on_sqlite(
         is_over.set()
         shared, came_after = second.result(10)
         assert came_after is (shared is first.result(10)) is (connection.vendor == "sqlite")
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite takes turns")
+def test_os_threads_that_open_the_first_connection_at_once_share_one_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Any] = []
+    both = threading.Barrier(2)
+
+    def make_lock() -> Any:
+        # The OS threads change here. A second one must not get as far as this.
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.5)
+        made.append(threading.RLock())
+        return made[-1]
+
+    def call() -> None:
+        with pool.use("default"):
+            pass
+
+    names = {**vars(threading), "RLock": make_lock}
+    monkeypatch.setattr(module, "threading", SimpleNamespace(**names))
+    pool = SharedConnections()
+    with closing(pool), ThreadPoolExecutor(2) as threads:
+        for ended in [threads.submit(call) for _ in range(2)]:
+            ended.result(10)
+    assert len(made) == 1
 
 
 def test_shared_connection_is_available_again_after_failed_call(pool: SharedConnections) -> None:
