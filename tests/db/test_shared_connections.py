@@ -93,13 +93,13 @@ def test_os_threads_that_open_the_first_connection_at_once_share_one_lock(
         return made[-1]
 
     def call() -> None:
-        with pool.use("default"):
+        with shared_pool.use("default"):
             pass
 
     names = {**vars(threading), "RLock": make_lock}
     monkeypatch.setattr(module, "threading", SimpleNamespace(**names))
-    pool = SharedConnections()
-    with closing(pool), ThreadPoolExecutor(2) as threads:
+    shared_pool = SharedConnections()
+    with closing(shared_pool), ThreadPoolExecutor(2) as threads:
         for ended in [threads.submit(call) for _ in range(2)]:
             ended.result(10)
     assert len(made) == 1
