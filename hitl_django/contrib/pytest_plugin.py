@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def hitl(db: None) -> Iterator[GraphEnvironment]:
     """Return an environment that replaces queue, worker and clock in a test.
 
-    Runs are executed by the methods that the test calls.
+    A run is executed only when the test calls a method of the environment.
     """
     # Import this late, because pytest loads the plugin before Django has its settings.
     from hitl_django.testing import GraphEnvironment

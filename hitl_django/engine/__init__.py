@@ -1,1 +1,1 @@
-"""The graph engine: plain Python without Django, without its own database and clock."""
+"""The graph engine. It is plain Python without Django, and has no database or clock of its own."""

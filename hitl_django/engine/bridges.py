@@ -58,7 +58,7 @@ def find_langgraph() -> Any:
 
 
 def is_langgraph_config(configurable: Mapping[str, Any]) -> bool:
-    """Return whether a config's ``configurable`` was passed by LangGraph to one of its nodes."""
+    """Return whether LangGraph passed this ``configurable`` of a config to a node of its graph."""
     return "__pregel_scratchpad" in configurable
 
 

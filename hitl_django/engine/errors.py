@@ -399,8 +399,8 @@ def resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the single error or signal that represents an exception group.
 
     Task groups of asyncio and anyio raise exception groups. A group of pauses becomes one pause
-    with all interrupts. From a group with failures and pauses, only the failures are kept.
-    Cancellations count only if the group contains nothing else.
+    with all interrupts. From a group with failures and pauses, only the failures are kept. A
+    cancellation is returned only if the group contains nothing else.
     """
     signals, failures = group.split(GraphBubbleUp)
     failed = failures and failures.split(asyncio.CancelledError)[1]

@@ -46,7 +46,7 @@ def new_id() -> UUID:
 
 
 def sort_ids_after(checkpoint_id: str) -> None:
-    """Let later ids of this process sort after ``checkpoint_id``, created by another process."""
+    """Let later ids of this process sort after an id that another process created."""
     global _last
     made = read_time(checkpoint_id)
     with _lock:

@@ -1,8 +1,8 @@
 """Agents: a node that runs tool calls, and a graph in which a model calls tools.
 
-Models are objects with ``invoke``, and ``bind_tools`` if they have tools, such as LangChain's.
-Tools are functions, or objects with a ``name`` and ``invoke``. Messages are dicts or objects such
-as LangChain's. The package does not need Django.
+A model is an object with ``invoke``, such as a model of LangChain. If the model has tools, it also
+needs ``bind_tools``. Tools are functions, or objects with a ``name`` and ``invoke``. Messages are
+dicts, or objects such as LangChain's messages. The package does not need Django.
 """
 
 from __future__ import annotations

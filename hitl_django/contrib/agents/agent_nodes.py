@@ -102,7 +102,7 @@ class ResponseNode:
 def _check_calls(messages: Sequence[Any]) -> None:
     """Raise ValueError if a tool call has no result.
 
-    Most providers of models reject such messages.
+    Most providers of models reject messages with such a tool call.
     """
     left = list_open_calls(messages)
     if left:

@@ -56,12 +56,12 @@ def create_react_agent(
 ) -> CompiledStateGraph:
     """Return a graph in which a model calls tools until it has an answer.
 
-    ``model`` is a chat model (an object with ``invoke``, and ``bind_tools`` for tools), a model
-    name for LangChain's init_chat_model, or a sync or async function. The function is called before
-    each model call with the state and the runtime, and returns a model to which the tools are
-    bound. ``tools`` are functions, LangChain tools, dicts in the format of the model's provider, or
-    a ToolNode. ``prompt`` is a text or system message that precedes the messages, or a function or
-    runnable that returns the model's input for a state.
+    ``model`` is a chat model, a model name for LangChain's init_chat_model, or a sync or async
+    function. A chat model is an object with ``invoke``, and with ``bind_tools`` if the agent has
+    tools. Before each model call, the function receives the state and the runtime. It must return a
+    model to which the tools are already bound. ``tools`` are functions, LangChain tools, dicts in
+    the format of the model's provider, or a ToolNode. ``prompt`` is a text or system message that
+    precedes the messages, or a function or runnable that returns the model's input for a state.
 
     ``response_format`` is a schema, or a pair of a prompt and a schema. The model then returns its
     answer in that format, as ``structured_response``. ``pre_model_hook`` runs before each call of

@@ -49,7 +49,7 @@ def create_partitions_for(threads: QuerySet[Thread]) -> None:
 def archive_threads(threads: QuerySet[Thread]) -> list[int]:
     """Archive the given threads in one transaction, except threads that are locked.
 
-    Returns the primary keys of the archived threads. The partitions for the threads must exist.
+    Return the primary keys of the archived threads. The partitions for the threads must exist.
 
     Raises:
         PayloadError: if a row is too large for a document. No thread is archived.

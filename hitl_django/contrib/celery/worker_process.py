@@ -16,7 +16,7 @@ from hitl_django.worker import sweep
 
 
 def connect_signals() -> None:
-    """Connect to the signal of Celery workers that are ready, in every process."""
+    """Connect to Celery's signal ``worker_ready``. This must be done in every process."""
     worker_ready.connect(_recover, dispatch_uid=f"{__name__}.recover")
 
 

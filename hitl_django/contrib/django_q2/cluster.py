@@ -1,7 +1,8 @@
 """django-q2's cluster, run by this process instead of by qcluster.
 
-qcluster forks a process for the sentinel, which starts and restarts the other processes, and then
-only waits for signals. Here, the sentinel also receives the signals.
+The sentinel starts the other processes of the cluster, and restarts them. qcluster forks a process
+for the sentinel, and then only waits for signals. Here, the sentinel runs in this process and
+receives the signals itself.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ def run_cluster() -> None:
 
 
 class _StopEvent:
-    """The event that stops the sentinel, which SIGTERM sets.
+    """The event that stops the sentinel. SIGTERM sets this event.
 
-    A handler must not set the event of multiprocessing, because the interrupted code may have the
-    lock of the event.
+    A signal handler must not set an event of multiprocessing, because the code that the signal
+    interrupts may have the lock of the event.
     """
 
     def __init__(self) -> None:

@@ -237,11 +237,11 @@ def review_report(
 ) -> ReviewReport:
     """Return the statistics of a period.
 
-    ``graph`` limits the statistics to one graph, and ``reviewer`` to the decisions of one user, by
-    primary key. The list of reviewers and the counts of interrupts ignore ``reviewer``. If ``user``
-    is None, no permission is checked. Only decisions that people made and that closed an interrupt
-    are counted, on the day of the decision. The counts of pending and overdue interrupts are those
-    of now, independent of the period.
+    ``graph`` limits the statistics to one graph. ``reviewer``, a user's primary key, limits the
+    decisions to those of this user. The list of reviewers and the counts of interrupts ignore
+    ``reviewer``. If ``user`` is None, no permission is checked. A decision is counted on the day of
+    the decision, if a person made it and it closed an interrupt. The counts of pending and overdue
+    interrupts are those of now, independent of the period.
     """
     spans = _Spans.build(period)
     everyone = select_decided(user, period, graph=graph)
@@ -373,7 +373,7 @@ def _truncate(unit: str) -> Trunc:
 
 @dataclass(slots=True)
 class _Types:
-    """Counts of decisions by type, and of decisions after their due time.
+    """Counts of decisions by type, and counts of decisions made after the interrupt's due time.
 
     The fields ``previous…`` contain the same counts for the previous period.
     """

@@ -8,7 +8,8 @@ from typing import Any
 def load_embeddings(name: str) -> Any:
     """Load embeddings by name, for example ``"openai:text-embedding-3-small"``.
 
-    LangChain's own errors, for names and provider packages that it can't find, are raised.
+    If LangChain doesn't know the name, or the package of the provider isn't installed, LangChain's
+    own error is raised.
 
     Raises:
         ValueError: the package langchain isn't installed.

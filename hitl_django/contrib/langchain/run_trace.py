@@ -1,4 +1,7 @@
-"""Tracing of a run with LangChain's callbacks. Graph, tasks and conditional edges are chains."""
+"""Tracing of a run with LangChain's callbacks.
+
+In the trace, the graph, each task and each conditional edge are chains.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,8 @@ _OWN = ("run_id", "run_name")
 def open_trace(run: RunContext, name: str) -> RunTrace | None:
     """Return the trace of a run, or None if no LangChain callback needs the trace.
 
-    Callbacks in the run's config need it, except the engine's own handlers. Tracers that LangChain
-    adds because of an environment variable also need it.
+    The trace is needed if the run's config contains callbacks other than the engine's own handlers,
+    or if an environment variable makes LangChain add a tracer.
     """
     callbacks = run.config.get("callbacks") or ()
     is_silent = isinstance(callbacks, list | tuple) and all(

@@ -62,10 +62,10 @@ _METHODS: Mapping[tuple[str, Any], Callable[..., Any]] = {
 class ClosedSerializer:
     """Serializer for LangGraph's stored bytes that creates only instances of allowed classes.
 
-    Allowed are classes of this library, LangGraph and LangChain that the codec supports, and
-    classes of the application that are registered or belong to a graph. If the bytes name another
-    class, this serializer raises UnknownTagError, whereas LangGraph's serializer would import and
-    call the class. Pickles are rejected.
+    A class of this library, LangGraph or LangChain is allowed if the codec supports it. A class of
+    the application is allowed if it is registered or belongs to a graph. If the bytes name another
+    class, this serializer raises UnknownTagError. LangGraph's serializer would import and call the
+    class. Pickles are rejected.
     """
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
@@ -123,10 +123,10 @@ class ClosedSerializer:
         return self._build(module, name, args, {}, body[3] if code == _METHOD else None)
 
     def _revive(self, found: dict[str, Any]) -> Any:
-        """Return the object that ``found`` describes, if it is a constructor in LangChain's format.
+        """Create the object that ``found`` describes, if ``found`` is a constructor.
 
-        A constructor is a JSON object with a class name and arguments. A JSON object that isn't in
-        LangChain's format is returned unchanged.
+        A constructor is a JSON object in LangChain's format, with a class name and arguments. Any
+        other JSON object is returned unchanged.
         """
         layout, kind = found.get("lc"), found.get("type")
         if layout not in (1, 2) or kind not in ("constructor", "secret", "not_implemented"):

@@ -165,9 +165,9 @@ class LangGraphAdapter(Pregel):
     ) -> RunnableConfig:
         """Apply super-steps of updates in the same way as LangGraph.
 
-        Each super-step is stored completely or not at all. LangGraph doesn't support a Command as
-        input, or new input that discards pending nodes. If an update needs one of these features,
-        the engine applies all super-steps instead of LangGraph.
+        Each super-step is stored completely or not at all. LangGraph applies the updates, with two
+        exceptions: a Command as input, and new input that discards pending nodes. If an update
+        needs one of these features, the engine applies all super-steps.
         """
         discards = bool(config["configurable"].get("discard_pending"))
         for values, as_node, *_ in chain.from_iterable(supersteps):

@@ -25,7 +25,10 @@ _TEXTS = ("text", "thinking", "reasoning")
 
 
 class DerivedMode(ABC):
-    """Converter of a run's stored events to the parts of a stream mode, for one stream."""
+    """Converter that derives the parts of one stream from a run's stored events.
+
+    Each subclass implements one stream mode.
+    """
 
     #: Kinds of stored events that the mode needs.
     kinds: ClassVar[tuple[str, ...]]

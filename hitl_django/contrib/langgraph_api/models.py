@@ -42,7 +42,7 @@ class AssistantContents(models.Model):
 
 
 class Assistant(AssistantContents):
-    """A graph with a config and a context for its runs, created by a client.
+    """An assistant that a client has created: a graph with a config and a context for its runs.
 
     The row contains the contents of one of the assistant's versions, usually the newest.
     """

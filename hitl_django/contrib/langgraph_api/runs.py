@@ -52,7 +52,7 @@ class RunStart(AgentResource):
     def begin(self, thread_id: str | None) -> tuple[dict[str, Any], StartedRun]:
         """Start or resume the run that the request describes.
 
-        Returns the request's body and the run.
+        Return the request's body and the run.
         """
         body = self.read_body()
         if "resume" in (body.get("command") or {}):
@@ -289,7 +289,7 @@ def send_outcome(
     """Return a response with the result of the run that ``reader`` reads.
 
     The response is sent when the run pauses or ends. With ``cancels``, the run is cancelled if the
-    client disconnects before. ``headers`` are headers of the response. With ``may_hide``,
+    client disconnects before that time. ``headers`` are headers of the response. With ``may_hide``,
     values that the user may not view are None instead of an error.
     """
 

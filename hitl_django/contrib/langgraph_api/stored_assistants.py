@@ -319,7 +319,7 @@ def _find_stored(user: Any, assistant_id: str, verb: str) -> Assistant:
 def _lock(pk: UUID, assistant_id: str) -> Assistant:
     """Lock an assistant's row in the caller's transaction, and return the row.
 
-    ``updated_at`` is set to the current time. ``assistant_id`` is the id in the error.
+    ``updated_at`` is set to the current time. ``assistant_id`` is the id that the error names.
 
     Raises:
         UnknownGraphError: if the row was deleted.

@@ -53,7 +53,7 @@ def make_unsubscribe_url(user: Any, what: str) -> str | None:
 def read_unsubscribe_token(token: str) -> tuple[Any, str] | None:
     """Return the user and the topic of an unsubscribe link.
 
-    Returns None if the link is invalid or the user was deleted.
+    Return None if the link is invalid or the user was deleted.
     """
     users = get_user_model()._default_manager.using(write_alias())
     try:

@@ -34,7 +34,7 @@ DUE, DIGEST = "due", "digest"
 def publish_due() -> int:
     """Store the reminders for a batch of interrupts that are due within DUE_REMINDER_SECONDS.
 
-    Returns the number of interrupts. An interrupt gets no reminder if less than
+    Return the number of interrupts. An interrupt gets no reminder if less than
     DUE_REMINDER_SECONDS lie between its creation and its due time, because its reviewers were
     notified of the creation.
     """

@@ -254,9 +254,9 @@ def _refuse_if_not_allowed(by: Any) -> None:
 
 
 def _judge(answer: AttemptResult) -> AttemptResult:
-    """Return a result that ends the delivery if Slack would reject the same message again.
+    """End the delivery if Slack would reject the same message again. Otherwise, return ``answer``.
 
-    Otherwise, return ``answer``.
+    To end the delivery, a copy of ``answer`` with the final state is returned.
     """
     status = answer.status
     if status is None or status >= 500 or status in LATER or 200 <= status < 300:

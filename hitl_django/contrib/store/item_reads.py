@@ -73,9 +73,9 @@ class _Reads:
 def select_items(
     rows: QuerySet[StoreItem], names: Sequence[ItemKey]
 ) -> Iterator[QuerySet[StoreItem]]:
-    """Yield querysets of the rows with the given namespaces and keys.
+    """Yield querysets that together contain the rows with the given namespaces and keys.
 
-    Each queryset has as many rows as fit in one SQL statement.
+    Each queryset has only as many namespaces and keys as fit in one SQL statement.
     """
     for start in range(0, len(names), BATCH):
         keys: dict[Namespace, list[str]] = {}

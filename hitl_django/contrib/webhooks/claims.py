@@ -48,7 +48,7 @@ class Claim:
 def claim_endpoint(endpoint_id: UUID) -> WebhookEndpoint | None:
     """Lease an endpoint for this worker.
 
-    Returns None if the endpoint is leased, paused or inactive.
+    Return None if the endpoint is leased, paused or inactive.
     """
     free = Q(lease_until__isnull=True) | Q(lease_until__lte=Now())
     rested = Q(paused_until__isnull=True) | Q(paused_until__lte=Now())
@@ -79,7 +79,7 @@ def release_endpoint(endpoint: WebhookEndpoint, **changes: Any) -> None:
 def claim_next(endpoint: WebhookEndpoint) -> Claim | None:
     """Claim the delivery that has been due longest.
 
-    Returns None if no delivery is due, or if the lease on the endpoint was lost.
+    Return None if no delivery is due, or if the lease on the endpoint was lost.
     """
     # Zero rows: another worker has leased the endpoint, or the endpoint was deactivated.
     if not select_claimed(endpoint).filter(is_active=True).update(lease_until=Now() + _while()):

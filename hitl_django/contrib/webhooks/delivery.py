@@ -46,9 +46,9 @@ NO_CHANGES: Mapping[str, Any] = {}
 def deliver(endpoint_id: str) -> None:
     """Send the due deliveries of an endpoint, oldest first.
 
-    Returns when no delivery is due, or when the task's time slice is over. Returns immediately if
-    another worker has the lease, or if the endpoint is paused. Errors are logged and not raised. A
-    delivery whose result could not be stored is due again after its claim expires.
+    The function ends when no delivery is due, or when the task's time slice is over. It does
+    nothing if another worker has the lease, or if the endpoint is paused. Errors are logged and not
+    raised. A delivery whose result could not be stored is due again after its claim expires.
     """
     try:
         endpoint = claims.claim_endpoint(UUID(str(endpoint_id)))
@@ -87,7 +87,7 @@ def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
 def _attempt(claim: Claim, endpoint: WebhookEndpoint) -> AttemptResult | None:
     """Attempt to send a delivery once.
 
-    Returns None if the maximum number of attempts has been reached.
+    Return None if the maximum number of attempts has been reached.
     """
     if claim.attempt > hitl.WEBHOOK_ATTEMPTS:
         return None

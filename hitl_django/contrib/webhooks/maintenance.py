@@ -56,7 +56,7 @@ def enqueue_due() -> list[UUID]:
 def remove_old() -> int:
     """Delete one batch of deliveries that finished long ago or have no endpoint.
 
-    Returns the number of deleted deliveries.
+    Return the number of deleted deliveries.
     """
     before = Now() - timedelta(days=hitl.DELIVERY_DAYS)
     finished = claims.select_deliveries().filter(finished_at__lt=before)

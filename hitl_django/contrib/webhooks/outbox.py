@@ -69,7 +69,7 @@ def add_messages(
 ) -> list[UUID]:
     """Add a delivery for each of these endpoints, independent of their subscriptions.
 
-    Returns the ids of the deliveries.
+    Return the ids of the deliveries.
     """
     plain = {key: str(value) for key, value in data.items()}
     made = [new_id() for _ in endpoints]
@@ -85,7 +85,7 @@ def add_messages(
 
 
 def list_user_keys(delivery: Delivery) -> list[str]:
-    """Return the primary keys of the users in a delivery's data, such as the recipient's, as text.
+    """Return the primary keys, as text, of the users in a delivery's data, such as the recipient.
 
     The list may contain empty texts.
     """

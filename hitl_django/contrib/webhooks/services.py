@@ -98,7 +98,8 @@ def create_webhook(
 ) -> WebhookInfo:
     """Create a webhook. Only the returned value contains the webhook's secret.
 
-    Events of the first five seconds may not be sent, because processes cache endpoints.
+    Events in the first five seconds after the creation may not be sent, because processes cache
+    endpoints.
 
     Args:
         events: the names of events, or empty for all events.

@@ -52,10 +52,10 @@ class NamedBarrierValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class NamedBarrierValueAfterFinish(NamedBarrierValue[ValueT, UpdateT, CheckpointT]):
-    """A NamedBarrierValue that becomes readable only when the graph would otherwise end.
+    """A NamedBarrierValue that becomes readable only when no other node is left to run.
 
-    This is the case after a super-step that triggers no nodes. The channel then triggers the nodes
-    that subscribe to it.
+    If a super-step triggers no nodes, the channel becomes readable. It then triggers the nodes that
+    subscribe to it.
     """
 
     finishes = True

@@ -4,10 +4,10 @@ A channel doesn't store its value. The loop stores the values of all channels of
 dict. The methods of a channel receive the channel's stored value and return its new value. A
 checkpoint can therefore store the dict without conversion. ``MISSING`` means "no value".
 
-Every channel also has LangGraph's interface: an object that stores its value, with the methods
-``from_checkpoint``, ``update``, ``get``, ``checkpoint``, ``consume`` and ``finish``. A custom class
-may implement either interface. If a class overrides methods of LangGraph's interface, the loop
-calls the overridden methods.
+Every channel also has the methods of LangGraph's channels: ``from_checkpoint``, ``update``,
+``get``, ``checkpoint``, ``consume`` and ``finish``. With these methods, the channel object itself
+stores the value. A custom class may implement either group of methods. If a class overrides methods
+of LangGraph's channels, the loop calls the overridden methods.
 """
 
 from __future__ import annotations

@@ -32,10 +32,10 @@ class LastValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class LastValueAfterFinish(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """The last value written, which becomes readable only when the graph would otherwise end.
+    """The last value written, which becomes readable only when no other node is left to run.
 
-    This is the case after a super-step that triggers no nodes. The channel then triggers the nodes
-    that subscribe to it.
+    If a super-step triggers no nodes, the channel becomes readable. It then triggers the nodes that
+    subscribe to it.
     """
 
     expires = False

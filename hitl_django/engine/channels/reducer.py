@@ -25,10 +25,11 @@ _CONCRETE: dict[Any, type] = {
 
 
 def get_overwrite(write: Any) -> tuple[bool, Any]:
-    """Return whether a write replaces the value without calling the reducer, and the new value.
+    """Return ``(True, value)`` if a write replaces the channel's value by ``value``.
 
     Such a write is an Overwrite, or one of its JSON forms: ``{"__overwrite__": v}`` or ``{"type":
-    "__overwrite__", "value": v}``.
+    "__overwrite__", "value": v}``. The reducer isn't called for it. For any other write, return
+    ``(False, None)``.
     """
     if isinstance(write, Overwrite):
         return True, write.value

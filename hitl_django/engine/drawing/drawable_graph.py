@@ -251,8 +251,8 @@ class Drawing:
 def build_drawing(graph: CompiledGraph, xray: int | bool = False) -> Drawing:
     """Return the drawing of a graph.
 
-    With ``xray``, nodes that call subgraphs are replaced by the nodes of these subgraphs: at all
-    levels if it's True, or up to a number of levels.
+    If ``xray`` is True, the nodes of each subgraph replace the node that calls the subgraph. If
+    ``xray`` is a number, this applies to that number of levels of subgraphs.
     """
     drawing = _flat(build_outline(graph, xray))
     drawing.lay_out = partial(lay_out_graph, graph, xray=xray)

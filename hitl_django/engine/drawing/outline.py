@@ -159,10 +159,10 @@ def _command_ends(graph: CompiledGraph, name: str) -> Mapping[str, str | None]:
 
 
 def _find_end_edge(name: str, leads: Mapping[OutlineEdge, None]) -> dict[OutlineEdge, None]:
-    """Return a dict with a node's edge to END, or an empty dict if the node has other targets.
+    """Return a dict with the edge from the node ``name`` to END. Without this edge, it's empty.
 
-    ``leads`` are the other edges of the node. Edges to the node itself or to its error handler
-    don't count.
+    ``leads`` are the declared edges of the node. The node has an edge to END if each edge in
+    ``leads`` leads to the node itself or to its error handler.
     """
     ways = [edge.target for edge in leads if edge.leads != "on_error"]
     if any(target != name for target in ways):

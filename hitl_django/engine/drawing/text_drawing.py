@@ -29,7 +29,7 @@ def write_text(picture: Picture) -> str:
 
 
 class _Canvas:
-    """A grid of characters, which is addressed in the units of a picture."""
+    """A grid of characters. Positions are given in the units of a picture."""
 
     def __init__(self, width: float, height: float) -> None:
         # This includes space for the names of START and END, which are wider than their dots in a

@@ -184,7 +184,10 @@ async def _go_through(context: TaskContext) -> None:
 
 
 class AsyncDriver:
-    """A driver that runs a loop in a coroutine. The tasks of a super-step run in parallel."""
+    """A driver that runs the engine's loop in a coroutine.
+
+    The tasks of a super-step run in parallel.
+    """
 
     def __init__(self, state: LoopState, max_concurrency: int | None = None) -> None:
         self.state = state
@@ -258,8 +261,8 @@ class AsyncDriver:
     async def _close(self) -> None:
         """Cancel the running tasks, wait for the commit in progress, then release the lease.
 
-        The lease is the run's lease on its thread. If the run was abandoned and has durability
-        "exit", its super-steps are stored before the release.
+        The lease is the run's lease on its thread. If the caller has abandoned a run with
+        durability "exit", the super-steps of the run are stored before the release.
         """
         ended: Sequence[Task] = ()
         if self.tasks is not None:

@@ -168,7 +168,7 @@ class AsyncTasks:
 
 
 class _Rest:
-    """An awaitable that continues a started coroutine in its own contextvars context."""
+    """An awaitable that continues a started coroutine in the coroutine's contextvars context."""
 
     __slots__ = ("_awaited", "_running", "_variables")
 

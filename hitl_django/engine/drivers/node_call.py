@@ -36,9 +36,9 @@ def get_injected(context: TaskContext, action: Action) -> dict[str, Any]:
 def convert_error(context: TaskContext, error: BaseException) -> BaseException:
     """Return the error or signal that represents an exception raised by a node.
 
-    An exception group that contains only pauses becomes one pause. If a node that was not cancelled
-    raises a CancelledError, it becomes a NodeCancelledError, because a CancelledError would end the
-    run as if the run had been cancelled.
+    An exception group that contains only pauses becomes one pause. A CancelledError becomes a
+    NodeCancelledError, unless the node was cancelled. The CancelledError would otherwise end the
+    run like a cancellation of the run.
     """
     if isinstance(error, BaseExceptionGroup):
         error = resolve_group(error)

@@ -70,7 +70,7 @@ async def _stoppable(control: RunControl, running: Awaitable[Any]) -> Any:
 def _make_timed_call(
     limit: TimeoutPolicy, context: TaskContext
 ) -> Callable[[TaskContext, Call], Any]:
-    """Return a function that makes calls of a task with the time limits ``limit``."""
+    """Return a function that calls a function of the task within the time limits ``limit``."""
     watch = AttemptTimer(limit, context, _started)
 
     def make(context: TaskContext, call: Call) -> Any:

@@ -45,7 +45,7 @@ _RUNNING = (RunTasks, StartTasks, Await)
 
 
 class SyncDriver:
-    """A driver that runs a loop on the calling OS thread.
+    """A driver that runs the engine's loop on the calling OS thread.
 
     Parallel tasks run on other OS threads, or one after the other on the calling OS thread (see
     ``_may_join``). If a task blocks the calling OS thread, another OS thread becomes the
@@ -123,8 +123,8 @@ class SyncDriver:
     def _close(self) -> None:
         """Wait for the running tasks and the commit in progress, then release the lease.
 
-        The lease is the run's lease on its thread. If the run was abandoned and has durability
-        "exit", its super-steps are stored before the release.
+        The lease is the run's lease on its thread. If the caller has abandoned a run with
+        durability "exit", the super-steps of the run are stored before the release.
         """
         ended = self.ended
         if self.threads is not None:

@@ -115,7 +115,7 @@ class TaskThreads:
             self._leave()
 
     def _start_threads(self, count: int) -> None:
-        """Start up to ``count`` more OS threads for queued tasks.
+        """Start at most ``count`` additional OS threads for queued tasks.
 
         CPU-bound tasks run fastest one after the other, because they share the interpreter lock.
         Tasks that wait for I/O should all wait at the same time. The pool distinguishes these kinds

@@ -109,10 +109,12 @@ def list_changes(
 
     ``before`` is the graph structure under which the thread was stored. ``load`` returns the
     thread's newest checkpoint in a namespace. ``ns`` is the namespace of the graph. The list is
-    empty if the thread can resume. Only parts that stored state depends on are compared. Nodes and
-    edges without pending tasks, empty channels and the code of nodes may change. With
-    ``new_input``, pending tasks are ignored, because new input discards them. With ``migrates``,
-    the values of the graph's state channels are ignored, because a migration converts them.
+    empty if the thread can resume.
+
+    Only parts that stored state depends on are compared. These parts may change: nodes and edges
+    without pending tasks, empty channels, and the code of nodes. With ``new_input``, pending tasks
+    are ignored, because new input discards them. With ``migrates``, the values of the graph's state
+    channels are ignored, because a migration converts them.
     """
     saved = rename_checkpoint(graph.spec, load(ns))
     if saved is None:

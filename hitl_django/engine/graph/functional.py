@@ -125,9 +125,9 @@ def task(
     task may call interrupt() and other tasks.
 
     The result must be serializable like state. ``retry_policy`` defaults to the policy of the
-    entrypoint. With a ``cache_policy`` and a graph with a cache, results are reused for the same
-    arguments. ``timeout`` requires an async function. In a sync run, sync code can't call an async
-    function.
+    entrypoint. If ``cache_policy`` is given and the graph has a cache, a call with the same
+    arguments as an earlier call returns the cached result. ``timeout`` requires an async function.
+    In a sync run, sync code can't call an async function.
     """
     policies = Policies.given(retry_policy, cache_policy, timeout)
     if function is None:
@@ -155,7 +155,7 @@ class entrypoint(Generic[ContextT]):
     save=...)``.
 
     ``retry_policy`` also applies to tasks without a retry policy. ``timeout`` and ``cache_policy``
-    work as for nodes. ``cache`` also stores the results of tasks.
+    work as for nodes. ``cache`` is used for the function and for its tasks.
     """
 
     final = Final

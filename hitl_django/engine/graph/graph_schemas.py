@@ -34,9 +34,9 @@ _CONFIG_TYPES: dict[str, Any] = {
 class GraphSchemas:
     """The schemas of a graph's input, output, context and config.
 
-    Methods with names in ``..._jsonschema`` return JSON schemas. Methods with names in
-    ``..._schema`` return pydantic models. The argument ``config`` is accepted for compatibility
-    with LangChain and has no effect.
+    Methods whose names end with ``_jsonschema`` return JSON schemas. Methods whose names end with
+    ``_schema`` return pydantic models. The argument ``config`` is accepted for compatibility with
+    LangChain and has no effect.
     """
 
     input_type: Any

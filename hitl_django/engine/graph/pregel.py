@@ -396,9 +396,9 @@ class Pregel(
     ) -> Drawing:
         """Return a drawing of the graph: its nodes and edges.
 
-        With ``xray``, nodes that call subgraphs are replaced by the nodes of these subgraphs: at
-        all levels if it's True, or up to a number of levels. ``config`` is accepted for
-        compatibility with LangGraph.
+        If ``xray`` is True, the nodes of each subgraph replace the node that calls the subgraph. If
+        ``xray`` is a number, this applies to that number of levels of subgraphs. ``config`` is
+        accepted for compatibility with LangGraph.
         """
         return build_drawing(self, xray)
 

@@ -329,10 +329,10 @@ def _make_nested_run(
 
 
 def _nest_config(parent: TaskContext, config: RunnableConfig) -> RunnableConfig:
-    """Return the config of the calling node, merged with the config of the call.
+    """Return the config of the calling node's run, merged with the config of the call.
 
-    The config of the calling node is the config of its run, without run id and name, and with the
-    metadata of the node.
+    The id and the name of the calling node's run are left out. The metadata of the calling node is
+    included.
     """
     above, metadata = parent.run.config, parent.task.node.metadata
     inherited = above

@@ -154,8 +154,8 @@ def _set_stored_writes(
 ) -> list[Task]:
     """Assign the stored writes of finished tasks to ``task.writes``, and return these tasks.
 
-    A failed task also counts as finished if an error handler has handled its failure. Its writes
-    are empty.
+    A failed task also counts as finished if an error handler has handled its failure. Such a task
+    gets an empty ``task.writes``.
     """
     done = [t for t in (*tasks, *handlers) if t.id in statuses and statuses[t.id].finished]
     for task in done:

@@ -125,8 +125,9 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         ``defer``, the node runs only when no other node is left to run.
 
         ``error_handler`` is a function that runs in the same super-step after the node's last
-        failed attempt. It receives the node's input, and a NodeError as ``error``. It may return
-        the same values as a node. The edges of the failed node are not followed.
+        failed attempt. It receives the node's input, and a NodeError as ``error``. Like a node, it
+        returns an update of the state, a Command, or None. The edges of the failed node are not
+        followed.
 
         ``timeout`` limits each attempt of an async node. ``cache_policy`` enables the reuse of
         results.

@@ -68,9 +68,9 @@ class ChannelState:
     def note_growth(self, name: str, old_value: Any, writes: Sequence[Any], grown: Any) -> None:
         """Record the items that a reducer has added to a channel's list or dict.
 
-        The reducer was called with ``old_value`` and ``writes``, and has returned ``grown``. If it
-        changed or removed an existing item, the recorded items of the channel are deleted, and no
-        further items of the channel are recorded until the next checkpoint.
+        The reducer was called with ``old_value`` and ``writes``, and has returned ``grown``. If the
+        reducer changed or removed an existing item, the recorded items of the channel are deleted,
+        and no further items of the channel are recorded until the next checkpoint.
         """
         before = self.added.get(name)
         if before is None and (name in self.touched or name not in self.versions):

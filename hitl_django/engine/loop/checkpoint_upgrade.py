@@ -88,7 +88,7 @@ def _is_new(version: Version, last: Version | None) -> bool:
 
 
 def _pass_breakpoint(seen: dict[str, dict[str, Version]]) -> None:
-    """Convert the versions stored for the last passed breakpoint, which are an entry of ``seen``.
+    """Convert the entry of ``seen`` for the last passed breakpoint to the current layout.
 
     Older layouts store the version of each channel at the breakpoint. The current layout stores
     only the newest of these versions. ``seen`` is changed in place.

@@ -225,9 +225,9 @@ def _store_overdue(state: LoopState) -> Effects:
 
 
 def _leaves_result_to_task(state: LoopState) -> bool:
-    """Return whether a subgraph run doesn't store its result, because the calling task stores it.
+    """Return whether the calling task stores the result of this run of a subgraph.
 
-    The result is true for subgraphs that start from the beginning on each call.
+    This is the case if the subgraph starts from the beginning on each call.
     """
     outcome = state.outcome
     if outcome is None or outcome.status != "finished" or outcome.error is not None:

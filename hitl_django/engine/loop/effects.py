@@ -124,7 +124,7 @@ class CacheWrite:
 
 
 class Notify:
-    """A request to call the callback handlers in the run's config when a run pauses or resumes."""
+    """A request to call the callback handlers in the run's config, for a pause or a resumption."""
 
     __slots__ = ("event",)
 

@@ -97,10 +97,10 @@ def start_handler(spec: GraphSpec, failed: Task) -> HandlerTask:
 def restore_handlers(
     spec: GraphSpec, tasks: Sequence[Task], statuses: Mapping[str, TaskStatus]
 ) -> list[HandlerTask]:
-    """Return the error handler tasks for the failed tasks in ``tasks``.
+    """Return the tasks of the error handlers that were started for failed tasks in ``tasks``.
 
-    A failed task is considered if its stored writes show that its error handler was started. The
-    handler may have finished since.
+    The stored writes of a failed task show whether its error handler was started. The returned
+    tasks may already have finished.
     """
     found = []
     for task in tasks:

@@ -203,10 +203,11 @@ def _list_ids_below(state: LoopState) -> Generator[Any, Any, Sequence[str] | Non
 
 
 def _replay_bound(saved: CheckpointTuple) -> str:
-    """Return the checkpoint id before which a replay reads the stored states of subgraphs.
+    """Return the checkpoint id that limits which states of subgraphs a replay reads.
 
-    This is the id of ``saved``, the replayed checkpoint. If ``saved`` is an update or a fork, it
-    was created after the subgraphs had run, so the id of its parent checkpoint is returned.
+    A replay reads only states with older ids. The limit is the id of ``saved``, the replayed
+    checkpoint. If ``saved`` is an update or a fork, it was created after the subgraphs had run. The
+    limit is then the id of its parent checkpoint.
     """
     if saved.metadata.get("source") in ("update", "fork") and saved.parent_config is not None:
         bound: str = saved.parent_config["configurable"]["checkpoint_id"]
@@ -302,9 +303,10 @@ def _skips_input(state: LoopState) -> bool:
 
 
 def _apply_to_new_thread(state: LoopState, writes: Sequence[Write]) -> bool:
-    """Apply the input as the first super-step.
+    """Apply the input without running the first super-step, and return True.
 
-    Return False if the first super-step has to run, because it does more or raises an error.
+    Return False if the first super-step has to run: it runs a conditional entry point, or the input
+    can't be applied.
     """
     first = _make_finished_start_task(state, writes)
     if first is None:
@@ -424,7 +426,7 @@ def _keep_answered(state: LoopState) -> None:
 
 
 def _keep_pending(state: LoopState) -> None:
-    """Let tasks whose interrupts are all still pending pause without running again.
+    """Keep tasks paused, without running them again, if all their interrupts are still pending.
 
     The stored interrupts of such a task are assigned to ``task.pending_interrupts``.
     """

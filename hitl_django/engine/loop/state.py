@@ -62,8 +62,8 @@ class LoopState:
     the context ``run`` shared by the run's tasks, and the stream modes ``wanted`` and ``printed``
     of the caller. The loop changes these attributes:
 
-    - ``channel_state``, ``origin`` and ``tasks`` are the newest checkpoint and its next tasks.
-      ``ran`` are the tasks of the current super-step.
+    - ``channel_state`` and ``origin`` belong to the newest checkpoint. ``tasks`` are the tasks that
+      follow this checkpoint. ``ran`` are the tasks of the current super-step.
     - ``statuses`` are the stored writes of the super-step's tasks, by task id.
     - ``checkpoint_id`` and ``metadata`` belong to the newest checkpoint.
     - ``commits`` is the builder of commits.

@@ -48,9 +48,9 @@ def keep_latest(
     ``heads`` maps each namespace to its newest checkpoint id and metadata. ``roots`` are the ids of
     the stored checkpoints of the root graph.
 
-    The newest checkpoint of each namespace is kept. The exception is a subgraph that starts from
-    the beginning on each call. If it was called from a root checkpoint that is stored but isn't the
-    newest, its checkpoints can be deleted, because no task reads them again.
+    The newest checkpoint of each namespace is kept, with one exception. A subgraph that starts from
+    the beginning on each call isn't kept if its calling checkpoint in the root graph is stored and
+    isn't the newest. No task reads the checkpoints of this subgraph again.
     """
     newest_root = heads[""][0] if "" in heads else None
     kept = set()

@@ -66,7 +66,10 @@ class EncryptedSerializer(SerializerProtocol):
 
 
 class PycryptodomeCipher(CipherProtocol):
-    """AES encryption with pycryptodome. The result consists of nonce, tag and encrypted bytes."""
+    """AES encryption with pycryptodome.
+
+    The bytes returned by ``encrypt`` consist of the nonce, the tag and the encrypted bytes.
+    """
 
     def __init__(self, key: bytes, options: dict[str, Any]) -> None:
         try:

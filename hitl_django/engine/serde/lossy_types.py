@@ -1,8 +1,8 @@
 """Detection of bytearrays and memoryviews, which ormsgpack encodes as bytes.
 
 The check first encodes the value with orjson, which is as fast as ormsgpack for JSON types. orjson
-calls a hook for each part of another type. If orjson raises an error, the value is traversed in
-Python.
+calls a hook for each part that isn't of a JSON type. If orjson raises an error, the value is
+traversed in Python.
 """
 
 from __future__ import annotations

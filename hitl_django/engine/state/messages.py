@@ -82,7 +82,7 @@ def find_message_fault(value: Any) -> str | None:
 def add_message_ids(
     writes: Sequence[tuple[str, Any]], keys: frozenset[str]
 ) -> list[tuple[str, Any]]:
-    """Return writes in which every message for one of the channels ``keys`` has an id.
+    """Return ``writes``, with an id for each message that is written to a channel in ``keys``.
 
     Ids must be assigned before a write is stored. A write is applied once for a conditional edge
     and once at the end of the super-step. If ids were assigned later, one message would become two.

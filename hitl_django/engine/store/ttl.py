@@ -27,7 +27,7 @@ class TTLConfig(TypedDict, total=False):
 
 
 class NotProvided:
-    """The type of ``NOT_PROVIDED``, which marks an argument that gets the store's default."""
+    """The type of ``NOT_PROVIDED``: the argument isn't given, and the store's default applies."""
 
     def __bool__(self) -> Literal[False]:
         return False

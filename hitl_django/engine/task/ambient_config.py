@@ -11,11 +11,11 @@ _EMPTY: Mapping[str, Any] = {}
 
 
 class AmbientConfig(Mapping[str, Any]):
-    """A mapping with the config of the running node call. The first read builds the config.
+    """A mapping that reads the config of the running node call.
 
-    LangChain reads a context variable if it is called without a config. The variable contains this
-    mapping, the same object for all node calls. Building a config for each call would slow down
-    nodes that don't use LangChain.
+    LangChain reads a context variable if it is called without a config. In all node calls, the
+    variable contains this one mapping. The config of a node call is built only if LangChain reads
+    it. Building a config for each call would slow down nodes that don't use LangChain.
     """
 
     __slots__ = ()

@@ -65,7 +65,7 @@ class GraphCallbackHandler:
 
 
 def list_handlers(callbacks: Any) -> list[GraphCallbackHandler]:
-    """Return the GraphCallbackHandlers in a config's callbacks: a list or a callback manager."""
+    """Return the GraphCallbackHandlers in ``callbacks``, a list or a callback manager."""
     found: Iterable[Any] = getattr(callbacks, "handlers", callbacks) or ()
     return [handler for handler in found if isinstance(handler, GraphCallbackHandler)]
 

@@ -116,7 +116,7 @@ def _call_with(action: Action, value: Any, given: Mapping[str, Any]) -> Any:
 
 
 def _collect_chunks(source: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
-    """Return a function for the complete result of ``source``, and whether this function is async.
+    """Return a function that returns the complete result of ``source``, and whether it is async.
 
     For a generator function, the complete result is the sum of its chunks, or the last chunk if the
     chunks can't be added. Any other ``source`` is returned unchanged.

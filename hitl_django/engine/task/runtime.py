@@ -55,7 +55,7 @@ class RunControl:
         return self.drain_reason is not None
 
     def is_stop(self, error: BaseException) -> bool:
-        """Return whether an error is one of ``stop_errors``, or a group that contains one."""
+        """Return whether an error, or an error in its exception group, is in ``stop_errors``."""
         return any(isinstance(leaf, self.stop_errors) for leaf in iterate_leaves(error))
 
     def note_stop(self, error: BaseException, nodes: Sequence[str]) -> None:

@@ -12,9 +12,9 @@ from .context import TaskContext, saver_calls, store_results, store_steps
 
 
 class _Busy(GraphBubbleUp):
-    """An exception that rolls this transaction back, because another OS thread stores results.
+    """An exception that rolls the transaction back, because another OS thread is storing results.
 
-    The other OS thread may wait for this transaction.
+    The other OS thread may be waiting for a database lock of this transaction.
     """
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class LayerLink:
-    """An edge from the item ``upper`` to the item ``lower``, at least ``length`` layers below."""
+    """An edge between two items. ``lower`` must be at least ``length`` layers below ``upper``."""
 
     upper: int
     lower: int

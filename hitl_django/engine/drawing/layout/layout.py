@@ -47,7 +47,7 @@ class Wire:
 class _Route:
     """The path of a wire from its upper box to its lower box.
 
-    ``passes`` contains the index of the box or bend on the path for each layer. ``labelled`` is the
+    ``passes`` lists the boxes and bends on the path, one per layer, as indexes. ``labelled`` is the
     position in ``passes`` of the bend with the label, or -1.
     """
 

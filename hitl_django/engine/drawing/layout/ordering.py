@@ -15,9 +15,9 @@ Neighbours = Sequence[Sequence[int]]
 def order_layers(layers: Layers, above: Neighbours, below: Neighbours) -> Layers:
     """Return the layers, each ordered by the median position of the items' neighbors.
 
-    ``above`` and ``below`` contain each item's neighbors in the adjacent layers. The algorithm
-    orders the layers downwards and upwards a fixed number of times and returns the order with the
-    fewest crossings. The result is deterministic.
+    ``above`` and ``below`` contain each item's neighbors in the adjacent layers. The algorithm goes
+    through all layers from top to bottom and back a fixed number of times. It returns the order
+    with the fewest crossings. The result is deterministic.
     """
     best, fewest = layers, count_crossings(layers, below)
     layers = [list(layer) for layer in layers]

@@ -1,4 +1,7 @@
-"""Positions of items (boxes and bends of edges) in a layer: near neighbors, without overlap."""
+"""Horizontal positions of the items (boxes and bends of edges) in a layer.
+
+Items are placed near their neighbors in the adjacent layers, and don't overlap.
+"""
 
 from __future__ import annotations
 
