@@ -56,7 +56,7 @@ NOTHING = format_html('<span class="{}">–</span>', "hitl-none")
 
 
 class LinkedChangeList(ChangeList):
-    """Change list whose rows link to the row's page.
+    """Change list in which each row links to its page.
 
     The link to a page contains the list's filters, so that the page can link back to the same list.
     Columns in which no row of the current page has a value are omitted.

@@ -58,7 +58,7 @@ class Field:
 def answer_outages(view: Callable[..., Any]) -> Callable[..., Any]:
     """Make a view return an error page if the database is unavailable or stored data is corrupt.
 
-    Errors are also handled while the template of the response is rendered.
+    Errors during the later rendering of the response's template are handled in the same way.
     """
 
     unwanted: Collection[str] = getattr(view, "_non_atomic_requests", ())

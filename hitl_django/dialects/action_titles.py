@@ -203,7 +203,7 @@ def _is_secret(name: str) -> bool:
 
 
 def _split_words(name: str) -> tuple[str, ...]:
-    """Return the words of a name in lower case, except for abbreviations such as SQL."""
+    """Return the words of a name in lower case. Abbreviations such as SQL keep their case."""
     words = filter(None, _SEPARATORS.split(_CAMEL_CASE.sub(" ", name)))
     keeps = not name.isupper()
     return tuple(

@@ -24,7 +24,10 @@ class DialectInterrupt(Protocol):
 
     @property
     def start(self) -> Any:
-        """The initial value of an edit: the proposal or, without one, a value from the payload."""
+        """The value that an edit changes.
+
+        This is the proposal or, without a proposal, a value from the payload.
+        """
         ...
 
     @property
@@ -119,7 +122,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def prefill(self, interrupt: DialectInterrupt) -> Any:
-        """Return the initial value of an edit, from the payload."""
+        """Return the value that an edit changes, computed from the payload."""
 
     @abstractmethod
     def compose(self, interrupt: DialectInterrupt, type: str, value: Any) -> Any:  # noqa: A002

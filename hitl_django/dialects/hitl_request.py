@@ -76,7 +76,7 @@ class HitlRequestDialect(Dialect):
         return tuple(word for word in ALLOWABLE if word in found)
 
     def prefill(self, interrupt: DialectInterrupt) -> Any:
-        """Return the initial value of an edit: ``{"name", "args"}``, or a list of them."""
+        """Return the value that an edit changes: ``{"name", "args"}``, or a list of these."""
         actions = [_action(action) for action in interrupt.payload[ACTIONS]]
         return actions if len(actions) > 1 else actions[0]
 

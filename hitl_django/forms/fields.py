@@ -80,10 +80,10 @@ class AnswerField(forms.Field):
         return " ".join(filter(None, map(str, texts)))
 
     def describe(self, reason: str, *, of_entry: bool = False) -> str:
-        """Return the message ``reason``, about a limit or a fault of the value, for display.
+        """Return a message about a limit or a fault of the value, for display.
 
-        A ValidationMessage is translated. If ``of_entry`` is true, the message is about an entry of
-        a list.
+        ``reason`` is the message. A ValidationMessage is translated. If ``of_entry`` is true, the
+        message is about an entry of a list.
         """
         return say(reason)
 
@@ -97,7 +97,7 @@ class AnswerField(forms.Field):
 
     @property
     def is_needed(self) -> bool:
-        """Whether input is required. The page marks the labels of these fields."""
+        """Whether input is required. If so, the page marks the label of the field."""
         return not self.may_be_blank()
 
     def is_unchanged(self, raw: Any) -> bool:

@@ -165,8 +165,8 @@ class ResponseForm(forms.Form):
     def _describe_fields(self, node: Node, labels: Sequence[str], *, wanted: bool) -> None:
         """Prefix the label of each field with the labels of the objects that contain the field.
 
-        The form shows nested objects in no other way. With ``wanted``, fields of required values
-        become required.
+        Otherwise, the form wouldn't show the object to which a field belongs. With ``wanted``,
+        fields of required values become required.
         """
         if isinstance(node, Leaf):
             node.field.required = wanted and node.field.is_needed

@@ -424,7 +424,10 @@ def _rows_of(items: SchemaNode, known: SchemaNode) -> SchemaNode:
 
 
 def _parts(schema: dict[str, JSON]) -> list[dict[str, JSON]]:
-    """Return the alternatives of a schema that consists only of a union, or an empty list."""
+    """Return the alternatives of a schema that consists only of a union.
+
+    Returns an empty list for any other schema.
+    """
     keys = schema.keys() & {"anyOf", "oneOf"}
     if len(keys) != 1 or not schema.keys().isdisjoint({"type", "properties", "allOf", "not"}):
         return []
@@ -499,7 +502,7 @@ def _add_null(shape: SchemaNode) -> SchemaNode:
 
 
 def _takes_text(schema: dict[str, JSON]) -> bool:
-    """Return whether a schema edited as JSON text allows a string."""
+    """Return whether a value that is edited as JSON text may be a string."""
     kinds = schema.get("type")
     if kinds is not None:
         return kinds == "string" or (isinstance(kinds, list) and "string" in kinds)

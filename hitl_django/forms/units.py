@@ -128,7 +128,7 @@ class Money(Unit):
 
 @dataclass(frozen=True)
 class Percent(Unit):
-    """A percentage. The value 10 to the power of ``exponent`` is shown as 100 %."""
+    """A percentage. The value ``10 ** exponent`` is shown as 100 %."""
 
     exponent: int = 0
     invalid: ClassVar[Any] = _("Enter a percentage, for example %(example)s.")

@@ -16,11 +16,12 @@ from .run_status import RunStatusLine
 
 
 def format_recorded(message: Any, key: str, part: str = "answer") -> str:
-    """Return a message as HTML, with an invisible mark that a form was submitted successfully.
+    """Return a message as HTML, with an invisible mark for review.js.
 
-    The browser stores typed text as a draft. When review.js finds the mark, the script deletes the
-    draft of the form with the key ``key``, but only the texts of the submitted ``part``: the
-    response (``"answer"``), the form of an action, or a panel.
+    The mark means that a form was submitted successfully. The browser stores typed texts as drafts.
+    When review.js finds the mark, it deletes texts from the draft with the key ``key``. Only the
+    texts of the submitted part are deleted. ``part`` is the name of an action or a panel, or
+    ``"answer"`` for the response.
     """
     mark = '{} <span data-hitl-recorded="{}" data-hitl-part="{}"></span>'
     return format_html(mark, message, key, part)

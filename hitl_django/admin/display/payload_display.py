@@ -176,7 +176,7 @@ def display_raw(value: JSON) -> DisplayedValue:
 class _Layout:
     """Converter of values for display.
 
-    The character limit of a page applies to all values together that one converter converts.
+    The values that one converter converts share the character limit of a page.
     """
 
     def __init__(self, presentation: Presentation = PLAIN) -> None:
@@ -281,7 +281,11 @@ class _Layout:
 
 
 def _find_common_columns(values: list[JSON]) -> list[str]:
-    """Return the columns of a table for objects with the same keys and no nested values, or []."""
+    """Return the keys of the objects in ``values``, as the columns of one table.
+
+    Returns an empty list if the values can't be shown as a table: if one of them isn't an object or
+    contains a nested value, or if there are too many rows or columns.
+    """
     if len(values) > MAX_ROWS or not all(isinstance(value, dict) for value in values):
         return []
     columns = list(dict.fromkeys(key for value in values for key in value))

@@ -74,7 +74,7 @@ class Presentation:
     arguments_member: str = ""
 
     def at(self, *roots: JSON) -> Presentation:
-        """Return a copy that looks up the currencies of amounts in ``roots`` first."""
+        """Return a copy that first looks in ``roots`` for the currency of an amount."""
         return replace(self, roots=(*roots, *self.roots)) if self.hints else self
 
     def at_arguments(self, arguments: JSON, schema: JSON) -> Presentation:

@@ -163,8 +163,8 @@ class QueueChangeList(LinkedChangeList):
     def _count(self) -> int:
         """Count the rows of each tab and of the list, and return the count of the list.
 
-        For a search, also set ``queryset``. ``Search`` has two queries, and the count of the list
-        determines which of them is faster.
+        For a search, also set ``queryset`` to one of the two queries of ``Search``. The count of
+        the list determines which query is faster.
         """
         search = queue_filters.Search.build(self.queryset, self.query) if self.query else None
         self.search = search

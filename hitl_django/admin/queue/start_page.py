@@ -23,10 +23,9 @@ FROM_OUTSIDE = frozenset({"none", "cross-site", "same-site"})
 def open_on_start_page(site: AdminSite) -> None:
     """Redirect from an admin site's index to the overview (operators) or the queue (reviewers).
 
-    Users are redirected only if they can view no pages except those of this package, because the
-    index shows them nothing else. The redirect happens after a login, or when a user opens the
-    index from outside of the site. Links within the site still lead to the index. Reviewers without
-    pending requests are not redirected.
+    A user is redirected only if the index lists nothing but pages of this package. The redirect
+    happens after a login, or when a user opens the index from outside of the site. Links within the
+    site still lead to the index. Reviewers without pending requests are not redirected.
     """
     log_in, show_index = site.login, site.index
 

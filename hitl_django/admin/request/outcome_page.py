@@ -1,4 +1,4 @@
-"""Pages of a closed interrupt and of a rejected decision."""
+"""Pages that show the outcome of an interrupt, or why a decision could not be stored."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .undo_button import render_undo_button
 
 
 class OutcomePage(ReadOnlyAdmin):
-    """Page that shows the outcome of an interrupt, or the reason why a decision was rejected."""
+    """Page that shows the outcome of an interrupt, or why a decision could not be stored."""
 
     def show_outcome(
         self,

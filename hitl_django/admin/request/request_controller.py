@@ -354,10 +354,10 @@ class RequestController(RequestPage):
 
 
 def _is_prefetched(request: HttpRequest, left: Interrupt, taken: UUID) -> bool:
-    """Return whether the page that the script has loaded in advance shows the claimed interrupt.
+    """Return whether the page that the script has loaded in advance is still correct.
 
-    The page must show the current version of the interrupt ``taken``. If the interrupt ``left`` is
-    still pending, the page is outdated, because its list doesn't contain this interrupt.
+    The page must show the current version of the interrupt ``taken``. The interrupt ``left`` must
+    be closed, because the list on the page omits it.
     """
     if PREFETCHED not in request.headers:
         return False

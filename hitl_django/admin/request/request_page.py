@@ -91,8 +91,8 @@ class RequestPage(OutcomePage):
 
         ``interrupt_forms`` are the forms for a decision. ``forms`` are the forms for other actions,
         such as a comment. Both contain the submitted values, if any. ``warning`` is shown if the
-        decision needs a confirmation. ``left`` is the id of an interrupt that the list no longer
-        contains when the page is shown.
+        decision needs a confirmation. ``left`` is the id of an interrupt that the list next to the
+        request omits.
         """
         item.run.thread = item.thread  # Permission checks read the thread of the run.
         others = find_other_interrupts(request, item)

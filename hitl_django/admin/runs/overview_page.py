@@ -91,7 +91,7 @@ class OverviewPages(ReadOnlyAdmin):
         return {**super().own_pages(), "overview": ("overview/", self.overview_view)}
 
     def overview_view(self, request: HttpRequest) -> HttpResponse:
-        """Show counts, failed and parked runs, backlog, workers and the tables of apps."""
+        """Show counts, failed and parked runs, backlog, workers and the tables of optional apps."""
         may_view = get_policy().may_view_workers(request.user)
         if not may_view or not self.has_view_permission(request):
             raise PermissionDenied

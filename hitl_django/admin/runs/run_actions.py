@@ -111,7 +111,7 @@ class ForkForm(forms.Form):
 
     @property
     def update(self) -> Any:
-        """The update of the state from the valid form, or None without an update."""
+        """The state update in the valid form, or None if the form contains no update."""
         values = self.cleaned_data["values"]
         if values is not None or self.state is None:
             return values

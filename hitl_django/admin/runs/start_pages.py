@@ -141,7 +141,10 @@ class StartPages(ReadOnlyAdmin):
 
 
 def _add_subject(request: HttpRequest, url: str) -> str:
-    """Return ``url`` with the current URL's parameter ``subject``, the related object, if any."""
+    """Add the parameter ``subject`` of the current URL, if present, to ``url``.
+
+    The parameter identifies the related object.
+    """
     subject = request.GET.get("subject")
     if not subject:
         return url
