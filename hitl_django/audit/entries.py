@@ -137,7 +137,7 @@ def hash_entry(entry: AuditEntry, thread_id: str) -> str:
 
 
 def get_hashed_text(entry: AuditEntry, thread_id: str) -> str:
-    """Return the text of an entry from which its hash is computed.
+    """Return the text from which the hash of an entry is computed.
 
     With this text, the hash can be verified offline.
     """

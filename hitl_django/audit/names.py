@@ -154,7 +154,7 @@ def read_commitments(entry: AuditEntry) -> dict[str, str]:
 
 
 def read_redacted_values(entry: AuditEntry) -> dict[str, Any]:
-    """Return the current values in the places of an entry where a pseudonym replaced a name.
+    """Return the current value in each place of an entry where a pseudonym replaced a name.
 
     The salts of these places were deleted.
     """

@@ -38,8 +38,8 @@ class Redaction:
     def take_detail(self) -> dict[str, Any] | None:
         """Return the details of the new audit log entry about the replacement.
 
-        The details list the changed places of each entry since the last call. Return None if no
-        entry was changed.
+        The details list the places changed since the last call, by entry. Return None if no entry
+        was changed.
         """
         entries, self._entries = self._entries, []
         return {"pseudonym": self.pseudonym, "entries": entries} if entries else None

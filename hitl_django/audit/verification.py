@@ -184,9 +184,9 @@ def find_first_fault(thread: Thread) -> int | None:
 
 
 def find_faults() -> Iterator[tuple[str, int]]:
-    """Yield the id of each thread with an invalid audit log, and the number of an entry.
+    """Yield the ids of threads with an invalid audit log, each with the number of an entry.
 
-    This entry is the first invalid entry of the thread.
+    The number is that of the thread's first invalid entry.
     """
     for checked in check_threads():
         if checked.fault is not None:

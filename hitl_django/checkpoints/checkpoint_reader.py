@@ -229,10 +229,10 @@ class _Decoded:
 
 
 def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespace | None) -> None:
-    """Set ``head``, with the channel versions, of each checkpoint in ``group``.
+    """Set ``head`` of each checkpoint in ``group`` to the checkpoint without its channel values.
 
-    The checkpoints belong to one namespace. The versions may be stored as differences from a base
-    (see ``version_deltas``). The base is added to ``cached``.
+    The checkpoints belong to one namespace. Their channel versions may be stored as differences
+    from a base (see ``version_deltas``). The base is added to ``cached``.
     """
     named = {key for one in group if (key := version_deltas.base_key(one.record)) is not None}
     bases = read_bases(using, group[0].thread, group[0].ns, named)

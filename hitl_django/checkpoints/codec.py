@@ -49,12 +49,12 @@ def pack_writes(writes: Sequence[tuple[str, Any]], shared: SharedValues | None =
 
 
 def verify(data: Any, stored: str, what: str) -> bytes:
-    """Decrypt the bytes of a row, check their digest, and return the bytes.
+    """Return the decrypted bytes of a row.
 
     ``what`` names the row in the error message.
 
     Raises:
-        CorruptPayloadError: the digest differs from ``stored``.
+        CorruptPayloadError: the digest of the row's bytes differs from ``stored``.
     """
     found, stored = decrypt_row(bytes(data), stored, 0, what)
     if digest(found) != stored:

@@ -35,8 +35,9 @@ Row = tuple[Any, ...]  # The column values of a row, without the thread.
 class CommitRows:
     """The rows of one commit, which are written with one statement for each kind of row.
 
-    Values are encoded when they are added. A value that can't be stored is therefore rejected
-    before a transaction locks the thread, and the lock isn't extended by slow encoding.
+    Values are encoded when they are added, before a transaction locks the thread. A value that
+    can't be stored is therefore rejected without a lock, and slow encoding doesn't prolong the
+    lock.
     """
 
     def __init__(

@@ -92,7 +92,7 @@ class _BoundWriter(CommitWriter):
 
 
 class FencedWriter(_BoundWriter):
-    """A writer for the commits of a worker's run, each of which checks the worker's lease.
+    """A writer for the commits of a run on a worker. Each commit checks the worker's lease.
 
     With ``durable``, each commit is a separate transaction. Otherwise, the commits are part of the
     caller's transaction.

@@ -163,8 +163,8 @@ class DjangoSaver(BaseCheckpointSaver):
     def begin_commit(self, commit: Commit) -> Future[None] | None:
         """Start to store a commit over another connection, on another OS thread.
 
-        Return None if this is impossible, for example on SQLite, which has only one writer, or in a
-        transaction, because other connections don't see the uncommitted changes of the transaction.
+        Return None if this is impossible. SQLite has only one writer. In a transaction, other
+        connections don't see the uncommitted changes.
         """
         if connections[self.using].vendor == "sqlite" or not self.serves_threads():
             return None

@@ -60,12 +60,12 @@ def pack_tasks(ended: Sequence[EndedTask]) -> bytes:
 
 
 def verify_payloads(row: Any, checkpoint_id: str) -> queries.Payloads:
-    """Decrypt the binary columns of a checkpoint's row, check their digest, and return them.
+    """Return the decrypted binary columns of a checkpoint's row.
 
     The row must contain all PAYLOAD_COLUMNS.
 
     Raises:
-        CorruptPayloadError: the digest doesn't match.
+        CorruptPayloadError: the digest in the row doesn't match the columns.
     """
     found = queries.Payloads(
         bytes(row.data), bytes(row.metadata), bytes(row.scalars), bytes(row.writes)

@@ -185,7 +185,7 @@ _NO_SLOT = models.Value(None, output_field=models.SmallIntegerField())
 def newest_rows(
     thread: Any, *others: models.QuerySet[Any, tuple[Any, ...]]
 ) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return a query for the row of a thread's newest checkpoint and of its pending writes.
+    """Return a query for the rows of a thread's newest checkpoint and of its pending writes.
 
     ``others`` are queries for more rows with the same columns.
     """

@@ -112,7 +112,7 @@ def decode_base(key: RowKey, data: bytes, stored: str) -> VersionBase:
 
 
 def restore_head(record: Any, bases: Mapping[RowKey, VersionBase]) -> Head:
-    """Return the head of a checkpoint, with all versions, from its record and its base.
+    """Return a checkpoint without its channel values, from its record and its base.
 
     Raises:
         CorruptPayloadError: the record is damaged, or its base is missing.

@@ -8,8 +8,5 @@ from hitl_django.models import Run
 
 
 def write_alias() -> str:
-    """Return the alias of the database for writing runs.
-
-    The project's database routers select it.
-    """
+    """Return the alias of the database for writing runs, as the project's routers select it."""
     return router.db_for_write(Run) if router.routers else DEFAULT_DB_ALIAS

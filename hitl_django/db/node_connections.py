@@ -19,7 +19,7 @@ _opened: ContextVar[list[Any] | None] = ContextVar("opened", default=None)
 
 @contextmanager
 def close_node_connections() -> Iterator[None]:
-    """Close the connections that nodes have opened on a framework's OS threads inside the block.
+    """Close connections after the block that nodes opened on OS threads of a framework.
 
     Frameworks give no notice when their OS threads end. The connections would otherwise stay open
     until garbage collection.

@@ -167,9 +167,9 @@ def _prepare_each(prepare: Prepare, values: Sequence[Any], connection: Any) -> l
 def _with_constants(text: str, parts: Sequence[Any]) -> tuple[str, Sequence[Any]]:
     """Write the constants of a query into its SQL. Constants are words and numbers from the code.
 
-    With constants as parameters, queries that need a partial index, such as on rows of one state,
-    would be slow: SQLite would plan the query each time, and PostgreSQL couldn't use the partial
-    index in a generic plan.
+    Some queries need a partial index, for example an index of the rows in one state. With constants
+    as parameters, these queries would be slow: SQLite would plan the query each time, and
+    PostgreSQL couldn't use the partial index in a generic plan.
     """
     between = _MARK.split(text)
     text, left = between[0], []

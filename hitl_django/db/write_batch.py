@@ -64,8 +64,8 @@ class WriteBatch:
     A guard is a conditional statement that must match a row. On PostgreSQL, the batch is one
     statement: the guards are its first common table expressions, and the inserts select from the
     guards. On SQLite, guards and inserts are separate statements, because a statement is only a
-    function call. Only a batch of one SELECT as the guard and one inserted row is a single
-    statement.
+    function call. Exception: if the only guard is a SELECT and one row is inserted, the batch is
+    one statement.
 
     If a guard matches no row, the transaction must be rolled back to undo the preceding statements.
     After a database conflict, the whole batch is written again. Functions that the batch calls must
@@ -93,9 +93,9 @@ class WriteBatch:
     ) -> None:
         """Add an UPDATE that must match a row. If no row matches, the batch inserts nothing.
 
-        If no row matches, ``error`` is raised. Without ``error``, the batch returns no row for this
-        UPDATE (see ``run``). If a row matches, ``receive`` is called after the batch is written,
-        with the columns that the UPDATE returns.
+        In this case, ``error`` is raised. Without ``error``, the batch instead returns the rows of
+        the earlier guards (see ``run``). If a row matches, ``receive`` is called after the batch is
+        written, with the columns that the UPDATE returns.
 
         If the row is locked by another transaction, the UPDATE waits and sees the row's new values.
         Other rows in the statement may have been read before the wait, so the batch must not depend
@@ -120,7 +120,7 @@ class WriteBatch:
     def lock_ahead(
         self, statement: PreparedSelect, values: dict[str, Any], error: type[Exception]
     ) -> None:
-        """Add a SELECT that locks, before the guards run, a row that one of the guards updates.
+        """Add a SELECT that locks a row before the guards run. One of the guards updates this row.
 
         Rows must be locked in the same order everywhere, and the guards may be in another order. If
         the row doesn't exist, ``error`` is raised. On SQLite, nothing happens, because the
@@ -158,7 +158,7 @@ class WriteBatch:
         return self._prefetches[-1]
 
     def notify(self, channel: str) -> None:
-        """Notify the sessions that listen to the channel when the transaction is committed.
+        """After the commit, notify the sessions that listen to the channel.
 
         On SQLite, nothing happens.
         """

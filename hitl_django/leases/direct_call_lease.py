@@ -92,7 +92,7 @@ class DirectCallLease(LocalThreadLease):
         self.write(_add_nothing, ends=False)
 
     def write(self, add_rows: AddRows, *, ends: bool) -> None:
-        """Write the rows of the run that ``add_rows`` adds to a batch.
+        """Write rows of the run. ``add_rows`` adds these rows to a batch.
 
         With ``ends``, also release the lease, because the run has ended.
 

@@ -366,7 +366,7 @@ class Run(models.Model):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether the run makes no progress unless a person acts.
+        """Whether the run can continue only if a person acts.
 
         A run that resumes at ``resumes_at`` after a decision is not at rest.
         """
