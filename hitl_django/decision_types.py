@@ -26,7 +26,7 @@ EXPIRE_LABEL = _("expired")
 
 @final
 class Value:
-    """A placeholder in a resume value for the value that the person gives with a decision."""
+    """Placeholder in a resume value. The value given with the decision replaces the placeholder."""
 
     def __repr__(self) -> str:
         return "VALUE"
@@ -37,7 +37,10 @@ VALUE: Final = Value()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionEffects:
-    """The sentences that a page shows before a decision to describe its effect on the run."""
+    """Sentences that describe the effect of a decision on the run.
+
+    A page shows the sentence before the user decides.
+    """
 
     #: For an interrupt without a response schema, or with a boolean schema.
     plain: Any
@@ -229,7 +232,7 @@ DECISION_TYPES: Mapping[str, DecisionType] = {
 
 
 def needs_agreement(name: str) -> bool:
-    """Return whether a decision of this type counts towards the number of needed approvals.
+    """Return whether decisions of this type count towards the quorum.
 
     The result is true for an unknown type.
     """

@@ -25,7 +25,7 @@ ENVELOPE_HEAD = len(_ENCRYPTED) + 8
 
 
 def find_key_ring() -> KeyRing | None:
-    """Return the key ring, or None if ENCRYPTION_KEYS contains no key."""
+    """Return a key ring with the keys in ENCRYPTION_KEYS, or None if there are no keys."""
     keys = hitl.ENCRYPTION_KEYS
     return _make_key_ring(tuple(keys)) if keys else None
 
@@ -38,7 +38,7 @@ def _make_key_ring(keys: tuple[str, ...]) -> KeyRing:
 
 
 def get_key_ring() -> KeyRing:
-    """Return the key ring.
+    """Return a key ring with the keys in ENCRYPTION_KEYS.
 
     Raises:
         CorruptPayloadError: ENCRYPTION_KEYS contains no key.
@@ -52,7 +52,10 @@ def get_key_ring() -> KeyRing:
 
 
 def encrypt_text(text: str, column: str) -> str:
-    """Return the stored form of a text in a column, which is named ``table.column``."""
+    """Return the stored form of a text.
+
+    ``column`` is the name of the text's column, in the form ``table.column``.
+    """
     ring = find_key_ring()
     if ring is not None:
         encrypted = ring.encrypt_bytes(text.encode(), column.encode())

@@ -102,7 +102,7 @@ class Archive(ABC):
     def write(self, rows: Mapping[type[Model], Sequence[Model]]) -> Mapping[str, Any]:
         """Return the values of the columns that store ``rows``, by column name.
 
-        The columns are ``digest`` and the column named by the attribute ``column``.
+        These columns are ``digest`` and the column that ``self.column`` names.
         """
 
     @abstractmethod
@@ -120,23 +120,23 @@ class Table:
 
     Attributes:
         model: the model, which is not a proxy.
-        graph: the column with the name of a graph. Rows of a graph that is reserved for groups
-            are visible only to members of these groups. Empty if rows belong to no graph.
-        thread: the lookup from a row to its thread, such as ``"interrupt__thread"``. The rows
-            are archived and restored with the thread, and deleted with the thread by
+        graph: the column with the name of a graph. Rows of a graph that is reserved for groups are
+            visible only to members of these groups. Empty if rows belong to no graph.
+        thread: the lookup from a row to its thread, such as ``"interrupt__thread"``. The rows are
+            archived and restored with the thread, and deleted with the thread by
             ``on_delete=CASCADE``. Empty if rows belong to no thread.
         user_labels: maps each column with the name of a user to the foreign key of this user.
             ``pseudonymize_user()`` replaces the name by a pseudonym, and sets the foreign key to
             NULL.
-        user_keys: maps each column that contains keys of users as text to a function that lists
-            the keys in a row. ``export_person()`` returns the rows. ``pseudonymize_user()``
-            doesn't change the rows, so the app should delete the rows after some time.
+        user_keys: for columns whose text contains primary keys of users. Maps each of these columns
+            to a function that receives a row and returns the keys in the column.
+            ``export_person()`` returns the rows. ``pseudonymize_user()`` doesn't change the rows,
+            so the app should delete the rows after some time.
         exported: the columns that ``export_person()`` returns. By default, all columns except
             binary columns.
         erased: values that ``erase_thread()`` writes into the rows of a thread, by column.
         guests: the columns that name a person without an account. None if there are none.
-        archive: how the rows store archived threads. None if the rows don't store archived
-            threads.
+        archive: how the rows store archived threads. None if the rows don't store archived threads.
     """
 
     model: type[Model]
@@ -229,14 +229,14 @@ class Extension:
 
     Attributes:
         name: the app's label.
-        verbs: subcommands of ``manage.py hitl``, each with its module. A module has ``HELP``,
-            ``add_arguments(parser)`` and ``perform(command, options)``.
+        verbs: maps the name of each subcommand of ``manage.py hitl`` to its module. A module has
+            ``HELP``, ``add_arguments(parser)`` and ``perform(command, options)``.
         api_urls: a module whose ``urlpatterns`` are added below ``api/v1/``, in the namespace
             ``hitl_django``.
         urls: a module whose ``urlpatterns`` are added to the patterns of ``hitl_django.urls``, in
             the namespace ``hitl_django``.
-        panels: panels of the request page in the admin, each name with the dotted path of its
-            class. The class is a subclass of ``hitl_django.admin.panels.Panel``.
+        panels: maps the name of each panel of the request page in the admin to the dotted path of
+            its class. The class is a subclass of ``hitl_django.admin.panels.Panel``.
         admin_links: links to pages of the app, shown in the navigation of the review pages.
         overview: functions that take a user. They return a table for the Overview page of the
             admin, or None. A table contains only rows that the user may view.
@@ -244,15 +244,16 @@ class Extension:
         tables: rules for the rows of the app's models.
         sweep: functions without arguments that each sweep calls after it has enqueued runs. An
             exception is logged, and the other functions are still called.
-        overdue: functions with one argument, a time as a database expression. If a sweep should
-            have done work of the app before this time but hasn't, they return the due time of the
-            oldest such work, otherwise None. Worker health is based on the result.
+        overdue: functions with one argument, a time as a database expression. They look for work of
+            the app that was due before this time and that no sweep has done. They return the due
+            time of the oldest such work, or None if there is none. Worker health is based on the
+            result.
         doctor: functions without arguments that yield findings.
         tasks: dotted paths of functions with one argument, a string. Messages to workers may name
-            these functions. ``hitl_django.task_queue.dispatcher.enqueue_task`` adds a message to a
-            write batch.
-        events: the events that the app itself publishes, each name with its label. Webhooks can be
-            sent for these events.
+            these functions. ``hitl_django.task_queue.dispatcher.enqueue_task`` adds such a message
+            to a write batch.
+        events: maps the name of each event that the app itself publishes to its label. Webhooks can
+            be sent for these events.
         settings: a frozen dataclass whose fields are keys of HITL. The fields are created with
             ``hitl_django.conf.kinds.setting``.
         retention: names of fields of ``settings``. Each of these settings determines after how many

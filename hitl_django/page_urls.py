@@ -110,7 +110,7 @@ def find_request_url(interrupt: Any, user: Any = None) -> str:
 
 
 def _site_name(request: HttpRequest | None) -> str:
-    """Return the name of the request's admin site, determined like Django's ``{% url %}`` tag."""
+    """Return the name of the request's admin site, as ``{% url %}`` determines it."""
     if name := getattr(request, "current_app", None):
         return str(name)
     match = getattr(request, "resolver_match", None)

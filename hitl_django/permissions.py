@@ -236,10 +236,10 @@ class ModelPermissionPolicy:
         return not runs.exclude(started_by=user.pk).exists()
 
     def may_use_store(self, user: Any, namespace: tuple[str, ...], *, writes: bool) -> bool:
-        """Return whether the user may read or write the store in a namespace.
+        """Return whether the user may use the store in a namespace and its sub-namespaces.
 
-        The permission includes sub-namespaces. The default is False for all namespaces, because the
-        contents of the store depend on your graphs.
+        If ``writes`` is true, the user wants to write items, otherwise to read items. The default
+        is False for all namespaces, because the contents of the store depend on your graphs.
         """
         return False
 

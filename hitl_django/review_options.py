@@ -23,7 +23,10 @@ PRIORITIES = range(-32_768, 32_768)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewOptions:
-    """The review options of an interrupt. None selects the default of the graph's review policy."""
+    """The review options of an interrupt.
+
+    For an option that is None, the default in the graph's review policy applies.
+    """
 
     title: str | None = None
     why: str = ""
@@ -119,18 +122,18 @@ def review(
         title: the heading. By default, the heading is derived from the payload.
         why: the reason for the review.
         response_schema: a JSON Schema, or a type, for the response.
-        decisions: the decision types to offer, out of "approve", "edit", "reject" and
-            "respond".
-        editable: the members that an edit may change, as names or JSON pointers.
-        group: the name of the group to which the interrupt is assigned. If the group doesn't
-            exist, the interrupt is unassigned.
-        assignee: the name of the user to whom the interrupt is assigned. If the user doesn't
-            exist, the interrupt is unassigned.
+        decisions: the decision types to offer, out of "approve", "edit", "reject" and "respond".
+        editable: the members of the edited value that an edit may change, as names or JSON
+            pointers. By default, all members.
+        group: the name of the group to which the interrupt is assigned. If the group doesn't exist,
+            the interrupt is unassigned.
+        assignee: the name of the user to whom the interrupt is assigned. If the user doesn't exist,
+            the interrupt is unassigned.
         due: the time after which the interrupt is overdue, as a duration or a datetime.
         expires: the time limit, as for ``interrupt()``. With a timedelta, the run is parked on
             expiry, i.e. stopped until an operator acts.
         priority: interrupts with a higher priority come first.
-        quorum: the number of approvals needed for the same version.
+        quorum: the number of approvals needed. All of them must approve the same version.
         no_self_approval: whether the user who started the run is excluded from approving.
         claim_required: whether only a user with a claim may decide.
         dialect: the payload format. By default, the format is recognized from the payload.

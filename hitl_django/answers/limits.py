@@ -17,7 +17,10 @@ REASON_LENGTH = 10_000
 
 
 class LimitMessages(NamedTuple):
-    """Messages for a value that is too large. ``subject`` is the value's name in other messages."""
+    """Messages for a value that is too large.
+
+    ``subject`` is the name of the value in the messages of other checks.
+    """
 
     subject: str
     levels: Any

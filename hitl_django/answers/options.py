@@ -67,9 +67,9 @@ class AnswerOptions:
 
     @property
     def start(self) -> Any:
-        """The initial value of a form or an edit.
+        """The initial value of a form, and the value that an edit changes.
 
-        The value is the proposal's edited value or, without a proposal, ``original``.
+        This is the proposal's edited value or, without a proposal, ``original``.
         """
         if self.proposal is not None:
             return self.proposal["edited"]
@@ -77,7 +77,7 @@ class AnswerOptions:
 
     @property
     def original(self) -> Any:
-        """The initial value of an edit if there is no proposal, computed from the payload."""
+        """The value that an edit changes if there is no proposal, computed by the dialect."""
         return self.rules.prefill(self)
 
     def mask_answer(self, answer: Any) -> Any:
@@ -230,10 +230,10 @@ def make_proposal(options: AnswerOptions, type: str, value: Any, answer: Any) ->
 def _merge_edit(options: AnswerOptions, type: str, value: Any) -> Any:  # noqa: A002
     """Return the payload after the edit ``value``.
 
-    If the interrupt has a response schema, two rules apply to objects. For an approval, members
-    that are missing in ``value`` have their value from ``options.start``. The member ``approved``
-    keeps its value from ``options.original``, because a reviewer doesn't edit this member, but
-    approves or rejects.
+    If the interrupt has a response schema and the result is an object, two rules apply. For an
+    approval, missing members are added from ``options.start``. The member ``approved`` keeps its
+    value in ``options.original``, because a reviewer approves or rejects instead of editing this
+    member.
     """
     edited = options.rules.apply_edit(options.payload, value)
     if options.schema is None or not isinstance(edited, dict):

@@ -37,7 +37,7 @@ def describe_request(options: AnswerOptions, policy: ReviewPolicy) -> str:
 def describe_call(
     action: RequestedAction, policy: ReviewPolicy, schema: Mapping[str, Any] | None = None
 ) -> str:
-    """Return the title of one tool call, from the review policy or from its arguments.
+    """Return the title of one tool call, from the review policy or from the call's arguments.
 
     ``schema`` is the schema of the arguments, for an action without its own schema.
     """

@@ -29,9 +29,8 @@ def stream_events(
 ) -> Steps:
     """Yield server-sent events until the run ends or ``seconds`` have passed.
 
-    The first event is the event that follows the event with the number ``after``. ``render``
-    encodes a page of events. Each yielded value is either bytes to send, or a number of seconds to
-    wait.
+    The stream starts after the event with the number ``after``. ``render`` encodes a page of
+    events. Each yielded value is either bytes to send, or a number of seconds to wait.
     """
     ends = time.monotonic() + seconds
     while True:

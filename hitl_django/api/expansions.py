@@ -52,9 +52,9 @@ def expand(
     user: Any,
     render: Callable[[type[Serializer[Any]], Any], Any],
 ) -> dict[str, Any]:
-    """Return the objects to which ``rows`` refer, serialized, as a dict for each name.
+    """Return the serialized objects to which ``rows`` refer: for each name, a dict by key.
 
-    The keys of such a dict are the keys that the expansion yields. ``known`` are the valid names
+    The keys of this dict are those that ``Expansion.find`` yields. ``known`` are the valid names
     with their expansions. ``render`` serializes an object.
     """
     shown: dict[str, Any] = {}

@@ -60,11 +60,11 @@ class Cursor:
 
 
 class KeysetPagination(BasePagination):
-    """Pagination of an ordered queryset that starts a page next to a row, instead of at an offset.
+    """Pagination that starts a page next to a row, instead of at an offset.
 
-    The cursor contains only the id of this row. The database reads the row, and compares its
-    columns with the columns of other rows. A cursor with a timestamp would not work: SQLite
-    compares timestamps as text, and ``.123`` differs from ``.123000``.
+    The queryset must be ordered. The cursor contains only the id of the row. The database reads the
+    row, and compares its columns with the columns of other rows. A cursor with a timestamp would
+    not work: SQLite compares timestamps as text, and ``.123`` differs from ``.123000``.
     """
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:

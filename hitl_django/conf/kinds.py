@@ -73,7 +73,7 @@ def count(value: Any) -> None:
 
 
 def slots(value: Any) -> None:
-    """Check that the value is a valid maximum of HTTP requests that wait for events."""
+    """Check that the value is a valid maximum number of waiting HTTP requests."""
     if not _is_number(value) or not isinstance(value, int) or value < 0:
         raise ValueError(
             "must be an integer of 0 or more.",

@@ -461,7 +461,7 @@ def get_graph_of_run(name: str, version: str, *, is_pinned: bool = False) -> Reg
 
 
 def note_pin(registered: RegisteredGraph, options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the options of a new run, with PINNED if the graph is pinned.
+    """Return the options of a new run, with the option PINNED if the graph is pinned.
 
     Return None if there are no options.
     """

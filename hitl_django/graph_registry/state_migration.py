@@ -24,8 +24,8 @@ VERSION = "graph_version"
 def build_metadata(registered: RegisteredGraph, run_id: UUID, began_with: str) -> dict[str, Any]:
     """Return the metadata of a run's checkpoints.
 
-    The metadata contain the run's id. If the graph's version isn't ``began_with``, the version with
-    which the run started, they also contain the graph's version.
+    The metadata contain the run's id. ``began_with`` is the version with which the run started. If
+    the graph has another version, the metadata also contain the graph's version.
     """
     metadata = {"run_id": str(run_id)}
     if began_with != registered.version:
@@ -58,9 +58,10 @@ def needs_migration(registered: RegisteredGraph, saved: CheckpointTuple | None) 
 
 
 def migrate_state(registered: RegisteredGraph, saved: CheckpointTuple | None) -> RegisteredGraph:
-    """Return a copy of the graph that continues from a checkpoint with the migrated state.
+    """Migrate the state of a checkpoint, and return a copy of the graph that continues from it.
 
-    If no migration is necessary, return ``registered`` unchanged. Nothing is stored.
+    The copy starts with the migrated state. If no migration is necessary, return ``registered``
+    unchanged. Nothing is stored.
 
     Raises:
         GraphChangedError: the migration function fails, or its result is not a state of the graph.

@@ -12,7 +12,8 @@ def check_title(tool: Any, title: Any) -> None:
 
     Raises:
         TypeError: the title is neither a function nor a str, or the tool is not a str.
-        ValueError: the format string is invalid, or contains more than names of arguments.
+        ValueError: the format string is invalid, or a placeholder isn't only the name of an
+            argument.
     """
     if not isinstance(tool, str):
         raise TypeError(f"titles must map tool names to titles, not {tool!r}.")

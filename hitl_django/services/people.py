@@ -149,7 +149,7 @@ class Person:
                     yield from self._build(row, archived.thread_id, is_archived=True)
 
     def add_guests(self, rows: Iterable[Any]) -> None:
-        """Add to this person the invitations in ``rows`` that were sent to the email address."""
+        """Add the invitations in ``rows`` that were sent to this person's email address."""
         for row in rows:
             guests = find_guests(type(row))
             if guests is not None and self._is_own(row, guests):

@@ -154,7 +154,8 @@ class _Pseudonymization:
         """Redact a thread's audit log, and return the number of redacted entries.
 
         The entries are read in pages. For each page with redactions, an entry that lists the
-        redactions is appended. Without ``keyed``, references by only a foreign key don't change.
+        redactions is appended. Without ``keyed``, entries that refer to the user only by a foreign
+        key don't change.
         """
         redaction = Redaction(self.pseudonym)
         entries = self.person.rows(AuditEntry).filter(thread=thread.pk).order_by("seq")
@@ -205,7 +206,8 @@ class _Pseudonymization:
         """Replace the user in the rows of an archived thread.
 
         Returns the numbers of changed rows by table, and all rows of the thread. The caller must
-        store the rows. Without ``keyed``, references by only a foreign key don't change.
+        store the rows. Without ``keyed``, rows that refer to the user only by a foreign key don't
+        change.
         """
         stored, counts = archive.read(archived), Counter[str]()
         self.person.add_guests(chain.from_iterable(stored.values()))

@@ -207,7 +207,7 @@ def list_functions() -> frozenset[str]:
 
 
 def enqueue_report(batch: WriteBatch) -> None:
-    """Add a message to the batch that lets an idle worker store a heartbeat."""
+    """Add to the batch a message on which an idle worker stores a heartbeat."""
     _add_message(REPORT, "", batch)
 
 

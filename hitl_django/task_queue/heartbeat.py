@@ -51,9 +51,7 @@ def report_idle(argument: str) -> None:
 
 
 def is_report_due() -> bool:
-    """Return whether the sweep must enqueue a message for a heartbeat, because the last one is
-    too old.
-    """
+    """Return whether the last heartbeat is so old that the sweep must enqueue a message for one."""
     limit = get_heartbeat_limit() / 3
     return not WorkerHeartbeat.objects.using(write_alias()).filter(at__gte=Now() - limit).exists()
 

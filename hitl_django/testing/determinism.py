@@ -33,15 +33,14 @@ def assert_deterministic(story: Story, *, ignore: Collection[str] = ()) -> int:
     """Run a story once for each moment at which a worker can crash, and compare the results.
 
     ``story`` is a function that gets a GraphEnvironment. With this environment, ``story`` starts
-    runs and decides their interrupts.
-    The comparison includes the states of all threads after each super-step, interrupts and
-    decisions, the final states of runs, and the return value of the story. The return value can be,
-    for example, the number of your project's rows. ``ignore`` are keys of states and payloads that
-    may differ, such as times.
+    runs and decides their interrupts. The comparison includes the states of all threads after each
+    super-step, interrupts and decisions, the final states of runs, and the return value of the
+    story. The return value can be, for example, the number of your project's rows. ``ignore`` are
+    keys of states and payloads that may differ, such as times.
 
-    Each repetition begins with the same database, in a transaction that is rolled back. The worker
-    crashes before a super-step is stored, so that its nodes run again, or after the super-step is
-    stored. Return the number of times the story was run.
+    Each repetition begins with the same database, in a transaction that is rolled back. For each
+    super-step, one simulated crash happens before the super-step is stored, so that its nodes run
+    again, and another crash after it is stored. Return the number of times the story was run.
 
     Raises:
         NondeterminismError: a repetition has a different result. The message describes the first

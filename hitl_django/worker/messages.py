@@ -17,11 +17,11 @@ from . import runner
 
 
 def perform(function: str, argument: str) -> None:
-    """Call the function that a message names with ``argument``, and store a heartbeat.
+    """Call the function named in a message, and store a heartbeat.
 
-    Only functions registered for messages are called, because other programs may be able to write
-    to a queue's table or broker. On SIGTERM, the run is released at the end of its super-step, and
-    then the queue's own handler is called.
+    ``argument`` is the argument of the call. Only functions registered for messages are called,
+    because other programs may be able to write to a queue's table or broker. On SIGTERM, the run is
+    released at the end of its super-step, and then the queue's own handler is called.
 
     Raises:
         ValueError: the function is not registered for messages.

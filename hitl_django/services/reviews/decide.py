@@ -280,7 +280,7 @@ def find_refusals(
     *,
     by: Any = None,
 ) -> dict[UUID, HitlError]:
-    """Return the errors of the interrupts that can't be decided with this type, by id.
+    """Return an error for each interrupt that can't be decided with this type, by interrupt id.
 
     Makes the same checks as ``check_answer``, with one query for all interrupts.
     """

@@ -54,10 +54,10 @@ def clean_query(query: Any) -> dict[str, str]:
 
 
 def list_saved_filters(user: Any) -> list[SavedFilterInfo]:
-    """Return the user's own filters, followed by shared filters of other users, sorted by name.
+    """Return the user's own filters, followed by shared filters of other users.
 
-    A shared filter that names a graph is omitted if the user can't see interrupts of that graph,
-    because the filter would reveal the graph's name.
+    Both groups are sorted by name. A shared filter that names a graph is omitted if the user can't
+    see interrupts of that graph, because the filter would reveal the graph's name.
     """
     rows = SavedFilter.objects.using(write_alias()).filter(Q(owner=user.pk) | Q(shared=True))
     own_first = Case(When(owner=user.pk, then=0), default=1)

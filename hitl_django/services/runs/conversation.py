@@ -1,4 +1,4 @@
-"""Messages in the state of a thread at an interrupt.
+"""Messages that the state of a thread contains at the time of an interrupt.
 
 Messages are LangChain's message objects, or dicts of ``role`` and ``content``. The messages are
 returned as dicts with the same keys, without values that a schema or the graph's registration
@@ -68,10 +68,11 @@ class ThreadMessages:
 
 
 def read_messages(interrupt: Interrupt, *, by: Any = None) -> ThreadMessages | None:
-    """Return the messages of the thread at an interrupt.
+    """Return the messages that the state of the thread contains at the time of an interrupt.
 
-    The result is None if the user can view neither the thread's state nor the run's result, if the
-    graph's review policy hides the conversation, or if there are no messages to show.
+    If the graph's review policy has a function for the conversation, the function's messages are
+    returned instead. The result is None if the user can view neither the thread's state nor the
+    run's result, if the policy hides the conversation, or if there are no messages to show.
     """
     chosen = registry.get_review_policy(interrupt.graph).conversation
     if chosen is False or not _may_view(by, interrupt):

@@ -76,7 +76,10 @@ class OperatorStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphBacklog:
-    """Counts of a graph's pending and overdue interrupts, and the oldest one's creation time."""
+    """Counts of a graph's pending and overdue interrupts.
+
+    ``oldest_at`` is the creation time of the oldest pending interrupt.
+    """
 
     graph: str
     pending: int
@@ -118,7 +121,7 @@ class _Limited(Subquery):
 
 
 def read_operator_stats(user: Any) -> OperatorStats:
-    """Count the runs by state and the pending interrupts that the user may see, with one query."""
+    """Count the visible runs by state, and the visible pending interrupts, with one query."""
     runs = select_visible(Run.objects.using(write_alias()), user).order_by()
     queued = runs.filter(state=Run.State.QUEUED)
     now = timezone.now()

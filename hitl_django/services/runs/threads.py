@@ -97,10 +97,11 @@ def create_thread(
 
 @retry_on_conflict
 def copy_thread(thread_id: str, *, by: Any = None, via: str = "code") -> CreatedThread:
-    """Copy a thread's history to a new thread without runs and pending interrupts.
+    """Copy a thread's history to a new thread.
 
-    The copy is named in the audit log of the source, and of the threads from which the source was
-    copied. ``erase_thread`` also erases copies.
+    The new thread has no runs and no pending interrupts. The audit log of the source names the
+    copy, and so do the audit logs of the threads from which the source was copied. ``erase_thread``
+    also erases copies.
 
     Raises:
         NotAllowedError: if the user may not view the thread's state, or may not start its graph.
