@@ -58,7 +58,7 @@ def find_langgraph() -> Any:
 
 
 def is_langgraph_config(configurable: Mapping[str, Any]) -> bool:
-    """Return whether LangGraph passed this ``configurable`` of a config to a node of its graph."""
+    """Return whether ``configurable`` is from a config that LangGraph has passed to a node."""
     return "__pregel_scratchpad" in configurable
 
 

@@ -371,7 +371,7 @@ class ParentCommand(GraphBubbleUp):
 
 
 class DrainSignal(GraphBubbleUp):
-    """A graph called by a node stopped between two super-steps, because a drain was requested."""
+    """A graph called by a node stopped between two super-steps, because a stop was requested."""
 
 
 class SaverFailed(GraphBubbleUp):

@@ -41,7 +41,7 @@ Chunk = tuple[tuple[str, ...], str, Any]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Interrupt(Generic[ValueT]):
-    """A pause of a task that waits for a decision of a person.
+    """A task's pause until a person decides.
 
     ``id`` is the id with which a response is given. ``value`` is the payload given to
     ``interrupt()``. ``response_schema`` is the JSON schema of the response, or None if any JSON

@@ -18,7 +18,7 @@ TABLE = ArchivedThread._meta.db_table
 
 
 def make_partitions(using: str, moments: Iterable[datetime]) -> None:
-    """Create the missing partitions for the months of these times.
+    """Create the missing partitions for the months of ``moments``.
 
     On databases without partitions, nothing happens. Creating a partition takes a separate
     transaction, which briefly locks the whole archive.

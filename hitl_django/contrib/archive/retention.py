@@ -29,8 +29,8 @@ def archive_ended(days: float, limit: int, graph: str | None = None) -> int:
     """Archive the threads that ended at least ``days`` days ago, and return their number.
 
     At most ``limit`` threads are archived. ``graph`` selects the threads of one graph. Each
-    transaction moves at most ``BATCH`` threads.
-    If a thread can't be archived, the other threads are archived first. The error is then raised.
+    transaction moves at most ``BATCH`` threads. If a thread can't be archived, the other threads
+    are archived first. The error is then raised.
     """
     using = write_alias()
     archivable = select_archivable(using, days)

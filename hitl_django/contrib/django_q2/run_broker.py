@@ -20,7 +20,7 @@ Packed = tuple[int | None, str]
 
 
 class RunBroker(ORM):
-    """django-q2's ORM broker, which also returns a task for due runs.
+    """django-q2's ORM broker, extended so that it also returns a task for due runs.
 
     This task makes a worker execute due runs until none is left. After a worker has begun the task
     or the task has expired, the broker returns another such task if runs are still due. The tasks

@@ -1,8 +1,8 @@
 """Signal handlers of Django Tasks worker processes.
 
 The handlers report the start and the end of every task to the worker's supervisor. Runs may share a
-queue with tasks of the project. Without these reports, the supervisor would consider a worker that
-executes such a task idle.
+queue with tasks of the project. Without these reports, a worker that executes a task of the project
+would seem idle to the supervisor.
 """
 
 from __future__ import annotations

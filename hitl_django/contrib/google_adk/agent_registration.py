@@ -63,7 +63,7 @@ def register_agent(
     Args:
         name: the name of the graph.
         agent: the agent, which can have sub-agents, or an app with an agent and plugins.
-        state: returns the initial state of the session of a new thread, as JSON.
+        state: a function that returns the state of the agent's session on a new thread, as JSON.
         options: the options of ``register``.
 
     Raises:

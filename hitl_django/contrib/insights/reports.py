@@ -329,7 +329,7 @@ class _Spans:
 
 
 def _is_retained(first: date, graph: str | None) -> bool:
-    """Return whether the retention settings keep all threads that ended on or after a day."""
+    """Return whether the retention settings keep all threads that ended on or after ``first``."""
     term = find_shortest_retention_period(graph)
     return term is None or start_of_day(first) >= timezone.now() - timedelta(days=term)
 

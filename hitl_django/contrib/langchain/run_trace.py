@@ -213,7 +213,7 @@ async def _keep_started(started: Awaitable[Any], keep: Callable[[Any], None]) ->
 
 
 async def _aend(run: Any, output: Any) -> None:
-    """Report the end of a run on the event loop.
+    """Report the end of ``run`` to sync and async callbacks.
 
     The stream handlers of the run receive the output as a chunk.
     """

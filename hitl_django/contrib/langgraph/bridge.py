@@ -1,4 +1,4 @@
-"""The engine's bridge to LangGraph, which doesn't need Django.
+"""The engine's bridge to LangGraph. The bridge doesn't need Django.
 
 Importing this module registers LangGraph's classes that the state may contain.
 """

@@ -48,7 +48,7 @@ class DjangoCheckpointer(BridgedSaver):
         """Delete the history of threads.
 
         With the strategy ``delete``, all checkpoints are deleted. With ``keep_latest``, the newest
-        checkpoint of each namespace is kept, unless no task reads it again. An older checkpoint is
+        checkpoint of each namespace is kept if a task may still read it. An older checkpoint is
         also kept if a DeltaChannel of a kept checkpoint depends on it, because LangGraph stores
         deltas since the last snapshot.
         """

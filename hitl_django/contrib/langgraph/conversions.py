@@ -29,10 +29,10 @@ MEMORY = frozenset((ASKED, ATTEMPTS, CHANGED, KEYED, ONCE))
 
 
 def convert_checkpoint(checkpoint: Any, convert: Callable[[str, Any], Any]) -> Any:
-    """Return a checkpoint with converted Sends.
+    """Return a checkpoint with converted Sends, and without snapshots of DeltaChannels.
 
-    ``convert`` is ``convert_to_ours`` or ``convert_to_theirs``. LangGraph stores the values of
-    DeltaChannels in snapshots, which are replaced by the values.
+    ``convert`` is ``convert_to_ours`` or ``convert_to_theirs``. LangGraph wraps the value of a
+    DeltaChannel in a snapshot object. The returned checkpoint contains the value itself.
     """
     values = checkpoint["channel_values"]
     changed = {name: value.value for name, value in values.items() if type(value) is _DeltaSnapshot}

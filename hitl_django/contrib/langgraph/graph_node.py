@@ -142,7 +142,7 @@ _OVER = object()
 
 
 def _choose_input(value: Any, state: Any) -> Any:
-    """Return the input for the graph, or ``_OVER`` if the stored state is the end of the graph.
+    """Return the input for the graph, or ``_OVER`` if the graph has already ended.
 
     If no state is stored, the input is ``value``, the input of the node. If the state has
     interrupts, the input contains their resume values. If an interrupt has no response yet, the

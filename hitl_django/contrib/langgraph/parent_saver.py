@@ -94,7 +94,8 @@ def _divide_writes(
 ) -> Iterator[tuple[str, Sequence[tuple[str, Any]]]]:
     """Yield the writes of a task in two groups, each with the id under which the group is stored.
 
-    One group contains the task's memory, the other group all other writes.
+    One group contains the task's memory, such as results of ``once``. The other group contains all
+    other writes.
     """
     converted = [(name, convert_to_theirs(name, value)) for name, value in writes]
     if kept := [write for write in converted if write[0] in MEMORY]:

@@ -62,7 +62,7 @@ def is_new(write: PendingWrite, before: Sequence[PendingWrite]) -> bool:
 
 
 def number_interrupts(steps: Mapping[Place, PendingStep]) -> None:
-    """Give unique ids to the second and later interrupts of a task.
+    """Give unique ids to the second and later interrupts of each task.
 
     ``steps`` are the unfinished super-steps, by namespace and id of their checkpoint.
 

@@ -35,8 +35,8 @@ from .tool_call_ids import tool_call_id
 class GraphNodeContext(PartContext):
     """The context of an engine task that runs a LangGraph graph.
 
-    Interrupts and once() results are identified by the task of the LangGraph graph, and by the tool
-    call, that create them.
+    An interrupt or a once() result is identified by the LangGraph task and the tool call that
+    created it.
     """
 
     def get_part(self) -> str:

@@ -150,12 +150,12 @@ class TaskInterrupts:
     def check_answers(
         self, found: CheckpointTuple, writes: Sequence[PendingWrite]
     ) -> Sequence[PendingWrite]:
-        """Return ``writes`` with responses that are checked when LangGraph uses them.
+        """Return ``writes``, in which _CheckedAnswers replace the responses of each task.
 
-        ``writes`` are the pending writes of the checkpoint ``found``. If LangGraph uses a response
-        for another interrupt than the decided one, ``misplaced`` is set. A write that approves a
-        breakpoint is left out, because LangGraph would use the approval as the response to the
-        next interrupt.
+        ``writes`` are the pending writes of the checkpoint ``found``. When LangGraph uses a
+        response, _CheckedAnswers compares the interrupts. If the response was given for another
+        interrupt, ``misplaced`` is set. A write that approves a breakpoint is left out, because
+        LangGraph would use the approval as the response to the next interrupt.
         """
         pending = found.pending_writes or ()
         self._asked |= {task: value for task, name, value in pending if name == ASKED}
@@ -181,9 +181,9 @@ class TaskInterrupts:
 class _CheckedAnswers(list[Any]):
     """The responses of a task by position, each with the interrupt for which it was given.
 
-    LangGraph's ``interrupt`` looks up a response without passing the interrupt's payload, so the
-    payload is read from the caller's frame (docs/explanation/decisions.md, section 8). If LangGraph
-    starts to pass the payload, a test fails.
+    LangGraph's ``interrupt`` looks up a response without passing the interrupt's payload. The
+    payload is therefore read from the stack frame of ``interrupt`` (docs/explanation/decisions.md,
+    section 8). If LangGraph starts to pass the payload, a test fails.
     """
 
     def __init__(

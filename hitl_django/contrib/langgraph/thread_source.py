@@ -49,8 +49,9 @@ class StoredCheckpoint(NamedTuple):
 class ThreadSource:
     """A database of a LangGraph saver. Its contents are converted to the engine's classes.
 
-    Reads within a ``snapshot`` are consistent. ``failure`` is the exception that the driver raises
-    if the database can't be reached. Any other exception means that the contents can't be read.
+    Reads within a ``snapshot`` are consistent. If the database can't be reached, the database
+    driver raises the exception ``failure``. Any other exception means that the contents can't be
+    read.
     """
 
     def __init__(

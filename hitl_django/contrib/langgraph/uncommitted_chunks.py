@@ -185,7 +185,7 @@ class UncommittedChunks:
             self._add(task.chunks, task.graph, chunk)
 
     def _find_owner(self, ns: Sequence[str]) -> _Task | None:
-        """Return the task with whose writes the chunks of a namespace are stored, or None.
+        """Return the task that stores the chunks of a namespace together with its writes, or None.
 
         The result is the task of the namespace, or the nearest known task above it.
         """

@@ -262,8 +262,8 @@ def _read_options(
     """Return the options of a run, with the config and the context of the assistant as defaults.
 
     If the body has no ``configurable`` or no ``context``, the value of the earlier run ``before``
-    is used.
-    As in LangGraph's server, ``configurable`` contains the assistant and the authenticated user.
+    is used. As in LangGraph's server, ``configurable`` contains the assistant and the authenticated
+    user.
     """
     given = {name: body[name] for name in _list_options(body)}
     config = merge_config(assistant.config, body.get("config", {}))

@@ -92,9 +92,9 @@ class RunStream:
         return b"".join(map(self._render_event, page.events))
 
     def _read_earlier_events(self) -> None:
-        """Pass the run's events before the start of the stream to the derived stream modes.
+        """Pass the events that precede the stream to the derived stream modes.
 
-        The later parts of these modes depend on all earlier events.
+        The later parts of these modes depend on all earlier events of the run.
         """
         place = max(self.run.first_event - 1, 0)
         while place < self.last:
@@ -106,7 +106,7 @@ class RunStream:
             place = page.last
 
     def _render_event(self, event: EventInfo) -> bytes:
-        """Return the frames of an event.
+        """Return an event of the run as one or more server-sent events (frames).
 
         The last frame has the number of the event. Earlier frames have the number of the previous
         event, so that a client that disconnects between the frames receives all of them.

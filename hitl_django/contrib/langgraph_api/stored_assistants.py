@@ -156,7 +156,8 @@ def create_assistant(user: Any, body: Mapping[str, Any]) -> Assistant:
 def change_assistant(user: Any, assistant_id: str, body: Mapping[str, Any]) -> Assistant:
     """Add a version to an assistant.
 
-    Values that the request doesn't contain are those of the current version. Metadata is merged.
+    A value that the request doesn't contain is copied from the current version. The request's
+    metadata is merged with the metadata of the current version.
 
     Raises:
         NotAllowedError: if the user may not change assistants.
@@ -182,7 +183,7 @@ def change_assistant(user: Any, assistant_id: str, body: Mapping[str, Any]) -> A
 
 @retry_on_conflict
 def set_version(user: Any, assistant_id: str, version: int) -> Assistant:
-    """Return to the contents of an earlier version, or of the newest version.
+    """Restore the contents of an earlier version, or of the newest version.
 
     Raises:
         NotAllowedError: if the user may not change assistants.

@@ -1,4 +1,4 @@
-"""Panel of the request page that links to the form for a new review link."""
+"""Panel of the request page, with a link to the form for a new review link."""
 
 from __future__ import annotations
 

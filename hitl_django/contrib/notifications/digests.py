@@ -62,7 +62,8 @@ def list_readers() -> Sequence[Any]:
 def build_digest(user: Any, wanted: NotificationPreferences, delivery: Delivery) -> Digest | None:
     """Return a user's digest, or None if the digest is empty.
 
-    ``delivery`` is the delivery of the digest. Its data contains the period of the mentions.
+    ``delivery`` is the row that sends the digest. Its data contains the start and the end of the
+    period in which comments with mentions were written.
     """
     seen = select_visible(Interrupt.objects.using(write_alias()), user)
     mine = seen.none()

@@ -1,9 +1,9 @@
 """Channels: the ways to send deliveries, by name.
 
 Each endpoint has a channel. Leases, retries, pauses and final failures work in the same way for all
-channels. A channel defines the events for which deliveries are stored, and sends one delivery. An
-app registers its channels when it is loaded. If the app isn't installed, no deliveries for its
-channels are stored.
+channels. A channel defines the events for which deliveries are stored, and the function that sends
+a delivery. An app registers its channels when it is loaded. If the app isn't installed, no
+deliveries for its channels are stored.
 """
 
 from __future__ import annotations

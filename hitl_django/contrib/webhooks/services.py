@@ -98,7 +98,7 @@ def create_webhook(
 ) -> WebhookInfo:
     """Create a webhook. Only the returned value contains the webhook's secret.
 
-    Events in the first five seconds after the creation may not be sent, because processes cache
+    Events in the first five seconds after the creation can be missed, because processes cache
     endpoints.
 
     Args:

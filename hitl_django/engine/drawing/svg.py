@@ -1,6 +1,6 @@
 """SVG images of graphs with the states of nodes.
 
-The SVG has classes but no styles, so that a page's stylesheet can set its colors. Without a
+The SVG has classes but no styles, so that a page's stylesheet can set the colors. Without a
 stylesheet, the SVG uses the color of the surrounding text. All names and labels are escaped.
 """
 

@@ -1,4 +1,4 @@
-"""The driver for callers without an event loop, which runs parallel tasks on OS threads."""
+"""The driver for callers without an event loop. It runs parallel tasks on OS threads."""
 
 from __future__ import annotations
 
@@ -246,10 +246,10 @@ class SyncDriver:
         self.ended += threads.ended()
 
     def monitor(self) -> None:
-        """Check whether a task blocks the driver's OS thread.
+        """Check whether a task blocks the driver's OS thread while other work is waiting.
 
-        If so, and if other tasks are queued or ended tasks are not stored yet, let another OS
-        thread, the deputy, continue the driver's work.
+        If so, another OS thread, the deputy, continues the driver's work. Waiting work consists of
+        queued tasks, and of ended tasks that aren't stored yet.
         """
         threads = self.threads
         assert threads is not None

@@ -37,8 +37,8 @@ def raise_outcome(state: LoopState) -> None:
 def find_failure(state: LoopState) -> BaseException | None:
     """Return the exception that a run must raise, or None.
 
-    A run must raise an exception if it failed or was stopped by a drain. A run of a subgraph must
-    also raise an exception if it paused.
+    A run must raise an exception if it failed, or if a requested stop (a drain) stopped the run. A
+    run of a subgraph must also raise an exception if it paused.
     """
     failure = _find_own_failure(state)
     if failure is None or state.run.host is None:

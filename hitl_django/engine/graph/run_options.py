@@ -133,10 +133,10 @@ def _merge_ambient_config(
 ) -> RunnableConfig:
     """Return a call's config merged with ``ambient``.
 
-    ``ambient`` is the config of the surrounding LangChain chain. If a node of this engine makes the
-    call, only the callbacks of ``ambient`` are merged, and ``caller`` is the node's task. If this
-    call starts a nested run, ``parent`` is also the node's task, and ``_nest_config`` later merges
-    the config of the node's run.
+    ``ambient`` is the config of the surrounding LangChain chain. ``caller`` is the task whose node
+    makes the call. If there is a ``caller``, only the callbacks of ``ambient`` are merged. If the
+    call starts a nested run, ``parent`` is the same task, and ``_nest_config`` later merges the
+    config of the calling run. Otherwise, ``parent`` is None.
     """
     if caller is None:
         configurable = config.get("configurable") or {}
@@ -204,8 +204,8 @@ def _find_parent_task(
 ) -> TaskContext | None:
     """Return the task that makes the call, or None if the call starts a separate run.
 
-    A config with a thread id, namespace or checkpoint id starts a separate run, unless it is the
-    config of the calling node.
+    A call starts a separate run if its config contains a thread id, a namespace or a checkpoint id.
+    A config that the calling node passes on unchanged doesn't count.
     """
     if caller is None or not configurable or not any(configurable.get(key) for key in COORDINATES):
         return caller

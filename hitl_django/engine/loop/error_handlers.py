@@ -24,7 +24,7 @@ _STEP = "node_error_handler"
 
 
 def get_handler_name(node: str) -> str:
-    """Return the name of the node that runs as the error handler of ``node`` only."""
+    """Return the node name of the error handler that only ``node`` uses."""
     return f"__error_handler__{node}"
 
 
@@ -72,8 +72,8 @@ def get_handled_failure(task: Task) -> NodeError | None:
 def has_handler(task: Task) -> bool:
     """Return whether the task has failed and an error handler handles its failures.
 
-    Pauses and drains are not failures. An invalid response isn't a failure either, because the
-    reviewer can correct it.
+    Pauses and drains (requested stops) are not failures. An invalid response isn't a failure
+    either, because the reviewer can correct it.
     """
     return (
         task.node.handler is not None

@@ -1,4 +1,4 @@
-"""The state of one run of one graph, which all phases of the loop use."""
+"""The state of one run of one graph. All phases of the loop use this state."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class LoopState:
 
     @property
     def ns(self) -> tuple[str, ...]:
-        """The namespace as a tuple of levels, as in stream chunks."""
+        """The namespace as in stream chunks: a tuple with one text for each level of subgraphs."""
         return tuple(self.job.ns.split("|")) if self.job.ns else ()
 
     @property

@@ -1,6 +1,7 @@
 """Data of the stream chunks, by stream mode.
 
-A chunk is ``(namespace, mode, data)``. The namespace is a tuple of levels.
+A chunk is ``(namespace, mode, data)``. The namespace is a tuple with one text for each level of
+subgraphs.
 """
 
 from __future__ import annotations

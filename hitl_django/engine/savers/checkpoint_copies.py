@@ -91,8 +91,8 @@ def get_checkpoint_metadata(
 ) -> CheckpointMetadata:
     """Return a checkpoint's metadata together with metadata from the config.
 
-    From ``metadata`` and ``configurable`` of the config, texts and numbers are added. Keys that
-    control a run are left out. NUL characters are removed.
+    Texts and numbers in the config's ``metadata`` and ``configurable`` are added. Keys that control
+    a run are left out. NUL characters are removed.
     """
     found: Any = {name: without_nul(value) for name, value in metadata.items()}
     for own in (config.get("metadata"), config.get("configurable")):

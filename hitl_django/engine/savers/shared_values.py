@@ -84,10 +84,10 @@ class SharedValues:
         self._parts[id(value)] = split_entries(data, _AROUND) if splits else (data[_AROUND:],)
 
     def encode_repeated(self, value: Any) -> tuple[list[bytes], Extent] | None:
-        """Return the encoded items and the extent of a list in which most items are repeated.
+        """Return the encoded items of a list with mostly repeated items, and the list's extent.
 
-        Return None for other values, and for a list that must be encoded as a whole: the list
-        exceeds a limit, or contains a part that can't be stored.
+        The extent is the size. Return None for other values, and for a list that must be encoded as
+        a whole: the list exceeds a limit, or contains a part that can't be stored.
         """
         if type(value) is not list:
             return None
@@ -192,7 +192,8 @@ class SharedValues:
     ) -> tuple[bytes, Extent] | None:
         """Encode entries added to a list or dict.
 
-        Return the bytes of the entries and the extent of the new value. Return None if the new
+        ``extent`` is the size of the value before, and ``length`` is its number of entries
+        afterwards. Return the bytes of the entries, and the new extent. Return None if the new
         value must be encoded as a whole: it doesn't have ``length`` entries, it exceeds a limit, or
         it contains a part that can't be stored.
         """

@@ -1,4 +1,4 @@
-"""Leases on threads in this process, which prevent concurrent runs of a thread.
+"""Leases in this process, one per thread, that prevent concurrent runs of the thread.
 
 Two concurrent runs of a thread would run the same nodes and use the same resume value. Reading a
 thread and calling ``update_state`` need no lease.

@@ -1,4 +1,7 @@
-"""The codec: its fast path, its extensions and its limits."""
+"""The codec, which encodes values with ormsgpack, and its extensions and limits.
+
+If ormsgpack alone can't encode a value, ``strict_walk`` traverses the value.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ _BRIDGED = frozenset({"langchain_core", "langgraph"})
 
 
 class _TooManyLevels(Exception):
-    """A signal that extensions are nested too deeply for the fast path."""
+    """A signal that extensions are nested deeply, so that the depth must be measured first."""
 
 
 class Codec:

@@ -48,11 +48,11 @@ def count_possible_containers(data: bytes) -> int:
 
 
 class Extent(NamedTuple):
-    """The size of an encoded list or dict: entries, bytes, and an upper limit of containers.
+    """The size of an encoded list or dict: the numbers of entries, bytes and containers.
 
-    An entry is an item of a list, or a key and value of a dict. The encoded bytes consist of a
-    header with the number of entries, then the entries. A longer value is created by appending
-    entries and replacing the header.
+    The number of containers is an upper limit. An entry is an item of a list, or a key and value of
+    a dict. The encoded bytes consist of a header with the number of entries, then the entries. A
+    longer value is created by appending entries and replacing the header.
     """
 
     is_dict: bool
@@ -70,7 +70,7 @@ class Extent(NamedTuple):
         return struct.pack(">BI", 0xDF if self.is_dict else 0xDD, self.length)
 
     def add(self, other: Extent) -> Extent:
-        """Return the extent of a value with the entries of this value and ``other``.
+        """Return the extent of a value that has the entries of this value and of ``other``.
 
         Both values must be lists, or both dicts.
         """
@@ -108,7 +108,7 @@ def split_entries(data: bytes, start: int = 0) -> tuple[bytes, bytes]:
 
 
 def find_extent(data: bytes, entries: bytes = b"") -> Extent:
-    """Return the extent of an encoded list or dict.
+    """Return the extent (the size) of an encoded list or dict.
 
     ``entries`` are the encoded entries if they are not part of ``data``.
     """

@@ -1,6 +1,7 @@
 """Encoding of a value by a traversal in Python.
 
-The traversal is used if the codec's fast path failed or could lose the type of a value.
+The codec uses the traversal if ormsgpack alone can't encode the value, or could lose the type of a
+part of the value.
 """
 
 from __future__ import annotations

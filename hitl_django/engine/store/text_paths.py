@@ -1,4 +1,4 @@
-"""Paths to the texts of an item that are embedded.
+"""Paths that select the texts of an item for embedding.
 
 A path consists of names separated by periods (``a.b``), list indexes (``a[0]``, ``a[-1]``,
 ``a[*]``), ``*`` for all members, and ``{a,b.c}`` for several fields. ``$`` and an empty path select

@@ -117,7 +117,7 @@ class TaskContext:
         self.begin_attempt()
 
     def begin_attempt(self) -> None:
-        """Start the next attempt without the interrupts and pushed writes of the previous attempt.
+        """Start the next attempt without the interrupts and writes of the previous attempt.
 
         Resume values remain.
         """

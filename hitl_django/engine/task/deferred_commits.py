@@ -65,8 +65,8 @@ class DeferredCommits:
     def wait(self) -> None:
         """Wait for the commit in progress.
 
-        If the commit failed, every call raises the commit's error, because no later commit may be
-        stored.
+        If the commit failed, this and every later call raise the error of the commit, because no
+        later commit may be stored.
         """
         if self._under_way is None:
             return

@@ -133,8 +133,8 @@ def ask(
 ) -> Any:
     """Pause the task like ``interrupt()``, with review options.
 
-    ``review_options`` are the options of ``review()``, which the checkpoint saver stores with the
-    interrupt.
+    ``review_options`` are the options of ``review()``. The checkpoint saver stores these options
+    with the interrupt.
     """
     context = _get_task_context("interrupt", _NO_CONTEXT)
     if context.run.saver is None and not context.run.config.get("configurable", {}).get(

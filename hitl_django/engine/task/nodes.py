@@ -33,9 +33,9 @@ class Action:
     """A function or graph that a node calls, and the way in which a driver must call it.
 
     ``injected`` are the names of the arguments to inject. ``is_async`` is true if the call returns
-    an awaitable. ``sync`` is a sync version for a driver without an event loop. ``apart`` is true
-    if the call may wait for tasks that it starts. Such a call must not be made on the driver's own
-    OS thread.
+    an awaitable. ``sync`` is a sync version of the same Action, for a driver without an event loop.
+    ``apart`` is true if the call may wait for tasks that it starts. Such a call must not be made on
+    the driver's own OS thread.
     """
 
     call: Callable[..., Any]

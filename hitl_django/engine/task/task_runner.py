@@ -243,9 +243,9 @@ def _make_writes(task: Task, output: Any) -> list[Write]:
 def _route_branches(
     context: TaskContext, output: Any, writes: list[Write]
 ) -> Generator[Step, Any, list[Write]]:
-    """Return the writes of a node's result, followed by the writes of the conditional edges.
+    """Return ``writes``, followed by the writes of the node's conditional edges.
 
-    ``output`` is the node's result, and ``writes`` are the writes of the result.
+    ``output`` is the node's result. ``writes`` are the writes that the result was converted to.
     """
     trace = context.run.trace
     for index, branch in enumerate(context.task.node.branches):

@@ -670,7 +670,7 @@ def _plot(
 
 
 def _list_ages(bands: Sequence[AgeBucket], rows: _Rows) -> list[tuple[Figure, str]]:
-    """Return the age buckets of pending interrupts, each with a bar relative to the largest."""
+    """Return the age buckets of pending interrupts, each with a bar scaled to the largest."""
     most = max((band.count for band in bands), default=0)
     ages = [describe_seconds(age.total_seconds()) for age in AGES]
     labels = [

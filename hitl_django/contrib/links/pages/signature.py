@@ -1,9 +1,9 @@
 """The signature of a link's form, which proves that the sender has seen the page.
 
 The token in the URL protects the link. The signature protects against senders who know the URL but
-can't read the page. Examples are a request through another person's browser behind a firewall, and
-programs that send POST requests to every URL. The signature is bound to the link and to the version
-of the interrupt. The signature needs no cookie or session, so it works in every tab and in mail
+can't read the page. For example, a website can make a person's browser send a request, and some
+programs send POST requests to every URL. The signature is bound to the link and to the version of
+the interrupt. The signature needs no cookie or session, so it works in every tab and in mail
 clients. Only the link expires, not the signature.
 """
 
