@@ -102,6 +102,8 @@ class _Entry:
 
 #: Prefix of the names of this package's own graphs.
 BUILT_IN = "hitl_django."
+#: Size of the database columns of a graph's version.
+VERSION_LENGTH = 50
 DURABILITIES: tuple[str, ...] = get_args(Durability)
 #: Seconds before a failed factory is called again. Most factories fail until the code is fixed, and
 #: would slow down each list of graphs. Others need a service that may become available.
@@ -179,18 +181,27 @@ def register(
         ValueError: a name, an event kind or the durability is not valid.
         TypeError: an argument has the wrong type.
     """
+    if not isinstance(name, str):
+        raise TypeError(f'The name must be a string, as in @register("refund"), not {name!r}.')
     if not name or len(name) > 200 or not name.isprintable() or "/" in name:
         raise ValueError(
             f"Graph names must be 1 to 200 printable characters without a slash, not {name!r}."
         )
+    _check_version(version)
 
-    kinds, groups = encode_kinds(events), _check_groups(startable_by)
+    kinds = encode_kinds(events)
+    keys, groups = _check_names("redact", redact), _check_names("startable_by", startable_by)
     if durability not in DURABILITIES:
         raise ValueError(
             f"durability must be one of {', '.join(DURABILITIES)}, not {durability!r}."
         )
-    if not isinstance(api, bool):
-        raise TypeError(f"api must be True or False, not {api!r}.")
+    for option, switch in (("api", api), ("pin", pin)):
+        if not isinstance(switch, bool):
+            raise TypeError(f"{option} must be True or False, not {switch!r}.")
+    if review is not None and not isinstance(review, ReviewPolicy):
+        raise TypeError(f"review must be a ReviewPolicy, not {review!r}.")
+    if renamed is not None and not isinstance(renamed, Mapping):
+        raise TypeError(f"renamed must be a dict of new names by old names, not {renamed!r}.")
     if migrate_state is not None and not callable(migrate_state):
         raise TypeError(f"migrate_state must be a function, not {migrate_state!r}.")
 
@@ -202,11 +213,11 @@ def register(
                 name if title is None else title,
                 factory,
                 kinds,
-                tuple(redact),
+                keys,
                 durability,
                 review or _ORDINARY,
                 api,
-                groups,
+                frozenset(groups),
                 dict(renamed or {}),
                 migrate_state,
                 pin,
@@ -499,6 +510,8 @@ def _refuse_if_failed(key: _Key) -> None:
 def _build(entry: _Entry) -> RegisteredGraph:
     made = entry.factory() if callable(entry.factory) else entry.factory
     graph = made.compile() if hasattr(made, "compile") else made
+    if not hasattr(graph, "get_input_jsonschema"):
+        raise TypeError(f"The factory must return a graph, not {made!r}.")
     if (entry.renamed or entry.migrate_state) and not hasattr(graph, "with_renames"):
         raise TypeError(
             "renamed and migrate_state are not supported for graphs "
@@ -541,13 +554,22 @@ def _read_secrets(graph: Pregel) -> dict[str, Any] | None:
     return {"allOf": found} if found else None
 
 
-def _check_groups(names: Iterable[str]) -> frozenset[str]:
+def _check_version(version: Any) -> None:
+    if not isinstance(version, str):
+        raise TypeError(f'version must be a string such as "1", not {version!r}.')
+    if len(version) > VERSION_LENGTH or not version.isprintable():
+        raise ValueError(
+            f"version must be at most {VERSION_LENGTH} printable characters, not {version!r}."
+        )
+
+
+def _check_names(option: str, names: Iterable[str]) -> tuple[str, ...]:
     if isinstance(names, str):
-        raise TypeError(f"startable_by must be a list of names, not the str {names!r}.")
+        raise TypeError(f"{option} must be a list of names, not the str {names!r}.")
     found: list[object] = list(names)
     if wrong := [name for name in found if not isinstance(name, str)]:
-        raise TypeError(f"startable_by must contain group names, not {wrong[0]!r}.")
-    return frozenset(map(str, found))
+        raise TypeError(f"{option} must contain names, not {wrong[0]!r}.")
+    return tuple(map(str, found))
 
 
 def _locate(factory: Any) -> str:

@@ -79,6 +79,19 @@ def test_make_response_schema_with_invalid_schema_raises_graph_definition_error_
     assert f"can't be applied at {path}: " in str(refusal.value)
 
 
+class _Plain:
+    pass
+
+
+@pytest.mark.parametrize("schema", [_Plain, list[_Plain], False])
+def test_make_response_schema_with_unvalidatable_type_raises_graph_definition_error(
+    schema: Any,
+) -> None:
+    """After a decision, the node could not receive a value of the type."""
+    with pytest.raises(GraphDefinitionError, match="neither a JSON schema nor a type"):
+        make_response_schema(schema)
+
+
 @pytest.mark.parametrize(
     "schema",
     [

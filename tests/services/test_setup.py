@@ -157,6 +157,36 @@ def test_system_check_reports_graph_whose_factory_or_compile_fails(
     assert "ZeroDivisionError: oh" in found()["hitl_django.E007"]
     register("edgeless", lambda: StateGraph(graphs.Log))
     assert "edgeless" in found()["hitl_django.E007"]
+    register("returnless", lambda: None)
+    assert "The factory must return a graph, not None." in found()["hitl_django.E007"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"redact": "iban"}, "redact must be a list of names, not the str 'iban'"),
+        ({"pin": "no"}, "pin must be True or False, not 'no'"),
+        ({"version": 1}, 'version must be a string such as "1", not 1'),
+        ({"review": {"groups": ["support"]}}, "review must be a ReviewPolicy, not {'groups'"),
+        ({"renamed": ["ask"]}, r"renamed must be a dict of new names by old names, not \['ask'\]"),
+    ],
+)
+def test_registration_with_option_of_wrong_type_raises_type_error(
+    register: Callable[..., Any], options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(TypeError, match=said):
+        register("mistyped", graphs.steps, **options)
+    assert registry.list_versions("mistyped") == []
+
+
+def test_registration_without_name_raises_type_error() -> None:
+    with pytest.raises(TypeError, match="The name must be a string"):
+        registry.register(graphs.steps)  # type: ignore[arg-type]
+
+
+def test_registration_with_version_longer_than_its_column_raises_value_error() -> None:
+    with pytest.raises(ValueError, match="at most 50 printable characters"):
+        registry.register("steps", version="1" * 51)
 
 
 def test_failed_graph_factory_is_called_again_only_after_a_waiting_period(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -309,7 +310,9 @@ def test_start_with_invalid_graph_or_input_raises_error_and_stores_no_rows(
         {"key": "x" * 256},
         {"key": "a\x00b"},
         {"thread_id": ""},
+        {"key": 7},
         {"thread_id": "a\nb"},
+        {"thread_id": UUID(int=7)},
         {"metadata": {"when": object()}},
         {"metadata": {"n": float("nan")}},
         {"metadata": ["a"]},

@@ -147,7 +147,7 @@ class TestCodeOnly:
             {"startable_by": "support"},
             "startable_by must be a list of names, not the str 'support'",
         ),
-        ({"startable_by": [Group(name="support")]}, "must contain group names, not <Group"),
+        ({"startable_by": [Group(name="support")]}, "startable_by must contain names, not <Group"),
         ({"api": "no"}, "api must be True or False, not 'no'"),
     ],
 )

@@ -14,7 +14,7 @@ from referencing.jsonschema import DRAFT201909, DRAFT202012
 from ..errors import GraphDefinitionError
 from ..payload import check_json
 from .patterns import compile_pattern
-from .schema import build_json_schema
+from .schema import build_json_schema, check_type
 
 if TYPE_CHECKING:
     from referencing._core import Resolver
@@ -59,7 +59,8 @@ def make_response_schema(schema: Any) -> dict[str, Any]:
     schema, because the class itself validates them.
 
     Raises:
-        GraphDefinitionError: a part of the schema is not supported. The message contains its path.
+        GraphDefinitionError: a part of the schema is not supported, and the message contains its
+            path, or pydantic doesn't support the type.
         PayloadError: the schema isn't plain JSON.
     """
     # Unions and other types are not cached, because equal types may have different schemas.
@@ -73,6 +74,13 @@ def make_response_schema(schema: Any) -> dict[str, Any]:
 def _describe(schema: Any) -> dict[str, Any]:
     made = build_json_schema(schema)
     if not isinstance(schema, dict):
+        try:
+            check_type(schema)
+        except TypeError as error:
+            raise GraphDefinitionError(
+                f"The response schema {schema!r} is neither a JSON schema nor a type that pydantic "
+                f"can validate: {error}"
+            ) from error
         made = _without_patterns(made)
     check_json(made, "The response schema")
     _Check(made).run()

@@ -341,6 +341,17 @@ def coerce(schema: Any, value: Any) -> Any:
     return _adapter_for(schema).validate_python(value)
 
 
+def check_type(annotation: Any) -> None:
+    """Raise TypeError unless ``coerce`` can convert values to the type."""
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError
+
+    try:
+        _adapter_for(annotation)
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        reason = str(error).partition("\n")[0]
+        raise TypeError(reason) from error
+
+
 def list_faults(error: ValidationError) -> list[tuple[tuple[int | str, ...], str]]:
     """Return up to MAX_FAULTS faults of a ValidationError, each with its location and message."""
     found = error.errors(include_url=False, include_context=False, include_input=False)

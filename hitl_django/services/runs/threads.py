@@ -210,15 +210,17 @@ def check_metadata(metadata: dict[str, Any] | None) -> None:
         )
 
 
-def check_names(**names: str | None) -> None:
-    """Raise InvalidInputError if an argument is empty, too long, or not printable.
+def check_names(**names: object) -> None:
+    """Raise InvalidInputError if an argument is not a string, empty, too long, or not printable.
 
     None is allowed. The error contains the keyword of the invalid argument.
     """
     for what, name in names.items():
         if name is None:
             continue
-        if not 1 <= len(name) <= NAME_LENGTH:
+        if not isinstance(name, str):
+            reason = f"must be a string, not {type(name).__name__}"
+        elif not 1 <= len(name) <= NAME_LENGTH:
             reason = f"must be 1 to {NAME_LENGTH} characters"
         elif not name.isprintable():
             reason = "contains an unprintable character"
