@@ -267,7 +267,7 @@ def _is_commitment(value: Any) -> bool:
 
 
 def _has_hashed_actor(entry: AuditEntry) -> bool:
-    """Return whether the row's user is the user in the hashed details, or was deleted."""
+    """Return whether the entry's user was deleted, or is the user in the hashed details."""
     detail = entry.detail
     if not isinstance(detail, dict):
         return False

@@ -71,7 +71,7 @@ def decode_checkpoints(
 
 
 def read_newest(using: str, threads: Sequence[int]) -> dict[str, CheckpointTuple]:
-    """Read the newest checkpoint of each thread with few queries, and return them by thread id.
+    """Return the newest checkpoints of threads by thread id, read with few queries.
 
     Damaged checkpoints are left out.
     """
@@ -100,7 +100,7 @@ def read_newest(using: str, threads: Sequence[int]) -> dict[str, CheckpointTuple
 def _filter_undamaged(
     opened: Mapping[int, _Decoded], step: Callable[[_Decoded], None]
 ) -> dict[int, _Decoded]:
-    """Call ``step`` with each checkpoint. Return the checkpoints for which it raised no error."""
+    """Call ``step`` with each checkpoint. Return the checkpoints for which it raises no error."""
     undamaged = {}
     for thread, one in opened.items():
         with suppress(PayloadError):

@@ -163,8 +163,8 @@ class DjangoSaver(BaseCheckpointSaver):
     def begin_commit(self, commit: Commit) -> Future[None] | None:
         """Start to store a commit over another connection, on another OS thread.
 
-        Return None if this is impossible. SQLite has only one writer. In a transaction, other
-        connections don't see the uncommitted changes.
+        Return None if this is impossible: on SQLite, because it has only one writer, and in a
+        transaction, because other connections don't see its uncommitted changes.
         """
         if connections[self.using].vendor == "sqlite" or not self.serves_threads():
             return None
@@ -360,11 +360,11 @@ class DjangoSaver(BaseCheckpointSaver):
         self._cache.clear()
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = KEEP_LATEST) -> None:
-        """Delete all checkpoints of threads except the newest ones.
+        """Delete all checkpoints of threads except the newest checkpoint of each namespace.
 
-        An older checkpoint also remains if it is needed to restore a LangGraph DeltaChannel of the
-        newest checkpoint. With the strategy "delete", all checkpoints are deleted. Each thread is a
-        separate transaction that locks the thread.
+        An older checkpoint also remains if it has pending interrupts, or if it is needed to restore
+        a LangGraph DeltaChannel of the newest checkpoint. With the strategy "delete", all
+        checkpoints are deleted. Each thread is a separate transaction that locks the thread.
 
         Raises:
             RunStateError: a thread has an active run and the strategy is "delete".

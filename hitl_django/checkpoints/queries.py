@@ -105,7 +105,10 @@ class CheckpointRow(NamedTuple):
 
 
 class ChildRow(NamedTuple):
-    """A checkpoint read only for the writes in its row, which belong to its parent."""
+    """A checkpoint that is read only to get the writes in its row.
+
+    These writes belong to the checkpoint's parent.
+    """
 
     parent_id: str
     data: bytes

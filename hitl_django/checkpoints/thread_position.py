@@ -83,7 +83,7 @@ def _read_parents(using: str, thread: int) -> dict[str, Any]:
 
 
 def read_head(using: str, thread: int) -> ThreadHead | None:
-    """Read the newest checkpoint of a thread's root graph, or return None without a checkpoint.
+    """Read the newest checkpoint of a thread's root graph. Return None if there is none.
 
     This takes two or three queries.
     """

@@ -124,7 +124,7 @@ def _count_blocks(connection: Any) -> int:
 
 
 def _roll_back_open(before: dict[Any, int]) -> list[str]:
-    """Roll back the transactions that were opened since ``before``. Return their database aliases.
+    """Roll back the transactions opened since ``before``. Return the aliases of the databases.
 
     ``before`` contains the number of atomic blocks by connection.
     """

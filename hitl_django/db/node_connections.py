@@ -1,4 +1,4 @@
-"""Database connections that nodes open on OS threads of another framework."""
+"""Database connections that nodes open on OS threads of a framework, such as LangGraph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _opened: ContextVar[list[Any] | None] = ContextVar("opened", default=None)
 
 @contextmanager
 def close_node_connections() -> Iterator[None]:
-    """Close connections after the block that nodes opened on OS threads of a framework.
+    """At the end of the block, close connections that nodes opened on OS threads of a framework.
 
     Frameworks give no notice when their OS threads end. The connections would otherwise stay open
     until garbage collection.

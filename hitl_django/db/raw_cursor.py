@@ -1,4 +1,4 @@
-"""Cursors for prepared statements, which use the driver directly.
+"""Cursors that pass prepared statements directly to the database driver.
 
 For each statement, Django creates a new cursor and translates the placeholders. On SQLite, this
 takes as long as the statement itself. On PostgreSQL, Django writes the values into the text, so the

@@ -58,10 +58,10 @@ def needs_migration(registered: RegisteredGraph, saved: CheckpointTuple | None) 
 
 
 def migrate_state(registered: RegisteredGraph, saved: CheckpointTuple | None) -> RegisteredGraph:
-    """Migrate the state of a checkpoint, and return a copy of the graph that continues from it.
+    """Migrate the state of a checkpoint. Return a copy of the graph with the migrated state.
 
-    The copy starts with the migrated state. If no migration is necessary, return ``registered``
-    unchanged. Nothing is stored.
+    The copy continues from the checkpoint with this state instead of the stored state. If no
+    migration is necessary, return ``registered`` unchanged. Nothing is stored.
 
     Raises:
         GraphChangedError: the migration function fails, or its result is not a state of the graph.

@@ -1,7 +1,7 @@
-"""SVG pictures of graphs, which mark the visited, paused, next and failed nodes of a thread.
+"""SVG pictures of graphs.
 
-The state of a node is shown by a mark and a CSS class. For screen readers, a text describes the
-state.
+A picture marks the visited, paused, next and failed nodes of a thread. The state of a node is shown
+by a mark and a CSS class. For screen readers, a text describes the state.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ def check_title(tool: Any, title: Any) -> None:
 
     Raises:
         TypeError: the title is neither a function nor a str, or the tool is not a str.
-        ValueError: the format string is invalid, or a placeholder isn't only the name of an
+        ValueError: the format string is invalid, or a placeholder isn't the plain name of an
             argument.
     """
     if not isinstance(tool, str):
@@ -40,7 +40,9 @@ def _list_fields(template: str) -> list[tuple[str, str, str]]:
 
 
 def fill_title(title: Any, arguments: Mapping[str, Any]) -> str:
-    """Return the title for a tool call. ``arguments`` are its arguments as texts or JSON values.
+    """Return the title for a tool call.
+
+    ``arguments`` are the arguments of the call, as texts or JSON values.
 
     Raises:
         KeyError: the call lacks an argument of the format string.

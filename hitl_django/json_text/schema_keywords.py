@@ -381,10 +381,7 @@ def _counted(keyword: str, apply: Keyword) -> Keyword:
 
 
 def _shorten_message(message: str) -> str:
-    """Remove the middle of a long message, which quotes a long value.
-
-    The beginning of the message and its end remain.
-    """
+    """Remove the middle of a message, because messages may quote long values."""
     return f"{message[: LONGEST_MESSAGE // 2]}…{message[-LONGEST_MESSAGE // 3 :]}"
 
 

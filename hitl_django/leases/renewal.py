@@ -71,7 +71,7 @@ class LeaseRenewer:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the leases and the OS thread of the parent process, in a forked process."""
+        """In a forked process, discard the leases and the OS thread of the parent process."""
         self._changed = threading.Condition(threading.Lock())
         self._leases: set[LeaseRenewal] = set()
         self._thread: threading.Thread | None = None

@@ -1,9 +1,9 @@
 """Search for interrupts by parts of words in the payload and related data.
 
-The search text of an interrupt contains its words in lower case, each after a space. On PostgreSQL,
-an index contains the grams of this text, i.e. all sequences of three letters within a word, and the
-first letter and the first two letters of each word. On SQLite, a search reads the rows one after
-another.
+The search text of an interrupt contains the words of this data in lower case, each after a space.
+On PostgreSQL, an index contains the grams of the search text, i.e. all sequences of three letters
+within a word, and the first letter and the first two letters of each word. On SQLite, a search
+reads the rows one after another.
 
 A word consists of letters and digits. Addresses and file names are split into words. A search term
 of one or two letters matches the beginning of a word. A longer term matches any part of a word.
