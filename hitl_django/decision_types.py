@@ -39,7 +39,7 @@ VALUE: Final = Value()
 class DecisionEffects:
     """Sentences that describe the effect of a decision on the run.
 
-    A page shows the sentence before the user decides.
+    A page shows one of these sentences before the user decides.
     """
 
     #: For an interrupt without a response schema, or with a boolean schema.

@@ -64,7 +64,7 @@ def encrypt_text(text: str, column: str) -> str:
 
 
 def decrypt_text(stored: str, column: str) -> str:
-    """Return the original text of a stored text, whether encrypted or not.
+    """Return the original text. ``stored`` may be encrypted or not.
 
     Raises:
         CorruptPayloadError: the stored text is damaged, or its key is missing.

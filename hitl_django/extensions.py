@@ -151,7 +151,7 @@ class Table:
 
 
 class Event(NamedTuple):
-    """A change of a run or an interrupt, which is passed to subscribers.
+    """An event that is passed to subscribers: a change of a run or an interrupt.
 
     Attributes:
         name: the name of the event, such as ``"interrupt.created"``.
@@ -160,8 +160,7 @@ class Event(NamedTuple):
         group: the name of the group to which the interrupt is assigned, or an empty string.
         is_assigned: whether the interrupt is assigned to a group or a person. True for an event
             without an interrupt.
-        decision: the ``Decision`` that is stored or undone with the batch. None for other
-            events.
+        decision: the ``Decision`` that is stored or undone with the batch. None for other events.
     """
 
     name: str

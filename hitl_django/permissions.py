@@ -182,8 +182,8 @@ class ModelPermissionPolicy:
     def may_operate(self, user: Any, run: Run) -> bool:
         """Return whether the user may cancel, retry and fork the run, and view its errors.
 
-        A new run that discards this run's pending interrupts cancels this run. Starting the new run
-        therefore also requires this permission.
+        If a new run discards this run's pending interrupts, this run is cancelled. Starting such a
+        new run therefore also requires this permission.
         """
         return self._has(user, "operate_run")
 

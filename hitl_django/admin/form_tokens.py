@@ -133,6 +133,6 @@ def _keep_text(request: HttpRequest, response: Any) -> Any:
 
 
 def _is_written(field: Field) -> bool:
-    """Return whether the user may have typed the field's value."""
+    """Return whether the field's value can be text that the user typed."""
     is_text = field.name not in UNWRITTEN and not field.name.endswith(UNWRITTEN_ENDS)
     return is_text and bool(field.value.strip())

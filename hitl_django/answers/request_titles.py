@@ -59,7 +59,10 @@ def _list_currencies(policy: ReviewPolicy, arguments: Any) -> dict[str, str]:
 def _fill_policy_title(
     action: RequestedAction, policy: ReviewPolicy, schema: Mapping[str, Any] | None
 ) -> str:
-    """Return the title of a tool call from the policy, or an empty string without one."""
+    """Return the title of a tool call from the policy, or an empty string.
+
+    The string is empty if the policy has no title for the tool.
+    """
     title = policy.titles.get(action.name)
     if title is None:
         return ""

@@ -145,7 +145,7 @@ class MetadataFilterSet(FilterSet):
 
     @staticmethod
     def is_metadata(name: str) -> bool:
-        """Return whether a query parameter filters by metadata, from the parameter's name."""
+        """Return whether the query parameter ``name`` filters by metadata."""
         return METADATA.fullmatch(name) is not None
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:

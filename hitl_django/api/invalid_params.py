@@ -74,7 +74,7 @@ def convert_path(path: str, root: str = "") -> str:
 
 
 def flatten_errors(errors: Any, pointer: str = "") -> Iterator[InvalidParam]:
-    """Yield the errors in the nested errors of a serializer.
+    """Yield each error in a serializer's nested lists and dicts of errors.
 
     ``pointer`` is the JSON pointer to the part of the body with these errors.
     """

@@ -52,7 +52,7 @@ FORMATS: dict[str, Kind] = {
 
 
 class NoValue(Enum):
-    """The type of the marker for a missing value, which differs from null."""
+    """The type of MISSING, which marks a missing value. A missing value differs from null."""
 
     MISSING = "missing"
 
@@ -153,7 +153,7 @@ class SchemaNode:
         return self.kind == "object" and not any(m.kind in large or m.long for m in members)
 
     def holds(self, value: JSON) -> bool:
-        """Return whether a value has the JSON type, or is one of the constants, of this node."""
+        """Return whether a value has the node's JSON type or, for constants, is one of them."""
         if value is None and self.nullable:
             return True
         match self.kind:
@@ -492,8 +492,8 @@ def _with_constant(alternative: SchemaNode, name: str | None) -> SchemaNode:
 def _add_null(shape: SchemaNode) -> SchemaNode:
     """Return a union that offers null as a separate choice, for a node that allows null.
 
-    The separate choice is necessary if an empty input already has another meaning, such as an empty
-    text. Other nodes are returned unchanged.
+    Nodes that don't allow null are returned unchanged. The separate choice is for values whose
+    empty input already has another meaning, such as an empty text.
     """
     if not shape.nullable:
         return shape

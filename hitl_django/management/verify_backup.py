@@ -84,9 +84,10 @@ def _find_unreadable(thread: Thread) -> Iterator[str]:
 
 
 def _find_missing_interrupts(thread: Thread) -> Iterator[str]:
-    """Yield a text for each interrupted run without a pending interrupt, and for the reverse case.
+    """Yield a text for each mismatch between interrupted runs and pending interrupts.
 
-    The reverse case is a pending interrupt of a run that has ended.
+    A mismatch is an interrupted run without a pending interrupt, or a pending interrupt of a run
+    that has ended.
     """
     pending = Interrupt.objects.using(write_alias()).filter(
         thread=thread, status=Interrupt.Status.PENDING

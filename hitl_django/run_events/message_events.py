@@ -13,9 +13,10 @@ _HOLDERS = ("content", "additional_kwargs", "tool_call_chunks", "invalid_tool_ca
 
 
 def describe_message(shown: Any, attempt: int) -> Any:
-    """Return a model's message and its metadata (``shown``) as they are stored in an event.
+    """Return the stored form of a model's message and of its metadata.
 
-    ``run_attempt`` in the metadata distinguishes the outputs of a node that runs several times.
+    ``shown`` is a list of both. ``run_attempt`` in the metadata distinguishes the outputs of a node
+    that runs several times.
     """
     if not (isinstance(shown, list) and len(shown) == 2 and isinstance(shown[1], dict)):
         return shown  # The message was truncated.

@@ -51,7 +51,7 @@ def report_idle(argument: str) -> None:
 
 
 def is_report_due() -> bool:
-    """Return whether the last heartbeat is so old that the sweep must enqueue a message for one."""
+    """Return whether the last heartbeat is so old that the sweep must request a new heartbeat."""
     limit = get_heartbeat_limit() / 3
     return not WorkerHeartbeat.objects.using(write_alias()).filter(at__gte=Now() - limit).exists()
 

@@ -29,8 +29,8 @@ class GraphEnvironment:
     """Test environment that replaces the queue, the worker and the clock in a ``with`` block.
 
     Queued runs are executed before a method returns, so after ``start`` a run has ended or is
-    interrupted. No messages are sent. The environment works in a TestCase, whose transaction is
-    never committed, in a TransactionTestCase, and as the pytest fixture ``hitl``.
+    interrupted. No messages are sent. The environment works in a TransactionTestCase, as the pytest
+    fixture ``hitl``, and in a TestCase, although the transaction of a TestCase is never committed.
     """
 
     def __init__(self) -> None:

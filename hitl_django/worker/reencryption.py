@@ -168,9 +168,10 @@ class _EncryptedTable:
     heads: dict[str, Any]
 
     def read_heads(self, last: Any) -> list[Any]:
-        """Return the next BATCH rows with primary keys greater than ``last``, or the first rows.
+        """Return the first BATCH rows with primary keys greater than ``last``.
 
-        Each result consists of the primary key, and the first bytes of each encrypted column.
+        If ``last`` is None, return the first rows of the table. Each result consists of the primary
+        key, and the first bytes of each encrypted column.
         """
         rows = self.rows.order_by("pk")
         if last is not None:

@@ -74,7 +74,7 @@ def advance_due(argument: str = "") -> None:
 
     After the time limit, TURN, the current run continues, but no further run is claimed, so that
     the worker can execute other tasks of the queue. If runs are still due, the queue must call this
-    function again. Errors are handled as by ``advance``. The argument is ignored.
+    function again. Errors are handled as in ``advance``. The argument is ignored.
     """
     global _last_graph
     turn = min(TURN, TURN_SHARE * (dispatcher.get_time_slice() or float("inf")))

@@ -61,7 +61,7 @@ def get_checkbox_value(item: Interrupt) -> str:
 def list_bulk_buttons(user: Any, items: Sequence[Interrupt]) -> list[BulkButton]:
     """Return a button for each decision type that the user may apply to two or more of ``items``.
 
-    A button doesn't decide interrupts that need several approvals or have ``no_self_approval``.
+    The buttons leave out interrupts that need several approvals or have ``no_self_approval``.
     """
     may_decide = get_policy().may_decide
     waiting = [

@@ -49,7 +49,7 @@ def read_selection(request: HttpRequest) -> list[ListedInterrupt]:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The part of a selection that this request processes, and the results of earlier batches."""
+    """A part of a selection, processed in one HTTP request, and the results of earlier batches."""
 
     now: Sequence[ListedInterrupt]
     later: Sequence[ListedInterrupt]
@@ -60,7 +60,7 @@ class Batch:
 
     @classmethod
     def read(cls, request: HttpRequest, choices: Sequence[ListedInterrupt], width: int) -> Batch:
-        """Return the next batch, with the results of earlier batches from the submitted form.
+        """Return the next batch. The results of earlier batches are read from the submitted form.
 
         ``choices`` are the selected interrupts that have not been processed yet. The batch contains
         the first of them, or none if the user has stopped the operation. Each result is a list of

@@ -329,7 +329,7 @@ def read_list_updates(request: HttpRequest, list_url: str) -> dict[str, Any]:
 def count_in_words(count: int) -> str:
     """Return the number of pending requests as text, for example "5 pending requests".
 
-    From CAP on, the text says that there are more requests than the list shows.
+    If the number is CAP or more, the text says that there are more requests than the list shows.
     """
     if count >= CAP:
         words = _("More than %(n)s requests. Filter the list to see the rest.")
@@ -339,7 +339,7 @@ def count_in_words(count: int) -> str:
 
 
 def format_capped(count: int) -> str:
-    """Return a count as text, with a "+" above the maximum."""
+    """Return a count as text. If the count was limited to a maximum, a "+" follows."""
     return localize(count) if count < MOST else f"{localize(MOST - 1)}+"
 
 

@@ -48,7 +48,7 @@ class SnoozeForm(forms.Form):
     """Form for the end of a snooze.
 
     The date and time takes precedence over the preset. ``due_at`` is the due time of the interrupt.
-    An end after the due time is marked, but allowed.
+    The end of a snooze may be after the due time. The label of such a preset says so.
     """
 
     until = forms.ChoiceField(label=_("Snooze until"), required=False)

@@ -263,7 +263,7 @@ class Resource(APIView):
 
 
 def get_id(made: Any) -> str:
-    """Return the id of a created object, which is stored with the ``Idempotency-Key``.
+    """Return the id of a created object, to store it with the ``Idempotency-Key``.
 
     The result is "" for an object without an id. The URL of the request identifies such an object.
     """

@@ -1,4 +1,4 @@
-"""The channel that combines its value and each write with a reducer."""
+"""The channel that applies a reducer to its value and each write."""
 
 from __future__ import annotations
 

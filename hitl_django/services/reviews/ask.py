@@ -138,8 +138,8 @@ def ask(
 ) -> AskInfo[Any]:
     """Ask a person, without a graph of your own. The interrupt is pending when the call returns.
 
-    The interrupt belongs to a run of the built-in graph ``hitl_django.ask``, which a worker
-    finishes after the decision. The call stores the run and the interrupt in one transaction.
+    The interrupt belongs to a run of the built-in graph ``hitl_django.ask``. After the decision, a
+    worker finishes this run. The call stores the run and the interrupt in one transaction.
 
     Args:
         payload: the content shown to the reviewer, a JSON value.
@@ -215,7 +215,7 @@ def ask(
 def withdraw(
     interrupt_id: UUID | str, *, by: Any = None, via: str = "code", reason: str = ""
 ) -> None:
-    """Withdraw a pending interrupt and cancel its run, with all other interrupts of the run.
+    """Withdraw a pending interrupt, cancel its run, and withdraw the run's other interrupts.
 
     The audit log contains ``reason``. If the interrupt is already withdrawn, nothing happens.
 

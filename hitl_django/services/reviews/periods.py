@@ -68,7 +68,7 @@ class Period:
 
 
 def list_graphs_with_interrupts(user: Any) -> list[str]:
-    """Return the registered graphs with interrupts that the user may see, pending or closed."""
+    """Return the registered graphs that have pending or closed interrupts visible to the user."""
     names = registry.list_names()
     rows = select_visible(Interrupt.objects.using(write_alias()).order_by(), user)
     if not names or rows.query.is_empty():

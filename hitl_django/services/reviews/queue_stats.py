@@ -192,7 +192,7 @@ def count_for(user: Any, *, most: int = CAP) -> int:
 
 
 def list_pending_graphs(user: Any) -> list[str]:
-    """Return the registered graphs with pending interrupts that the user may see."""
+    """Return the registered graphs that have pending interrupts visible to the user."""
     names, rows = registry.list_names(), queue_filters.list_pending(user)
     if not names or rows.query.is_empty():
         return []

@@ -49,7 +49,7 @@ def resume(
     """Decide a thread's pending interrupt with a resume value.
 
     To decide several interrupts, pass a dict of values by interrupt id. Each value is a decision,
-    checked and stored as by ``decide``. Either all decisions are stored, or none. ``events`` are
+    checked and stored as ``decide`` does. Either all decisions are stored, or none. ``events`` are
     further kinds of events that the run stores from now on.
 
     Raises:

@@ -177,15 +177,16 @@ def _build_id(ns: str, name: str) -> str:
 
 
 def _rename(ident: str, registered: RegisteredGraph) -> str:
-    """Convert a stored node id to the id in the picture, which contains current names of nodes.
+    """Convert a stored node id to the id of the node in the picture.
 
-    Only the part before the first ":" can be the former name of a renamed node.
+    The picture contains the current names of nodes. Only the part before the first ":" can be the
+    former name of a renamed node.
     """
     node, separator, below = ident.partition(":")
     return f"{registered.renames.rename_node(node)}{separator}{below}"
 
 
 def _list_containers(ident: str) -> list[str]:
-    """Return the ids of the nodes that contain this node as a part of their subgraph."""
+    """Return the ids of the nodes whose subgraph contains this node."""
     parts = ident.split(":")
     return [":".join(parts[:length]) for length in range(1, len(parts))]
