@@ -1,4 +1,4 @@
-"""The cluster that executes runs, named by ``HITL["CLUSTER"]`` or Q_CLUSTER.
+"""The django-q2 cluster that executes runs. ``HITL["CLUSTER"]`` or Q_CLUSTER contains its name.
 
 Each named cluster of django-q2 has a separate queue. An environment variable selects the cluster of
 a process, but only if ``Q_CLUSTER["ALT_CLUSTERS"]`` contains other clusters.

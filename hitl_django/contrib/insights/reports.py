@@ -80,9 +80,9 @@ class AgeBucket:
 class TimeBucket:
     """The interrupts and decisions of a day, a week or a month.
 
-    ``first`` and ``last`` are the first and last day of the bucket that are in the period. The
-    median and the 90th percentile refer to the seconds from the creation of an interrupt to its
-    decision.
+    If only a part of the bucket is in the period, ``first`` and ``last`` are the first and the last
+    day of this part. The median and the 90th percentile refer to the seconds from the creation of
+    an interrupt to its decision.
     """
 
     first: date
@@ -241,7 +241,7 @@ def review_report(
     decisions to those of this user. The list of reviewers and the counts of interrupts ignore
     ``reviewer``. If ``user`` is None, no permission is checked. A decision is counted on the day of
     the decision, if a person made it and it closed an interrupt. The counts of pending and overdue
-    interrupts are those of now, independent of the period.
+    interrupts refer to the current time, not to the period.
     """
     spans = _Spans.build(period)
     everyone = select_decided(user, period, graph=graph)
@@ -618,7 +618,8 @@ def _make_shares(
 def _count_ages(waiting: QuerySet[Interrupt]) -> tuple[list[AgeBucket], datetime | None]:
     """Count the pending interrupts by age, youngest first, in one scan of an index.
 
-    Return the counts, and the creation time of the oldest interrupt, or None without an interrupt.
+    Return the counts, and the creation time of the oldest interrupt. The time is None if there is
+    no interrupt.
     """
     now = timezone.now()
     bounds = [None, *(now - age for age in AGES), None]

@@ -13,9 +13,9 @@ from .tool_callbacks import ToolCallbacks
 def merge_callbacks(callbacks: Any, more: Any) -> Any:
     """Merge the callbacks of two configs. At least one argument must be a callback manager.
 
-    If both arguments are managers, ``more`` is returned unchanged. ``more`` is also returned
-    unchanged if it is the manager that LangChain passes to code inside a run, because this manager
-    already includes the callbacks with which the run was called.
+    Two managers aren't merged: ``more`` is returned unchanged. ``more`` is also returned unchanged
+    if it is the manager that LangChain passes to code inside a run. This manager already includes
+    the callbacks of the run's caller.
     """
     if isinstance(more, BaseCallbackManager):
         if more.parent_run_id is not None or isinstance(callbacks, BaseCallbackManager):

@@ -54,9 +54,9 @@ def _pass_on(function: Callable[..., Any]) -> Callable[..., Any]:
 def _described_as(run: Callable[..., Any]) -> Callable[[Any], Any]:
     """Return a decorator that gives a function the name and the signature of ``run``.
 
-    LangChain inspects the signature and the annotations on each call of a tool, so they are
-    computed only once. Of the annotations, only RunnableConfig is kept, because LangChain only
-    looks for the parameter that gets the config.
+    LangChain inspects the signature and the annotations on each call of a tool. The decorator
+    therefore computes them once. Of the annotations, only RunnableConfig is kept, because LangChain
+    only looks for the parameter that gets the config.
     """
 
     def describe(function: Any) -> Any:

@@ -35,8 +35,9 @@ _COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id")
 class BridgedSaver(BaseCheckpointSaver[int]):
     """LangGraph saver that stores its data with a saver of the engine.
 
-    ``_perform`` calls the engine's saver, and ``_aperform`` calls it on an event loop. ``_locate``
-    and ``_name`` convert configs of LangGraph to those of the engine's saver and back.
+    ``_perform`` calls the engine's saver. ``_aperform`` is the async form of ``_perform``.
+    ``_locate`` converts a config of LangGraph to a config of the engine's saver, and ``_name`` does
+    the reverse.
     """
 
     #: Keys of the run's ``configurable`` that LangGraph would add to the metadata of each

@@ -228,7 +228,7 @@ class _Import:
     def _read_versions(
         self, versions: Mapping[Place, Mapping[str, Any]], place: Place
     ) -> Mapping[str, Any]:
-        """Return the channel versions of the checkpoint at ``place``.
+        """Return the channel versions of a checkpoint. ``place`` is its namespace and its id.
 
         ``versions`` are the versions that were already read. If the source doesn't contain the
         checkpoint, the result is empty.

@@ -225,9 +225,9 @@ class UncommittedChunks:
     def _add_cached(self, graph: _Graph, data: Any, kept: Chunk | None) -> str | None:
         """Add the chunk of a task that doesn't run because its result was stored or cached.
 
-        Return the id of the task, or None if the task can't be determined: the chunk contains only
-        the name of the node, which may have several unfinished tasks. Also return None if the task
-        had already finished when the graph resumed.
+        Return the id of the task. The chunk contains only the name of the node. Return None if
+        several tasks of the node are unfinished, or if the task had already finished when the graph
+        resumed.
         """
         (name,) = data.keys() - {_CACHED}
         if graph.finished[name]:
@@ -391,7 +391,7 @@ class UncommittedChunks:
         return taken
 
     def take_beginnings(self, ns: str, stored: Mapping[str, str]) -> list[Beginning]:
-        """Remove and return the starts of super-steps whose tasks call the graph in ``ns``.
+        """Remove and return the first chunks of super-steps whose tasks call the graph in ``ns``.
 
         The super-step of the outermost graph comes first. ``stored`` are the newest stored
         checkpoint ids by namespace. A super-step is left out if the checkpoint from which it

@@ -89,7 +89,7 @@ def build_thread(
     values: Any,
     state_changed: datetime | None = None,
 ) -> dict[str, Any]:
-    """Return a thread with the status of its newest run, its interrupts and its values.
+    """Return a thread in the clients' format, with the status of its newest run ``run``.
 
     ``values`` may be None. ``state_changed`` is the time of the newest state.
     """

@@ -44,7 +44,7 @@ class StartedRun(NamedTuple):
 
 
 def start_or_resume_run(user: Any, thread_id: str | None, body: dict[str, Any]) -> StartedRun:
-    """Execute a request for a run, on the given thread or on a new thread."""
+    """Start or resume a run as requested in ``body``, on the given thread or on a new thread."""
     assistant = find_assistant(user, body["assistant_id"])
     graph = assistant.graph
     thread = None

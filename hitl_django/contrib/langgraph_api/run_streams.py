@@ -135,7 +135,7 @@ class RunStream:
         return not event.withheld and (self.subgraphs or not event.namespace)
 
     def _list_first_parts(self, event: EventInfo) -> Iterator[Part]:
-        """Yield the parts for the start or resume of a run.
+        """Yield the parts (server-sent events) for the start or resume of a run.
 
         Clients show the interrupts of the last values until they receive new values. If the last
         values had interrupts, the values are therefore sent again without interrupts.

@@ -209,10 +209,10 @@ class ReviewTools:
 
 
 def _build_details(details: Any) -> dict[str, Any]:
-    """Return the members that are added to the payload in addition to the member ``question``.
+    """Return the members of the payload other than ``question``.
 
-    A dict without the key ``question`` is returned unchanged. Any other value becomes the member
-    ``details``.
+    If ``details`` is a dict without the key ``question``, the dict is returned. Any other value
+    becomes the member ``details``.
     """
     is_separate = isinstance(details, dict) and "question" not in details
     return details if is_separate else {"details": details}

@@ -62,8 +62,8 @@ def list_readers() -> Sequence[Any]:
 def build_digest(user: Any, wanted: NotificationPreferences, delivery: Delivery) -> Digest | None:
     """Return a user's digest, or None if the digest is empty.
 
-    ``delivery`` is the row that sends the digest. Its data contains the start and the end of the
-    period in which comments with mentions were written.
+    ``delivery`` is the outbox row of the digest. Its data contains the start and the end of a
+    period. Only comments of this period are searched for mentions.
     """
     seen = select_visible(Interrupt.objects.using(write_alias()), user)
     mine = seen.none()

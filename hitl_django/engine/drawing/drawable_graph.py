@@ -93,7 +93,7 @@ class Drawing:
     def extend(
         self, graph: Drawing, *, prefix: str = ""
     ) -> tuple[DrawnNode | None, DrawnNode | None]:
-        """Add the nodes and edges of the drawing ``graph``, and return its first and last node.
+        """Add the nodes and edges of ``graph``. Return the first and the last node of ``graph``.
 
         The first node is None unless exactly one node of ``graph`` has no incoming edge. The last
         node is None unless exactly one node of ``graph`` has no outgoing edge. With a ``prefix``,

@@ -106,8 +106,8 @@ class AsyncTasks:
     def _open_lanes(self) -> None:
         """Start lanes (asyncio tasks) for queued tasks, up to the maximum number of lanes.
 
-        Each lane starts up to two other lanes. A hundred waiting tasks are therefore started within
-        seven iterations of the event loop, even if the event loop is busy.
+        Each lane starts at most two other lanes. A hundred waiting tasks are therefore started
+        within seven iterations of the event loop, even if the event loop is busy.
         """
         if self._is_opening:
             return

@@ -212,7 +212,6 @@ def _list_next_tasks(
 
 
 def _is_triggering(channel: GraphStructure, stored_value: Any) -> bool:
-    """Return whether a channel with the value ``stored_value`` triggers its nodes."""
     kind = channel.get("kind", "")
     if stored_value is MISSING:
         return False

@@ -67,7 +67,7 @@ class RunnableMethods:
         return twin
 
     def bind(self, **kwargs: Any) -> BoundGraph:
-        """Return the graph with default keyword arguments for each call."""
+        """Return a BoundGraph that passes ``kwargs`` as default arguments to each graph call."""
         return BoundGraph(self, kwargs)
 
     def map(self) -> MappedGraph:

@@ -23,7 +23,7 @@ NextVersion = Callable[[Version | None, None], Version]
 
 
 class Writer(Protocol):
-    """A source of writes: a task, or the run's input, which has no triggers."""
+    """A source of writes: a task, or the input of the run. The input has no triggers."""
 
     @property
     def name(self) -> str: ...

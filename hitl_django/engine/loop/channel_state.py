@@ -89,9 +89,8 @@ class ChannelState:
 def _find_added(old_value: Any, writes: Sequence[Any], grown: Any) -> Any:
     """Return the items that a reducer has added to a list or dict.
 
-    The reducer was called with ``old_value`` and ``writes``, and has returned ``grown``.
-    Return None if an existing item was changed or removed, or if the value is neither a list nor a
-    dict.
+    The reducer was called with ``old_value`` and ``writes``, and has returned ``grown``. Return
+    None if an existing item was changed or removed, or if the value is neither a list nor a dict.
     """
     cls = type(old_value)
     if type(grown) is not cls or any(get_overwrite(write)[0] for write in writes):

@@ -139,9 +139,9 @@ class Codec:
     def encode_record(self, value: Any) -> bytes:
         """Encode an internal record, which must not contain a bytearray or memoryview.
 
-        For records with random bytes, such as ids, this method is faster than ``encode``.
-        ``encode`` searches a value for the two types if a byte of the result could be the header of
-        a bytes value, and random bytes usually include such a byte.
+        ``encode`` searches a value for these two types if the encoded bytes contain a byte that
+        could be the header of a bytes value. Random bytes, such as ids, usually contain such a
+        byte. For records with ids, this method is therefore faster than ``encode``.
         """
         try:
             data = packb(value, self._pack_hook, _OPTIONS)

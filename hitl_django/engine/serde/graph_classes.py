@@ -56,8 +56,9 @@ def find_graph_class(tag: str) -> type | None:
 
 
 def find_application_class(module: str, name: str) -> type | None:
-    """Return a registered class, or a class that a graph's code defines or imports, or None.
+    """Return the class with this module and name, or None.
 
+    Only registered classes, and classes that the code of a graph defines or imports, are found.
     Nothing is imported. A class that was moved is found under its registered old name.
     """
     path = f"{module}.{name}"

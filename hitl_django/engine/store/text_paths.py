@@ -43,7 +43,7 @@ def _find_name_end(path: str, start: int) -> int:
 
 
 def get_text_at_path(obj: Any, path: str | Sequence[str]) -> list[str]:
-    """Return the texts at a path, which is a str or a sequence of its parts.
+    """Return the texts of ``obj`` at ``path``. A path is a str, or a sequence of parts of a path.
 
     Lists and dicts are converted to JSON with sorted keys. A missing value and None have no text.
     """

@@ -156,7 +156,7 @@ def _add_chunk(output: Any, chunk: Any) -> Any:
 
 
 def _get_name(source: Any, attribute: str) -> str:
-    """Return the name of a node's callable, stored in the attribute ``attribute``.
+    """Return the name that a node's callable has in the attribute ``attribute``.
 
     If the callable has no such attribute, return the name of its class.
     """

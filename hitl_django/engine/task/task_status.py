@@ -1,7 +1,7 @@
 """The status of tasks, read from their stored writes, and the assignment of resume values.
 
-Resume values are stored by task and position only. A late, repeated or misdirected resume value can
-therefore not resolve another interrupt.
+Each resume value is stored for one task and one position. A late, repeated or misdirected resume
+value therefore can't resolve another interrupt.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ class ToolStream:
     """An emitter of stream chunks about the tool calls of a run.
 
     ``emit`` is called with each chunk. If ``subgraphs`` is false, only tool calls in the run's
-    namespace ``ns`` are emitted. ``above`` is the tool stream of the calling run, which also emits
-    the tool calls of this run.
+    namespace ``ns`` are emitted. ``above`` is the tool stream of the calling run. It also emits the
+    tool calls of this run.
     """
 
     def __init__(

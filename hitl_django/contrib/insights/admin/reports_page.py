@@ -126,7 +126,7 @@ class ReportFilterForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class FigureChange:
-    """The difference of a figure from the previous period, in words.
+    """The difference between a figure and its value in the previous period, in words.
 
     ``icon`` is an arrow for an increase or a decrease. ``css`` is the CSS class for an improvement
     or a deterioration. Both may be empty.
