@@ -289,7 +289,7 @@ def test_bulk_decision_page_link_to_queue_contains_the_filters_of_the_queue(
 
 
 @pytest.mark.promise("P3")
-def test_bulk_decision_error_with_atomic_requests_preserves_decisions_saved_before_the_error(
+def test_error_in_bulk_decision_with_setting_atomic_requests_leaves_earlier_decisions_saved(
     reviewer: Client, three: list[Interrupt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)

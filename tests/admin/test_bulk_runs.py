@@ -242,7 +242,7 @@ def test_bulk_retry_on_page_beyond_the_last_rejects_selection_of_all_and_accepts
 
 
 @pytest.mark.promise("P3")
-def test_bulk_retry_error_with_atomic_requests_preserves_runs_queued_before_the_error(
+def test_error_in_bulk_retry_with_setting_atomic_requests_leaves_earlier_runs_queued(
     operator: Client, failed: list[Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)

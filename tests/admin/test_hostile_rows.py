@@ -49,7 +49,9 @@ def value_of(item: Interrupt) -> str:
 @pytest.mark.any_database
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
 @pytest.mark.slow
-def test_closed_request_list_and_bulk_pages_escape_markup(text: str, admin_client: Client) -> None:
+def test_pages_of_closed_requests_and_bulk_decisions_escape_markup(
+    text: str, admin_client: Client
+) -> None:
     shown = escape_invisible(text)[:255]
     items = {
         status: make_interrupt({text: text}, title=shown, why=text, node=text[:200], status=status)

@@ -124,7 +124,7 @@ def test_queue_row_of_tool_call_shows_its_arguments(reviewer: Client) -> None:
     assert facts_of(reviewer) == ["Order A-7 Amount 49.9"]
 
 
-def test_queue_row_shows_fact_2_although_the_title_contains_12(
+def test_queue_row_shows_fact_that_is_only_a_part_of_a_number_in_the_title(
     reviewer: Client, orders: Register
 ) -> None:
     make_interrupt({"earlier": 2, "days": 12}, graph=orders(), title="Refund 12.00 EUR")

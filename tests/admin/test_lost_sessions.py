@@ -93,7 +93,7 @@ def test_bulk_claim_with_expired_session_shows_a_message_after_login(reviewer: C
     assert response["Location"] == list_of()
 
 
-def test_claim_and_page_request_without_session_redirect_to_login() -> None:
+def test_claiming_and_opening_a_request_without_session_redirect_to_login() -> None:
     item, guest = make_interrupt({}), Client()
     assert handle(guest, item, "claim").status_code == 302
     assert guest.get(page_of(item)).status_code == 302

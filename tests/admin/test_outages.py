@@ -190,7 +190,7 @@ def test_outage_log_entry_contains_the_error_and_no_form_values(
 
 
 @pytest.mark.any_database
-def test_decision_before_outage_with_atomic_requests_is_rolled_back(
+def test_decision_before_outage_with_setting_atomic_requests_is_rolled_back(
     root: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()

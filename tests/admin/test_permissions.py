@@ -19,7 +19,7 @@ from .conftest import list_of, make_interrupt, page_of
 @pytest.mark.parametrize("model", ["reviewitem", "interrupt", "decision", "run", "thread"])
 @pytest.mark.parametrize("page", ["add/", "{}/delete/"])
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_superuser_add_and_delete_pages_of_engine_models_return_403(
+def test_add_and_delete_pages_of_engine_models_return_403_to_superuser(
     model: str, page: str, method: str, admin_client: Client, asked: Callable[..., Interrupt]
 ) -> None:
     item = asked()

@@ -349,7 +349,7 @@ class TestCountsAndFilters:
     def test_queue_with_disallowed_lookup_returns_400(self, query: str, reviewer: Client) -> None:
         assert reviewer.get(f"{list_of()}?{query}").status_code == 400
 
-    def test_queue_counts_above_the_cap_have_a_plus_sign_and_the_page_total_says_more_than(
+    def test_queue_counts_above_the_cap_have_a_plus_sign_and_the_total_says_more_than_the_cap(
         self, reviewer: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for module in (

@@ -174,7 +174,7 @@ class TestSnooze:
         item.refresh_from_db()
         assert item.snoozed_until is not None
 
-    def test_snooze_presets_show_their_times_and_exclude_the_preset_later_today_at_night(
+    def test_snooze_presets_show_their_times_and_at_night_do_not_include_later_today(
         self,
     ) -> None:
         for now, expected in (

@@ -72,7 +72,7 @@ class TestList:
         assert reviewer.get(f"{list_of()}?{query}").status_code in (200, 302, 400)
 
     @pytest.mark.parametrize("rows", [1, 60])
-    def test_queue_with_1_or_60_rows_takes_at_most_twelve_queries_without_payloads(
+    def test_queue_with_1_or_60_rows_takes_at_most_twelve_queries_and_reads_no_payloads(
         self, reviewer: Client, django_assert_max_num_queries: Any, rows: int
     ) -> None:
         for number in range(rows):

@@ -268,7 +268,9 @@ def test_run_waiting_for_earlier_runs_is_shown_and_can_be_cancelled(browse: Brow
     assert (page.count("Run waiting for earlier runs"), page.count("Run started")) == (1, 1)
 
 
-def test_queue_worker_notice_ends_in_a_single_full_stop(browse: Browse) -> None:
+def test_notice_on_queue_page_that_no_worker_is_running_ends_in_a_single_full_stop(
+    browse: Browse,
+) -> None:
     worker = WorkerHeartbeat.objects.create(owner="host:7", host="host", pid=7)
     WorkerHeartbeat.objects.filter(pk=worker.pk).update(at=timezone.now() - timedelta(hours=1))
     page = browse("reviewer").get(list_of()).content.decode()

@@ -448,7 +448,7 @@ def test_date_value_before_year_one_in_utc_is_plain_text(reviewer: Client, admin
         assert first in text_of(Client().get(link.url))
 
 
-def test_request_file_index_with_thousands_of_digits_finds_no_file() -> None:
+def test_pointer_to_file_with_an_invalid_or_very_long_list_index_finds_no_file() -> None:
     with displayed(rows="file reports") as graph:
         item = make_interrupt({"rows": ["reports/a.txt"]}, graph=graph)
         assert value_formats.find_file(item, "/rows/0") == ("reports/a.txt", False)

@@ -95,7 +95,9 @@ def test_error_handler_does_not_start_if_saver_fails_to_store_the_node_failure(
     assert calls == ["node", "node", "handler"]
 
 
-def test_send_timeout_is_restored_when_graph_is_compiled_again(saver: BaseCheckpointSaver) -> None:
+def test_timeout_of_a_send_is_restored_when_graph_is_compiled_again(
+    saver: BaseCheckpointSaver,
+) -> None:
     async def node(state: State) -> None:
         await asyncio.Event().wait()
 

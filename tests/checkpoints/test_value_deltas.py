@@ -303,7 +303,7 @@ def test_copied_thread_with_deltas_is_readable_after_source_is_deleted() -> None
 
 
 @real
-def test_saver_does_not_continue_delta_rolled_back_with_its_transaction() -> None:
+def test_saver_stores_no_delta_of_a_list_that_was_rolled_back() -> None:
     saver = DjangoSaver()
     configs = grown(saver, 5)
     log = logs(saver, configs)[-1]
@@ -316,7 +316,7 @@ def test_saver_does_not_continue_delta_rolled_back_with_its_transaction() -> Non
 
 
 @real
-def test_saver_in_transaction_of_service_continues_stored_deltas() -> None:
+def test_saver_in_a_service_transaction_stores_a_delta_of_the_stored_list() -> None:
     log = logs(DjangoSaver(), grown(DjangoSaver(), 1) + grown(DjangoSaver(), 5))[-1]
     with transaction.atomic():
         saver = DjangoSaver(ThreadKey(Thread.objects.get().pk, "t"))
@@ -327,7 +327,7 @@ def test_saver_in_transaction_of_service_continues_stored_deltas() -> None:
 
 @real
 @pytest.mark.parametrize("row_stays", [True, False], ids=["with runs", "without"])
-def test_saver_does_not_continue_delta_deleted_by_another_saver(row_stays: bool) -> None:
+def test_saver_stores_no_delta_of_a_list_that_another_saver_deleted(row_stays: bool) -> None:
     saver = DjangoSaver()
     log = logs(saver, grown(saver, 5))[-1]
     if row_stays:

@@ -179,7 +179,7 @@ def test_get_tuple_and_list_of_thread_with_many_channels_take_constant_queries_f
 
 
 @real
-def test_new_saver_continues_stored_version_base_without_storing_another() -> None:
+def test_new_saver_uses_the_stored_version_base_and_stores_no_second_base() -> None:
     first = chain(DjangoSaver(), 3)
     saver = DjangoSaver()
     saver.get_tuple(first[-1])

@@ -185,7 +185,7 @@ def log_of(thread_id: str) -> Any:
 
 @pytest.mark.parametrize("graph", ["ported", "kept"])
 @pytest.mark.parametrize("release", ["today", "langgraph-0.4.10", "langgraph-1.0.2"])
-def test_threads_imported_from_sqlite_of_a_langgraph_release_resume_and_end(
+def test_threads_stored_by_a_langgraph_release_in_sqlite_can_be_imported_and_continued(
     release: str, graph: str, written: Path
 ) -> None:
     check_import(written if release == "today" else FILES / f"{release}.sqlite", graph)
@@ -755,7 +755,9 @@ def test_import_from_missing_or_invalid_database_fails_naming_the_source(tmp_pat
     assert "as a LangGraph checkpoint database" in Import(url).failure
 
 
-def test_threads_imported_from_postgresql_resume_and_end(foreign_database: str) -> None:
+def test_threads_imported_from_postgresql_can_be_continued_to_the_end(
+    foreign_database: str,
+) -> None:
     assert "as a LangGraph checkpoint database" in Import(foreign_database).failure
     with PostgresSaver.from_conn_string(foreign_database) as saver:
         saver.setup()

@@ -367,7 +367,7 @@ def test_project_without_tracing_apps_imports_no_opentelemetry_or_sentry() -> No
 
 @pytest.mark.process
 @pytest.mark.any_database
-def test_project_with_opentelemetry_and_sentry_apps_loads_two_segment_listeners() -> None:
+def test_project_with_opentelemetry_and_sentry_apps_registers_one_observer_per_app() -> None:
     apps = ["hitl_django.contrib.opentelemetry", "hitl_django.contrib.sentry"]
     assert set_up(apps).split() == [
         "opentelemetry",

@@ -112,7 +112,7 @@ def run_program(program: str, name: str, url: str) -> Any:
 @pytest.mark.promise("P16")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_example_app_of_earlier_version_has_its_rows_pages_and_routes_in_the_migrated_database(
+def test_rows_pages_and_routes_of_example_app_work_after_migration_from_an_earlier_version(
     name: str, tmp_path: Path
 ) -> None:
     with new_database(tmp_path) as url:

@@ -385,7 +385,7 @@ def test_run_of_unregistered_graph_is_requeued_five_times_and_then_parked(advanc
 
 
 @pytest.mark.promise("P22")
-def test_log_record_of_failed_run_release_contains_database_error_but_not_the_node_error(
+def test_log_record_of_failing_release_of_a_run_contains_the_database_error_and_no_node_error(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def stop(*args: Any) -> Outcome:

@@ -49,7 +49,7 @@ def test_worker_executes_due_runs_of_graphs_in_turn(
     assert set(Run.objects.values_list("state", flat=True)) == {"succeeded"}
 
 
-def test_worker_whose_turn_has_ended_leaves_due_runs_to_other_tasks(
+def test_worker_executes_no_further_due_run_after_the_time_limit_of_its_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(runner, "TURN", 0.0)

@@ -58,7 +58,9 @@ def test_workflow_run_executes_each_task_once_across_its_interrupts(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_workflow_run_on_real_transactions_executes_each_task_once(written: list[str]) -> None:
+def test_workflow_run_with_committed_transactions_executes_each_task_once(
+    written: list[str],
+) -> None:
     with testing.inline() as advance:
         info = services.start("essay", {"topic": "cats"})
         take_to_the_end(info, advance)

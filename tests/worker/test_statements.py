@@ -152,7 +152,7 @@ BY_KEY = {
 
 @pytest.mark.database("postgresql")
 @pytest.mark.parametrize("name", BY_KEY)
-def test_prepared_statement_by_key_uses_no_partial_index(name: str) -> None:
+def test_prepared_statement_that_finds_a_row_by_key_uses_no_partial_index(name: str) -> None:
     values = {
         "run": uuid4(), "interrupt": uuid4(), "version": 1, "approvals": 0, "owner": "",
         "duration": timedelta(1), "state": "parked", "step": None, "error": "", "traceback": None,

@@ -433,7 +433,7 @@ class TestReading:
 
 
 @pytest.mark.promise("P16")
-def test_archive_compression_dictionary_has_its_released_digest() -> None:
+def test_compression_dictionary_of_the_archive_is_unchanged_since_its_release() -> None:
     assert digest(DICTIONARY) == "2099d21a2a9434ad449705b7acb6bd7e"
 
 

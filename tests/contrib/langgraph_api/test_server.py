@@ -44,7 +44,7 @@ def test_langgraph_info_endpoint_reports_assistants_flag(http: httpx.Client) -> 
     assert http.get("info").json()["flags"]["assistants"] is True
 
 
-def test_langgraph_api_key_authenticates_its_user_while_active(
+def test_langgraph_api_key_authenticates_its_user_only_while_the_user_is_active(
     address: str, admin: Any, settings: Any
 ) -> None:
     with (

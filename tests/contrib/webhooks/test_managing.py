@@ -203,7 +203,7 @@ def test_redelivery_of_finished_delivery_resets_attempts_and_is_due_immediately(
 
 
 @pytest.mark.django_db
-def test_webhook_call_with_invalid_id_raises_webhook_not_found() -> None:
+def test_webhook_service_call_with_invalid_id_raises_webhook_not_found() -> None:
     for what in ("nothing", None):
         with pytest.raises(WebhookNotFound):
             webhook_services.redeliver(what)  # type: ignore[arg-type]
