@@ -76,7 +76,7 @@ class LinkedChangeList(ChangeList):
         self.drop_columns()
 
     def complete_rows(self, request: HttpRequest) -> None:
-        """Set attributes on the listed rows that the query of the list doesn't load.
+        """Add attributes to the listed rows. The query of the list doesn't load these attributes.
 
         For example, set ``link`` to the URL of the row's detail page.
         """

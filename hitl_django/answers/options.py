@@ -77,7 +77,7 @@ class AnswerOptions:
 
     @property
     def original(self) -> Any:
-        """The value that an edit changes if there is no proposal, computed by the dialect."""
+        """The value that an edit changes if there is no proposal. The dialect computes it."""
         return self.rules.prefill(self)
 
     def mask_answer(self, answer: Any) -> Any:
@@ -111,7 +111,7 @@ class AnswerOptions:
 
     @property
     def policy_values(self) -> Mapping[str, Any]:
-        """The resume values of the graph's policy that apply to this interrupt."""
+        """The resume values in the graph's policy. Empty if they don't apply to this interrupt."""
         return {} if self.schema is not None or self.kind != "interrupt" else self.policy_answers
 
 

@@ -21,7 +21,7 @@ FEW = 20
 
 
 class Guard(NamedTuple):
-    """A statement of a batch that must match a row, with its values.
+    """A statement in a batch, with its values. The statement must match a row.
 
     If no row matches, the batch is written again with the statement ``otherwise`` in place of this
     statement. Without ``otherwise``, ``error`` is raised. Without both, the batch inserts nothing,

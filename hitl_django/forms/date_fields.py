@@ -21,7 +21,7 @@ from .schema_tree import JSON, SchemaNode
 
 
 class MomentField(AnswerField):
-    """The base class of date and time fields, which parses ISO text."""
+    """The base class of date and time fields. It parses ISO text."""
 
     input_type: ClassVar[str]
     pattern: ClassVar[re.Pattern[str]]

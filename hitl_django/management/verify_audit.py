@@ -74,7 +74,7 @@ def _check(file: str | None, progress: Progress) -> Iterator[dict[str, Any]]:
 
 
 def check_lines(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield a dict for each thread of an exported log that has an invalid entry.
+    """Yield a dict for each thread with an invalid entry in an exported log.
 
     The dict contains the thread's id, the number of its first invalid entry, and the line number of
     this entry. Each entry is verified against the previous entry of its thread.

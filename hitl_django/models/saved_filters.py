@@ -15,7 +15,7 @@ from .functions import Now
 
 
 class SavedFilter(models.Model):
-    """A filter of the review queue that a user saved.
+    """A review queue filter saved by a user.
 
     If ``shared`` is true, all users can use the filter.
     """

@@ -98,7 +98,7 @@ class ListFilters:
         return {"graph": self.graph, "group": self.group, "where": self.where}
 
     def select_open(self, user: Any) -> QuerySet[Any]:
-        """Return the pending interrupts visible to the user that match the filters.
+        """Return the pending interrupts that the user can view and that match the filters.
 
         The tab and the search don't apply.
         """

@@ -1,4 +1,4 @@
-"""Download of files that a payload references in Django's storage."""
+"""Download of files in Django's storage to which a payload refers."""
 
 from __future__ import annotations
 

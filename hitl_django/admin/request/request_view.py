@@ -243,7 +243,7 @@ def display_interrupt(
 
 
 def find_other_interrupts(request: HttpRequest, item: Interrupt) -> list[Interrupt]:
-    """Return the other pending interrupts of the thread that are visible to the user."""
+    """Return the thread's other pending interrupts that the user can view."""
     rows = ReviewItem.pending.filter(thread=item.thread_id).exclude(pk=item.pk)
     rows = select_visible(rows, request.user).select_related("run", "thread", "assignee")
     return list(rows.order_by("created_at", "index", "id")[:MAX_BESIDE])

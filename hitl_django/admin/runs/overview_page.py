@@ -53,7 +53,7 @@ class OverviewFigure:
 
 @dataclass(slots=True)
 class StuckGroup:
-    """Failed or parked runs of a graph that have the same error."""
+    """Failed or parked runs of one graph, all with the same error."""
 
     error: str
     graph: str

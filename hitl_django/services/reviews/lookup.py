@@ -53,7 +53,7 @@ def lock_thread(interrupt_id: UUID | str) -> Thread:
 
 
 def rows_with_run() -> QuerySet[Interrupt]:
-    """Return a queryset of all interrupts that loads their runs and threads."""
+    """Return all interrupts as a queryset that also loads their runs and threads."""
     return Interrupt.objects.using(write_alias()).select_related("run", "thread")
 
 

@@ -239,7 +239,7 @@ def record(
     thread: Thread,
     so_far: AnswersRow | None = None,
 ) -> Decision:
-    """Store a decision on an interrupt that was read and validated, in one batch.
+    """Store a validated decision on an interrupt, in one batch.
 
     A decision that needs no approvals, such as a rejection, closes the interrupt, and so does the
     last approval needed. Any other decision is stored as an approval of this version, or proposes

@@ -294,7 +294,7 @@ def refuse_unless_free(thread: Thread, last: Run, checkpoint_id: str) -> None:
 
 
 def find_run_of(base: CheckpointTuple, last: Run) -> Run:
-    """Return the run of the thread that stored the checkpoint ``base``.
+    """Return the thread's run that stored the checkpoint ``base``.
 
     If no run of this thread stored the checkpoint, the thread's newest run ``last`` is returned.
     """

@@ -213,8 +213,8 @@ class _Start:
     def _may_be_shown(self, run: Run) -> bool:
         """Return whether the user may see an existing run and its input.
 
-        A successful call confirms that its input equals the input of the existing run. A user who
-        didn't start the run therefore needs the permission to view the state.
+        A successful call of ``start`` confirms that its input equals the input of the existing run.
+        A user who didn't start the run therefore needs the permission to view the state.
         """
         if self.by is None or run.started_by_id == self.by.pk:
             return True
