@@ -121,6 +121,18 @@ def test_decision_with_undo_seconds_zero_queues_run_immediately_and_cannot_be_un
     assert advance() == 1
 
 
+def test_decision_made_before_undo_was_switched_off_can_be_undone(
+    interrupt: Interrupt, reviewer: User, settings: Any
+) -> None:
+    made = services.decide(interrupt.pk, "approve", by=reviewer)
+    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 0}
+    found = services.find_undo(interrupt.pk, by=reviewer)
+    assert found is not None
+    assert found.decision_id == made.id
+    services.undo(interrupt.pk, by=reviewer)
+    assert now(interrupt).status == "pending"
+
+
 @pytest.mark.promise("P1")
 def test_undo_makes_interrupt_pending_again_and_restores_its_stored_writes(
     advance: Advance, interrupt: Interrupt, reviewer: User

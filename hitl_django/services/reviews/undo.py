@@ -18,7 +18,6 @@ from django.utils import timezone
 
 from hitl_django import audit, events, signals
 from hitl_django.checkpoints import DjangoSaver, ThreadKey
-from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
@@ -52,13 +51,11 @@ class UndoInfo:
 
 def find_undo(interrupt_id: UUID | str, *, by: Any) -> UndoInfo | None:
     """Return the decision that closed the interrupt, or None if the user can't undo it now."""
-    if not hitl.UNDO_SECONDS:
-        return None
     interrupt = lookup.find(interrupt_id, by)
     decision = interrupt.closing()
-    if decision is None or not (by is None or get_policy().may_undo(by, decision)):
+    if decision is None or (info := describe(interrupt, decision)) is None:
         return None
-    return describe(interrupt, decision)
+    return info if by is None or get_policy().may_undo(by, decision) else None
 
 
 def describe(interrupt: Interrupt, decision: Decision) -> UndoInfo | None:
