@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef
 
 from hitl_django import audit
 from hitl_django.checkpoints import DjangoSaver
@@ -94,7 +94,7 @@ def _find_missing_interrupts(thread: Thread) -> Iterator[str]:
     )
     runs = Run.objects.using(write_alias()).filter(thread=thread)
     own = pending.filter(run=OuterRef("pk"))
-    waiting = Q(state=Run.State.INTERRUPTED, resumes_at=None)
+    waiting = Run.match_at_rest([Run.State.INTERRUPTED])
     for pk in runs.filter(waiting).exclude(Exists(own)).values_list("pk", flat=True):
         yield f"run {pk} is interrupted, but has no pending interrupt"
     for pk in pending.filter(run__state__in=Run.ENDED).values_list("pk", flat=True):

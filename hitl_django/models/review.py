@@ -416,6 +416,11 @@ class Interrupt(models.Model):
         return self.run.resumes_at if self.status == self.Status.DECIDED else None
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the interrupt is closed, and its decision can't be undone."""
+        return self.status != self.Status.PENDING and self.resumes_at is None
+
+    @property
     def is_answered(self) -> bool:
         """Whether the interrupt has a response for the graph, from a decision or its expiry."""
         expired = self.status == self.Status.EXPIRED and self.then == "answer"

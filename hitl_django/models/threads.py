@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
@@ -371,6 +372,14 @@ class Run(models.Model):
         A run that resumes at ``resumes_at`` after a decision is not at rest.
         """
         return self.state in self.AT_REST and self.resumes_at is None
+
+    @classmethod
+    def match_at_rest(cls, states: Collection[str] = AT_REST, path: str = "") -> models.Q:
+        """Return a filter for runs that are at rest in one of these states.
+
+        ``path`` is the lookup path to the run, for example ``"run__"``.
+        """
+        return models.Q(**{f"{path}state__in": states, f"{path}resumes_at": None})
 
     @classmethod
     def exists_active(cls) -> models.Exists:

@@ -69,7 +69,7 @@ class AskedInterrupts(InterruptResource, InterruptList):
         response = self.render_made(InterruptDetailSerializer, interrupt, status=status)
         if not asked.created:
             response.headers[REPLAYED.name] = "true"
-        return self.wait_until_closed(interrupt, seconds, response)
+        return self.wait_until_settled(interrupt, seconds, response)
 
 
 #: A waiting response must not keep a transaction open, because it would see no new commits.

@@ -117,22 +117,19 @@ class InterruptList(Collection):
 class InterruptResource(Resource):
     """Base class of views that return an interrupt with all details and may wait for a decision."""
 
-    def wait_until_closed(self, interrupt: Interrupt, seconds: float, response: Response) -> Any:
-        """Return a response that is sent when the interrupt is closed.
+    def wait_until_settled(self, interrupt: Interrupt, seconds: float, response: Response) -> Any:
+        """Return a response that is sent when the interrupt is settled.
 
-        The response contains the interrupt, and is sent after ``seconds`` at the latest. An
-        interrupt doesn't count as closed as long as its decision can be undone. If the interrupt is
-        already closed, or if too many requests are waiting, return ``response`` instead.
+        The response contains the interrupt, and is sent after ``seconds`` at the latest. If the
+        interrupt is already settled, or if too many requests are waiting, return ``response``
+        instead.
         """
 
         def find() -> Interrupt:
             rows = querysets.visible_interrupts(self.request.user).select_related("run")
             return rows.filter(pk=interrupt.pk).first() or interrupt
 
-        def is_closed(found: Interrupt) -> bool:
-            return found.status != Interrupt.Status.PENDING and found.resumes_at is None
-
-        if not seconds or is_closed(interrupt):
+        if not seconds or interrupt.is_settled:
             return response
         # The ETag would be that of the pending interrupt.
         response.headers.pop("ETag", None)
@@ -141,7 +138,7 @@ class InterruptResource(Resource):
             response,
             seconds,
             find,
-            is_closed,
+            lambda found: found.is_settled,
             lambda found: self.render(InterruptDetailSerializer, found),
         )
 
@@ -178,7 +175,7 @@ class InterruptDetail(InterruptResource):
             return Response(status=304, headers=headers)
         response = Response(self.render(InterruptDetailSerializer, interrupt), headers=headers)
         seconds = 0 if request.method == "HEAD" else seconds
-        return self.wait_until_closed(interrupt, seconds, response)
+        return self.wait_until_settled(interrupt, seconds, response)
 
     @operation(
         "withdraw",

@@ -220,13 +220,12 @@ def _build_details(details: Any) -> dict[str, Any]:
 
 def _read_answer(request_id: str, user: Any) -> dict[str, Any]:
     interrupt = _find(request_id, user)
+    if not interrupt.is_settled:
+        return {"id": str(interrupt.pk), "status": Interrupt.Status.PENDING.value}
     answer: dict[str, Any] = {"id": str(interrupt.pk), "status": interrupt.status}
     decision = interrupt.closing()
     if decision is None:
         return answer
-    if interrupt.resumes_at is not None:
-        # The decision can still be undone.
-        return answer | {"status": Interrupt.Status.PENDING.value}
     answer |= {"decision": decision.type, "reason": decision.reason, "by": decision.by_label}
     dialect = DIALECTS[interrupt.dialect]
     actions = dialect.actions(interrupt.payload)

@@ -48,29 +48,31 @@ def select_expired() -> QuerySet[Interrupt]:
     """Return the interrupts whose time limit has passed and that have not been processed yet."""
     return Interrupt.objects.using(write_alias()).filter(
         Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
+        # While a run is about to resume, its other interrupts don't expire.
+        Run.match_at_rest([Run.State.INTERRUPTED], "run__"),
         status=Interrupt.Status.PENDING,
         expires_at__lte=Now(),
-        run__state=Run.State.INTERRUPTED,
-        # A run that waits for a possible undo resumes soon. Its other interrupts expire afterwards.
-        run__resumes_at__isnull=True,
     )
 
 
 def _expire(pk: UUID) -> bool:
     thread = leases.lock_thread(interrupt=pk)
-    interrupts = Interrupt.objects.using(write_alias())
-    interrupt = interrupts.select_related("run").get(pk=pk)
-    if interrupt.run.state != Run.State.INTERRUPTED or interrupt.run.resumes_at is not None:
+    interrupt = select_expired().select_related("run").filter(pk=pk).first()
+    if interrupt is None:
         return False
     changes, recorded = _keep_open(interrupt) if interrupt.then in STAYING else (_closed(), {})
     # If reviewers and sweeps compete, only one UPDATE matches. Zero rows: a person has decided, or
     # another sweep has processed the interrupt.
-    expired = interrupts.filter(
-        pk=pk,
-        status=Interrupt.Status.PENDING,
-        version=interrupt.version,
-        expires_at__lte=Now(),
-    ).update(**changes)
+    expired = (
+        Interrupt.objects.using(write_alias())
+        .filter(
+            pk=pk,
+            status=Interrupt.Status.PENDING,
+            version=interrupt.version,
+            expires_at__lte=Now(),
+        )
+        .update(**changes)
+    )
     if not expired:
         return False
     ids = {

@@ -38,11 +38,10 @@ _RUN = Parameter("run", models.UUIDField())
 def _select_news(over: tuple[str, ...]) -> models.QuerySet[Run, Any]:
     after = Parameter("after", models.PositiveIntegerField())
     later = RunEvent.objects.order_by().filter(run=_RUN, seq__gt=after)
-    # A run can reach a resting state without an event: the run may store no events, or an undo may
-    # have left the run interrupted.
-    through = models.Q(state__in=over, resumes_at=None)
+    # A run can come to rest without an event: the run may store no events, or an undo may have left
+    # the run interrupted.
     news = models.ExpressionWrapper(
-        models.Q(models.Exists(later)) | through, output_field=models.BooleanField()
+        models.Q(models.Exists(later)) | Run.match_at_rest(over), output_field=models.BooleanField()
     )
     return Run.objects.order_by().filter(pk=_RUN).annotate(news=news).values_list("news")
 
@@ -136,8 +135,8 @@ class EventReader:
     """Reader of a run's events for one user.
 
     The permission is checked once. A page has ``ended`` set if the run has ended. With ``to_rest``,
-    ``ended`` is also set if the run is parked or interrupted. However, ``ended`` isn't set while a
-    decision that will resume the interrupted run can still be undone.
+    ``ended`` is also set if the run is at rest, i.e. if it is parked or interrupted and doesn't
+    resume soon with a decision.
     """
 
     def __init__(self, run_id: UUID | str, *, by: Any = None, to_rest: bool = False) -> None:
