@@ -27,17 +27,6 @@ def format_recorded(message: Any, key: str, part: str = "answer") -> str:
     return format_html(mark, message, key, part)
 
 
-def format_undone(item: Interrupt) -> str:
-    """Return the message that a decision was undone, as HTML with an invisible mark.
-
-    When review.js finds the mark, the script restores the submitted values from the browser's
-    draft.
-    """
-    words = str(_("Decision undone. “{title}” is pending again."))
-    message = format_html(words, title=escape_hidden(item.title))
-    return format_html('{} <span data-hitl-undone="{}"></span>', message, item.pk)
-
-
 def format_confirmation(
     item: Interrupt,
     made: DecisionInfo,

@@ -119,17 +119,6 @@ def describe_conflict(error: Exception) -> Notice:
     return CONFLICTS[type(error)]
 
 
-def describe_undo_refusal(error: Exception) -> Notice:
-    """Return the notice about a decision that could not be undone."""
-    if isinstance(error, NotAllowedError):
-        return Notice(
-            _("You can't undo this decision"),
-            (_("Only the person who made the decision can undo it."),),
-            "error",
-        )
-    return Notice(_("This decision can no longer be undone"), (_("The run has resumed."),))
-
-
 def describe_outcome(item: Interrupt, decision: Decision | None, user: Any) -> Notice:
     """Return the notice about a closed interrupt."""
     if decision is None or item.status != Interrupt.Status.DECIDED:

@@ -26,13 +26,9 @@ from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
 from hitl_django.admin.base import View
-from hitl_django.admin.display.decision_messages import (
-    format_confirmation,
-    format_recorded,
-    format_undone,
-)
+from hitl_django.admin.display.decision_messages import format_confirmation, format_recorded
 from hitl_django.admin.display.list_filters import ListFilters
-from hitl_django.admin.display.refusal_messages import describe_claim, describe_undo_refusal
+from hitl_django.admin.display.refusal_messages import describe_claim
 from hitl_django.admin.display.run_status import describe_run
 from hitl_django.admin.form_tokens import UNSENT
 from hitl_django.audit import label_user
@@ -67,6 +63,7 @@ from .request_actions import (
 )
 from .request_page import RequestPage
 from .request_view import ClaimWarning
+from .undo_button import describe_undo_refusal, format_undone
 
 NOT_RECORDED = _("Your decision was not recorded.")
 NOT_SAVED = _("Your submission was not saved.")

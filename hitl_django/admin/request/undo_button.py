@@ -1,4 +1,4 @@
-"""Button that undoes a decision, until the run of the interrupt resumes."""
+"""Button that undoes a decision until the run resumes, and messages about the undo."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from typing import Any
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
 
 from hitl_django import services
-from hitl_django.errors import InterruptNotFound
+from hitl_django.admin.display.refusal_messages import Notice
+from hitl_django.errors import InterruptNotFound, NotAllowedError
+from hitl_django.forms.json_input import escape_hidden
+from hitl_django.models import Interrupt
 
 
 def render_undo_button(request: HttpRequest, interrupt_id: Any, url: str, made: Any = ()) -> str:
@@ -35,3 +40,25 @@ def render_undo_button(request: HttpRequest, interrupt_id: Any, url: str, made: 
         "seconds": None if left is None else max(math.ceil(left), 1),
     }
     return render_to_string("hitl_django/admin/undo_button.html", context, request)
+
+
+def format_undone(item: Interrupt) -> str:
+    """Return the message that a decision was undone, as HTML with an invisible mark.
+
+    When review.js finds the mark, the script restores the submitted values from the browser's
+    draft.
+    """
+    words = str(_("Decision undone. “{title}” is pending again."))
+    message = format_html(words, title=escape_hidden(item.title))
+    return format_html('{} <span data-hitl-undone="{}"></span>', message, item.pk)
+
+
+def describe_undo_refusal(error: Exception) -> Notice:
+    """Return the notice about a decision that could not be undone."""
+    if isinstance(error, NotAllowedError):
+        return Notice(
+            _("You can't undo this decision"),
+            (_("Only the person who made the decision can undo it."),),
+            "error",
+        )
+    return Notice(_("This decision can no longer be undone"), (_("The run has resumed."),))
