@@ -47,7 +47,7 @@ def publish(
     """Call each subscriber with an event. Rows added by subscribers are written with the batch.
 
     ``group`` is the name of the interrupt's group. ``is_assigned`` is true if the interrupt has a
-    group or an assignee. ``decision`` is the row that is stored or undone. ``data`` are ids of the
+    group or an assignee. ``decision`` is the row of the event's decision. ``data`` are ids of the
     changed objects, without contents.
     """
     subscribers = list_subscribers()

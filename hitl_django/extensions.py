@@ -160,7 +160,7 @@ class Event(NamedTuple):
         group: the name of the group to which the interrupt is assigned, or an empty string.
         is_assigned: whether the interrupt is assigned to a group or a person. True for an event
             without an interrupt.
-        decision: the ``Decision`` that is stored or undone with the batch. None for other events.
+        decision: the ``Decision`` that the event is about, or None.
     """
 
     name: str

@@ -39,19 +39,12 @@ LINKS = (
 )
 
 
-#: Events of the core that webhooks receive.
-EVENTS = frozenset(
-    {
-        EventName.INTERRUPT_CREATED,
-        EventName.INTERRUPT_DECIDED,
-        EventName.INTERRUPT_UNDONE,
-        EventName.INTERRUPT_EXPIRED,
-        EventName.RUN_SUCCEEDED,
-        EventName.RUN_FAILED,
-        EventName.RUN_PARKED,
-        EventName.RUN_CANCELLED,
-    }
-)
+#: Events of the core that webhooks receive. The others are only for notifications of people.
+EVENTS = frozenset(EventName) - {
+    EventName.INTERRUPT_ASSIGNED,
+    EventName.INTERRUPT_MENTIONED,
+    EventName.INTERRUPT_OVERDUE,
+}
 
 
 def list_events() -> frozenset[str]:
