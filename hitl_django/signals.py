@@ -1,7 +1,7 @@
 """Django signals for interrupts and runs.
 
 The signals are sent with ``send_robust`` after the commit, in the process that made the change. An
-error in a receiver doesn't undo the change. Receivers that must not miss a change should read the
+error in a receiver doesn't revert the change. Receivers that must not miss a change should read the
 rows.
 """
 

@@ -501,8 +501,8 @@ def _call(act: Callable[[], Any], using: str) -> Any:
     try:
         return act()
     except BaseException as error:
-        undone = isinstance(error, OperationalError) and is_conflict(error)
-        if undone or is_database_lost(error, using):
+        in_conflict = isinstance(error, OperationalError) and is_conflict(error)
+        if in_conflict or is_database_lost(error, using):
             raise
         raise _ActError(error) from error
 

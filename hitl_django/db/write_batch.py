@@ -67,7 +67,8 @@ class WriteBatch:
     function call. Exception: if the only guard is a SELECT and one row is inserted, the batch is
     one statement.
 
-    If a guard matches no row, the transaction must be rolled back to undo the preceding statements.
+    If a guard matches no row, the transaction must be rolled back, because the preceding statements
+    have been executed.
     After a database conflict, the whole batch is written again. Functions that the batch calls must
     therefore be repeatable.
     """

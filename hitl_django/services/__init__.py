@@ -3,7 +3,7 @@
 The admin, the API, the commands and your project's code change runs and interrupts through these
 functions. Each function checks the permission, makes the change, appends the audit log entry and
 sends the message to a worker in one transaction. If the caller has opened an outer transaction, a
-rollback of the outer transaction undoes the change, the entry and the message.
+rollback of the outer transaction reverts the change, the entry and the message.
 
 ``by`` is the user on whose behalf the change is made. None means that your code acts on its own:
 all permissions are granted, and the audit log shows "system". ``via`` is the source of the change:

@@ -52,7 +52,7 @@ class Dispatcher(ABC):
         The method is called at the end of a transaction, after all other writes. If the transaction
         is a single statement, the method is called directly after the transaction. A queue outside
         of the database must send the message after the commit, and an error of the queue must not
-        undo the commit: ``transaction.on_commit(send, robust=True)``.
+        revert the commit: ``transaction.on_commit(send, robust=True)``.
         """
 
     def watches_runs(self) -> bool:

@@ -15,7 +15,7 @@ from django.utils.html import strip_tags
 from hitl_django import services
 from hitl_django.models import Interrupt
 
-from .browsing import press, text_of
+from .browsing import text_of
 from .conftest import page_of
 
 pytestmark = pytest.mark.django_db
@@ -61,17 +61,6 @@ def test_activity_lists_actions_and_comments_in_chronological_order(
     assert found[4] == "lead Mine now."
     assert found[5].startswith("lead · Snoozed until ")
     assert found[6:] == ["lead · Returned to the queue", "lead · Unassigned."]
-
-
-def test_activity_lists_a_decision_and_its_undo(
-    reviewer: Client, asked: Asked, person: Callable[[str], Any], settings: Any
-) -> None:
-    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600}
-    item = asked()
-    press(reviewer, item, "reject", reason="No.")
-    assert activities(reviewer, item) == ["Review requested", "reviewer · Decided: reject"]
-    services.undo(item.pk, by=person("reviewer"))
-    assert activities(reviewer, item)[-1].startswith("reviewer · Undid a decision")
 
 
 def test_activity_omits_actions_on_other_requests_and_denied_actions(

@@ -14,8 +14,9 @@ from django.urls import reverse
 from hitl_django import services
 from hitl_django.models import Decision, Interrupt, Run
 
-from .browsing import post_of, text_of
+from .browsing import post_of, press, text_of
 from .conftest import page_of
+from .test_activity import activities
 from .test_bulk import BULK, confirmed, select
 from .test_queue import words
 
@@ -166,3 +167,13 @@ def test_undone_decision_is_marked_in_decision_list_page_and_timeline(
     assert "Undone" in words(reviewer.get(page_of(decision, "decision")))
     assert "Undone" in words(reviewer.get(reverse("admin:hitl_django_decision_changelist")))
     assert "Undid a decision" in words(reviewer.get(page_of(item.thread_id, "thread")))
+
+
+def test_activity_lists_a_decision_and_its_undo(
+    reviewer: Client, asked: Asked, person: Callable[[str], Any]
+) -> None:
+    item = asked()
+    press(reviewer, item, "reject", reason="No.")
+    assert activities(reviewer, item) == ["Review requested", "reviewer · Decided: reject"]
+    services.undo(item.pk, by=person("reviewer"))
+    assert activities(reviewer, item)[-1].startswith("reviewer · Undid a decision")

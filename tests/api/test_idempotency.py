@@ -69,18 +69,6 @@ def test_post_repeated_with_its_idempotency_key_is_executed_once(
         assert shown.get("secret", "") == ""
 
 
-def test_undo_repeated_with_its_idempotency_key_is_executed_once(
-    asked: Any, api: Any, settings: Any
-) -> None:
-    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
-    interrupt = asked()
-    api.post("decisions", interrupt.pk, body={"type": "approve"})
-    first, again = (api.post("undo", interrupt.pk, body={}, **ONCE) for _ in range(2))
-    assert (first.status_code, again.status_code) == (200, 200)
-    assert again.json() == first.json()
-    assert again["Idempotent-Replayed"] == "true"
-
-
 def test_link_creation_repeated_with_its_idempotency_key_returns_no_url(
     asked: Any, api: Any
 ) -> None:

@@ -165,23 +165,6 @@ def test_people_are_suggested_for_mentions_and_assignment(rita: Callable[..., An
     assert comment.input_value() == "Please look, @ravi "
 
 
-@pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["desktop", "plain"])
-def test_bulk_approval_is_undone_for_all_requests_by_one_button(
-    rita: Callable[..., Any], settings: Any, window: dict[str, Any]
-) -> None:
-    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 600}
-    page = rita(**window)
-    select(page, "Dana", "Sam")
-    press(page, "Approve…")
-    press(page, "Approve 2")
-    assert Interrupt.objects.filter(status="pending").count() == 1
-    with leads_on(page):
-        page.get_by_role("button", name="Undo").click()
-    assert "2 decisions undone." in page.inner_text(":is(.messagelist, .hitl-toast)")
-    assert page.locator(".hitl-row").count() == 3
-    assert not Decision.objects.filter(effective=True).exists()
-
-
 @pytest.fixture
 def worded() -> Iterator[str]:
     """A graph with usual words for those who decide what it asks."""

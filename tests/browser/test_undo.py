@@ -11,6 +11,7 @@ from hitl_django.models import Decision, Interrupt, Run
 
 from .conftest import leads_on
 from .test_item import open_interrupt
+from .test_many import press, select
 from .test_reviewing import WITHOUT_JAVASCRIPT, button, open_reason
 
 pytestmark = [
@@ -99,3 +100,19 @@ def test_undo_button_counts_down_and_disappears_after_the_time_limit(
     assert count.count() == 0
     page.keyboard.press("z")  # the button was removed
     assert Decision.objects.get().undone_at is None
+
+
+@pytest.mark.parametrize("window", [{}, WITHOUT_JAVASCRIPT], ids=["with", "without JavaScript"])
+def test_bulk_approval_is_undone_for_all_requests_by_one_button(
+    log_in: Callable[..., Any], interrupt: Interrupt, window: dict[str, Any]
+) -> None:
+    page = log_in(**window)
+    select(page, "Dana", "Sam")
+    press(page, "Approve…")
+    press(page, "Approve 2")
+    assert not Interrupt.objects.filter(status="pending").exists()
+    with leads_on(page):
+        page.get_by_role("button", name="Undo").click()
+    assert "2 decisions undone." in page.inner_text(":is(.messagelist, .hitl-toast)")
+    assert page.locator(".hitl-row").count() == 2
+    assert not Decision.objects.filter(effective=True).exists()

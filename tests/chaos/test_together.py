@@ -255,7 +255,7 @@ def test_transact_with_serialization_conflict_runs_again_and_writes_its_row_once
         tries.append(Group.objects.count())
         Group.objects.create(name="once")
         if len(tries) == 1:
-            raise OperationalError from Undone
+            raise OperationalError from Conflict
         return 7
 
     tries: list[int] = []
@@ -264,7 +264,7 @@ def test_transact_with_serialization_conflict_runs_again_and_writes_its_row_once
     assert Group.objects.count() == 1
 
 
-class Undone(Exception):
+class Conflict(Exception):
     """Driver error about a rolled-back transaction."""
 
     sqlstate = "40001"

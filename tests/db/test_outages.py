@@ -129,7 +129,7 @@ def test_is_database_lost_returns_true_for_unreachable_server(
     assert is_database_lost(raised(query), "default")
 
 
-def undone() -> None:
+def break_unique_name() -> None:
     with transaction.atomic():
         Group.objects.create(name="twice")
         Group.objects.create(name="twice")
@@ -137,7 +137,7 @@ def undone() -> None:
 
 STATEMENTS: dict[str, Act] = {
     "wrong": lambda: query("SELECT nothing FROM nowhere"),
-    "refused": undone,
+    "refused": break_unique_name,
 }
 ON_POSTGRESQL: dict[str, Act] = {
     "cancelled": within("SET LOCAL statement_timeout = 10", lambda: query("SELECT pg_sleep(9)")),

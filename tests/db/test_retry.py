@@ -20,7 +20,7 @@ from tests.chaos import invariants
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-class Undone(Exception):
+class Conflict(Exception):
     """Driver error about a rolled-back transaction."""
 
     def __init__(self, sqlstate: str) -> None:
@@ -28,8 +28,8 @@ class Undone(Exception):
         self.sqlstate = sqlstate
 
 
-def undo(code: str = "40001") -> None:
-    raise OperationalError(code) from Undone(code)
+def conflict(code: str = "40001") -> None:
+    raise OperationalError(code) from Conflict(code)
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def test_serialization_conflict_is_retried_up_to_the_maximum_number_of_attempts(
     def act(word: str, *, times: int) -> str:
         tries.append(word)
         if len(tries) <= times:
-            undo(code)
+            conflict(code)
         return word
 
     assert act("done", times=3) == "done"
@@ -61,7 +61,7 @@ def test_conflict_inside_outer_transaction_is_not_retried() -> None:
     @retry_on_conflict
     def act() -> None:
         tries.append(1)
-        undo()
+        conflict()
 
     with pytest.raises(OperationalError), transaction.atomic():
         act()
@@ -75,7 +75,7 @@ def test_database_error_other_than_conflict_is_not_retried(code: Any) -> None:
     @retry_on_conflict
     def act() -> None:
         tries.append(1)
-        undo(code)
+        conflict(code)
 
     with pytest.raises(OperationalError):
         act()

@@ -13,7 +13,7 @@ from hitl_django.models import Interrupt, Run, RunEvent, Thread
 from hitl_django.run_leases import transitions
 from hitl_django.worker import runner
 from tests.chaos import invariants
-from tests.db.test_retry import undo
+from tests.db.test_retry import conflict
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,18 +28,18 @@ def test_run_pausing_with_retried_commit_stores_events_once_and_in_order(
     runner.advance(str(run))
     left, right = Interrupt.objects.order_by("task_path")
     services.decide(left.pk, "respond", "L")
-    undone: list[int] = []
+    conflicts: list[int] = []
     pause = transitions._pause_with_lock
 
-    def pause_and_undo(*args: Any) -> None:
+    def pause_and_conflict(*args: Any) -> None:
         pause(*args)
-        if len(undone) < 2:
-            undone.append(1)
-            undo()
+        if len(conflicts) < 2:
+            conflicts.append(1)
+            conflict()
 
-    monkeypatch.setattr(transitions, "_pause_with_lock", pause_and_undo)
+    monkeypatch.setattr(transitions, "_pause_with_lock", pause_and_conflict)
     runner.advance(str(run))
-    assert len(undone) == 2
+    assert len(conflicts) == 2
     assert (Run.objects.get().state, Thread.objects.get().attempts) == ("interrupted", 0)
     assert invariants.faults() == []
     services.decide(right.pk, "respond", "R")

@@ -320,7 +320,7 @@ def test_decision_raises_error_if_another_user_changes_the_approvals_just_before
 
     with before_writing("hitl_django_interrupt", overtake), pytest.raises(HitlError):
         services.decide(interrupt.pk, second, *SENT[second], by=reviewer)
-    # Both run in one transaction in this test, so the rollback also undoes the other approval.
+    # Both run in one transaction in this test, so the rollback also reverts the other approval.
     assert overtaking == [first == "reject"]
     assert not Decision.objects.exists()
     assert services.decide(interrupt.pk, second, *SENT[second], by=reviewer).approvals <= 1

@@ -41,6 +41,7 @@ from hitl_django.models import (
     Thread,
 )
 from hitl_django.worker import sweep
+from hitl_django.worker.sweeper import find_missed_since
 from tests.chaos import invariants
 from tests.reading import values_of
 
@@ -572,3 +573,12 @@ def test_start_and_wait_for_a_decided_run_does_not_return_before_the_undo_period
     services.decide(Interrupt.objects.get(run=run.id).pk, "approve", by=reviewer)
     with pytest.raises(RunTimeoutError):
         services.start_and_wait("approval", {"text": "x"}, key="k", timeout=0)
+
+
+def test_find_missed_since_reports_run_whose_undo_period_ended_an_hour_ago(
+    interrupt: Interrupt, reviewer: User
+) -> None:
+    services.decide(interrupt.pk, "approve", by=reviewer)
+    assert find_missed_since() is None
+    Run.objects.filter(pk=interrupt.run_id).update(resumes_at=Now() - timedelta(hours=1))
+    assert find_missed_since() is not None

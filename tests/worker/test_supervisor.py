@@ -298,51 +298,6 @@ def test_worker_command_with_external_queue_sweeps_until_sigterm(
     assert not Run.objects.filter(last_message_at__lt=Now() - timedelta(minutes=1)).exists()
 
 
-@pytest.fixture
-def answered(due: Any, settings: Any) -> Any:
-    Run.objects.update(state="interrupted", resumes_at=Now() - timedelta(seconds=1))
-    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 5}
-    return due
-
-
-def test_worker_command_with_undo_period_checks_for_due_runs_each_second(
-    transactional_db: None, answered: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rounds: list[float] = []
-
-    def pause(seconds: float) -> None:
-        rounds.append(seconds)
-        if len(rounds) > 3:
-            signal.raise_signal(signal.SIGTERM)
-
-    monkeypatch.setattr(child_process, "time", module_time(sleep=pause))
-    monkeypatch.setattr(sweep_loop, "sweep", lambda: None)
-    call_command("hitl", "worker", stdout=io.StringIO())
-    assert rounds == [sweep_loop.TICK] * 4
-    assert Run.objects.get().state == "queued"
-
-
-def test_supervisor_queues_run_after_undo_period_between_sweeps(
-    transactional_db: None, answered: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Child:
-        """Child process that runs until the run is queued."""
-
-        def exit_code(self) -> int | None:
-            return 0 if Run.objects.get().state == "queued" else None
-
-    pipe = supervisor_pipe.SupervisorPipe()
-    monkeypatch.setattr(supervisor, "TICK", 0.01)
-    monkeypatch.setattr(supervisor, "sweep", lambda **how: [])
-    watching: Any = Child()
-    try:
-        assert "exited with code 0" in supervisor.Supervisor(
-            [], 1.0, print, HealthFile(None)
-        )._watch(watching, pipe)
-    finally:
-        pipe.close()
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.slow
 def test_sigterm_received_in_finalizer_stops_the_supervisor(

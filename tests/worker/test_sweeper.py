@@ -272,14 +272,3 @@ def test_sweep_with_unlimited_retention_deletes_no_thread_and_logs_no_error(
         sweep()
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
     assert Thread.objects.count() == 1
-
-
-def test_find_missed_since_reports_run_whose_undo_period_ended_an_hour_ago(
-    advance: Advance,
-) -> None:
-    info = services.start("approval", {"text": "x"})
-    advance()
-    assert find_missed_since() is None
-    since = Now() - timedelta(hours=1)
-    Run.objects.filter(pk=info.id).update(resumes_at=since)
-    assert find_missed_since() is not None

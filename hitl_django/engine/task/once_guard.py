@@ -39,7 +39,7 @@ class OnceGuard:
         if self.is_transacting():
             raise RuntimeError(
                 f"Node '{node}' called once() or transact() with key {key!r} inside "
-                "transact(). Nested calls are not allowed: a rollback would undo work "
+                "transact(). Nested calls are not allowed: a rollback would revert work "
                 "that is recorded as done."
             )
         call = attempt, key

@@ -405,7 +405,7 @@ def test_failed_node_leaves_only_store_items_put_outside_transact(register: Regi
         store.put(("a",), "stays", {})
 
         def write() -> None:
-            store.put(("a",), "undone", {})
+            store.put(("a",), "reverted", {})
             raise LookupError
 
         transact("write", write)
