@@ -38,7 +38,7 @@ def find_path(view: str, *args: Any) -> str | None:
 
 
 def find_url(view: str, *args: Any) -> str | None:
-    """Return the absolute URL of a view for links in messages, or None if the view has no URL."""
+    """Return a view's absolute URL, for links in messages. Return None if the view has no URL."""
     path = find_path(view, *args)
     return None if path is None else build_url(path)
 
@@ -99,7 +99,7 @@ class RequestPages:
 
 
 def find_request_url(interrupt: Any, user: Any = None) -> str:
-    """Return the absolute URL of an interrupt's page for links in messages.
+    """Return the absolute URL of an interrupt's page, for links in messages.
 
     The URL is empty if there is no page, or if its host is unknown because SITE_URL is not set.
     """

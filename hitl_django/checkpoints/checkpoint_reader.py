@@ -100,7 +100,7 @@ def read_newest(using: str, threads: Sequence[int]) -> dict[str, CheckpointTuple
 def _filter_undamaged(
     opened: Mapping[int, _Decoded], step: Callable[[_Decoded], None]
 ) -> dict[int, _Decoded]:
-    """Call ``step`` with each checkpoint. Return the checkpoints for which it raises no error."""
+    """Return the checkpoints for which calling ``step`` raises no error."""
     undamaged = {}
     for thread, one in opened.items():
         with suppress(PayloadError):

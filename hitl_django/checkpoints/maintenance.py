@@ -74,7 +74,7 @@ def _delete_superseded(using: str, thread_id: str) -> None:
 
 
 def delete_runs(using: str, run_ids: Sequence[str]) -> None:
-    """Delete the checkpoints of runs in all threads."""
+    """Delete the checkpoints that the given runs stored, in every thread."""
     wanted = list(dict.fromkeys(map(str, run_ids)))
     runs = [run for run in wanted if _is_uuid(run)]
     refuse_active_runs(using, pk__in=runs)
@@ -216,8 +216,8 @@ class _History:
     def _find_unreferenced(self, named: set[tuple[str, str, int]]) -> Sequence[int]:
         """Return the primary keys of the values that can be deleted.
 
-        A value can't be deleted if its key is in ``named``, or if a delta that can't be deleted
-        continues the value.
+        A value must be kept if its key is in ``named``, or if it is continued by a delta that must
+        be kept.
         """
         head = Substr("data", 1, value_deltas.HEAD.size, output_field=models.BinaryField())
         rows = self._rows(ChannelBlob).annotate(head=head)

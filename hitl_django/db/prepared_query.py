@@ -53,7 +53,8 @@ def find_preparation(field: models.Field[Any, Any], connection: Any) -> Prepare 
     """Return the function that prepares a field's values for a connection, or None if unnecessary.
 
     The prepared values are the same as in Django. Django examines the field's class again for each
-    value, which takes most of the time. For common classes, this function examines it only once.
+    value, which takes most of the time. For common classes, this function examines the class only
+    once.
     """
     kept: Any = field
     while kept.is_relation:

@@ -247,10 +247,10 @@ def form_for(
 ) -> ResponseForm:
     """Return a Django form for the decision on an interrupt.
 
-    The form has the fields of the interrupt's response schema, in the way in which the admin shows
-    them, and checks the limits of the schema. If several decisions are possible, the user selects
-    one of them. Store a valid form with ``decide(interrupt.pk, **form.cleaned_data, by=user)``.
-    Templates must also render the form's hidden fields.
+    The form has the fields that the admin shows for the interrupt's response schema, and checks the
+    limits of the schema. If several decisions are possible, the user selects one of them. Store a
+    valid form with ``decide(interrupt.pk, **form.cleaned_data, by=user)``. Templates must also
+    render the form's hidden fields.
 
     Args:
         data: the submitted values, or None.

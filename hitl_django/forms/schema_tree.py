@@ -153,7 +153,10 @@ class SchemaNode:
         return self.kind == "object" and not any(m.kind in large or m.long for m in members)
 
     def holds(self, value: JSON) -> bool:
-        """Return whether a value has the node's JSON type or, for constants, is one of them."""
+        """Return whether a value has the node's JSON type.
+
+        If the node is for a constant or a choice, the value must equal one of its options.
+        """
         if value is None and self.nullable:
             return True
         match self.kind:

@@ -92,7 +92,7 @@ class Presentation:
         return hint if hint is not None and hint.format in PLAIN_FORMATS else None
 
     def find_unit(self, hint: Hint, path: Path) -> Unit | None:
-        """Return the unit of the value at a path according to its hint, or None if unknown."""
+        """Return the unit that ``hint`` gives the value at ``path``, or None if unknown."""
         start, below = self._split(path)
         roots = tuple(follow(root, start) for root in self.roots) if start else ()
         return find_unit(hint, below, (*roots, *self.roots))

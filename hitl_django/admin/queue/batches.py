@@ -63,8 +63,8 @@ class Batch:
         """Return the next batch. The results of earlier batches are read from the submitted form.
 
         ``choices`` are the selected interrupts that have not been processed yet. The batch contains
-        the first of them, or none if the user has stopped the operation. Each result is a list of
-        ``width`` values.
+        the first BATCH of them, or none if the user has stopped the operation. Each result is a
+        list of ``width`` values.
         """
         done, size = request.POST.get(DONE, ""), 0 if "stop" in request.POST else BATCH
         return cls(

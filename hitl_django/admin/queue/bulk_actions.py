@@ -119,7 +119,7 @@ class BulkActionPages(BulkPages):
         return page
 
     def _apply_action(self, request: HttpRequest, verb: str, row: Interrupt | None) -> list[str]:
-        """Apply the action to one interrupt, and return a list of an error message and a warning.
+        """Apply the action to one interrupt. Return a list with an error message and a warning.
 
         The error message is empty on success. The warning is LATE if the interrupt is snoozed until
         after its due date, otherwise an empty string.

@@ -52,7 +52,7 @@ def search_threads(
     of one of its runs equals the text. These conditions use an index, so threads of any age are
     found. ``newest`` are the newest of ``rows``. A thread also matches if one of its rows in
     ``newest`` contains the text in one of the ``columns``. At most FOUND threads are found for each
-    condition. ``column`` is the name of the column of ``rows`` with the thread's primary key.
+    condition. In ``rows``, the column named ``column`` contains the thread's primary key.
     """
     threads = Thread.objects.using(rows.db).order_by()
     kinds = [*ContentType.objects.using(rows.db).values_list("pk", flat=True)]

@@ -102,10 +102,10 @@ class ThreadDetail(Resource):
         """Erase the contents of a thread and of its copies.
 
         All runs of the thread and of its copies must have ended. The state, history, interrupts,
-        responses, reasons, errors, metadata and the related object are erased. Runs, decisions and
-        the audit log remain, with their users, times and digests. Copies of the thread, and copies
-        of these copies, are also erased. If one of these threads can't be erased, no thread is
-        erased.
+        responses, reasons, errors, metadata and the reference to the related object are erased.
+        Runs, decisions and the audit log remain, with their users, times and digests. Copies of the
+        thread, and copies of these copies, are also erased. If one of these threads can't be
+        erased, no thread is erased.
         """
         self.find(querysets.visible_threads, thread_id=thread_id)
         erased = services.erase_thread(thread_id, by=request.user, via="api")

@@ -80,9 +80,9 @@ def comment(
 
 
 def list_unmentioned(comment: CommentInfo) -> list[str]:
-    """Return the names after an "@" in a comment for which no user was notified.
+    """Return each name after an "@" in a comment, unless a user with this name was notified.
 
-    There are three possible reasons: no active user has the name, the user may not see the
+    A name is returned in three cases: no active user has the name, the user may not see the
     interrupt, or the author of the comment may not mention the user.
     """
     return find_unmentioned(comment.text, comment.mentions)

@@ -38,10 +38,11 @@ from .threads import list_copies
 def erase_thread(thread_id: str, *, by: Any = None, via: str = "code") -> list[str]:
     """Erase the contents of a thread and of its copies, and return the ids of these threads.
 
-    State, history, events, payloads, responses, reasons, comments, errors, metadata and related
-    object are erased. Runs, decisions and audit log entries remain, with their users, times and
-    digests. The hash chain remains valid. A failed run becomes cancelled. An archived thread is
-    restored, and archived again without its contents. A thread without runs is deleted.
+    State, history, events, payloads, responses, reasons, comments, errors, metadata and the
+    reference to the related object are erased. Runs, decisions and audit log entries remain, with
+    their users, times and digests. The hash chain remains valid. A failed run becomes cancelled. An
+    archived thread is restored, and archived again without its contents. A thread without runs is
+    deleted.
 
     Copies are threads that ``copy_thread`` created from this thread or its copies. If this thread
     is itself a copy, the original is not erased. Either all threads are erased, or none.

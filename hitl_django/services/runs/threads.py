@@ -211,7 +211,7 @@ def check_metadata(metadata: dict[str, Any] | None) -> None:
 
 
 def check_names(**names: object) -> None:
-    """Raise InvalidInputError if an argument is not a string, empty, too long, or not printable.
+    """Raise InvalidInputError if an argument is empty, too long, not printable, or not a string.
 
     None is allowed. The error contains the keyword of the invalid argument.
     """
