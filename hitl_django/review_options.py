@@ -52,6 +52,8 @@ class ReviewOptions:
             given = getattr(self, name)
             if isinstance(given, str):
                 raise TypeError(f"{name} must be a list of names, not the str {given!r}.")
+        for name in ("no_self_approval", "claim_required"):
+            check_switch(name, getattr(self, name))
         check_decisions(self.decisions)
         check_quorum(self.quorum)
         check_dialect(self.dialect)
@@ -62,8 +64,11 @@ class ReviewOptions:
         if isinstance(self.due, datetime):
             if self.due.tzinfo is None:
                 raise ValueError("due must be a timezone-aware datetime or a timedelta.")
-        elif self.due is not None and self.due <= timedelta(0):
-            raise ValueError("due must be a positive duration.")
+        elif self.due is not None:
+            if not isinstance(self.due, timedelta):
+                raise TypeError(f"due must be a timedelta or a datetime, not {self.due!r}.")
+            if self.due <= timedelta(0):
+                raise ValueError("due must be a positive duration.")
 
 
 class _Options(TypedDict, total=False):
@@ -130,8 +135,7 @@ def review(
         assignee: the name of the user to whom the interrupt is assigned. If the user doesn't exist,
             the interrupt is unassigned.
         due: the time after which the interrupt is overdue, as a duration or a datetime.
-        expires: the time limit, as for ``interrupt()``. With a timedelta, the run is parked on
-            expiry, i.e. stopped until an operator acts.
+        expires: the time limit, as for ``interrupt()``.
         priority: interrupts with a higher priority come first.
         quorum: the number of approvals needed. All of them must approve the same version.
         no_self_approval: whether the user who started the run is excluded from approving.
@@ -150,11 +154,15 @@ def review(
         assignee=assignee, due=due, priority=priority, quorum=quorum,
         no_self_approval=no_self_approval, claim_required=claim_required, dialect=dialect,
     )  # fmt: skip
-    if isinstance(expires, timedelta):
-        expires = Expiry(expires)
     from hitl_django.engine.task.node_api import ask
 
     return ask(payload, response_schema, key, expires, options)
+
+
+def check_switch(name: str, given: Any) -> None:
+    """Raise TypeError unless the argument is True, False or None."""
+    if given is not None and not isinstance(given, bool):
+        raise TypeError(f"{name} must be True or False, not {given!r}.")
 
 
 def check_decisions(names: Sequence[str] | None) -> None:

@@ -47,7 +47,12 @@ def to_stored(moment: datetime) -> datetime:
     """Return a time in the form in which Django stores it.
 
     The result is an aware time, or a naive local time if USE_TZ is off.
+
+    Raises:
+        TypeError: the argument is not a datetime.
     """
+    if not isinstance(moment, datetime):
+        raise TypeError(f"Expected a datetime, not {moment!r}.")
     if timezone.is_aware(moment) == settings.USE_TZ:
         return moment
     return timezone.make_aware(moment) if settings.USE_TZ else timezone.make_naive(moment)

@@ -112,6 +112,8 @@ class Expiry:
     group: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.after, timedelta):
+            raise TypeError(f"Expiry must be a timedelta, not {self.after!r}.")
         if self.after <= timedelta(0):
             raise ValueError("Expiry must be a positive duration.")
         if self.then not in ("park", "cancel", "answer", "keep", "escalate"):

@@ -10,7 +10,7 @@ from django.utils.functional import Promise
 
 from hitl_django.decision_types import DECISION_TYPES, VALUE
 from hitl_django.engine.payload import check_json
-from hitl_django.review_options import check_dialect, check_quorum
+from hitl_django.review_options import check_dialect, check_quorum, check_switch
 
 from .display_hints import parse_hints, parse_names
 from .title_templates import check_title
@@ -86,6 +86,8 @@ class ReviewPolicy:
             raise TypeError(
                 f"conversation must be True, False or a function, not {self.conversation!r}."
             )
+        check_switch("no_self_approval", self.no_self_approval)
+        check_switch("claim_required", self.claim_required)
         check_quorum(self.quorum)
         check_dialect(self.dialect)
         for decision, answer in self.answers.items():

@@ -106,6 +106,11 @@ def test_snoozed_interrupt_is_claimed_by_claim_next_only_after_the_snooze_is_end
     assert services.claim_next(by=reviewer) == interrupt.pk
 
 
+def test_snooze_with_duration_instead_of_time_raises_type_error(interrupt: Interrupt) -> None:
+    with pytest.raises(TypeError, match="Expected a datetime, not"):
+        services.snooze(interrupt.pk, until=timedelta(hours=1))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("until", [datetime(2001, 1, 1, tzinfo=UTC), datetime(2001, 1, 1)])
 def test_snooze_until_past_time_raises_invalid_input_error(
     until: datetime, interrupt: Interrupt, reviewer: User

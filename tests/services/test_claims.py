@@ -16,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils.timezone import now
 
 from hitl_django import audit, leases, services
+from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import (
     AlreadyDecidedError,
     ClaimedError,
@@ -79,6 +80,14 @@ def test_claim_length_is_taken_from_setting_or_seconds_argument(
         first = services.claim(interrupt.pk, by=reviewer).until
     longer = services.claim(interrupt.pk, by=reviewer, seconds=7200).until
     assert timedelta(minutes=110) < longer - first < timedelta(minutes=130)
+
+
+@pytest.mark.parametrize("seconds", [-5, 0, 1e12, float("nan")])
+def test_claim_with_impossible_length_raises_invalid_input_error(
+    interrupt: Interrupt, reviewer: User, seconds: float
+) -> None:
+    with pytest.raises(InvalidInputError, match="at most 365 days"):
+        services.claim(interrupt.pk, by=reviewer, seconds=seconds)
 
 
 def test_claim_of_interrupt_claimed_by_another_user_raises_claimed_error_naming_user_and_end(

@@ -533,6 +533,11 @@ def test_decision_on_invalid_or_unknown_interrupt_id_raises_interrupt_not_found(
         services.decide(bad, "approve")
 
 
+def test_decision_on_row_instead_of_id_raises_type_error(interrupt: Interrupt) -> None:
+    with pytest.raises(TypeError, match="Pass the id of the interrupt"):
+        services.decide(interrupt, "approve")  # type: ignore[arg-type]
+
+
 @pytest.mark.promise("P18")
 def test_decision_without_view_permission_raises_interrupt_not_found(
     interrupt: Interrupt, user: Callable[..., User], unchanged: Unchanged

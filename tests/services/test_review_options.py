@@ -171,6 +171,9 @@ def test_unknown_or_inactive_assignee_leaves_interrupt_unassigned_with_label(
         ({"due": datetime(2031, 5, 1)}, "due must be a timezone-aware datetime"),
         ({"priority": 10**6}, "priority must be an integer"),
         ({"title": 5}, "title must be a str"),
+        ({"due": 3600}, "due must be a timedelta or a datetime, not 3600"),
+        ({"expires": 3600}, "Expiry must be a timedelta, not 3600"),
+        ({"no_self_approval": "no"}, "no_self_approval must be True or False, not 'no'"),
     ],
 )
 def test_invalid_review_options_fail_the_node_and_create_no_interrupt(
@@ -287,6 +290,7 @@ def test_answers_option_of_review_policy_maps_decision_types_to_responses(
     [
         ({"groups": "finance"}, "a list of names"),
         ({"quorum": 0}, "quorum"),
+        ({"claim_required": "no"}, "claim_required must be True or False, not 'no'"),
         ({"dialect": "latin"}, "dialect"),
         ({"resume_on": "never"}, "resume_on"),
         ({"answers": {"accept": 1}}, "'accept' is not one of"),

@@ -94,7 +94,7 @@ class ThreadDetail(Resource):
         return Response(self.render(ThreadDetailSerializer, found))
 
     @operation(
-        "forget_thread",
+        "erase_thread",
         responses={200: ResponseSpec("The erased threads.", ErasedThreadsSerializer)},
         errors=(errors.ThreadNotFound, errors.RunStateError, errors.LeaseTakenError),
     )
@@ -157,7 +157,7 @@ class ThreadAuditLog(Resource):
     """The audit log of a thread, with the hashes of its entries."""
 
     @operation(
-        "list_record",
+        "list_audit_entries",
         query=AuditQuery,
         responses={200: ResponseSpec("Entries, in order.", AuditEntrySerializer, paged=True)},
         errors=(errors.ThreadNotFound,),

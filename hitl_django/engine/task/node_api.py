@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
@@ -75,7 +76,7 @@ def interrupt(
     *,
     response_schema: type[AnswerT],
     key: str | None = None,
-    expires: Expiry | None = None,
+    expires: Expiry | timedelta | None = None,
 ) -> AnswerT: ...
 
 
@@ -85,7 +86,7 @@ def interrupt(
     *,
     response_schema: Any = None,
     key: str | None = None,
-    expires: Expiry | None = None,
+    expires: Expiry | timedelta | None = None,
 ) -> Any: ...
 
 
@@ -94,7 +95,7 @@ def interrupt(
     *,
     response_schema: Any = None,
     key: str | None = None,
-    expires: Expiry | None = None,
+    expires: Expiry | timedelta | None = None,
 ) -> Any:
     """Pause the node until a person decides, and return the resume value.
 
@@ -106,8 +107,9 @@ def interrupt(
     with str keys). Decimals, UUIDs, dates and times are converted to text.
 
     ``response_schema`` is the type of the response. A pydantic model, TypedDict, dataclass or other
-    type validates and converts each response. A JSON schema dict is shown to the person, but the
-    response is not validated. ``expires`` sets a time limit and its effect.
+    type validates and converts each response. A JSON schema dict validates decisions in the review
+    queue, but not the value of ``Command(resume=…)``. ``expires`` sets a time limit and its effect.
+    With a timedelta, the run is parked on expiry, i.e. stopped until an operator acts.
 
     If the node runs again and creates a different interrupt than before, a warning is logged.
 
@@ -128,7 +130,7 @@ def ask(
     value: Any,
     response_schema: Any = None,
     key: str | None = None,
-    expires: Expiry | None = None,
+    expires: Expiry | timedelta | None = None,
     review_options: Any = None,
 ) -> Any:
     """Pause the task like ``interrupt()``, with review options.
@@ -144,6 +146,8 @@ def ask(
             f"Node '{context.task.name}' called interrupt(), but the graph has no "
             "checkpointer. Compile the graph with a checkpointer."
         )
+    if expires is not None and not isinstance(expires, Expiry):
+        expires = Expiry(expires)
     return context.ask(value, response_schema, key, expires, review_options)
 
 

@@ -171,7 +171,7 @@ def ask(
         if checked_user is not None and not get_policy().may_ask(checked_user):
             raise NotAllowedError("You don't have permission to ask.")
     schema = None if response_schema is None else _describe(response_schema)
-    expiry = Expiry(expires) if isinstance(expires, timedelta) else expires
+    expiry = expires if expires is None or isinstance(expires, Expiry) else Expiry(expires)
     if expiry is not None and expiry.then == "answer":
         _check_expiry_answer(expiry.answer, schema)
     named: dict[str, Any] = {

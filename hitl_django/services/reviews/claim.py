@@ -24,6 +24,7 @@ from hitl_django import audit
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
+from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import IdempotencyKeyReusedError
 from hitl_django.models import Interrupt, Thread
 from hitl_django.models.fields import digest_json
@@ -37,6 +38,7 @@ from . import claim_queries, deadlines, lookup, queue_filters
 #: Maximum numbers of candidates that claim_next reads in the first batch, in each later batch, and
 #: in total.
 FEW, MANY, MOST = 10, 100, 1000
+LONGEST = timedelta(days=365)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +75,15 @@ def claim(
     claim is replaced. Replacing a claim needs a separate permission and appends an audit log entry.
 
     Raises:
+        InvalidInputError: if the duration is not positive, or longer than 365 days.
         ClaimedError: if another user has claimed the interrupt, without ``take_over``.
         NotAllowedError: if the user may not decide the interrupt, or may not take over claims.
         AlreadyDecidedError: if the interrupt is not pending.
     """
     _refuse_without_user(by)
+    if seconds is not None and not 0 < seconds <= LONGEST.total_seconds():
+        reason = f"must be more than 0 seconds, and at most {LONGEST.days} days"
+        raise InvalidInputError(f"The duration of a claim {reason}.", [("seconds", reason)])
     refusal = denied_log.record_denial("claim", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         # Lock the thread before the interrupt: an UPDATE that had to wait for a row locks it even

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.utils import timezone
 
 from hitl_django import leases
@@ -149,7 +149,10 @@ def parse_id(value: UUID | str) -> UUID:
 
     Raises:
         InterruptNotFound: if the value is not a UUID.
+        TypeError: if the value is a row instead of its id.
     """
+    if isinstance(value, Model):
+        raise TypeError(f"Pass the id of the interrupt, not the {type(value).__name__} itself.")
     try:
         return value if isinstance(value, UUID) else UUID(value)
     except (ValueError, AttributeError, TypeError):
