@@ -185,9 +185,11 @@ class TextField(AnswerField):
         return _("Leave empty for no value.")
 
     def may_be_blank(self) -> bool:
-        return True
+        return not self.shape.refuses_empty or super().may_be_blank()
 
     def blank_value(self) -> Any:
+        if self.shape.refuses_empty:
+            return super().blank_value()
         if self.original is MISSING and not self.wanted:
             return MISSING
         return None if self.shape.nullable and self.original != "" else ""

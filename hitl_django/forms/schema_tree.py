@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, Final, Literal
 
 from hitl_django.engine.payload import LOCAL_DATETIME
+from hitl_django.engine.state.patterns import compile_pattern
 from hitl_django.graph_registry.display_hints import Hint, Names
 from hitl_django.json_text.json_pointer import escape_part, parse_pointer
 from hitl_django.json_text.reasons import ValidationMessage, describe_limits
@@ -85,6 +86,7 @@ class SchemaNode:
     - ``display`` is the display format on the request page.
     - ``is_naive`` marks a datetime without a time zone.
     - A ``secret`` value has a password input and is never displayed.
+    - ``refuses_empty`` marks a text that the schema doesn't allow to be empty.
     """
 
     kind: Kind
@@ -104,6 +106,7 @@ class SchemaNode:
     display: str = ""
     is_naive: bool = False
     secret: bool = False
+    refuses_empty: bool = False
 
     def without(self, name: str) -> SchemaNode:
         """Return a copy of an object node without one property."""
@@ -588,7 +591,15 @@ def _string(schema: dict[str, JSON], known: SchemaNode) -> SchemaNode:
     long = (isinstance(longest, int) and longest > 255) or str(
         schema.get("contentMediaType", "")
     ).startswith("text/")
-    return replace(known, kind="text", long=long)
+    return replace(known, kind="text", long=long, refuses_empty=_refuses_empty(schema))
+
+
+def _refuses_empty(schema: dict[str, JSON]) -> bool:
+    shortest, pattern = schema.get("minLength"), schema.get("pattern")
+    if isinstance(shortest, int | float) and shortest > 0:
+        return True
+    compiled = compile_pattern(pattern) if isinstance(pattern, str) else None
+    return compiled is not None and not compiled.matches("")
 
 
 def _infer(value: JSON, formats: Mapping[str, str], pointer: str, *, depth: int) -> SchemaNode:

@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field, NaiveDatetime
 
 from hitl_django.engine.state.schema import build_json_schema
 from hitl_django.forms import MISSING, AnswerForm, SchemaNode, infer_shape, read_shape
+from hitl_django.forms.field_tree import Group, Leaf
 from hitl_django.forms.json_input import escape_hidden, from_json, list_hidden
 from hitl_django.json_text.json_schema import TOO_COMPLEX, find_faults
 from tests.graphs import Order
@@ -218,6 +219,24 @@ def test_response_form_reports_required_fields_without_value() -> None:
     form = asked(read_shape(SCHEMA), {})
     assert not form.is_valid()
     assert set(form.errors) == {"answer/amount", "answer/sure"}
+
+
+@pytest.mark.parametrize("limit", [{"minLength": 1}, {"pattern": "^[A-Z]{3}$"}])
+def test_response_form_requires_text_that_the_schema_forbids_to_be_empty(
+    limit: dict[str, Any],
+) -> None:
+    text = {"type": "string", **limit}
+    schema: dict[str, Any] = {"type": "object", "properties": {"it": text}, "required": ["it"]}
+    tree = AnswerForm(read_shape(schema), {}).tree
+    assert isinstance(tree, Group)
+    field = tree.members["it"]
+    assert isinstance(field, Leaf)
+    assert field.field.is_needed
+    for original in ({}, {"it": "EUR"}):
+        form = asked(read_shape(schema), original, {"/it": ""})
+        assert form.errors == {"answer/it": ["This field is required."]}
+    del schema["required"]
+    assert answered(read_shape(schema), {"it": "EUR"}, {"/it": ""}) == {}
 
 
 def test_response_form_without_payload_returns_filled_and_required_fields_only() -> None:
