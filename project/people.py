@@ -95,7 +95,7 @@ PEOPLE = (
     ),
     Person("lena", "Lena", "Roth", "team lead", "assigns, sees Insights", ("Leads", "Finance")),
     Person("olga", "Olga", "Brandt", "operator", "starts and retries runs", ("Operators",)),
-    Person("vik", "Vik", "Larsen", "read-only user", "looks on", ("Readers",)),
+    Person("vik", "Vik", "Larsen", "read-only user", "views requests and runs", ("Readers",)),
 )
 
 

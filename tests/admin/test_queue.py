@@ -374,6 +374,13 @@ class TestCountsAndFilters:
             found = reviewer.get(list_of(), {"q": "refu"})
             assert found.context["cl"].result_list == rows
 
+    def test_queue_search_for_spaces_lists_all_requests(self, reviewer: Client) -> None:
+        rows = [make_interrupt({})]
+        for tab in ("", "unclaimed"):
+            found = reviewer.get(list_of(), {"q": "  ", "show": tab})
+            assert found.context["cl"].result_list == rows
+            assert "No results match" not in words(found)
+
     def test_queue_search_finds_requests_by_run_key_subject_id_and_title(
         self, reviewer: Client, person: Callable[[str], Any], advance: Callable[[], int]
     ) -> None:

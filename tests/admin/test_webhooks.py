@@ -44,6 +44,13 @@ def test_webhook_secret_is_shown_at_creation_and_on_no_later_page(integrator: Cl
         assert hook.secret not in page.content.decode()
 
 
+def test_webhook_list_shows_url_of_webhook_without_description_once(integrator: Client) -> None:
+    made()
+    page = integrator.get(list_of("webhookendpoint")).content.decode()
+    assert f">{URL}</a>" in page
+    assert f"<bdi>{URL}</bdi>" not in page
+
+
 def test_webhook_form_offers_graphs_by_title(integrator: Client) -> None:
     form = integrator.get(reverse(ADD)).context["adminform"].form
     assert ("approval", "Approval") in form.fields["graphs"].choices

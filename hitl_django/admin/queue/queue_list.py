@@ -96,6 +96,7 @@ class QueueChangeList(LinkedChangeList):
         return found
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
+        self.query = self.query.strip()
         if exclude_parameters is not None:
             return self._select_without_filter(request, exclude_parameters)
         rows = super().get_queryset(request)

@@ -76,7 +76,7 @@ class ForkForm(forms.Form):
         label=_("Update as node"),
         required=False,
         help_text=_(
-            "Leave both fields empty to rerun the steps after this step. If you choose a "
+            "Leave all fields empty to rerun the steps after this step. If you choose a "
             "node, the values are saved as the output of the node."
         ),
     )
@@ -234,6 +234,8 @@ class RunOperations:
         data, more = request.POST if request.method == "POST" else None, request.POST.get("more")
         form = ForkForm(run.graph, data, more=more or "")
         refused, status = "", 200
+        # Text that was typed for another step must not appear in this form.
+        draft = f"fork {run.pk} {checkpoint_id}"
         if request.method == "POST" and not more and form.is_valid():
             try:
                 made = self._fork(request, run, checkpoint_id, form)
@@ -243,8 +245,7 @@ class RunOperations:
                 form.refuse(error)
             else:
                 words = _("New run queued from this step.")
-                message = format_recorded(words, f"fork {run.pk}")
-                self.message_user(request, message, messages.SUCCESS)
+                self.message_user(request, format_recorded(words, draft), messages.SUCCESS)
                 return HttpResponseRedirect(self.url("change", request, made.id))
         newest = Run.select_newest(Run.objects.filter(thread=run.thread_id)).first()
         return self.page(
@@ -255,6 +256,7 @@ class RunOperations:
             title=_("Continue from this step"),
             pill=format_pill(run.state),
             form=form,
+            draft=draft,
             refused=refused,
             step=self._step(run, checkpoint_id),
             is_live=newest is not None and newest.state in Run.ACTIVE,

@@ -72,7 +72,7 @@ class LinkForm(forms.Form):
         widget=forms.TextInput(attrs={"class": "hitl-input"}),
     )
     email = forms.EmailField(
-        label=_("E-mail"),
+        label=_("Email"),
         required=False,
         help_text=_(
             "Recipient of the draft that you can open in your email program. The email is not sent "

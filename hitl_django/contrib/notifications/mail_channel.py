@@ -48,7 +48,7 @@ def make_endpoint(using: str) -> None:
         values = {
             "channel": "email",
             "url": "mailto:",
-            "description": "E-mail",
+            "description": "Email",
             "created_by_label": SYSTEM,
         }
         WebhookEndpoint.objects.using(using).get_or_create(pk=ENDPOINT, defaults=values)

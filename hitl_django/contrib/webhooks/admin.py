@@ -206,7 +206,7 @@ class WebhookEndpointAdmin(EndpointAdmin):
 
     @admin.display(description=_("webhook"), ordering="url")
     def webhook(self, row: WebhookEndpoint) -> str:
-        return format_entry(row, str(row), escape_hidden(row.url))
+        return format_entry(row, str(row), escape_hidden(row.url) if row.description else "")
 
     def send_test(self, row: Any, user: Any) -> object:
         return services.send_test_event(row.pk, by=user)
