@@ -84,7 +84,7 @@ def is_envelope(stored: str) -> bool:
 
 
 def is_envelope_current(stored: str, ring: KeyRing) -> bool:
-    """Return whether an envelope was encrypted with the first key of ENCRYPTION_KEYS.
+    """Return whether an envelope (an encrypted text) uses the first key of ENCRYPTION_KEYS.
 
     The first bytes of an envelope are sufficient for this check.
     """

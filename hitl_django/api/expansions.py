@@ -1,7 +1,7 @@
-"""Related objects that a page of rows can include (``expand``).
+"""Objects to which rows refer, and which a page of these rows can include (``expand``).
 
-Related objects are not nested in the rows, because many interrupts may share one run. For each name
-in ``expand``, one query reads the objects. The response contains only objects visible to the user.
+The objects are not nested in the rows, because many interrupts may share one run. For each name in
+``expand``, one query reads the objects. The response contains only objects visible to the user.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ EXPAND = "expand"
 class Expansion:
     """One name that the parameter ``expand`` accepts.
 
-    ``find`` receives a user and the rows of a page, and yields pairs of key and related object. The
-    key, such as the id of a row or of its thread, tells to which rows the object belongs. If
-    ``is_many`` is true, several objects may have the same key.
+    ``find`` receives a user and the rows of a page, and yields pairs of key and object. The key,
+    such as the id of a row or of its thread, tells to which rows the object belongs. If ``is_many``
+    is true, several objects may have the same key.
     """
 
     serializer: type[Serializer[Any]]

@@ -61,11 +61,11 @@ def append(
 ) -> None:
     """Add an audit log entry to a batch.
 
-    The caller must have locked the thread with ``lock_thread``, or pass
-    ``conflict_error``, the class of the error that is raised if an entry was added after the thread
-    was read. A batch can have only one entry per thread, because each entry updates the thread's
-    row. The columns are the arguments of ``make_entry``. If ``is_new`` is true, the batch inserts
-    the thread's row, including the hash of this entry.
+    The caller must have locked the thread with ``lock_thread``, or pass ``conflict_error``, the
+    class of the error that is raised if an entry was added after the thread was read. A batch can
+    have only one entry per thread, because each entry updates the thread's row. ``columns`` are the
+    other arguments of ``make_entry``. If ``is_new`` is true, the batch inserts the thread's row,
+    including the hash of this entry.
     """
     last = thread.audit_seq
     entry = make_entry(thread, verb, **columns)
@@ -173,9 +173,10 @@ def get_shown_detail(entry: AuditEntry) -> dict[str, Any]:
 
 
 def get_shown_names(entry: AuditEntry) -> dict[str, dict[str, str]]:
-    """Return the names covered by commitments, each with its salt, by place (``list_places``).
+    """Return the names in an entry, each with its salt, by place (``list_places``).
 
-    A pseudonym has no salt, so the original name can't be found by guessing.
+    The entry's hash covers a hash of each salt and name. A pseudonym has no salt, so the original
+    name can't be found by guessing.
     """
     redacted = read_redacted_values(entry)
     return {

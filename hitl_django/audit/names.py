@@ -139,7 +139,7 @@ def is_salt(value: object) -> bool:
 
 
 def read_commitments(entry: AuditEntry) -> dict[str, str]:
-    """Return the commitments of an entry, by the place of the name.
+    """Return the commitments (hashes of a salt and a name) of an entry, by the place of the name.
 
     Damaged names, and names with a damaged salt, are omitted. ``get_hashed_text`` then returns a
     text that doesn't match the entry's hash, so the verification fails.

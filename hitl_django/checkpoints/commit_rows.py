@@ -72,10 +72,10 @@ class CommitRows:
         """Add the writes of a task.
 
         With ``answers_stand``, the task's resume values in the database are not replaced, because a
-        reviewer may have added a resume value after the task started. If the resume values were
-        given in the call that started the run (``answered_by_run``), they are always replaced. With
-        ``ends_step``, the writes are stored in the row of the next checkpoint instead of separate
-        rows.
+        reviewer may have added a resume value after the task started. Exception: resume values
+        given in the call that started the run (``answered_by_run``) always replace those in the
+        database. With ``ends_step``, the writes are stored in the row of the next checkpoint
+        instead of separate rows.
         """
         for slot, writes in _group_by_slot(task.writes).items():
             unit = slot == inline_writes.UNIT and task.task_id != NULL_TASK_ID

@@ -37,7 +37,7 @@ class Fence(Protocol):
         """
 
     def flag_changed(self, batch: WriteBatch, interrupt_ids: Sequence[str]) -> None:
-        """When the batch is committed, mark these interrupts as changed after their decision."""
+        """On commit of the batch, store that these interrupts have changed since their decision."""
 
     def settle(self, batch: WriteBatch, outcome: Outcome, step: int | None) -> None:
         """Add the run's outcome and interrupts to the batch.

@@ -191,7 +191,10 @@ def head_size(data: bytes) -> int:
 
 
 def find_seals(rows: Rows) -> set[tuple[str, int]]:
-    """Return the channel and version of each earlier seal to which a seal in ``rows`` refers."""
+    """Return the channel and version of each earlier seal to which a seal in ``rows`` refers.
+
+    A seal is a part with all entries that were added since the previous seal.
+    """
     named = set()
     for (channel, _), (data, _) in rows.items():
         part = read_delta(data)
@@ -203,7 +206,7 @@ def find_seals(rows: Rows) -> set[tuple[str, int]]:
 def restore_value(channel: str, version: int, rows: Rows) -> tuple[bytes, ValueTip]:
     """Restore the encoded bytes of a list or dict from the rows of its parts.
 
-    Return the bytes and the tip, which describes the version for later deltas.
+    Return the bytes, and a ValueTip that describes the version for later deltas.
 
     Raises:
         CorruptPayloadError: a row is missing or damaged.

@@ -13,8 +13,9 @@ MAX_BASES = 100  # The maximum number of namespaces with a base in the cache.
 
 @dataclass(slots=True)
 class CachedNamespace:
-    """Committed data of one namespace: lists and dicts that may grow, and the base of its versions.
+    """Committed data of one namespace, of which the next commit can store only the differences.
 
+    The data are lists and dicts that may grow, and the base of the channel versions.
     ``without_inline`` is the id of the newest checkpoint if its row contains no channel values.
     """
 

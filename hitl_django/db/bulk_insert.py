@@ -132,10 +132,10 @@ class BulkInsert:
         guards: Sequence[str],
         keys: Sequence[int] = (),
     ) -> str:
-        """Return SQL that inserts ``count`` rows if each common table expression has one row.
+        """Return SQL that inserts ``count`` rows if each of the ``guards`` has one row.
 
-        ``guards`` are the names of the common table expressions. ``keys`` are indexes of columns of
-        the INSERT. In these columns, each inserted row gets the value of the column ``key`` of the
+        ``guards`` are the names of common table expressions. ``keys`` are indexes of columns of the
+        INSERT. In these columns, each inserted row gets the value of the column ``key`` of the
         first common table expression.
         """
         text = self._text(connection)

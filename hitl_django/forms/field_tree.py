@@ -103,7 +103,7 @@ class Rows(TreeNode):
 
 @dataclass
 class OneOf(TreeNode):
-    """A value with several possible schemas: a field that selects a schema, and a node for each.
+    """A value with several possible schemas: a field that selects a schema, and a node per schema.
 
     ``choice`` is the name of the selecting field. ``start`` is the number of the alternative that
     matches the original value, or "" if there is none.

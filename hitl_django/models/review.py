@@ -444,7 +444,7 @@ KEPT = _KeptMarker()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptColumn:
-    """The rules for handling a column of an interrupt in other packages, such as the API."""
+    """The rules by which other packages, such as the API, handle a column of an interrupt."""
 
     #: API responses that contain the column: "list" for lists and details, "detail" for details
     #: only, "" for none. The API field has the column's name unless the serializer declares a

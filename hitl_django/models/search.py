@@ -43,7 +43,10 @@ def build_search_text(*values: Any) -> str:
 
 
 def build_grams(text: str) -> str:
-    """Return the grams of a search text, separated by spaces."""
+    """Return the grams of a search text, separated by spaces.
+
+    Grams are the parts of words by which the index finds a search text.
+    """
     found: set[str] = set()
     for word in text.split():
         found.update(_list_grams(word), (f"^{word[:1]}", f"^{word[:2]}"))

@@ -15,7 +15,7 @@ from hitl_django.conf import Rate
 
 
 def is_too_often(request: HttpRequest, page: str, limit: str | None, link: str = "") -> bool:
-    """Count a request of a page, and return whether it exceeds the rate limit.
+    """Count a request of a page, and return whether the request exceeds the rate limit.
 
     Requests with a valid link are counted by ``link``, the id of the link, so visitors behind the
     same proxy don't block each other. Requests without a valid link are counted by IP address. The

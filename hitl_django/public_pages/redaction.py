@@ -1,4 +1,4 @@
-"""Removal of tokens from requests, so that no log contains the token in a page's URL.
+"""Removal of the token in a page's URL from a request, so that logs don't contain the token.
 
 Django logs the path of every response with status 400 or higher, and emails the path with headers
 and a traceback. Error reporters also read the request. gunicorn, uvicorn and hypercorn write access

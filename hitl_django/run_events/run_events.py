@@ -75,12 +75,12 @@ class EventLog:
 
     @property
     def modes(self) -> frozenset[str]:
-        """The stream modes whose chunks are stored as events."""
+        """The stream modes whose chunks are stored as events of the run."""
         return decode_modes(self.choice)
 
     @property
     def subgraphs(self) -> bool:
-        """Whether the chunks of subgraphs are also stored."""
+        """Whether the stream chunks of subgraphs are also stored."""
         return includes_subgraphs(self.choice)
 
     def catch_up(self, using: str) -> None:
@@ -116,7 +116,7 @@ class EventLog:
         batch.insert(ADD, rows)
 
     def redact(self, data: Any) -> RedactedEvent:
-        """Return the data of a chunk in its stored form."""
+        """Return the data of a stream chunk in its stored form."""
         return RedactedEvent(
             *redact_value(data, int(hitl.EVENT_MAX_BYTES), registry.get_redacted_keys(self.graph))
         )

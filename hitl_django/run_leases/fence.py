@@ -60,7 +60,7 @@ class RunFence:
             batch.commit()
 
     def flag_changed(self, batch: WriteBatch, interrupt_ids: Sequence[str]) -> None:
-        """When the batch is committed, mark these interrupts as changed after their decision."""
+        """On commit of the batch, store that these interrupts have changed since their decision."""
         batch.before_commit(
             partial(interrupts.flag_changed_interrupts, self.lease, interrupt_ids, batch.using)
         )

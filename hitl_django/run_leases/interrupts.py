@@ -99,7 +99,7 @@ def sync_interrupts(
 
 
 def flag_changed_interrupts(lease: RunLease, ids: Sequence[str], using: str) -> None:
-    """Mark interrupts as changed after their decision, and add an audit log entry.
+    """Store that interrupts have changed since their decision, and add an audit log entry.
 
     ``ids`` are the interrupts' ids in the engine. Interrupts that are already marked are ignored.
     """

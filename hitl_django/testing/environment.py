@@ -58,11 +58,11 @@ class GraphEnvironment:
         return self._advance()
 
     def advance_time(self, **passed: float) -> None:
-        """Simulate the passing of time, with arguments of ``timedelta``, and process due times.
+        """Simulate the passing of time, and process due times.
 
-        The method affects expiry, reminders, due dates, claims, links, leases and retention, which
-        are based on stored times. Stored times are moved to the past. Rows of your project and
-        Python's clock don't change.
+        The arguments are those of ``timedelta``. The method affects expiry, reminders, due dates,
+        claims, links, leases and retention, which are based on stored times. Stored times are moved
+        to the past. Rows of your project and Python's clock don't change.
         """
         move_back(timedelta(**passed))
         self.sweep()

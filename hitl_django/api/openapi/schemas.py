@@ -56,7 +56,7 @@ class ComponentSchemas:
     ) -> dict[str, Any]:
         """Return a reference to the schema of one page of objects that the serializer renders.
 
-        With ``expansions``, the page also has the related objects.
+        With ``expansions``, the page also has the objects to which its rows refer.
         """
         link = {"type": ["string", "null"], "format": "uri"}
         shown: dict[str, Any] = {
