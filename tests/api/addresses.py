@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import settings
+from django.test import override_settings
 
+from hitl_django import services
 from hitl_django.contrib.links.services import create_review_link
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.webhooks import services as webhook_services
@@ -30,7 +33,7 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 OF_A_INTERRUPT = (
     "interrupt", "decisions", "decision-validate", "claim", "release", "assign", "snooze",
-    "undo", "comments",
+    "comments",
 )  # fmt: skip
 
 
@@ -43,9 +46,13 @@ def bodies(arguments: dict[str, tuple[Any, ...]]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture
-def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[str, tuple[Any, ...]]:
+def arguments(
+    invoice: Any, asked: Callable[..., Any], make_run: Any, make_user: Any
+) -> dict[str, tuple[Any, ...]]:
     """Return the arguments that each URL needs for an existing object."""
-    interrupt = asked()
+    interrupt, decided = asked(), asked()
+    with override_settings(HITL={**settings.HITL, "UNDO_SECONDS": 600}):
+        services.decide(decided.pk, "approve", by=make_user(is_superuser=True))
     failed, ended = make_run(state=Run.State.FAILED), make_run(state=Run.State.SUCCEEDED)
     schedule = create_schedule("invoice", "0 7 * * *", {"amount": 12})
     hook = webhook_services.create_webhook("https://hooks.example/")
@@ -69,6 +76,7 @@ def arguments(invoice: Any, asked: Callable[..., Any], make_run: Any) -> dict[st
         "interrupt-stream": (),
         "next": (),
         **dict.fromkeys(OF_A_INTERRUPT, (interrupt.pk,)),
+        "undo": (decided.pk,),
         "stats": (),
         "decisions-bulk": (),
         "schema": (),

@@ -77,7 +77,7 @@ def test_post_interrupts_with_wait_returns_the_decision_after_the_undo_period(
     monkeypatch.setattr(waiting_response, "time", clock)
     assert (asked.status_code, asked.streaming) == (201, True)
     shown = json.loads(b"".join(asked))
-    assert (shown["status"], shown["decision"]["value"]) == ("decided", {"cents": 5000})
+    assert (shown["settled"], shown["decision"]["value"]) == (True, {"cents": 5000})
     assert next(steps, None) is None
     again = asker.get("interrupt", row.pk, query="wait=20", **THREADS)
     assert (again.streaming, again.json()) == (False, shown)

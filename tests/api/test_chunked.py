@@ -36,16 +36,13 @@ IDS = {"invitation", "comment", "decision", "salts"}
 
 
 @pytest.fixture
-def outcome(api: Any, arguments: dict[str, tuple[Any, ...]], make_user: Any, settings: Any) -> Any:
+def outcome(api: Any, arguments: dict[str, tuple[Any, ...]], make_user: Any) -> Any:
     """Post a body to a URL. Return the response and the resulting audit log entries."""
-    settings.HITL = {**settings.HITL, "UNDO_SECONDS": 60}
     rita = make_user(is_superuser=True)
     get_user_model().objects.filter(pk=rita.pk).update(username="rita")
 
     def post(name: str, body: bytes, **options: Any) -> Any:
         with transaction.atomic():
-            if name == "undo":  # of something
-                api.post("decisions", *arguments[name], body={"type": "approve"})
             response = api.post(name, *arguments[name], body=body, **options)
             noted = [
                 (verb, {name: told for name, told in detail.items() if name not in IDS})

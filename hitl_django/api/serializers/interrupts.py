@@ -162,6 +162,10 @@ class InterruptDetailSerializer(InterruptSerializer):
     decision = DecisionSerializer(
         source="closing", allow_null=True, help_text="The decision that closed the interrupt."
     )
+    settled = serializers.BooleanField(
+        source="is_settled",
+        help_text="Whether the interrupt is closed and its decision can't be undone.",
+    )
     resumes_at = OffsetDateTimeField(
         allow_null=True,
         help_text="When the run resumes after the decision; until then, the decision can be "

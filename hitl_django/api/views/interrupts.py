@@ -164,9 +164,9 @@ class InterruptDetail(InterruptResource):
         """Retrieve an interrupt with all details.
 
         Send the response's ETag in If-Match to decide this version of the interrupt. With `wait`,
-        the response is sent when the interrupt is closed and its decision can't be undone any more,
-        but at the latest after `wait` seconds. A response that has waited contains no ETag. If too
-        many requests are already waiting, the server responds immediately, with Retry-After.
+        the response is sent when the interrupt is settled, but at the latest after `wait` seconds.
+        A response that has waited contains no ETag. If too many requests are already waiting, the
+        server responds immediately, with Retry-After.
         """
         seconds = self.read_query().get("wait", 0)
         interrupt = self.find(querysets.visible_interrupts, pk=interrupt_id)

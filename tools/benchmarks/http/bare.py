@@ -88,6 +88,7 @@ class Detailed(Listed):
     decision = serializers.ReadOnlyField(default=None)
     refused = serializers.ReadOnlyField(default=None)
     resumes_at = serializers.ReadOnlyField(default=None)
+    settled = serializers.ReadOnlyField(default=False)
 
 
 class Given(serializers.Serializer[Any]):
