@@ -55,7 +55,7 @@ REPETITION = LimitMessages(
 def check_limits(value: Any, messages: LimitMessages = ANSWER) -> None:
     """Check a value against the size limits.
 
-    The message of a PayloadLimitError for these limits is a ValidationMessage.
+    The error message for a limit is a ValidationMessage, which can be translated.
 
     Raises:
         PayloadLimitError: the value is too large.

@@ -20,8 +20,9 @@ def perform(function: str, argument: str) -> None:
     """Call the function named in a message, and store a heartbeat.
 
     ``argument`` is the argument of the call. Only functions registered for messages are called,
-    because other programs may be able to write to a queue's table or broker. On SIGTERM, the run is
-    released at the end of its super-step, and then the queue's own handler is called.
+    because other programs may be able to write to a queue's table or broker. On SIGTERM, the run
+    that the function executes is released at the end of its super-step, and then the queue's own
+    handler is called.
 
     Raises:
         ValueError: the function is not registered for messages.
