@@ -169,7 +169,7 @@ def test_conversation_is_hidden_from_user_who_cannot_view_the_state(
     assert read_conversation(person(role), hold()) is None
 
 
-def test_conversation_is_hidden_from_user_whose_policy_hides_the_thread(
+def test_conversation_is_hidden_if_the_permission_policy_hides_the_thread_from_the_user(
     hold: Callable[..., Interrupt], person: Person, settings: Any
 ) -> None:
     item = hold()

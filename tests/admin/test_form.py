@@ -555,7 +555,7 @@ class TestObjectList:
         assert answered(self.SHAPE) == []
         assert answered(self.SHAPE, [self.LINES[1]], {"/0?absent": "on"}) == []
 
-    def test_object_list_form_request_for_more_rows_keeps_values_and_shows_no_errors(self) -> None:
+    def test_adding_rows_to_object_list_form_keeps_values_and_shows_no_errors(self) -> None:
         data = {"answer/0/sku": "A", "answer/0/count": "x", "answer?rows": "1"}
         form = AnswerForm(self.SHAPE, [], data, more="answer")
         [row] = form.rows()

@@ -376,7 +376,7 @@ class TestResponseDraft:
         return page
 
     @pytest.mark.parametrize("verb", ["claim", "release", "wake"])
-    def test_response_draft_is_restored_after_claiming_releasing_or_ending_a_snooze(
+    def test_response_draft_is_restored_after_claim_release_or_end_of_snooze(
         self, verb: str, reviewer: Client, asked: Asked
     ) -> None:
         self.assert_kept(self.sent(reviewer, asked(), verb))
@@ -397,7 +397,7 @@ class TestResponseDraft:
         item.refresh_from_db()
         assert item.snoozed_until is not None
 
-    def test_response_and_comment_drafts_are_restored_after_claiming_commenting_or_invalid_approval(
+    def test_response_and_comment_drafts_are_restored_after_claim_comment_or_invalid_approval(
         self, reviewer: Client, asked: Asked
     ) -> None:
         item = asked()

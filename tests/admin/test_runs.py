@@ -155,7 +155,7 @@ def reserved() -> Iterator[None]:
 
 @pytest.mark.promise("P18")
 @pytest.mark.usefixtures("reserved")
-def test_run_of_group_reserved_graph_hides_deciders_and_comments_from_other_groups(
+def test_run_of_graph_reserved_for_groups_hides_deciders_and_comments_from_other_groups(
     browse: Browse, person: Callable[[str], Any], advance: Callable[[], int]
 ) -> None:
     run = services.start("money", {})

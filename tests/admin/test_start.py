@@ -204,7 +204,7 @@ def test_start_form_of_untyped_graph_is_a_json_field(starter: Client, advance: A
 
 
 @pytest.mark.usefixtures("graphs_of_ours")
-def test_start_form_request_for_more_rows_keeps_values_and_shows_no_errors(starter: Client) -> None:
+def test_adding_rows_to_start_form_keeps_values_and_shows_no_errors(starter: Client) -> None:
     posted = opened(starter, "parcel") | {"input/lines/0/sku": "A-1", "more": "input/lines"}
     del posted["start"]
     posted |= {"thread_id": "mine"}

@@ -143,7 +143,7 @@ def test_upload_by_anonymous_user_or_invalid_link_is_rejected_before_a_byte_is_r
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("kind", BODIES)
-def test_upload_by_reviewer_or_link_above_limit_is_read_up_to_eight_megabytes(
+def test_upload_above_limit_by_reviewer_or_with_link_is_read_up_to_eight_megabytes(
     kind: str, reviewer: Client, asked: Asked, admin_user: User
 ) -> None:
     item = asked("approval")

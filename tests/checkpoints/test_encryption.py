@@ -128,7 +128,7 @@ def test_thread_stored_before_first_encryption_key_is_readable_and_continues(key
     assert read()["log"] == resumed["log"]
 
 
-def test_checkpoints_of_old_key_are_readable_and_new_checkpoints_use_the_first_key(
+def test_checkpoints_encrypted_with_old_key_are_readable_and_new_checkpoints_use_the_first_key(
     keys: Any,
 ) -> None:
     keys(OLD)
@@ -225,7 +225,7 @@ def test_system_check_reports_invalid_encryption_key_without_revealing_the_key(
     assert wrong == hitl.ENCRYPTION_KEYS
 
 
-def test_encrypted_serializer_with_key_ring_restores_values_of_its_key_only() -> None:
+def test_encrypted_serializer_restores_only_values_encrypted_with_a_key_of_its_key_ring() -> None:
     serde = EncryptedSerializer(KeyRing([NEW]))
     kind, data = serde.dumps_typed(SECRET)
     assert kind == "msgpack+aes-256-gcm"

@@ -119,7 +119,7 @@ def test_resume_at_missing_subgraph_checkpoint_raises_thread_not_found(saver: Sa
     assert len(graph.get_state(CONFIG).interrupts) == 1
 
 
-def test_state_that_a_send_passes_again_after_resume_omits_unstored_channels(
+def test_send_repeated_after_resume_passes_state_without_unstored_channels(
     saver: Saver, invoke: Callable[..., Any]
 ) -> None:
     seen: list[list[str]] = []

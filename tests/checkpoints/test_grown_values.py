@@ -281,7 +281,7 @@ def test_growing_list_exceeding_max_containers_fails_the_run_at_the_limit(
 
 
 @real
-def test_run_with_growing_values_stores_only_one_full_row_per_channel() -> None:
+def test_run_with_growing_values_stores_the_whole_value_of_a_channel_only_once() -> None:
     def add(state: Any) -> Any:
         return {"log": [f"item {state['n']}"], "facts": {f"fact {state['n']}": 0}}
 

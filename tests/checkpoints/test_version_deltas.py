@@ -179,7 +179,7 @@ def test_get_tuple_and_list_of_thread_with_many_channels_take_constant_queries_f
 
 
 @real
-def test_new_saver_uses_the_stored_version_base_and_stores_no_second_base() -> None:
+def test_new_saver_uses_the_stored_base_of_channel_versions_and_stores_no_second_base() -> None:
     first = chain(DjangoSaver(), 3)
     saver = DjangoSaver()
     saver.get_tuple(first[-1])
@@ -201,7 +201,7 @@ def test_repeated_put_of_first_checkpoint_leaves_later_checkpoints_unchanged() -
 
 
 @real
-def test_mutating_checkpoint_after_put_does_not_change_stored_version_base() -> None:
+def test_mutating_checkpoint_after_put_does_not_change_stored_base_of_channel_versions() -> None:
     saver, names = DjangoSaver(), dict.fromkeys(KEYS, 1)
     given = checkpoint({}, names)
     config = saver.put(place(), given, {}, {})
@@ -214,7 +214,9 @@ def test_mutating_checkpoint_after_put_does_not_change_stored_version_base() -> 
 
 @real
 @pytest.mark.parametrize("same", [True, False], ids=["same saver", "another"])
-def test_prune_leaves_only_version_base_of_the_newest_checkpoint(same: bool) -> None:
+def test_prune_leaves_only_the_base_of_channel_versions_of_the_newest_checkpoint(
+    same: bool,
+) -> None:
     saver = DjangoSaver()
     configs = chain(saver, 60)
     before, count = found(configs[-1:]), bases().count()
@@ -229,7 +231,7 @@ def test_prune_leaves_only_version_base_of_the_newest_checkpoint(same: bool) -> 
 
 @real
 @pytest.mark.parametrize("gone", ["one", "two"])
-def test_delete_for_runs_leaves_version_bases_of_other_runs(gone: str) -> None:
+def test_delete_for_runs_leaves_bases_of_channel_versions_of_other_runs(gone: str) -> None:
     saver = DjangoSaver()
     first = chain(saver, 20, run_id="one")
     later = chain(saver, 20, first[-1], 22, run_id="two")
@@ -256,7 +258,7 @@ def test_copy_of_thread_with_many_channels_is_readable_after_source_is_deleted()
 
 
 @real
-def test_saver_does_not_use_version_base_rolled_back_with_its_transaction() -> None:
+def test_saver_does_not_use_base_of_channel_versions_that_was_rolled_back() -> None:
     saver = DjangoSaver()
     with transaction.atomic():
         put_wide(saver, place(), {})
@@ -266,7 +268,9 @@ def test_saver_does_not_use_version_base_rolled_back_with_its_transaction() -> N
 
 
 @real
-def test_saver_in_a_service_transaction_stores_versions_relative_to_the_stored_base() -> None:
+def test_saver_in_a_service_transaction_stores_channel_versions_relative_to_the_stored_base() -> (
+    None
+):
     [config] = chain(DjangoSaver(), 1)
     with transaction.atomic():
         saver = DjangoSaver(ThreadKey(Thread.objects.get().pk, "t"))
@@ -292,7 +296,9 @@ def move(row: ChannelBlob) -> None:
 @real
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("damage", [cut, exchange, move, ChannelBlob.delete])
-def test_damaged_or_missing_version_base_raises_corrupt_payload_error(damage: Any) -> None:
+def test_damaged_or_missing_base_of_channel_versions_raises_corrupt_payload_error(
+    damage: Any,
+) -> None:
     chain(DjangoSaver(), 3)
     damage(bases().get())
     for read in (
@@ -305,7 +311,7 @@ def test_damaged_or_missing_version_base_raises_corrupt_payload_error(damage: An
     assert Checkpoint.objects.count() == 3
 
 
-def test_write_cache_of_saver_drops_oldest_entries_beyond_its_limit() -> None:
+def test_write_cache_of_saver_is_emptied_when_its_limit_is_reached() -> None:
     cache = WriteCache(6, wide=3)
     tip, base = (
         ValueTip(1, False, 10, b"", (1,), 10, 0),

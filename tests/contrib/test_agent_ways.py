@@ -185,7 +185,7 @@ def test_parallel_tools_of_langgraph_task_get_their_own_responses(
     assert Interrupt.objects.count() == 2
 
 
-def test_once_in_registered_langgraph_agent_with_exit_durability_fails_and_does_not_call_function(
+def test_call_of_once_in_langgraph_agent_with_exit_durability_fails_and_does_not_call_function(
     hitl: GraphEnvironment,
 ) -> None:
     register_langgraph("pays", durability="exit")(build_langgraph_agent)

@@ -167,7 +167,9 @@ def test_once_and_transact_results_of_functional_task_are_stored_with_the_task(
     assert sorted(calls) == ["a", "b"]
 
 
-def test_once_in_graph_without_stored_state_fails_with_reason(hitl: GraphEnvironment) -> None:
+def test_call_of_once_in_langgraph_graph_without_stored_state_fails_with_reason(
+    hitl: GraphEnvironment,
+) -> None:
     inner: Any = StateGraph(State).add_node("n", lambda state: {"said": [once("w", work, "x")]})
     unsaved = inner.add_edge(START, "n").compile(checkpointer=False)
     # With "sync", LangGraph doesn't run a graph that stores nothing.
@@ -178,7 +180,7 @@ def test_once_in_graph_without_stored_state_fails_with_reason(hitl: GraphEnviron
     assert calls == []
 
 
-def test_once_in_langgraph_graph_outside_of_worker_fails_with_reason() -> None:
+def test_call_of_once_in_langgraph_graph_outside_of_worker_fails_with_reason() -> None:
     graph = build(lambda state: {"said": [once("work", work, "one")]})
     with pytest.raises(RuntimeError, match="if a worker runs the graph"):
         graph.invoke({"said": []})

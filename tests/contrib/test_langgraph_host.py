@@ -155,7 +155,7 @@ def test_graph_as_langgraph_node_resumes_parallel_interrupts_by_id(engine: Engin
     assert result["log"] == ["1: a", "2: b", "end"]
 
 
-def test_once_results_in_graph_as_langgraph_node_are_reused_after_interrupts() -> None:
+def test_results_of_once_in_graph_as_langgraph_node_are_reused_after_interrupts() -> None:
     def act(state: State) -> State:
         once("a", lambda: runs.append("a"))
         one = OURS.interrupt("one?")

@@ -399,7 +399,7 @@ def test_langgraph_graph_without_input_schema_has_start_form_and_can_be_started(
 
 
 @pytest.mark.parametrize("stop", ["interrupt_before", "interrupt_after"])
-def test_langgraph_run_option_breakpoint_applies_to_the_run_with_the_option_only(
+def test_langgraph_breakpoint_in_options_of_a_run_applies_only_to_this_run(
     advance: Advance, stop: str
 ) -> None:
     at = ["b"] if stop == "interrupt_before" else ["a"]

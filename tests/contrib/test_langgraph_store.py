@@ -148,7 +148,7 @@ def test_langgraph_store_put_in_rolled_back_transaction_is_discarded() -> None:
 
 
 @on_threads
-def test_langgraph_store_call_from_another_os_thread_raises_open_transaction_error() -> None:
+def test_store_call_from_other_os_thread_in_a_transaction_raises_open_transaction_error() -> None:
     store = LangGraphStore()
     with transaction.atomic(write_alias()):
         store.put(USER, "k", {})

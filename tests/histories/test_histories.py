@@ -86,7 +86,7 @@ def new_database(path: Path) -> Iterator[str]:
 @pytest.mark.promise("P16")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_database_of_earlier_version_is_migrated_and_its_threads_finished(
+def test_database_of_earlier_version_is_migrated_and_its_threads_can_be_finished(
     name: str, tmp_path: Path
 ) -> None:
     with new_database(tmp_path) as url:

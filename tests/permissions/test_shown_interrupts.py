@@ -110,7 +110,7 @@ def make_user(name: str, *groups: str) -> Any:
     return user
 
 
-def test_interrupts_of_group_reserved_graph_are_shown_to_its_groups_only(
+def test_interrupts_of_graph_reserved_for_groups_are_shown_to_these_groups_only(
     run: Run, read_all: Callable[[Any], dict[str, str]]
 ) -> None:
     assert Interrupt.objects.count() == 2

@@ -162,7 +162,7 @@ def test_lease_renewal_after_run_was_interrupted_does_not_restore_the_lease(
 
 
 @pytest.mark.promise("P8")
-def test_once_called_by_background_code_after_its_run_paused_raises_lease_lost_error(
+def test_call_of_once_by_background_code_after_its_run_paused_raises_lease_lost_error(
     advance: Advance, made: Callable[..., None]
 ) -> None:
     left: list[contextvars.Context] = []
@@ -254,7 +254,7 @@ def test_run_succeeded_signal_is_sent_at_end_of_run_and_not_at_interrupt_or_requ
 
 
 @pytest.mark.parametrize("words", ["NUL \x00", "lone \ud800", "x" * 200_000])
-def test_node_error_with_nul_or_surrogate_or_200000_characters_is_stored_with_at_most_10000(
+def test_node_error_with_nul_surrogate_or_200000_characters_is_stored_with_at_most_10000_characters(
     advance: Advance, made: Callable[..., None], words: str
 ) -> None:
     def fail(state: Any) -> Any:
@@ -385,7 +385,7 @@ def test_run_of_unregistered_graph_is_requeued_five_times_and_then_parked(advanc
 
 
 @pytest.mark.promise("P22")
-def test_log_record_of_failing_release_of_a_run_contains_the_database_error_and_no_node_error(
+def test_failed_release_of_a_run_logs_the_database_error_and_not_the_node_error(
     advance: Advance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def stop(*args: Any) -> Outcome:

@@ -235,7 +235,7 @@ def test_forked_child_that_ignores_sigterm_is_killed_after_the_deadline() -> Non
         ("darwin", 1, None, False),
     ],
 )
-def test_process_can_fork_on_linux_without_other_threads_and_open_connections(
+def test_process_can_fork_on_linux_if_it_has_no_other_os_threads_and_no_open_connections(
     platform: str,
     threads: int,
     connection: str | None,

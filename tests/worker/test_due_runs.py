@@ -84,7 +84,7 @@ def test_turn_of_worker_is_a_tenth_of_a_short_time_slice(
 
 
 @pytest.mark.promise("P11")
-def test_run_without_its_graph_is_due_again_only_after_the_sweep_interval() -> None:
+def test_run_of_unregistered_graph_is_due_again_only_after_the_sweep_interval() -> None:
     info = services.start("steps", {"log": []})
     Run.objects.update(graph="not deployed here")
     advance_due()

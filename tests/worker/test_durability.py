@@ -137,7 +137,7 @@ def test_run_with_exit_durability_stores_its_steps_when_worker_drains(
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_failed_run_of_every_durability_stores_steps_before_the_failed_node(
+def test_failed_run_with_any_durability_stores_steps_before_the_failed_node(
     durability: str, start: Callable[..., str]
 ) -> None:
     calls: list[str] = []
@@ -161,7 +161,7 @@ def test_failed_run_of_every_durability_stores_steps_before_the_failed_node(
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_run_of_every_durability_stores_its_last_step_at_recursion_limit(
+def test_run_with_any_durability_stores_its_last_step_at_recursion_limit(
     durability: str, start: Callable[..., str], settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "RECURSION_LIMIT": 2}

@@ -80,7 +80,9 @@ def test_run_hitting_full_disk_is_requeued_and_succeeds_later(call: str, disk: D
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_locked_sqlite_error_in_node_fails_run_by_its_retry_policy(call: str, disk: Disk) -> None:
+def test_locked_database_error_in_node_is_retried_by_retry_policy_and_then_fails_the_run(
+    call: str, disk: Disk
+) -> None:
     disk.call, disk.codes = CALLS[call], [sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED]
     with testing.inline() as advance:
         run = services.start("on a disk", {"log": []})

@@ -172,7 +172,7 @@ def test_reencryption_batches_include_every_row_exactly_once(
     assert reencrypt()[1]
 
 
-def test_reencrypt_check_reports_archived_document_containing_rows_of_old_key(
+def test_reencrypt_check_reports_archive_document_with_rows_encrypted_with_old_key(
     keys: Any, ended: Ended
 ) -> None:
     """The document is encrypted with the new key, and its rows with the old key."""

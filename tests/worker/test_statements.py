@@ -199,7 +199,7 @@ def test_final_commit_of_run_whose_state_another_process_changed_stores_no_rows(
 
 
 @pytest.mark.promise("P10")
-def test_claim_of_run_cancelled_at_its_commit_returns_none_and_releases_lease(
+def test_claim_of_run_cancelled_while_the_claim_is_stored_returns_none_and_releases_lease(
     counted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = services.start(counted, {"count": 0})

@@ -92,7 +92,7 @@ async def hang_on_loop(state: Any) -> None:
 @pytest.mark.promise("P11")
 @pytest.mark.usefixtures("timeouts")
 @pytest.mark.parametrize("node", [hang, hang_on_loop])
-def test_run_exceeding_task_timeout_five_times_is_parked_with_error_naming_node(
+def test_run_exceeding_queue_timeout_five_times_is_parked_with_error_naming_node(
     made: Made, node: Any
 ) -> None:
     run_id = made(pay=node)
@@ -114,7 +114,7 @@ def test_run_exceeding_task_timeout_five_times_is_parked_with_error_naming_node(
 
 @pytest.mark.usefixtures("timeouts")
 @pytest.mark.parametrize("kind", ["thread", "loop"])
-def test_task_timeout_is_stored_on_run_while_its_node_is_still_running(
+def test_queue_timeout_is_stored_on_run_while_its_node_is_still_running(
     made: Made, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     noted = threading.Event()

@@ -341,7 +341,7 @@ class TestReading:
             archived_thread("nobody")
 
     @pytest.mark.promise("P18")
-    def test_archived_thread_of_group_reserved_graph_is_found_by_group_members_and_superusers(
+    def test_archived_thread_of_graph_reserved_for_groups_is_found_by_group_members_and_superusers(
         self, ended: Ended, user: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(

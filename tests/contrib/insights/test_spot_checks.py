@@ -99,7 +99,7 @@ def test_run_with_sampled_approval_succeeds_before_the_spot_check_result(
 
 
 @pytest.mark.parametrize(("kind", "rate"), [("reject", 1.0), ("approve", 0.0)])
-def test_rejections_and_approvals_at_rate_zero_create_no_spot_check(
+def test_rejection_at_any_rate_and_approval_at_rate_zero_create_no_spot_check(
     kind: str, rate: float, sampled: Any, ask: Any, ann: User
 ) -> None:
     services.decide(ask(sampled(rate)).pk, kind, by=ann)

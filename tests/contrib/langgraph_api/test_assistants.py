@@ -63,7 +63,7 @@ def test_assistant_graph_schemas_and_nested_subgraphs_are_returned(client: Any) 
         client.assistants.get_subgraphs("outer", namespace="nothing")
 
 
-def test_assistant_of_graph_without_permission_returns_404(
+def test_assistant_of_graph_hidden_from_user_returns_404(
     client_of: Callable[[Any], Any], make_user: Callable[..., Any]
 ) -> None:
     client = client_of(make_user("nobody"))

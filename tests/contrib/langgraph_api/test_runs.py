@@ -59,7 +59,9 @@ def test_langgraph_resume_command_ignores_input(client: Any, given: Any) -> None
 
 
 @pytest.mark.parametrize("goto", ["__end__", ["__end__"]])
-def test_langgraph_goto_end_ends_a_thread_with_a_pending_interrupt(client: Any, goto: Any) -> None:
+def test_langgraph_command_that_goes_to_end_ends_a_thread_with_a_pending_interrupt(
+    client: Any, goto: Any
+) -> None:
     """agent-chat-ui sends this command for "Mark as Resolved"."""
     thread, _ = start(client)
     ended = client.runs.wait(thread, "chat", input={}, command={"goto": goto})

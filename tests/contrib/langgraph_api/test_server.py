@@ -108,7 +108,7 @@ def test_langgraph_unknown_url_returns_404_problem(http: httpx.Client) -> None:
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-def test_langgraph_run_creation_above_throttle_start_returns_429(
+def test_langgraph_run_creation_above_the_rate_limit_for_starts_returns_429(
     client: Any, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "THROTTLE_START": "1/hour"}

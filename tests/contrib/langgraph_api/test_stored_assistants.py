@@ -101,7 +101,7 @@ def test_assistant_without_name_is_untitled(client: Any) -> None:
     assert client.assistants.create("chat")["name"] == "Untitled"
 
 
-def test_assistant_creation_with_existing_id_fails_or_returns_the_assistant_by_if_exists(
+def test_assistant_creation_with_existing_id_fails_or_returns_the_assistant_depending_on_if_exists(
     client: Any,
 ) -> None:
     assistant_id = str(uuid4())

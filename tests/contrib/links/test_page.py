@@ -195,7 +195,7 @@ def test_link_page_headers_forbid_caching_indexing_and_framing(
 
 
 @pytest.mark.promise("P21")
-def test_link_page_visits_above_throttle_link_return_429(
+def test_link_page_visits_above_the_rate_limit_return_429(
     asked: Callable[..., Interrupt], visitor: Client, settings: Any
 ) -> None:
     settings.HITL = {**settings.HITL, "THROTTLE_LINK": "2/day"}

@@ -180,7 +180,7 @@ def test_link_to_interrupt_with_newer_version_has_state_stale(interrupt: Interru
     assert decide_by_link(again, "approve").version == 3
 
 
-def test_link_decision_outside_its_allowed_decisions_raises_invalid_answer_error(
+def test_link_decision_that_the_link_does_not_allow_raises_invalid_answer_error(
     interrupt: Interrupt,
 ) -> None:
     link = create_review_link(interrupt.pk, name=DANA, decisions=["reject", "approve"])
@@ -367,7 +367,7 @@ def test_link_to_request_that_requires_a_claim_is_usable_only_if_link_creator_is
 
 
 @pytest.mark.parametrize("required", [False, True])
-def test_link_is_usable_if_claim_of_another_user_is_optional_or_expired(
+def test_link_to_request_claimed_by_another_user_is_usable_if_claim_is_not_required_or_expired(
     interrupt: Interrupt, maker: Any, reviewer: Any, required: bool
 ) -> None:
     token = token_of(create_review_link(interrupt.pk, name=DANA, by=maker))

@@ -97,7 +97,7 @@ def test_link_form_without_session_csrf_and_message_middleware_saves_the_decisio
 
 
 @pytest.mark.parametrize("held_up", ["calls", "claim", "key"])
-def test_link_form_rejected_by_throttle_claim_or_key_change_shows_typed_reason(
+def test_link_form_rejected_because_of_rate_limit_claim_or_key_change_shows_typed_reason(
     held_up: str,
     asked: Callable[..., Interrupt],
     visitor: Client,

@@ -131,7 +131,9 @@ def test_webhook_gets_only_events_of_its_event_types_and_graphs(
     assert heard == {(some.pk, "interrupt.created"), (other.pk, "run.succeeded")}
 
 
-def test_decision_without_webhooks_adds_no_webhook_statement(advance: Advance) -> None:
+def test_decision_in_project_without_webhooks_executes_no_webhook_statement(
+    advance: Advance,
+) -> None:
     asked(advance)
     interrupt = asked(advance)
     with counting() as deciding:

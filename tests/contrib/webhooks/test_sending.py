@@ -758,7 +758,7 @@ def test_webhook_leased_paused_disabled_or_deleted_gets_no_delivery_and_logs_no_
     assert "could not process deliveries" not in caplog.text
 
 
-def test_webhook_guide_verify_function_accepts_old_and_new_secret_after_rotation(
+def test_verify_function_of_the_webhook_guide_accepts_old_and_new_secret_after_rotation(
     hook: Hook, receive: Receive
 ) -> None:
     names: dict[str, Any] = {}
