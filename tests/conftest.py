@@ -52,7 +52,7 @@ BY_THE_CLOCK = [HealthCheck.too_slow]
 settings.register_profile(
     "suite", deadline=None, derandomize=True, database=None, suppress_health_check=BY_THE_CLOCK
 )
-settings.register_profile("sample", settings.get_profile("suite"), max_examples=40)
+settings.register_profile("sample", settings.get_profile("suite"), max_examples=25)
 settings.register_profile(
     "soak", deadline=None, derandomize=False, print_blob=True, suppress_health_check=BY_THE_CLOCK
 )

@@ -446,7 +446,7 @@ def _objects(
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(schemas(required=False), json_values)
 def test_response_form_round_trips_arbitrary_value_with_arbitrary_schema(
     schema: dict[str, Any], value: Any
@@ -454,7 +454,7 @@ def test_response_form_round_trips_arbitrary_value_with_arbitrary_schema(
     assert exactly(answered(read_shape(schema), value)) == exactly(value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.data())
 def test_response_form_round_trips_value_valid_for_its_schema(data: st.DataObject) -> None:
     schema = data.draw(schemas())

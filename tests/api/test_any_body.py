@@ -30,7 +30,6 @@ starts = st.fixed_dictionaries(
     optional=dict.fromkeys(("key", "thread_id", "metadata", "on_pending", "other"), values),
 )
 anything = settings(
-    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -104,7 +104,7 @@ def test_channel_values_after_random_writes_match_langgraph(kind: str) -> None:
     updates = st.lists(values, max_size=3).map(lambda writes: ("update", writes))
     calls = st.one_of(updates, updates, st.sampled_from([("consume", []), ("finish", [])]))
 
-    @settings(max_examples=150, derandomize=True, deadline=None, database=None)
+    @settings(max_examples=3 * settings().max_examples // 2)
     @given(st.lists(calls, max_size=8))
     def same(steps: list[tuple[str, list[Any]]]) -> None:
         theirs, ours, kept = Kept(kind), Ours(kind), Kept(kind, OURS)

@@ -8,7 +8,7 @@ import operator
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
@@ -222,7 +222,6 @@ WRITES = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None, database=None, derandomize=True)
 @given(a=WRITES, b=WRITES, sent=st.lists(WRITES, max_size=3), data=st.data())
 def test_channel_state_does_not_depend_on_task_completion_order(
     a: Any, b: Any, sent: Any, data: st.DataObject

@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hitl_django.engine.errors import (
@@ -23,6 +23,9 @@ from hitl_django.engine.serde.encoded_size import count_possible_containers, mea
 from hitl_django.engine.serde.extension_codes import LOAD_BRANCH, LOAD_LEAF
 from hitl_django.engine.types import Command, Interrupt, Overwrite, Send
 from tests.engine.test_serde import EXACT, IMITATIONS, same
+
+#: The number of examples of the profile. Codec tests generate several times as many values.
+EXAMPLES = settings().max_examples
 
 codec = Codec()
 
@@ -87,7 +90,7 @@ values = st.recursive(st.one_of(hashable_leaves, bytearrays), containers, max_le
 
 
 @pytest.mark.promise("P14")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * EXAMPLES)
 @given(values)
 def test_codec_restores_any_generated_storable_value_unchanged(value: Any) -> None:
     stored = codec.encode(value)
@@ -97,7 +100,7 @@ def test_codec_restores_any_generated_storable_value_unchanged(value: Any) -> No
 
 
 @pytest.mark.promise("P14")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * EXAMPLES)
 @given(st.lists(values, max_size=3))
 def test_fast_encoder_returns_same_bytes_as_slow_encoder_for_any_generated_value(
     value: Any,
@@ -125,7 +128,7 @@ def same_deep(left: Any, right: Any) -> bool:
 
 
 @pytest.mark.promise("P14")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * EXAMPLES)
 @given(st.recursive(st.one_of(st.text(max_size=5), st.integers()), containers, max_leaves=6))
 def test_codec_restores_any_text_or_rejects_it_for_surrogates(value: Any) -> None:
     try:
@@ -137,7 +140,7 @@ def test_codec_restores_any_text_or_rejects_it_for_surrogates(value: Any) -> Non
     assert same_deep(codec.decode(stored), value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * EXAMPLES)
 @given(values)
 def test_measured_depth_and_container_count_equal_the_lowest_accepted_limits(value: Any) -> None:
     stored = codec.encode(value)
@@ -175,7 +178,7 @@ def test_codec_decodes_or_rejects_flipped_bits_and_truncated_bytes_without_impor
     assert set(sys.modules) == before
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3 * EXAMPLES)
 @given(values, st.data())
 def test_codec_decodes_or_rejects_randomly_damaged_bytes(value: Any, data: st.DataObject) -> None:
     stored = bytearray(codec.encode(value))
@@ -185,13 +188,13 @@ def test_codec_decodes_or_rejects_randomly_damaged_bytes(value: Any, data: st.Da
     decodes_or_refuses(bytes(stored))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=5 * EXAMPLES)
 @given(st.binary(max_size=64))
 def test_codec_decodes_or_rejects_random_bytes(stored: bytes) -> None:
     decodes_or_refuses(stored)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=5 * EXAMPLES)
 @given(st.sampled_from(sorted({*LOAD_LEAF, *LOAD_BRANCH, 32})), st.binary(max_size=24))
 def test_codec_decodes_or_rejects_random_extension_body(code: int, body: bytes) -> None:
     decodes_or_refuses(bytes([0xC7, len(body), code]) + body)

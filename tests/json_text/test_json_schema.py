@@ -382,7 +382,6 @@ SCHEMAS = st.builds(
 )
 
 
-@settings(max_examples=100)
 @given(schema=SCHEMAS, value=json_values(40))
 def test_find_faults_accepts_the_same_values_as_jsonschema(schema: Any, value: Any) -> None:
     checker = FormatChecker(())
@@ -410,7 +409,7 @@ def test_api_decision_on_interrupt_with_any_generated_schema_is_answered_within_
     rows = Interrupt.objects.filter(pk=interrupt.pk)
     path = reverse("hitl_django:decisions", args=[interrupt.pk])
 
-    @settings(max_examples=40, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=settings().max_examples // 2, suppress_health_check=list(HealthCheck))
     @given(schema=SCHEMAS, value=json_values(2_000))
     def decide(schema: Any, value: Any) -> None:
         with transaction.atomic():
