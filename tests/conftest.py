@@ -29,15 +29,31 @@ PLAIN = (TESTS / "engine", TESTS / "contrib" / "agents")
 WITHOUT_DJANGO = "TESTS_WITHOUT_DJANGO"
 
 
-def needs_django() -> bool:
+def list_paths() -> list[Path]:
     paths = [Path(argument.partition("::")[0]) for argument in sys.argv[1:]]
-    asked = [path.resolve() for path in paths if path.name and path.exists()]
+    return [path.resolve() for path in paths if path.name and path.exists()]
+
+
+def needs_django() -> bool:
+    asked = list_paths()
     plain = [path for path in asked if any(path.is_relative_to(folder) for folder in PLAIN)]
     return not asked or plain != asked
 
 
+def is_controller() -> bool:
+    """Return whether this process only distributes all tests to the processes of pytest-xdist.
+
+    If paths are given, this process also loads the conftest.py of their folders.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ or "-n" not in sys.argv[:-1] or list_paths():
+        return False
+    return sys.argv[sys.argv.index("-n") + 1] != "0"
+
+
 if os.environ.get(WITHOUT_DJANGO) or not needs_django():
     os.environ[WITHOUT_DJANGO] = "1"
+    connection = None
+elif is_controller():
     connection = None
 else:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
@@ -80,13 +96,18 @@ WITHOUT_DATABASE = frozenset({"architecture", "compat", "docs", "engine", "packa
 ACROSS = frozenset({"architecture", "attacks", "chaos", "compat", "docs", "packaging", "project"})
 #: Folders without tests in the quick part.
 NOT_QUICK = SLOW | ACROSS | {"browser"}
+#: Imports that take longer than the quick tests of a module that has them.
+IMPORTS_FRAMEWORK = re.compile(r"(?m)^(?:from|import) (?:langchain|langgraph|mcp|schemathesis)")
 #: The marker of tests with generated cases, and the fixture of tests with a web server.
 GENERATED, SERVER = "hypothesis", "live_server"
 #: The module with browser tests of a complete review, which run with the tests in SYSTEM.
 BROWSED = "test_reviewing.py"
-#: Folders with hundreds of tests of pages and optional apps, and the number of tests per module in
-#: the quick part.
-PAGES, FIRST = frozenset({"admin", "api", "contrib"}), 3
+#: Folders with hundreds of tests of pages and optional apps, which depend little on the database.
+#: Of each module there, the sample on PostgreSQL contains one test.
+PAGES = frozenset({"admin", "api", "contrib"})
+#: The number of tests per module in the quick part, and in other folders in the sample on
+#: PostgreSQL.
+FIRST = 3
 #: Folders with tests about stored rows, all of whose cases run on each database. Later cases of
 #: other tests run on the first database, and on all databases with ``--all``.
 STORED = frozenset(
@@ -152,6 +173,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     if collection_path.name in HEAVY and config.getoption("--part") in FIRST_CASES:
         return True
+    if config.getoption("--part") == "quick" and imports_framework(collection_path):
+        return True
     if collection_path.parent != TESTS:
         return None
     left_out: set[str] = set()
@@ -211,7 +234,11 @@ def pytest_report_header() -> str:
 
 
 def vendor() -> str:
-    return "none" if connection is None else connection.vendor
+    if connection is not None:
+        return str(connection.vendor)
+    if os.environ.get(WITHOUT_DJANGO):
+        return "none"
+    return "postgresql" if os.environ.get("DATABASE_URL", "").startswith("postgres") else "sqlite"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -286,10 +313,12 @@ def is_about(vendor: str, item: pytest.Item) -> bool:
 def in_sample(item: pytest.Item) -> bool:
     """Return whether a test belongs to the sample, which covers the whole package in a few minutes.
 
-    The sample contains the first cases of a test, and the second value of each parameter. It
-    contains no browser tests. On PostgreSQL, of the tests that aren't about stored rows, it
-    contains only the first of each module.
+    The sample contains the first cases of a test, and on the first database the second value of
+    each parameter. It contains no browser tests. On PostgreSQL, of the tests that aren't about
+    stored rows, it contains only the first of each module, see ``first_tests``.
     """
+    if vendor() != "sqlite" and distance(item) and not item.get_closest_marker("database"):
+        return False
     return is_first_case(item) and (
         is_about_rows(item)
         or item.get_closest_marker("database") is not None
@@ -371,10 +400,20 @@ def is_quick(item: pytest.Item) -> bool:
     return SERVER not in getattr(item, "fixturenames", ())
 
 
+def imports_framework(path: Path) -> bool:
+    """Return whether a module, or the conftest.py of a folder, imports an agent framework."""
+    module = path / "conftest.py" if path.is_dir() else path
+    if module.suffix != ".py" or not module.exists():
+        return False
+    return bool(IMPORTS_FRAMEWORK.search(module.read_text()))
+
+
 @cache
 def first_tests(path: Path) -> frozenset[str]:
+    """Return the tests of a module that the quick part or the sample on PostgreSQL contains."""
     found = re.findall(r"(?m)^ *(?:async )?def (test_\w+)", path.read_text())
-    return frozenset(found[:FIRST])
+    is_page = vendor() != "sqlite" and not PAGES.isdisjoint(parts(path))
+    return frozenset(found[: 1 if is_page else FIRST])
 
 
 def folders(item: pytest.Item) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import Mock
@@ -20,7 +21,7 @@ from django.db.models.functions import Now
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
-from hitl_django import audit, services, testing
+from hitl_django import START, StateGraph, audit, services, testing
 from hitl_django.contrib.schedules import cron, schedule, start_due
 from hitl_django.contrib.schedules.errors import CodeDefinedScheduleError, ScheduleNotFound
 from hitl_django.contrib.schedules.models import Schedule
@@ -45,7 +46,6 @@ from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.services.runs.threads import METADATA_BYTES
 from hitl_django.worker.sweeper import find_missed_since, sweep
 from tests.graphs import approval, steps
-from tests.services.test_context import build
 
 pytestmark = pytest.mark.django_db
 
@@ -501,12 +501,22 @@ def test_doctor_and_schedules_commands_report_failing_schedules() -> None:
     assert err.getvalue() == "No results.\n"
 
 
+@dataclass
+class Person:
+    user_id: str
+
+
+def build_with_context() -> StateGraph:
+    graph = StateGraph(dict, context_schema=Person)
+    return graph.add_node("end", lambda state: {}).add_edge(START, "end")
+
+
 @pytest.mark.any_database
 @pytest.mark.parametrize("context", [None, {"user_id": "ann"}])
 def test_scheduled_graph_without_required_context_fails_system_check(
     context: Any, register: Register
 ) -> None:
-    register("nightly", "0 2 * * *", lambda: build("ours"), context=context)
+    register("nightly", "0 2 * * *", build_with_context, context=context)
     found = [each.msg for each in run_checks() if each.id == "hitl_schedules.E002"]
     assert [("'nightly'" in msg, "context" in msg) for msg in found] == (
         [] if context else [(True, True)]
