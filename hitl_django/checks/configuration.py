@@ -22,6 +22,8 @@ from hitl_django.task_queue import dispatcher
 
 SQLITE = (3, 35)  # The first version with RETURNING, which claims need.
 DOTTED = ("POLICY", "DISPATCH")
+#: The extra that installs the package of a task queue, by the package's module.
+EXTRAS = {"celery": "celery", "django_tasks": "tasks", "procrastinate": "procrastinate"}
 #: Methods that the class at a dotted path must have, by setting.
 METHODS = {
     name: [method for method in vars(pattern) if not method.startswith("_")]
@@ -256,10 +258,19 @@ def _bad_paths() -> Iterator[checks.CheckMessage]:
         except Exception as error:  # Importing a module of the project may raise any error.
             yield checks.Error(
                 f"HITL[{name!r}] can't be imported: {error}",
-                hint="It must be the dotted path of a class. The default DISPATCH needs "
-                "'django_q' in INSTALLED_APPS.",
+                hint=_advise_on_import(error),
                 id="hitl_django.E004",
             )
+
+
+def _advise_on_import(error: Exception) -> str:
+    missing = (getattr(error, "name", None) or "").partition(".")[0]
+    if isinstance(error, ImportError) and missing in EXTRAS:
+        return f"Run: pip install 'hitl-django[{EXTRAS[missing]}]'"
+    return (
+        "It must be the dotted path of a class. The default DISPATCH needs 'django_q' in "
+        "INSTALLED_APPS."
+    )
 
 
 def _lacking(name: str, chosen: Any) -> Iterator[checks.CheckMessage]:

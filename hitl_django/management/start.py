@@ -143,7 +143,7 @@ def silence_logs(verbosity: int) -> Iterator[None]:
 def describe_error(error: Exception) -> str:
     """Return the error's message as one line, or the paths of invalid values with the reasons."""
     faults = getattr(error, "faults", ())
-    if not faults:
+    if not any(path for path, _ in faults):
         return " ".join(str(error).split())
     return "; ".join(f"{path}: {why}" for path, why in faults)
 

@@ -116,6 +116,8 @@ def test_decide_command_stores_decision_with_or_without_user_and_rejects_second_
         call("decide", other.pk, "respond", "--value", "1", "--by", "eve")
     with pytest.raises(CommandError, match="--value is not valid JSON"):
         call("decide", other.pk, "respond", "--value", "{", "--by", "rita")
+    with pytest.raises(CommandError, match=r"^The decision 'respond' requires a value\.$"):
+        call("decide", other.pk, "respond", "--by", "rita")
     assert Interrupt.objects.get(pk=other.pk).status == "pending"
     decided = json.loads(
         call("decide", other.pk, "respond", "--value", "1", "--by", "rita", "--json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -145,6 +146,19 @@ def test_get_graph_of_name_registered_for_two_factories_raises_value_error_namin
     with pytest.raises(ValueError, match=r"one.*two"):
         registry.get_graph("twice")
     assert "twice" in found()["hitl_django.E005"]
+
+
+def test_system_check_of_queue_that_is_not_installed_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("hitl_django.contrib.celery")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "celery", None)
+    monkeypatch.delitem(sys.modules, "celery.signals", raising=False)
+    with override_settings(HITL={"DISPATCH": "hitl_django.contrib.celery.Dispatcher"}):
+        said = checks.run_checks(tags=["hitl_django"], databases=["default"])
+    (error,) = [message for message in said if message.id == "hitl_django.E004"]
+    assert error.hint == "Run: pip install 'hitl-django[celery]'"
 
 
 def test_system_check_reports_graph_whose_factory_or_compile_fails(
