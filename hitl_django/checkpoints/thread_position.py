@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hitl_django.engine.constants import CONTROL_SLOTS, ERROR, PULL
-from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
+from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite
 
 from . import inline_values, version_deltas
 from .checkpoint_reader import read_bases
@@ -142,11 +142,20 @@ def read_finished_in_subgraphs(using: str, thread: int, head: ThreadHead) -> set
 
 
 def read_failed_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
-    """Return the nodes of which a task failed after the thread's newest checkpoint."""
+    """Return the nodes of which a task failed after the thread's newest checkpoint.
+
+    The task of a Send is included only if it had an interrupt, because its path has no node name.
+    """
     rows = PendingWrite.objects.using(using).filter(
         thread=thread, ns="", checkpoint_id=head.checkpoint_id, slot=CONTROL_SLOTS[ERROR]
     )
-    return _node_names(rows.values_list("task_path", flat=True))
+    paths = dict(rows.values_list("task_id", "task_path"))
+    sent = [task_id for task_id, path in paths.items() if not path.startswith(PULL_PREFIX)]
+    found = _node_names(paths.values())
+    if sent:
+        asked = Interrupt.objects.using(using).filter(thread=thread, task_id__in=sent).order_by()
+        found |= set(asked.values_list("node", flat=True).distinct())
+    return found
 
 
 def read_stored_channels(

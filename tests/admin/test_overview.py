@@ -18,7 +18,7 @@ from hitl_django.admin.runs import overview_page
 from hitl_django.contrib.schedules.models import Schedule
 from hitl_django.contrib.schedules.services import create_schedule
 from hitl_django.contrib.webhooks import services as webhook_services
-from hitl_django.contrib.webhooks.models import WebhookEndpoint
+from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.extensions import Extension, OverviewRow, OverviewTable
 from hitl_django.models import Interrupt, Run, WorkerHeartbeat
 
@@ -160,6 +160,23 @@ def test_overview_shows_failing_webhooks_only_with_view_permission(
     assert "3 consecutive failures" in page
     assert page_of(hook.id, "webhookendpoint") in page
     assert "crm.example" not in text_of(browse("engineer").get(OVERVIEW))
+
+
+def test_overview_shows_next_attempt_of_failing_webhook_from_its_first_due_delivery(
+    browse: Browse, person: Callable[[str], Any]
+) -> None:
+    hook = webhook_services.create_webhook("https://crm.example/" + 1000 * "x")
+    person("operator").user_permissions.add(Permission.objects.get(codename="view_webhookendpoint"))
+    now = timezone.now()
+    paused = now - timedelta(minutes=9)
+    WebhookEndpoint.objects.filter(pk=hook.id).update(failures=3, paused_until=paused)
+    for hours in (3, 5):
+        due_at = now + timedelta(hours=hours, minutes=1)
+        Delivery.objects.create(endpoint_id=hook.id, event="run.failed", data={}, due_at=due_at)
+    page = text_of(browse("operator").get(OVERVIEW))
+    assert "in 3 h" in page
+    assert "9 min ago" not in page
+    assert 200 * "x" not in page
 
 
 def test_overview_shows_tables_of_extensions_with_escaped_cells_and_relative_times(

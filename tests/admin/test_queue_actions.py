@@ -16,6 +16,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.http import HttpResponse
 from django.test import Client, override_settings
 from django.utils import timezone
+from django.utils.html import escape
 
 from hitl_django import services
 from hitl_django.admin.request.snooze_form import SnoozeForm
@@ -217,15 +218,21 @@ class TestAssignment:
         assert "reviewer, Night shift" in page
         assert 'value="reviewer"' in page
 
-    @pytest.mark.parametrize("name", ["nobody of this name", "reader"])
+    @pytest.mark.parametrize(
+        ("name", "error"),
+        [
+            ("nobody of this name", "No user with this username."),
+            ("reader", "This user can't decide this request."),
+        ],
+    )
     def test_assign_to_unknown_or_unpermitted_user_shows_an_error_and_the_typed_name(
-        self, reviewer: Client, person: Person, name: str
+        self, reviewer: Client, person: Person, name: str, error: str
     ) -> None:
         item = make_interrupt({"n": 1})
         permit(person("reviewer"), "assign_interrupt")
         person("reader")
         page = text_of(handle(reviewer, item, "assign", user=name))
-        assert "errorlist" in page
+        assert escape(error) in page
         assert f'value="{name}"' in page
         item.refresh_from_db()
         assert item.assignee is None

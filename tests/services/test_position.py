@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from hitl_django import END, START, StateGraph, interrupt, services
 from hitl_django.engine.errors import ThreadNotFound
+from hitl_django.engine.types import Send
 from hitl_django.graph_registry import registry
 from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, Run
 from tests.services.conftest import asked
@@ -64,6 +65,31 @@ def test_thread_position_of_interrupted_run_contains_paused_node_and_its_parents
     assert where.visited == {START, "pack", "trip", "trip:__start__", "trip:look"}
     assert where.next == {"trip:__end__"}
     assert where.failed == set()
+
+
+@pytest.fixture
+def calls() -> Iterator[None]:
+    """Register a graph that sends its state to a node, which interrupts and then fails."""
+
+    def call(state: State) -> State:
+        interrupt("Go on?")
+        raise ValueError("no")
+
+    graph = StateGraph(State).add_node("call", call)
+    graph.add_conditional_edges(START, lambda state: [Send("call", state)], ["call"])
+    registry.register("calls")(lambda: graph)
+    yield
+    registry.unregister("calls")
+
+
+def test_thread_position_contains_the_failed_node_of_a_send(
+    calls: None, advance: Callable[[], int]
+) -> None:
+    pending = asked("calls", {}, advance)
+    services.decide(pending.pk, "approve")
+    advance()
+
+    assert where_of(pending.run_id).failed == {"call"}
 
 
 def test_thread_position_of_failed_run_contains_the_failed_node(

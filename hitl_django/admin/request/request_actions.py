@@ -85,6 +85,9 @@ FORMS: dict[str, type[forms.Form]] = {
 #: Button that lists people instead of performing an action.
 FIND_PEOPLE = "people"
 
+#: Field and message for an argument that a service refuses.
+FAULTS = {"to": ("user", _("This user can't decide this request."))}
+
 #: Field of each form whose value a button can contain after a colon, as in "snooze:tomorrow".
 CHOICES = {"assign": "user", "snooze": "until"}
 
@@ -227,8 +230,8 @@ def run_action(
         try:
             return perform(form)
         except InvalidInputError as error:
-            for pointer, reason in error.faults:
-                name = {"to": "user"}.get(pointer, pointer)
+            for pointer, fault in error.faults:
+                name, reason = FAULTS.get(pointer, (pointer, fault))
                 form.add_error(name if name in form.fields else None, reason)
     # The reloaded page scrolls to the first field with an error.
     faulty = next((name for name in form.errors if name in form.fields), None)
