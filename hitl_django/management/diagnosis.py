@@ -230,31 +230,30 @@ def _clock() -> Iterator[Finding]:
 
 
 def _clock_set_back() -> Iterator[Finding]:
-    """Yield a warning if a clock was set back.
+    """Yield a warning if the database's clock was set back.
 
-    A clock was set back if a stored lease or undo period ends later than it would if it had started
-    now.
+    The clock was set back if a stored lease ends later than a lease that starts now, or if a
+    decision was made in the future.
     """
-    running = Run.objects.using(write_alias()).annotate(now=Now()).order_by()
-    ends = (
-        ("thread__lease_until", Run.State.RUNNING, timedelta(seconds=hitl.LEASE_SECONDS)),
-        ("resumes_at", Run.State.INTERRUPTED, timedelta(seconds=hitl.UNDO_SECONDS)),
+    using = write_alias()
+    running = Run.objects.using(using).filter(state=Run.State.RUNNING)
+    times = (
+        (running, "thread__lease_until", timedelta(seconds=hitl.LEASE_SECONDS)),
+        (Decision.objects.using(using), "created_at", timedelta(0)),
     )
     ahead = timedelta(0)
-    for name, state, longest in ends:
-        late = running.filter(
-            **{"state": state, f"{name}__gt": Now() + longest + MAX_CLOCK_DIFFERENCE}
-        )
-        found = late.order_by(f"-{name}").values_list(name, "now").first()
+    for rows, name, longest in times:
+        late = rows.filter(**{f"{name}__gt": Now() + longest + MAX_CLOCK_DIFFERENCE})
+        found = late.order_by(f"-{name}").values_list(name, Now()).first()
         if found is not None:
             ahead = max(ahead, found[0] - found[1] - longest)
     if ahead:
         yield Finding(
             "warning",
             f"The database's clock was set back by {ahead.total_seconds():.0f} seconds or more: "
-            "leases or undo times end later than any that start now.",
-            "Have the database follow a time server. Lost runs, undo, deadlines and schedules wait "
-            "until the clock has caught up. To resume a run earlier, cancel and fork it.",
+            "leases or decisions have times in the future.",
+            "Have the database follow a time server. Lost or decided runs, deadlines and schedules "
+            "wait until the clock has caught up. To resume a run earlier, cancel and fork it.",
         )
 
 

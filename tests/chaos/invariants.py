@@ -176,7 +176,7 @@ def writes(record: Record) -> Iterator[str]:
 def answers(record: Record) -> Iterator[str]:
     """Check I3."""
     decided = {row.pk: row for row in record.interrupts if row.is_answered}
-    # Decisions that were rejected by the node or undone stay in the history and don't count.
+    # Decisions without effect stay in the history and don't count.
     standing = [made for made in record.decisions if made.effective and not made.refusal]
     given = Counter(decision.interrupt_id for decision in standing)
     for pk in decided.keys() | given.keys():
@@ -254,8 +254,7 @@ def rest(record: Record) -> Iterator[str]:
     for run in record.runs:
         if run.state in ENDED and waiting.get(run.pk):
             yield f"run {run.pk} is {run.state} and still asks"
-        asks = waiting.get(run.pk) or run.resumes_at is not None
-        if run.state == Run.State.INTERRUPTED and not asks:
+        if run.state == Run.State.INTERRUPTED and run.is_at_rest and not waiting.get(run.pk):
             yield f"run {run.pk} waits for nobody"
         if (run.finished_at is not None) != (run.state in ENDED):
             yield f"run {run.pk} is {run.state} and finished at {run.finished_at}"

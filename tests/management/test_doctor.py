@@ -31,7 +31,7 @@ from hitl_django.contrib.archive.models import ArchivedThread
 from hitl_django.contrib.webhooks import services as webhook_services
 from hitl_django.contrib.webhooks.models import WebhookEndpoint
 from hitl_django.management import diagnosis, tables
-from hitl_django.models import AuditEntry, Interrupt, Run, Thread, WorkerHeartbeat
+from hitl_django.models import AuditEntry, Decision, Interrupt, Run, Thread, WorkerHeartbeat
 from hitl_django.worker.sweeper import sweep
 
 pytestmark = pytest.mark.django_db
@@ -320,21 +320,23 @@ def test_doctor_warns_of_clock_difference_to_the_database(
     assert "clock differs from the database's by 60 seconds" in examined()[1]
 
 
-@pytest.mark.parametrize("name", ["lease_until", "resumes_at"])
+@pytest.mark.parametrize("name", ["lease_until", "created_at"])
 def test_doctor_warns_of_database_clock_set_back(worker: WorkerHeartbeat, name: str) -> None:
     with testing.inline() as advance:
         run = services.start("approval", {"text": "x"})
         advance()
+        services.decide(Interrupt.objects.get().pk, "approve")
     later = Now() + timedelta(minutes=10)
     if name == "lease_until":
         Run.objects.update(state=Run.State.RUNNING)
         Thread.objects.update(lease_until=later)
     else:
-        Run.objects.update(resumes_at=later)
-    longest = getattr(hitl, "LEASE_SECONDS" if name == "lease_until" else "UNDO_SECONDS")
+        Decision.objects.update(created_at=later)
+    longest = hitl.LEASE_SECONDS if name == "lease_until" else 0
     (seconds,) = re.findall(r"clock was set back by (\d+) seconds", examined()[1])
     assert abs(int(seconds) - (600 - longest)) <= 60
-    Run.objects.filter(pk=run.id).update(state=Run.State.CANCELLED, resumes_at=None)
+    Run.objects.filter(pk=run.id).update(state=Run.State.CANCELLED)
+    Decision.objects.update(created_at=Now())
     assert "set back" not in examined()[1]
 
 

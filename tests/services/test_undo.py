@@ -32,6 +32,7 @@ from hitl_django.errors import (
     RunTimeoutError,
     UndoRefusedError,
 )
+from hitl_django.management import diagnosis
 from hitl_django.models import (
     AuditEntry,
     Decision,
@@ -130,6 +131,7 @@ def test_decision_made_before_undo_was_switched_off_can_be_undone(
     found = services.find_undo(interrupt.pk, by=reviewer)
     assert found is not None
     assert found.decision_id == made.id
+    assert "set back" not in str([*diagnosis.examine_installation(audited=False)])
     services.undo(interrupt.pk, by=reviewer)
     assert now(interrupt).status == "pending"
 
