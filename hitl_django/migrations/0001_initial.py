@@ -518,7 +518,7 @@ class Migration(migrations.Migration):
                 (
                     "no_self_approval",
                     models.BooleanField(
-                        default=False, verbose_name="not by the person who started the run"
+                        default=False, verbose_name="no approval by the person who started the run"
                     ),
                 ),
                 (

@@ -157,7 +157,7 @@ class Interrupt(models.Model):
     proposal = EncryptedJSONField(_("proposed version"), null=True, blank=True, db_default=None)
     #: Whether the user who started the run is excluded from approving.
     no_self_approval: models.BooleanField[bool, bool] = models.BooleanField(
-        _("not by the person who started the run"), default=False
+        _("no approval by the person who started the run"), default=False
     )
     #: Whether only the user with the claim can decide.
     claim_required: models.BooleanField[bool, bool] = models.BooleanField(

@@ -127,7 +127,9 @@ def test_admin_index_opened_from_address_bar_or_other_site_redirects_reviewer_to
     assert browse("reader").get(INDEX, **come).status_code == 200
 
 
-def test_admin_index_opened_from_within_the_admin_returns_200(reviewer: Client) -> None:
+def test_admin_index_opened_by_link_within_the_admin_does_not_redirect_to_requests(
+    reviewer: Client,
+) -> None:
     make_interrupt({})
     assert reviewer.get(INDEX, headers={"sec-fetch-site": "same-origin"}).status_code == 200
     assert reviewer.get(INDEX).status_code == 200

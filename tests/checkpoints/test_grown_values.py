@@ -260,7 +260,7 @@ def test_two_branches_of_a_growing_list_are_restored_separately(make: Make) -> N
 
 
 @each_saver
-def test_growing_list_exceeding_max_containers_fails_the_run_at_the_limit(
+def test_list_growing_beyond_the_limit_of_nested_lists_fails_and_keeps_the_last_step(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saver = make()

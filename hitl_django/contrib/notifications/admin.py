@@ -119,8 +119,8 @@ class SlackChannelForm(EndpointForm):
         row, is_new = self.instance, self.instance._state.adding
         self.fields["address"].help_text = (
             _(
-                "The URL is a secret and is not shown here again. With a channel ID, such as "
-                "C0123ABCD, messages have buttons to decide."
+                "The URL is a secret and is not shown here again. If you enter a channel ID "
+                "instead, such as C0123ABCD, people can decide with buttons in the messages."
             )
             if is_new
             else _("The current value is not shown. Leave empty to keep it.")
