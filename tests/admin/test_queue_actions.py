@@ -499,7 +499,7 @@ class TestDecisionOverClaim:
         assert "Claimed by" in text_of(reviewer.get(page_of(item)))
         assert "Claimed by" in text_of(reviewer.get(page_of(decision, "decision")))
         thread = text_of(reviewer.get(page_of(item.thread, "thread")))
-        assert "Decided: edit, while claimed by public" in thread
+        assert "Approved with changes, while claimed by public" in thread
 
     def test_decision_confirmed_despite_a_claim_returns_409_if_the_claim_has_passed_to_another_user(
         self, reviewer: Client, person: Person, asked: Asked

@@ -17,6 +17,7 @@ from hitl_django.models import Decision, Interrupt, Run
 
 from .browsing import press, sheet_of, text_of, told
 from .conftest import make_interrupt, page_of
+from .test_activity import activities
 from .test_dialects import REQUEST
 
 Asked = Callable[..., Interrupt]
@@ -48,6 +49,7 @@ class TestQuorumOfTwo:
         assert "1 of 2 approvals; the run is waiting for the rest" in message
         page = text_of(other.get(page_of(item)))
         assert "1 of 2 approvals: reviewer approved this version." in page
+        assert activities(other, item)[1:] == ["reviewer · Approved, more approvals needed"]
         [message] = told(press(other, item, "approve"))
         assert "Queued, waiting for a worker." in message
         assert "2 of 2" in text_of(other.get(page_of(item)))

@@ -370,7 +370,7 @@ def test_thread_timeline_shows_run_request_decision_and_step_events_with_links(
         "Run started",
         "Run ended: succeeded",
         "Review requested",
-        "Decided: approve",
+        "Approved",
         "Step 1",
     ):
         assert said in page

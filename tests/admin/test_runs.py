@@ -42,7 +42,7 @@ def test_run_page_lists_requests_with_links_and_decisions(
     assert '<span class="hitl-pill is-ok">Succeeded</span>' in page
     assert page_of(item) in page
     assert page_of(Decision.objects.get(), "decision") in page
-    assert "Decided: approve" in page
+    assert "Approved" in page
 
 
 def test_queued_run_page_without_recent_worker_heartbeat_says_that_no_worker_is_running(

@@ -174,6 +174,6 @@ def test_activity_lists_a_decision_and_its_undo(
 ) -> None:
     item = asked()
     press(reviewer, item, "reject", reason="No.")
-    assert activities(reviewer, item) == ["Review requested", "reviewer · Decided: reject"]
+    assert activities(reviewer, item) == ["Review requested", "reviewer · Rejected"]
     services.undo(item.pk, by=person("reviewer"))
     assert activities(reviewer, item)[-1].startswith("reviewer · Undid a decision")

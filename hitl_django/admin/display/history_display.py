@@ -11,11 +11,13 @@ from typing import Any
 from django.db.models import F, QuerySet
 from django.http import HttpRequest
 from django.utils.dateparse import parse_datetime
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from hitl_django import services
 from hitl_django.db.clock import to_stored, to_utc
+from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.engine.errors import ThreadNotFound
 from hitl_django.errors import NotAllowedError
 from hitl_django.extensions import list_extensions
@@ -35,7 +37,7 @@ PAGE_SIZE = 60
 VERB_TEXTS: dict[str, Any] = {
     "start": gettext_lazy("Started a run"),
     "decide": gettext_lazy("Decided"),
-    "approve": gettext_lazy("Approved, or proposed an edited version"),
+    "approve": gettext_lazy("Added an approval"),
     "undo": gettext_lazy("Undid a decision"),
     "cancel": gettext_lazy("Cancelled the run"),
     "retry": gettext_lazy("Retried the run"),
@@ -60,6 +62,13 @@ VERB_TEXTS: dict[str, Any] = {
     "refuse": gettext_lazy("Permission denied"),
     "erase": gettext_lazy("Erased the thread's contents"),
     "pseudonymize_user": gettext_lazy("Replaced a person with a pseudonym"),
+}
+
+
+#: Text of an audit entry about a decision, by verb.
+DECIDED: dict[str, Any] = {
+    "decide": "%(done)s",
+    "approve": gettext_lazy("%(done)s, more approvals needed"),
 }
 
 
@@ -205,8 +214,11 @@ def describe_entry(entry: AuditEntry) -> str:
     label, kind = _label_verb(entry.verb), entry.detail.get("type")
     if not isinstance(kind, str):
         return label
-    kinds = dict(Decision.Type.choices)
-    words, claimed_by = f"{label}: {kinds.get(kind, kind)}", entry.detail.get("claimed_by")
+    if entry.verb in DECIDED and kind in DECISION_TYPES:
+        words = DECIDED[entry.verb] % {"done": capfirst(str(DECISION_TYPES[kind].participle))}
+    else:
+        words = f"{label}: {dict(Decision.Type.choices).get(kind, kind)}"
+    claimed_by = entry.detail.get("claimed_by")
     if not isinstance(claimed_by, str):
         return words
     return _("%(decided)s, while claimed by %(who)s") % {"decided": words, "who": claimed_by}
