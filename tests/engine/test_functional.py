@@ -635,6 +635,14 @@ def test_entrypoint_with_generator_or_function_without_parameters_raises_error()
         entrypoint()(lambda: None)
 
 
+def test_entrypoint_without_parentheses_raises_type_error() -> None:
+    with pytest.raises(TypeError, match=r"Write @entrypoint\(\) with parentheses"):
+
+        @entrypoint  # type: ignore[arg-type]
+        def double(x: int) -> int:
+            return 2 * x
+
+
 def test_task_function_called_outside_a_run_raises_runtime_error() -> None:
     with pytest.raises(RuntimeError, match="Called get_config outside of a runnable context"):
         task(lambda: None)()

@@ -290,6 +290,7 @@ def test_start_that_loses_race_for_its_key_returns_run_of_the_winner(
         ("approval", ["text"], InvalidInputError, "Invalid graph input: "),
         ("approval", None, EmptyInputError, "no input"),
         ("approval", {"text": "x", "answer": object()}, UnserializableError, "answer"),
+        ("approval", {"text": "x", "answer": Group()}, UnserializableError, "the primary key"),
         ("approval", {"text": "x", "answer": "\ud800"}, PayloadError, "answer"),
         ("approval", {"text": "x", "answer": "x" * (17 << 20)}, PayloadError, "bytes"),
     ],

@@ -171,6 +171,10 @@ class entrypoint(Generic[ContextT]):
         retry_policy: Retry = None,
         timeout: Timeout = None,
     ) -> None:
+        if inspect.isfunction(checkpointer):
+            raise TypeError(
+                f"Write @entrypoint() with parentheses above {checkpointer.__name__}()."
+            )
         self.checkpointer, self.store, self.cache = checkpointer, store, cache
         self.context_schema = context_schema
         self.policies = Policies.given(retry_policy, cache_policy, timeout)

@@ -180,6 +180,8 @@ def _too_deep(here: _Frame, max_depth: int) -> Exception:
 def _advice(item: Any) -> str:
     cls = type(item)
     name = cls.__qualname__
+    if hasattr(cls, "_meta") and hasattr(item, "pk"):  # a row of a Django model
+        return f"{name} is a model. Store the primary key, and read the row in each node."
     base = next((one for one in cls.__mro__ if one in NATIVE or one in _CONTAINERS), None)
     if base is not None and not has_recipe(cls):
         return (
