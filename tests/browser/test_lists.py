@@ -115,7 +115,7 @@ def test_queue_with_very_long_words_fits_desktop_phone_and_zoomed_viewport(
     )
     services.claim(item.pk, by=rita)
     Run.objects.update(started_by_label=word, state="failed", error=word)
-    mail = WebhookEndpoint.objects.create(url="mailto:", description="E-mail")
+    mail = WebhookEndpoint.objects.create(url="mailto:", description="Email")
     for state in Delivery.State.values:
         Delivery.objects.create(
             endpoint=mail, event="interrupt.created", state=state, attempts=3,
@@ -158,7 +158,7 @@ def test_queue_row_shows_its_title_and_facts_in_more_than_45_percent_of_its_widt
 
 def test_delivery_list_shows_long_error_within_the_table(log_in: Callable[..., Any]) -> None:
     rita, _ = people(PASSWORD)
-    mail = WebhookEndpoint.objects.create(url="mailto:", description="E-mail")
+    mail = WebhookEndpoint.objects.create(url="mailto:", description="Email")
     Delivery.objects.create(
         endpoint=mail, event="interrupt.created", attempts=3,
         data={"user": str(rita.pk)},
