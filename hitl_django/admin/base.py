@@ -404,7 +404,7 @@ def name_run(run: Run) -> str:
 def describe_node(row: Any) -> str:
     """Return the graph and the node of an interrupt as HTML.
 
-    The node is omitted if it was created for an agent's middleware.
+    For an interrupt of an agent's middleware, the node is omitted.
     """
     if is_middleware_node(row.node):
         return format_html("<bdi>{}</bdi>", name_graph(row.graph))

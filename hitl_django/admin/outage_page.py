@@ -90,9 +90,9 @@ def _atomic_aliases() -> set[str]:
 
 
 def render_outage(request: HttpRequest, error: Exception) -> HttpResponse:
-    """Render the page about an unavailable database.
+    """Return the error page if the error means that the database is unavailable.
 
-    If the error has another cause, the error is raised again.
+    Any other error is raised again.
     """
     if not outages.is_outage(error):
         raise error

@@ -18,7 +18,10 @@ from hitl_django.models import Interrupt
 
 @dataclass(frozen=True)
 class PanelForm:
-    """The form of a panel, or None, and whether the form has unsaved text."""
+    """The form of a panel. ``form`` is None for a panel without a form.
+
+    ``has_text`` is true if the form contains unsaved text.
+    """
 
     form: forms.Form | None = None
     has_text: bool = False

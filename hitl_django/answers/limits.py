@@ -19,7 +19,7 @@ REASON_LENGTH = 10_000
 class LimitMessages(NamedTuple):
     """Messages for a value that is too large.
 
-    ``subject`` is the name of the value in the messages of other checks.
+    ``subject`` is the name of the value in the message about a value that isn't JSON.
     """
 
     subject: str

@@ -231,8 +231,8 @@ def _merge_edit(options: AnswerOptions, type: str, value: Any) -> Any:  # noqa: 
     """Return the payload after the edit ``value``.
 
     If the interrupt has a response schema and the result is an object, two rules apply. For an
-    approval, missing members are added from ``options.start``. The member ``approved`` keeps its
-    value in ``options.original``, because a reviewer approves or rejects instead of editing this
+    approval, missing members are added from ``options.start``. The member ``approved`` is copied
+    from ``options.original``, because a reviewer approves or rejects instead of editing this
     member.
     """
     edited = options.rules.apply_edit(options.payload, value)

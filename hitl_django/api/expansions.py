@@ -1,7 +1,8 @@
-"""Objects to which rows refer, and which a page of these rows can include (``expand``).
+"""Related objects that a list response can include (query parameter ``expand``).
 
-The objects are not nested in the rows, because many interrupts may share one run. For each name in
-``expand``, one query reads the objects. The response contains only objects visible to the user.
+A page contains each object once, next to the rows and not nested in them, because many interrupts
+may share one run. For each name in ``expand``, one query reads the objects. The response contains
+only objects visible to the user.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ EXPAND = "expand"
 class Expansion:
     """One name that the parameter ``expand`` accepts.
 
-    ``find`` receives a user and the rows of a page, and yields pairs of key and object. The key,
-    such as the id of a row or of its thread, tells to which rows the object belongs. If ``is_many``
-    is true, several objects may have the same key.
+    ``find`` receives a user and the rows of a page, and yields pairs of key and object. The key is
+    the id by which a client finds the object for a row, such as the id of the row or of its thread.
+    If ``is_many`` is true, several objects may have the same key.
     """
 
     serializer: type[Serializer[Any]]
@@ -52,10 +53,11 @@ def expand(
     user: Any,
     render: Callable[[type[Serializer[Any]], Any], Any],
 ) -> dict[str, Any]:
-    """Return the serialized objects to which ``rows`` refer: for each name, a dict by key.
+    """Return the serialized objects that belong to ``rows``.
 
-    The keys of this dict are those that ``Expansion.find`` yields. ``known`` are the valid names
-    with their expansions. ``render`` serializes an object.
+    The result contains a dict for each name in ``names``. The keys of this dict are the keys that
+    ``Expansion.find`` yields. ``known`` are the valid names with their expansions. ``render``
+    serializes an object.
     """
     shown: dict[str, Any] = {}
     for name in names:

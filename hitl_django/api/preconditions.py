@@ -47,13 +47,13 @@ def is_unchanged(request: Request, interrupt: Any) -> bool:
 def parse_if_match(request: Request) -> tuple[str | None, int | None]:
     """Return the payload digest and row version required by ``If-Match``.
 
-    Both values are None without the header or for ``*``. The interrupt's status, which the ETag
-    also contains, is ignored. If the interrupt was closed in the meantime, the client therefore
+    Both values are None without the header or for ``*``. The ETag also contains the interrupt's
+    status, which is ignored here. If the interrupt was closed in the meantime, the client therefore
     receives the decision with HTTP status 409, instead of HTTP status 412.
 
     Raises:
         InvalidRequest: if the header is neither a single ETag nor ``*``.
-        StaleInterruptError: if the tag can't be an ETag that ``build_etag`` returned.
+        StaleInterruptError: if the tag doesn't have the format of ``build_etag``.
     """
     header = request.headers.get("If-Match")
     if header is None:

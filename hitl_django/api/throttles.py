@@ -38,9 +38,9 @@ class UserThrottle(BaseThrottle):
     def allows_more(self, request: Any, times: int) -> bool:
         """Return whether a request may make ``times`` more calls, and count these calls.
 
-        The request itself has already been counted as one call. If a request makes more calls than
-        the limit, the calls above the limit aren't counted. Such a request is therefore allowed if
-        it is the only request in the window.
+        The request itself has already been counted as one call. At most as many calls as the limit
+        are counted for one request. A request with more calls than the limit is therefore allowed
+        if it is the only request in the window.
         """
         return self._allows(request, times, beside=1)
 

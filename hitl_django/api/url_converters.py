@@ -11,8 +11,9 @@ class ThreadIdConverter:
     """Path segment with a thread id.
 
     Thread ids may contain slashes and dot segments. Servers decode escaped slashes before routing,
-    and clients resolve dot segments. This converter therefore escapes slashes, dot segments and
-    percent signs once, and building the URL escapes them again. Other characters don't change.
+    and clients resolve dot segments. Slashes, dot segments and percent signs are therefore escaped
+    twice: by this converter, and by Django's ``reverse()``. This converter doesn't change other
+    characters.
     """
 
     regex = "[^/]+"

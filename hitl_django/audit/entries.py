@@ -61,11 +61,11 @@ def append(
 ) -> None:
     """Add an audit log entry to a batch.
 
-    The caller must have locked the thread with ``lock_thread``, or pass ``conflict_error``, the
-    class of the error that is raised if an entry was added after the thread was read. A batch can
-    have only one entry per thread, because each entry updates the thread's row. ``columns`` are the
-    other arguments of ``make_entry``. If ``is_new`` is true, the batch inserts the thread's row,
-    including the hash of this entry.
+    The caller must have locked the thread with ``lock_thread``, or pass ``conflict_error``. The
+    batch raises ``conflict_error`` if another entry was added after the thread was read. A batch
+    can have only one entry per thread, because each entry updates the thread's row. ``columns`` are
+    the other arguments of ``make_entry``. If ``is_new`` is true, the batch inserts the thread's
+    row, including the hash of this entry.
     """
     last = thread.audit_seq
     entry = make_entry(thread, verb, **columns)

@@ -162,10 +162,11 @@ def read_redacted_values(entry: AuditEntry) -> dict[str, Any]:
 
 
 def read_texts(entry: AuditEntry, key: str) -> Iterable[tuple[str, str]]:
-    """Return pairs of a name's place and the name's salt or commitment, from an entry's details.
+    """Return the salts or the commitments in an entry's details, each with the place of its name.
 
-    For the salts, ``key`` is SALTS. For the commitments of replaced names, ``key`` is REDACTED. A
-    place is an element of ``list_places``. Damaged values are omitted.
+    With the key SALTS, the result contains salts. With the key REDACTED, the result contains the
+    commitments of replaced names. Each item is a pair of place (see ``list_places``) and text.
+    Damaged values are omitted.
     """
     found = entry.detail.get(key)
     if not isinstance(found, dict):

@@ -267,7 +267,10 @@ def _is_commitment(value: Any) -> bool:
 
 
 def _has_hashed_actor(entry: AuditEntry) -> bool:
-    """Return whether the entry's user was deleted, or is the user in the hashed details."""
+    """Return whether the entry's user matches the user id in the hashed details.
+
+    An entry whose user was deleted also matches.
+    """
     detail = entry.detail
     if not isinstance(detail, dict):
         return False

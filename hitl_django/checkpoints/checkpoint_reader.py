@@ -229,7 +229,7 @@ class _Decoded:
 
 
 def _fill_versions(group: Sequence[_Decoded], using: str, cached: CachedNamespace | None) -> None:
-    """Set ``head`` of each checkpoint in ``group`` to the checkpoint without its channel values.
+    """Set ``head`` of each checkpoint in ``group``: the checkpoint without its channel values.
 
     The checkpoints belong to one namespace. Their channel versions may be stored as differences
     from a base (see ``version_deltas``). The base is added to ``cached``.

@@ -167,9 +167,9 @@ class CommitRows:
     ) -> None:
         """Add a separate row for each small value that this super-step hasn't changed.
 
-        Call this method if the state has too many small values for one row. Until now, the parent
-        checkpoint's row may contain the only copies of these values. No rows are added if the
-        parent checkpoint's row is known to contain no values.
+        Call this method if the state has too many small values for one row. The parent checkpoint's
+        row may contain the only copies of these values. If the parent checkpoint's row is known to
+        contain no values, no rows are added.
         """
         self.without_inline = head["id"]
         parent = self.ref.checkpoint_id

@@ -3,8 +3,10 @@
 The values of channels and the writes of tasks are encrypted. Data for finding and linking rows is
 not encrypted: ids, names of channels and nodes, versions, metadata, and the head of a delta (see
 ``value_deltas``). An encrypted row contains 0xC1 and "E" after the unencrypted head. No msgpack
-value begins with 0xC1. The stored digest is the digest of the encrypted bytes. A digest of the
-original value would help attackers to guess the value, so it is encrypted together with the value.
+value begins with 0xC1.
+
+The stored digest is the digest of the encrypted bytes. The digest of the original value is
+encrypted together with the value, because attackers could use this digest to guess the value.
 """
 
 from __future__ import annotations

@@ -332,8 +332,9 @@ def read_newest(
     """Read the newest checkpoints of the threads' root graphs, and their pending writes.
 
     Return the checkpoint ids by thread, the checkpoint rows, and pairs of thread and write. The
-    writes may include writes of older checkpoints: a thread and its copy have checkpoints with the
-    same id, and the newest checkpoint of the thread may be an older checkpoint of the copy.
+    caller must skip writes of older checkpoints. These may be included if ``threads`` contains a
+    thread and its copy: both have checkpoints with the same ids, and the newest checkpoint of one
+    may be an older checkpoint of the other.
     """
     newest = Checkpoint.objects.filter(thread=models.OuterRef("pk"), ns="")
     newest_id = models.Subquery(newest.order_by("-checkpoint_id").values("checkpoint_id")[:1])

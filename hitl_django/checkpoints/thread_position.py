@@ -30,16 +30,16 @@ PULL_PREFIX = f"~{PULL}, "
 
 @dataclass(frozen=True, slots=True)
 class ThreadHead:
-    """The newest checkpoint of a thread's root graph, and its newest ancestors.
+    """The newest checkpoint of a thread's root graph, and its nearest ancestors.
 
     Attributes:
-        line: the ids of the checkpoint and its ancestors, up to a maximum number.
-        ran_on: the ids in ``line``, without the parents of checkpoints made by ``update_state``.
-            Tasks of these parents belong to another branch.
+        line: the ids of the checkpoint and its ancestors, newest first, up to a maximum number.
+        ran_on: the ids in ``line`` without checkpoints that ``update_state`` has updated. Tasks of
+            an updated checkpoint belong to another branch.
         oldest: the id of the oldest checkpoint that was read.
         versions: the versions of the channels.
-        seen: the versions that each node has read, without nodes that ran long ago. Nodes that ran
-            for a Send are always included.
+        seen: the channel versions that each node has read. Nodes that ran long ago may be missing,
+            except for nodes that ran for a Send.
         scalars: the channels whose values are in the checkpoint's row.
     """
 

@@ -13,7 +13,7 @@ MAX_BASES = 100  # The maximum number of namespaces with a base in the cache.
 
 @dataclass(slots=True)
 class CachedNamespace:
-    """Committed data of one namespace, of which the next commit can store only the differences.
+    """Committed data of one namespace. The next commit can store differences from this data.
 
     The data are lists and dicts that may grow, and the base of the channel versions.
     ``without_inline`` is the id of the newest checkpoint if its row contains no channel values.

@@ -72,7 +72,7 @@ def check_graphs(
 def check_groups(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Report groups that a graph's review policy or ``startable_by`` names, but that don't exist.
+    """Report groups in a graph's review policy or in ``startable_by`` that don't exist.
 
     The message is only a warning, because the migration that creates the group may not have been
     applied yet.

@@ -61,7 +61,7 @@ class _Text:
 class BulkInsert:
     """An INSERT of several rows, with a rule for rows whose key already exists.
 
-    With ``replaced``, an existing row gets the new values of these fields, and ``key`` names the
+    ``replaced`` are the fields that an existing row gets from the new row. ``key`` then names the
     fields of the unique constraint. With ``fresh``, an existing row raises IntegrityError. Without
     both, an existing row remains unchanged. Columns that aren't in ``fields`` get the database
     default.

@@ -86,8 +86,8 @@ def close_connections() -> None:
 def reset_connections() -> None:
     """Close this OS thread's connections after an error that may have interrupted a statement.
 
-    An error raised by a signal may interrupt the driver at any point. Connections in a transaction
-    remain open.
+    A handler of an operating system signal may raise an error while the database driver is running.
+    Connections in a transaction remain open.
     """
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:

@@ -63,14 +63,13 @@ class WriteBatch:
 
     A guard is a conditional statement that must match a row. On PostgreSQL, the batch is one
     statement: the guards are its first common table expressions, and the inserts select from the
-    guards. On SQLite, guards and inserts are separate statements, because a statement is only a
-    function call. Exception: if the only guard is a SELECT and one row is inserted, the batch is
-    one statement.
+    guards. On SQLite, guards and inserts are separate statements, because SQLite has no round trips
+    to save. Exception: if the only guard is a SELECT and one row is inserted, the batch is one
+    statement.
 
-    If a guard matches no row, the transaction must be rolled back, because the preceding statements
-    have been executed.
-    After a database conflict, the whole batch is written again. Functions that the batch calls must
-    therefore be repeatable.
+    If a guard matches no row, the transaction must be rolled back, because earlier statements have
+    already been executed. After a database conflict, the whole batch is written again. Functions
+    that the batch calls must therefore be repeatable.
     """
 
     _tries = 0  # The number of retries made.

@@ -1,6 +1,7 @@
-"""A tool that asks for approval: ``{"action": its name, "message", ...its arguments}``.
+"""Dialect of tools that ask for approval.
 
-The resume value is ``{"action": "approve", ...changed arguments}`` or ``{"action": "reject"}``.
+The payload is ``{"action": the tool's name, "message", ...the tool's arguments}``. The resume value
+is ``{"action": "approve", ...changed arguments}`` or ``{"action": "reject"}``.
 
 The dialect isn't recognized automatically, because a graph with such a payload may instead expect
 true or false as the resume value. In Python, the object ``{"action": "reject"}`` counts as true, so

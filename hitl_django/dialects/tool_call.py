@@ -1,7 +1,8 @@
-"""A single tool call: ``{"question", "tool_call": {"name", "args", "id"}}``.
+"""Dialect of a single tool call.
 
-The resume value is a pair: ``["continue", null]``, ``["update", new arguments]``, or ``["feedback",
-text]``. A rejection is sent as feedback, which tells the model why its call was not made.
+The payload is ``{"question", "tool_call": {"name", "args", "id"}}``. The resume value is a pair:
+``["continue", null]``, ``["update", new arguments]``, or ``["feedback", text]``. A rejection is
+sent as feedback, so that the model learns why the tool was not called.
 """
 
 from __future__ import annotations

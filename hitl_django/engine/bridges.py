@@ -1,8 +1,8 @@
 """Bridges to LangChain and LangGraph, which the engine itself doesn't import.
 
-A bridge is a module that imports another package and contains the engine's code for its classes. A
-distribution registers its bridge as an entry point of the group ``hitl_django.bridges``, under the
-name of the other package.
+A bridge is a module that imports such a package and adapts the package's classes to the engine. A
+distribution registers its bridge as an entry point of the group ``hitl_django.bridges``. The name
+of the entry point is the name of the package.
 """
 
 from __future__ import annotations

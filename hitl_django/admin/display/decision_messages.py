@@ -16,12 +16,11 @@ from .run_status import RunStatusLine
 
 
 def format_recorded(message: Any, key: str, part: str = "answer") -> str:
-    """Return a message as HTML, with an invisible mark for review.js.
+    """Return a message about a submitted form as HTML, with an invisible mark for review.js.
 
-    The mark means that a form was submitted successfully. The browser stores typed texts as drafts.
-    When review.js finds the mark, it deletes texts from the draft with the key ``key``. Only the
-    texts of the submitted part are deleted. ``part`` is the name of an action or a panel, or
-    ``"answer"`` for the response.
+    The browser stores typed texts as drafts. The mark makes review.js delete the submitted texts
+    from the draft with the key ``key``. ``part`` is the submitted part of the page: the name of an
+    action or a panel, or ``"answer"`` for the response.
     """
     mark = '{} <span data-hitl-recorded="{}" data-hitl-part="{}"></span>'
     return format_html(mark, message, key, part)

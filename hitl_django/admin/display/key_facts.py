@@ -42,7 +42,10 @@ BEFORE, SNIPPET = 30, 160
 
 @dataclass(frozen=True, slots=True)
 class KeyFacts:
-    """Labelled values of a payload, and the HTML of an excerpt from a longer text, if any."""
+    """Labelled values of a payload on one line.
+
+    ``snippet`` is the HTML of an excerpt from a text of the payload, or empty.
+    """
 
     facts: Sequence[DisplayedValue] = ()
     snippet: str = ""
@@ -142,7 +145,7 @@ def _is_fact(value: DisplayedValue, title: str) -> bool:
 def _find(search: str, shown: Sequence[str], payload: Any) -> str:
     """Return an excerpt from the payload around a searched word, with the word marked.
 
-    Words that one of the texts in ``shown`` contains are skipped. The result is empty if the
+    If a text in ``shown`` already contains a word, the word is skipped. The result is empty if the
     payload contains none of the other words.
     """
     for word in search.split():

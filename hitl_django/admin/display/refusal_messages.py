@@ -136,10 +136,10 @@ def describe_outcome(item: Interrupt, decision: Decision | None, user: Any) -> N
 
 
 def describe_change(item: Interrupt, version: str, decision: Decision | None, user: Any) -> Any:
-    """Return a text if the interrupt has changed since the page was rendered, otherwise "".
+    """Return the headline for an interrupt that has changed since the page was rendered.
 
-    ``version`` is the interrupt's version on the page. ``decision`` is the decision that closed the
-    interrupt.
+    If the interrupt hasn't changed, the result is "". ``version`` is the interrupt's version on the
+    page. ``decision`` is the decision that closed the interrupt.
     """
     if item.status != Interrupt.Status.PENDING:
         return describe_outcome(item, decision, user).headline

@@ -64,8 +64,8 @@ class Presentation:
 
     Without ``file_url``, values contain no links, and the page loads no images. The currency of an
     amount is looked up in the values in ``roots``, one after the other. ``arguments_member`` is the
-    name of the member that contains the arguments of an action. For values in the arguments, hints
-    with paths relative to the arguments apply, too.
+    name of the member that contains the arguments of an action. The path of a hint may also begin
+    at these arguments instead of the payload.
     """
 
     hints: Mapping[Names, Hint] = field(default_factory=dict)

@@ -51,8 +51,8 @@ def read_place(
 
     The list's filters are in the page's URL. ``shown`` are the ids of all interrupts on the page.
     These interrupts don't count as previous or next. ``url_of`` returns the URL of an interrupt's
-    page from its id. ``left`` is the id of the interrupt that the user leaves, which is omitted
-    from the list. Returns None if the list contains only interrupts in ``shown``.
+    page from the interrupt's id. The user is leaving the interrupt with the id ``left``, so the
+    list omits it. Returns None if the list contains only interrupts in ``shown``.
     """
     listed = _select_listed(request).values_list("pk", flat=True)[:MOST]
     keys = [key for key in listed if key != left]

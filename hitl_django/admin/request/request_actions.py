@@ -137,9 +137,9 @@ class ActionForms:
     ) -> ActionForms:
         """Build the forms.
 
-        ``groups`` are the groups that can be assigned, read once per page. ``data`` are submitted
-        values, which are validated for the action ``verb``. The other forms show their submitted
-        values again, except for the form of the completed action ``done``.
+        ``groups`` are the groups that can be assigned. They are read once per page. ``data`` are
+        submitted values. The form of the action ``verb`` validates them. All other forms show them
+        as initial values, except for the form of the completed action ``done``.
         """
         own: dict[str, dict[str, Any]] = {"snooze": {"due_at": item.due_at}}
         made = {

@@ -91,8 +91,8 @@ class RequestPage(OutcomePage):
 
         ``interrupt_forms`` are the forms for a decision. ``forms`` are the forms for other actions,
         such as a comment. Both contain the submitted values, if any. ``warning`` is shown if the
-        decision needs a confirmation. ``left`` is the id of the interrupt that the user leaves,
-        which is omitted from the list next to the request.
+        decision needs a confirmation. The user is leaving the interrupt with the id ``left``, so
+        the list next to the request omits it.
         """
         item.run.thread = item.thread  # Permission checks read the thread of the run.
         others = find_other_interrupts(request, item)

@@ -99,11 +99,11 @@ class InterruptView:
 
 
 class InterruptViewFactory:
-    """Factory of ``InterruptView`` objects for ``items``, all interrupts that one page shows.
+    """Factory of the ``InterruptView`` objects of one page.
 
-    The data of these interrupts is read together. ``url_of(name, item)`` returns the URL of the
-    interrupt ``item`` for the view with this name, for example ``"change"``. ``forms`` are
-    submitted forms, by interrupt id.
+    ``items`` are all interrupts on the page. Their data is read together. ``url_of(name, item)``
+    returns the URL of the view ``name``, for example ``"change"``, for the interrupt ``item``.
+    ``forms`` are submitted forms, by interrupt id.
     """
 
     def __init__(

@@ -94,7 +94,10 @@ class StartOptionsForm(forms.Form):
 
     @property
     def has_values(self) -> bool:
-        """Return whether a field that is hidden initially has a value or an error."""
+        """Return whether a field has a value or an error.
+
+        The page then shows the fields of this form expanded.
+        """
         return bool(self.errors) or any(field.value() for field in self.visible_fields())
 
     def clean_subject(self) -> SubjectRef | None:

@@ -46,13 +46,18 @@ def describe_subject(thread: Thread) -> str:
 def search_threads(
     rows: QuerySet[Any], newest: QuerySet[Any], column: str, text: str, *columns: str
 ) -> QuerySet[Any]:
-    """Return those of ``rows`` that belong to a thread that matches ``text``.
+    """Return the rows in ``rows`` whose thread matches ``text``.
 
-    A thread matches if its id starts with the text, or if the id of its related object or the key
-    of one of its runs equals the text. These conditions use an index, so threads of any age are
-    found. ``newest`` are the newest of ``rows``. A thread also matches if one of its rows in
-    ``newest`` contains the text in one of the ``columns``. At most FOUND threads are found for each
-    condition. In ``rows``, the column named ``column`` contains the thread's primary key.
+    A thread matches if one of these conditions applies:
+
+    - The thread's id starts with the text.
+    - The id of the thread's related object equals the text.
+    - The idempotency key of one of the thread's runs equals the text.
+    - A row of the thread in ``newest`` contains the text in one of the ``columns``.
+
+    The first three conditions use an index, so they find threads of any age. ``newest`` are the
+    newest rows of ``rows``. At most FOUND threads are found for each condition. ``column`` is the
+    column of ``rows`` that contains the thread's primary key.
     """
     threads = Thread.objects.using(rows.db).order_by()
     kinds = [*ContentType.objects.using(rows.db).values_list("pk", flat=True)]

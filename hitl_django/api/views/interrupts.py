@@ -120,9 +120,9 @@ class InterruptResource(Resource):
     def wait_until_settled(self, interrupt: Interrupt, seconds: float, response: Response) -> Any:
         """Return a response that is sent when the interrupt is settled.
 
-        The response contains the interrupt, and is sent after ``seconds`` at the latest. If the
-        interrupt is already settled, or if too many requests are waiting, return ``response``
-        instead.
+        An interrupt is settled if it is closed and its decision can't be undone. The response
+        contains the interrupt, and is sent after ``seconds`` at the latest. If the interrupt is
+        already settled, or if too many requests are waiting, return ``response`` instead.
         """
 
         def find() -> Interrupt:

@@ -39,7 +39,10 @@ class Caller:
 
 
 class CallRunner:
-    """A runner of the tool calls of one ToolNode. It runs one call at a time, on any OS thread."""
+    """A runner of the tool calls of one ToolNode.
+
+    Each call of ``run`` or ``arun`` runs one tool call, on any OS thread.
+    """
 
     def __init__(
         self,
@@ -299,10 +302,11 @@ class _Attempt:
 
 
 class _ResolvingGroups:
-    """A context manager that replaces an exception group by one error or signal.
+    """A context manager that replaces an exception group by one exception.
 
-    If an exception group contains interrupts and a failure, the interrupts are withdrawn, because
-    the failure may become a message to the model.
+    The exception is an error, a pause or another GraphBubbleUp. If an exception group contains
+    interrupts and a failure, the interrupts are withdrawn, because the failure may become a message
+    to the model.
     """
 
     __slots__ = ("_caller",)

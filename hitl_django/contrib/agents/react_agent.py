@@ -57,18 +57,19 @@ def create_react_agent(
     """Return a graph in which a model calls tools until it has an answer.
 
     ``model`` is a chat model, a model name for LangChain's init_chat_model, or a sync or async
-    function. A chat model is an object with ``invoke``, and with ``bind_tools`` if the agent has
-    tools. Before each model call, the function receives the state and the runtime. It must return a
-    model to which the tools are already bound. ``tools`` are functions, LangChain tools, dicts in
-    the format of the model's provider, or a ToolNode. ``prompt`` is a text or system message that
-    precedes the messages, or a function or runnable that returns the model's input for a state.
+    function that returns a chat model. A chat model is an object with ``invoke``, and with
+    ``bind_tools`` if the agent has tools. A function for ``model`` is called before each model
+    call, with the state and the runtime. It must bind the tools to the model that it returns.
+    ``tools`` are functions, LangChain tools, dicts in the format of the model's provider, or a
+    ToolNode. ``prompt`` is a text or system message that precedes the messages, or a function or
+    runnable that returns the model's input for a state.
 
     ``response_format`` is a schema, or a pair of a prompt and a schema. The model then returns its
     answer in that format, as ``structured_response``. ``pre_model_hook`` runs before each call of
     the model and can replace the model's input with ``llm_input_messages``. ``post_model_hook``
     runs after each call of the model and can call interrupt(). ``state_schema`` must have
-    ``messages`` and ``remaining_steps``. An agent that has no steps left ends with a message
-    instead of calling tools.
+    ``messages`` and ``remaining_steps``. If no steps remain, the agent ends with a message instead
+    of calling tools.
 
     With ``version="v2"``, each tool call is a separate task. With "v1", all calls of a message
     share one task. A tool with ``return_direct`` ends the run. ``debug`` is accepted for
@@ -166,7 +167,7 @@ def _route_from_model(last: str, version: str) -> Callable[[Any], Any]:
 
 
 def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
-    """Return the function that chooses the node that runs after ``post_model_hook``.
+    """Return the function that chooses the next node after ``post_model_hook``.
 
     If a tool call has no result yet, the tools run next. If the last message is a tool's result,
     the node ``first`` runs next. Otherwise, the node ``last`` runs next.
@@ -184,7 +185,7 @@ def _route_from_hook(first: str, last: str) -> Callable[[Any], Any]:
 
 
 def _route_from_tools(first: str, direct: frozenset[str]) -> Callable[[Any], Any]:
-    """Return the function that chooses the node that runs after the tools.
+    """Return the function that chooses the next node after the tools.
 
     If a tool in ``direct`` was called, the run ends. Otherwise, the node ``first`` runs next.
     """

@@ -41,9 +41,9 @@ class Handling:
     def describe(self, error: BaseException, *, wrapped: bool = False) -> str | None:
         """Return the message to the model, or None if the node must fail.
 
-        If the rule is a function and the function raises an exception, the exception isn't caught.
-        ``wrapped`` is true if a wrapper of tool calls raised the error. The class of such an
-        error is not compared with the exception classes in the rule.
+        If ``handle_tool_errors`` is a function, exceptions raised by this function aren't caught.
+        ``wrapped`` is true if a wrapper of tool calls raised the error. In this case, the exception
+        classes in ``handle_tool_errors`` don't apply.
         """
         if isinstance(error, BadCall):
             return str(error)

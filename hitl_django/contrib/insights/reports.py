@@ -239,8 +239,8 @@ def review_report(
 
     ``graph`` limits the statistics to one graph. ``reviewer``, a user's primary key, limits the
     decisions to those of this user. The list of reviewers and the counts of interrupts ignore
-    ``reviewer``. If ``user`` is None, no permission is checked. A decision is counted on the day of
-    the decision, if a person made it and it closed an interrupt. The counts of pending and overdue
+    ``reviewer``. If ``user`` is None, no permission is checked. Only people's decisions that closed
+    an interrupt are counted, on the day of the decision. The counts of pending and overdue
     interrupts refer to the current time, not to the period.
     """
     spans = _Spans.build(period)

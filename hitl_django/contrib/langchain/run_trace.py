@@ -48,8 +48,8 @@ class RunTrace:
     """Reporter of one graph run to LangChain's callbacks.
 
     A task is a child of the run. The start of a child is reported to the callbacks of its parent,
-    and calls made within the child are reported as children of the child. With ``is_async``, the
-    methods that report a start return an awaitable, and so do the methods that report an end.
+    and calls made within the child are reported as children of the child. With ``is_async``,
+    methods that report a start or an end return an awaitable.
     """
 
     def __init__(self, run: RunContext, name: str) -> None:

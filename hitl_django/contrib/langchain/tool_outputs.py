@@ -23,9 +23,10 @@ class CarriedCommand(ToolOutputMixin):
 
 
 def keep_commands(tool: Any) -> Any:
-    """Return a copy of a tool that can return a Command or a list with a Command.
+    """Return a copy of a tool. The copy may return a Command or a list with a Command.
 
-    The copy wraps the Command in a CarriedCommand, which ``unwrap_output`` removes.
+    The copy wraps the Command in a CarriedCommand, because LangChain would convert the Command to
+    text. ``unwrap_output`` removes the wrapper.
     """
     shadow = copy.copy(tool)
     for name in ("func", "coroutine"):  # the functions that _run and _arun of most tools call

@@ -78,8 +78,8 @@ def convert_to_theirs(name: str, value: Any) -> Any:
 def convert_command(command: Command[Any], ns: str | None = None) -> ForeignCommand[Any]:
     """Convert a Command of the engine to LangGraph's Command.
 
-    Without ``ns``, the Command applies to the graph that contains the returning node. With ``ns``,
-    the Command applies to the graph that contains the node whose namespace is ``ns``.
+    ``ns`` is the namespace of a node. The Command then applies to the graph that contains this
+    node. Without ``ns``, the Command applies to the graph whose node returns the Command.
     """
     goto = command.goto if isinstance(command.goto, list | tuple) else (command.goto,)
     return ForeignCommand(

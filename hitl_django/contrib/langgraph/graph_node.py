@@ -106,8 +106,8 @@ def _set_context(context: TaskContext) -> Iterator[None]:
 def _find_invoke(source: Any, graph: Any) -> Callable[..., Any]:
     """Return a sync function that calls ``graph`` and returns its result.
 
-    If ``source`` needs an event loop, the function creates one. ``source`` is ``graph`` itself, or
-    the graph of which ``graph`` is a copy.
+    ``source`` is ``graph`` itself or, if ``graph`` is a copy, the original graph. If ``source``
+    needs an event loop, the returned function creates an event loop.
     """
     if not needs_event_loop(source):
         return cast(Callable[..., Any], graph.invoke)

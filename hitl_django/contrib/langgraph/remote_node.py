@@ -1,8 +1,8 @@
 """LangGraph's RemoteGraph as a node. Interrupts of the remote graph become interrupts of the node.
 
 For each task, the remote server has a separate thread. The id of this remote thread is derived from
-the task. If another worker continues the run, it therefore uses the same remote thread. A repeated
-call continues the remote thread.
+the task, so every worker that runs the task uses the same remote thread. A repeated call continues
+the remote thread.
 """
 
 from __future__ import annotations

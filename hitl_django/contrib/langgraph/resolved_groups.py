@@ -161,8 +161,8 @@ def _resolve_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the exception to raise instead of an exception group.
 
     If the group contains failures, the result is a group of the failures. Otherwise, the result is
-    a pause with all interrupts in the group, or another signal of LangGraph. Cancellations are left
-    out, unless the group contains nothing else.
+    a pause with all interrupts in the group, or another GraphBubbleUp of LangGraph. Cancellations
+    are left out, unless the group contains nothing else.
     """
     signals, failures = group.split(GraphBubbleUp)
     failed = failures and failures.split(asyncio.CancelledError)[1]

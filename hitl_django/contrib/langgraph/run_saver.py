@@ -317,11 +317,11 @@ class RunSaver(BridgedSaver):
         return found
 
     def _is_of_this_call(self, ns: str, found: CheckpointTuple) -> bool:
-        """Return whether a subgraph stored its checkpoint during the call that now loads it.
+        """Return whether the current call of a subgraph has stored the checkpoint ``found``.
 
-        A subgraph with ``checkpointer=True`` may have stored the checkpoint in an earlier
-        super-step. In the first super-step of a resumed run, LangGraph would resume from this
-        checkpoint. As the checkpoint is the end of the subgraph, the call would do nothing.
+        A subgraph with ``checkpointer=True`` also loads the checkpoint of an earlier call, which
+        ended in an earlier super-step. In the first super-step of a resumed run, LangGraph would
+        resume from this checkpoint, and the current call would end without running any node.
         """
         above = self._ledger.list_bases_above(ns)
         if not above or NS_END in ns.rpartition(NS_SEP)[2]:

@@ -98,10 +98,7 @@ _NODE = Node(action=None, triggers=(), keys=())
 
 
 class _StoredSteps:
-    """The super-steps of a LangGraph graph, none of which the engine has to store.
-
-    LangGraph stores its super-steps itself.
-    """
+    """The super-steps of a LangGraph graph. LangGraph stores them, so the engine stores none."""
 
     has_unsaved_commits = False
 

@@ -71,8 +71,8 @@ class InterruptedTask:
 class TaskInterrupts:
     """The interrupts of the tasks of one run.
 
-    ``misplaced`` describes a response that would have reached another interrupt than the decided
-    one. ``passed`` are the checkpoints with a breakpoint that a person has approved.
+    ``misplaced`` is the error about a response that LangGraph was about to give to the wrong
+    interrupt, or None. ``passed`` are the checkpoints with a breakpoint that a person has approved.
     """
 
     def __init__(self) -> None:

@@ -57,7 +57,8 @@ def import_thread(
     default the graph in the thread's metadata. With ``dry_run``, the import is rolled back.
 
     Raises:
-        HitlError: the id belongs to another thread, or both copies of the thread have continued.
+        HitlError: the id belongs to another thread, or the thread has continued both in the source
+            and here since an earlier import.
         RunStateError: a worker is using the thread.
         GraphChangedError: the thread belongs to another graph.
         PayloadError: the thread contains values that can't be stored.

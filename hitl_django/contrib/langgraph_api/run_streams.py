@@ -172,9 +172,9 @@ class RunStream:
     def _render_end(self) -> bytes:
         """Return the final events of the stream.
 
-        The state is included if no earlier event contains it. This is the case if the run doesn't
-        store ``values`` events, or if an event lacks an interrupt because the row of the interrupt
-        was stored after the event.
+        The state with its interrupts is included if no earlier event contains both. This happens if
+        the run doesn't store ``values`` events, or if an interrupt was stored after the last
+        ``values`` event.
         """
         self.run.refresh_from_db(self.reader.using)
         frames = []

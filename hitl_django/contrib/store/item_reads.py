@@ -95,9 +95,9 @@ def _list_namespaces(using: str, op: ListNamespacesOp) -> list[Namespace]:
 
 
 def _take_known(condition: MatchCondition) -> Namespace:
-    """Return a prefix condition's labels before its first ``*``, or all if it has no ``*``.
+    """Return the labels of a prefix condition that precede the first ``*``.
 
-    The result is () for a suffix condition.
+    If the condition has no ``*``, return all labels. For a suffix condition, return ().
     """
     if condition.match_type != "prefix":
         return ()

@@ -159,7 +159,7 @@ def _command_ends(graph: CompiledGraph, name: str) -> Mapping[str, str | None]:
 
 
 def _find_end_edge(name: str, leads: Mapping[OutlineEdge, None]) -> dict[OutlineEdge, None]:
-    """Return a dict with the edge from the node ``name`` to END. Without this edge, it's empty.
+    """Return the edge from the node ``name`` to END as a dict, or an empty dict if there is none.
 
     ``leads`` are the declared edges of the node. The node has an edge to END if each edge in
     ``leads`` leads to the node itself or to its error handler.

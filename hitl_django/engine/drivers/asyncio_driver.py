@@ -261,8 +261,8 @@ class AsyncDriver:
     async def _close(self) -> None:
         """Cancel the running tasks, wait for the commit in progress, then release the lease.
 
-        The lease is the run's lease on its thread. If the caller has abandoned a run with
-        durability "exit", the super-steps of the run are stored before the release.
+        The lease is the run's lease on its thread. If the run has the durability "exit" and was
+        abandoned by its caller, the super-steps of the run are stored before the release.
         """
         ended: Sequence[Task] = ()
         if self.tasks is not None:

@@ -34,11 +34,11 @@ def get_injected(context: TaskContext, action: Action) -> dict[str, Any]:
 
 
 def convert_error(context: TaskContext, error: BaseException) -> BaseException:
-    """Return the error or signal that represents an exception raised by a node.
+    """Return the exception with which the task ends, for an exception raised by a node.
 
-    An exception group that contains only pauses becomes one pause. A CancelledError becomes a
-    NodeCancelledError, unless the node was cancelled. The CancelledError would otherwise end the
-    run like a cancellation of the run.
+    An exception group that contains only pauses becomes one pause. If the node itself wasn't
+    cancelled, a CancelledError becomes a NodeCancelledError. Otherwise, the engine would treat the
+    CancelledError as a cancellation of the run.
     """
     if isinstance(error, BaseExceptionGroup):
         error = resolve_group(error)

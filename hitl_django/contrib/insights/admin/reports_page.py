@@ -199,7 +199,7 @@ class FilterMenu:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """URLs of the admin lists that show the rows counted by a number on the page."""
+    """URLs of admin lists. Each list shows the rows that a number on the page counts."""
 
     request: HttpRequest
     period: Period
