@@ -71,7 +71,7 @@ class GraphError(HitlError):
 
 
 class GraphDefinitionError(GraphError, ValueError):
-    """The graph can't be compiled, or a response schema of a node can't be applied."""
+    """The graph can't be compiled, or a response schema isn't supported."""
 
 
 class InvalidUpdateError(GraphError):

@@ -75,7 +75,7 @@ class Interrupt(Generic[ValueT]):
     def from_ns(cls, value: Any, ns: str, *, response_schema: Any = None) -> Interrupt:
         """Create an interrupt with an id derived from ``ns``, the namespace of a task.
 
-        The first interrupt of this task has the same id.
+        When the task runs, its first interrupt gets the same id.
         """
         return cls(value, xxh3_128_hexdigest(ns.encode()), response_schema=response_schema)
 

@@ -93,8 +93,8 @@ class Rows(TreeNode):
     def empty_value(self) -> JSON:
         """Return the value of a list that had no entries and has none after submission.
 
-        The value is the original value. If there is none, the value is an empty list if the list is
-        required, and otherwise MISSING.
+        Return the original value if there is one. Otherwise, return an empty list if the list is
+        required, or MISSING if the list is optional.
         """
         if self.original is MISSING:
             return [] if self.wanted else MISSING

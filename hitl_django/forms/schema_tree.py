@@ -496,10 +496,10 @@ def _with_constant(alternative: SchemaNode, name: str | None) -> SchemaNode:
 
 
 def _add_null(shape: SchemaNode) -> SchemaNode:
-    """Return a union that offers null as a separate choice, for a node that allows null.
+    """Return a union in which null is a separate choice, for a node that allows null.
 
-    Nodes that don't allow null are returned unchanged. The separate choice is for values whose
-    empty input already has another meaning, such as an empty text.
+    A node that doesn't allow null is returned unchanged. Use this function for values whose empty
+    input already has another meaning, such as an empty text.
     """
     if not shape.nullable:
         return shape

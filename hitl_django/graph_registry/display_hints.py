@@ -86,8 +86,8 @@ def get_names(path: Iterable[str | int]) -> Names:
 def find_currency(hint: Hint, path: Path, roots: Iterable[Any]) -> str:
     """Return the currency of the amount at ``path``, or an empty string.
 
-    If ``hint`` contains the path to a currency, this path is looked up in ``roots`` (payloads or
-    other JSON values). The currency is read from the first of them with a currency at the path.
+    If ``hint`` contains the path to a currency, the currency is looked up in ``roots``, which are
+    payloads or other JSON values. The first root with a currency at the path is used.
     """
     if not hint.currency_names:
         return ""

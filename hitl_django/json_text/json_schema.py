@@ -1,9 +1,9 @@
 """Validation of responses by JSON Schema, Draft 2020-12.
 
 Patterns are matched in linear time (``engine.state.patterns``). A schema with an unsupported
-pattern is invalid. References to other documents are invalid, and nothing is fetched. Lists in
-``items``, and ``dependencies``, are applied as in draft-07. The work of a validation is limited
-(``schema_keywords``).
+pattern is invalid. References to other documents are invalid, and nothing is fetched. Two older
+forms are applied as in draft-07: a list of schemas as ``items``, and the keyword ``dependencies``.
+The work of a validation is limited (``schema_keywords``).
 """
 
 from __future__ import annotations

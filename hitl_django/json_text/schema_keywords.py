@@ -263,8 +263,8 @@ def _get_canonical_texts(values: list[Any]) -> frozenset[str]:
 def _to_canonical_text(value: Any) -> str:
     """Return a text that is the same for all values that are equal in JSON Schema (1 and 1.0).
 
-    In a set, texts are safe because their hashes are randomized. An attacker could easily find
-    numbers with the same hash.
+    Sets contain these texts instead of the values. An attacker could find many numbers with the
+    same hash, which make a set slow. Hashes of texts are randomized.
     """
     if isinstance(value, str):
         return '"' + value

@@ -85,7 +85,10 @@ def mask_patch(schema: JSON, patch: JSON) -> JSON:
 
 
 def mask_quotes(schema: JSON, value: JSON, text: str) -> str:
-    """Return ``text`` with HIDDEN in place of each quoted secret part of ``value``."""
+    """Replace secret parts of ``value`` that ``text`` contains, and return the text.
+
+    ``text`` is a message that may quote the value. HIDDEN takes the place of the secret parts.
+    """
     if not has_secrets(schema):
         return text
     found: list[JSON] = []

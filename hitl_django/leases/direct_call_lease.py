@@ -61,7 +61,7 @@ class DirectCallLease(LocalThreadLease):
     def take_over(self, left: DirectCallLease) -> None:
         """Take over the thread from ``left``, the lease of a run that this process has abandoned.
 
-        The abandoned run may still have a lease in the database.
+        If ``left`` is still valid in the database, this lease replaces it there.
         """
         super().take_over(left)
         left.stop_renewal()

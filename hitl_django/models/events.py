@@ -58,10 +58,10 @@ def includes_subgraphs(choice: str) -> bool:
 class RunEvent(models.Model):
     """An event of a run. Events are numbered from 1 without gaps.
 
-    An event is stored in the transaction of the change that it describes. Output of language models
-    is stored earlier, while a model generates it. ``kind`` is a state of the run or a stream mode.
-    ``ns`` is the namespace of the subgraph, or empty for the run's own graph. ``data`` is
-    shortened for display. If a part of the data was omitted, ``truncated`` is true.
+    An event is stored in the transaction of the change that it describes. The output of a language
+    model is stored while the model generates it, before the node ends. ``kind`` is a state of the
+    run or a stream mode. ``ns`` is the namespace of the subgraph, or empty for the run's own graph.
+    ``data`` is shortened for display. If a part of the data was omitted, ``truncated`` is true.
     """
 
     # The unique constraint below begins with the run. A separate index would cost one page write in

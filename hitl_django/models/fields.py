@@ -142,9 +142,9 @@ def digest_json(value: Any) -> str:
 class NamespaceField(_BinaryField):
     """A field for a namespace, i.e. a tuple of labels.
 
-    Each label is stored with a NUL at its end, and all databases compare bytes directly. In an
-    index, a namespace is therefore followed by the namespaces below it, ordered by their labels
-    (``namespace_bounds``).
+    Each label is stored with a NUL at its end, and databases sort the column by its bytes. In an
+    index, a namespace is therefore directly followed by the namespaces below it, ordered by their
+    labels (``namespace_bounds``).
     """
 
     if TYPE_CHECKING:

@@ -137,8 +137,9 @@ def store_also(run: Run, kinds: Iterable[str]) -> None:
 def append_queued(batch: WriteBatch, run: Run, reason: str) -> int:
     """Add the event that a run is queued, with the reason.
 
-    Return the event's number, which the caller stores in the run's row. If the caller hasn't locked
-    the thread before reading the run, the batch must fail if the thread has changed since.
+    Return the event's number, which the caller stores in the run's row. The caller must have locked
+    the thread before reading the run. A caller without the lock must instead add a statement to the
+    batch that fails if the thread has changed since.
     """
     return EventLog.for_run(run).append_state(batch, Run.State.QUEUED, reason=reason)
 

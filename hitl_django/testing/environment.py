@@ -29,8 +29,9 @@ class GraphEnvironment:
     """Test environment that replaces the queue, the worker and the clock in a ``with`` block.
 
     Queued runs are executed before a method returns, so after ``start`` a run has ended or is
-    interrupted. No messages are sent. The environment works in a TransactionTestCase, as the pytest
-    fixture ``hitl``, and in a TestCase, although the transaction of a TestCase is never committed.
+    interrupted. Tasks of optional apps, such as the delivery of webhooks, are not executed. The
+    environment works in a TransactionTestCase, as the pytest fixture ``hitl``, and in a TestCase,
+    although the transaction of a TestCase is never committed.
     """
 
     def __init__(self) -> None:

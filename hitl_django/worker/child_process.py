@@ -152,8 +152,9 @@ class ForkedChild:
 def can_fork() -> bool:
     """Return whether a fork of this process can execute Python code.
 
-    A fork would wait for the locks of other OS threads, and would use open database connections
-    together with this process. On macOS, libraries of the system may crash in a fork.
+    The process must have only one OS thread and no open database connection. A fork would wait for
+    the locks of other OS threads, and would use open database connections together with this
+    process. On macOS, the result is False, because libraries of the system may crash in a fork.
     """
     if sys.platform != "linux" or threading.active_count() > 1:
         return False

@@ -44,11 +44,11 @@ TURN, TURN_SHARE = 1.0, 0.1
 def advance(run_id: str) -> None:
     """Execute a run until it ends, is interrupted, or its time slice ends.
 
-    If the run isn't due, it isn't executed, so a message may arrive late or twice. In this case, if
-    the thread has no active run, the next waiting run of the thread is executed. Errors are stored
-    in the run's row instead of being raised, because the queue can't handle them. An error that
-    ends this process, such as KeyboardInterrupt or a queue's timeout, is stored and raised, and the
-    run is queued again.
+    A run that isn't due is not executed, so a message may arrive late or twice. If the run isn't
+    due and the thread has no active run, the next waiting run of the thread is executed. Errors are
+    stored in the run's row instead of being raised, because the queue can't handle them. An error
+    that ends this process, such as KeyboardInterrupt or a queue's timeout, is stored and raised,
+    and the run is queued again.
     """
     if _drain_reason is not None:
         batch = WriteBatch(write_alias())

@@ -121,10 +121,10 @@ class SyncDriver:
             self._close()
 
     def _close(self) -> None:
-        """Wait for the running tasks and the commit in progress, then release the lease.
+        """Wait for the running tasks and the commit in progress, then release the lease of the run.
 
-        The lease is the run's lease on its thread. If the caller has abandoned a run with
-        durability "exit", the super-steps of the run are stored before the release.
+        If the caller has abandoned a run with durability "exit", the super-steps of the run are
+        stored before the lease is released.
         """
         ended = self.ended
         if self.threads is not None:
@@ -275,7 +275,8 @@ class SyncDriver:
     def _end_deputy(self, deputy: Future[None]) -> None:
         """End the work of the deputy, the OS thread that replaces the driver's blocked OS thread.
 
-        Afterwards, the driver's OS thread no longer runs tasks of the super-step itself.
+        For the rest of the super-step, the driver's OS thread doesn't run tasks, so no task can
+        block it again.
         """
         assert self.threads is not None
         self.threads.inbox.put(None)

@@ -79,9 +79,9 @@ class TaskThreads:
         self._start_threads(1)
 
     def join(self) -> None:
-        """Count the calling OS thread as the first OS thread of the pool.
+        """Register the calling OS thread as the first busy OS thread of the pool.
 
-        The calling OS thread then runs queued tasks.
+        Call this method before the calling OS thread runs queued tasks.
         """
         self._clocks = []
         self._note_clock()
@@ -118,9 +118,10 @@ class TaskThreads:
         """Start at most ``count`` additional OS threads for queued tasks.
 
         CPU-bound tasks run fastest one after the other, because they share the interpreter lock.
-        Tasks that wait for I/O should all wait at the same time. The pool distinguishes these kinds
-        within a millisecond: it starts one OS thread, and keeps doubling the number of OS threads
-        while tasks are queued. It stops doubling while ``_are_busy`` returns True.
+        Tasks that wait for I/O should all wait at the same time. The pool can't know the kind of
+        queued tasks in advance. It starts one OS thread and then, while tasks are queued, doubles
+        the number of OS threads every millisecond. The number isn't doubled while ``_are_busy``
+        returns True, because the tasks are then CPU-bound.
         """
         self._started += count
         for _ in range(count):
@@ -134,8 +135,9 @@ class TaskThreads:
     def _are_busy(self) -> bool:
         """Return whether the pool's OS threads took tasks and used the CPU since the last check.
 
-        Both conditions are required, because queued tasks must not wait for a single task that
-        computes for a long time, or that waits for another task.
+        If no task was taken, a single task may be computing for a long time. If the CPU was not
+        used, a task may be waiting for another task. In both cases, the pool must start more OS
+        threads for queued tasks.
         """
         since = time.monotonic() - self._start_more_at + MAX_BUSY_SECONDS
         return len(self.waiting) < self._left and self._get_cpu_seconds() - self._used > since / 2

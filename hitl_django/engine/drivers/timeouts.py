@@ -45,7 +45,7 @@ def check_stoppable(name: str, action: Action) -> None:
 
 
 class AttemptTimer:
-    """The time limits of a task's attempts, and calls of the task's functions within these limits.
+    """A timer that calls a task's functions within the time limits of an attempt.
 
     Each attempt starts with new time limits.
     """
@@ -183,7 +183,8 @@ class TimedContext(TaskContext):
     def progress(self) -> None:
         """Report an event as progress of the attempt, if the policy has ``refresh_on="auto"``.
 
-        If a node called this graph, the event is also reported to that node.
+        If the task belongs to a subgraph, the event is also reported to the node that called the
+        subgraph.
         """
         if self.watch is not None and self.watch.policy.refresh_on == "auto":
             self.watch.touch()

@@ -3,7 +3,7 @@
 A graph structure is plain JSON: nodes with their triggers and targets, channels with their classes,
 types and reducers, and the structures of subgraphs. It doesn't contain the code of nodes. Two
 functions of the same name count as the same reducer, because code may move to another module.
-Lambdas can't be distinguished.
+Therefore, all lambdas count as the same reducer.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def list_changes(
     thread's newest checkpoint in a namespace. ``ns`` is the namespace of the graph. The list is
     empty if the thread can resume.
 
-    Only parts that stored state depends on are compared. These parts may change: nodes and edges
+    Only parts that stored state depends on are compared. Other parts may change: nodes and edges
     without pending tasks, empty channels, and the code of nodes. With ``new_input``, pending tasks
     are ignored, because new input discards them. With ``migrates``, the values of the graph's state
     channels are ignored, because a migration converts them.

@@ -127,7 +127,7 @@ def task(
     The result must be serializable like state. ``retry_policy`` defaults to the policy of the
     entrypoint. If ``cache_policy`` is given and the graph has a cache, a call with the same
     arguments as an earlier call returns the cached result. ``timeout`` requires an async function.
-    In a sync run, sync code can't call an async function.
+    Sync code can call an async function only in an async run.
     """
     policies = Policies.given(retry_policy, cache_policy, timeout)
     if function is None:

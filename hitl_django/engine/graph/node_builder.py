@@ -162,7 +162,8 @@ def build_node_map(
 ) -> dict[str, Node]:
     """Build and validate the nodes of a graph.
 
-    ``retry`` and ``cache`` are the default policies. They don't apply to hidden nodes.
+    ``retry`` and ``cache`` are the default policies. They don't apply to hidden nodes, i.e. nodes
+    that the compiler adds to the graph.
     """
     made = {}
     for name, node in nodes.items():

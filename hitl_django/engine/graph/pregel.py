@@ -59,8 +59,9 @@ class Pregel(
     """A graph of nodes that communicate over channels and run in super-steps.
 
     Build a graph with ``StateGraph(...).compile()``. ``input_channels``, ``output_channels`` and
-    ``stream_keys`` are each one channel name or several names. For one name, the value of the
-    input, output or state is the channel's value. For several names, it's a dict by channel name.
+    ``stream_keys`` select the channels of the input, the output and the state. Each is one channel
+    name or several names. With one name, the input, output or state is the value of the channel.
+    With several names, the input, output or state is a dict of values by channel name.
     """
 
     #: If the graph is called as a node, it finds the running task without an injected config.
@@ -370,9 +371,9 @@ class Pregel(
 
         The commits passed to the saver contain the stream chunks of the ``modes``. With
         ``subgraphs``, they also contain the chunks of subgraphs. ``keep`` is called with the data
-        that a node writes or a subgraph emits, and returns the data to store in the chunk.
-        ``durability`` and the breakpoints are as for ``invoke``. ``context`` is a result of
-        ``encode_context``.
+        of chunks that a node's stream writer or a subgraph emits. The result of ``keep`` is stored
+        in place of the data. ``durability`` and the breakpoints are as for ``invoke``. ``context``
+        is a result of ``encode_context``.
         """
         options = Options(
             self.decode_context(context), interrupt_before, interrupt_after, durability, control,

@@ -134,9 +134,10 @@ def _merge_ambient_config(
     """Return a call's config merged with ``ambient``.
 
     ``ambient`` is the config of the surrounding LangChain chain. ``caller`` is the task whose node
-    makes the call. If there is a ``caller``, only the callbacks of ``ambient`` are merged. If the
-    call starts a nested run, ``parent`` is the same task, and ``_nest_config`` later merges the
-    config of the calling run. Otherwise, ``parent`` is None.
+    makes the call, or None outside of nodes. With a ``caller``, only the callbacks of ``ambient``
+    are merged. ``parent`` is the same task if the call starts a nested run, and None if the call
+    starts a separate run. For a nested run, ``_nest_config`` later merges the config of the calling
+    run.
     """
     if caller is None:
         configurable = config.get("configurable") or {}
@@ -205,7 +206,7 @@ def _find_parent_task(
     """Return the task that makes the call, or None if the call starts a separate run.
 
     A call starts a separate run if its config contains a thread id, a namespace or a checkpoint id.
-    A config that the calling node passes on unchanged doesn't count.
+    If the calling node only passes on its own config, the call doesn't start a separate run.
     """
     if caller is None or not configurable or not any(configurable.get(key) for key in COORDINATES):
         return caller

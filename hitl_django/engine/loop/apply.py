@@ -111,9 +111,9 @@ def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
 
 
 def _forget_passed(state: ChannelState) -> None:
-    """Remove the nodes ``state.passed`` from ``state.seen``.
+    """Remove the nodes that are in ``state.seen`` only because they ran in the previous super-step.
 
-    ``state.seen`` contains these nodes only because they ran in the previous super-step.
+    ``state.passed`` contains the names of these nodes.
     """
     for name in state.passed:
         state.seen.pop(name, None)

@@ -24,7 +24,8 @@ _DESCRIBING = frozenset(("checkpoints", "tasks", "debug"))
 def emit_writes(state: LoopState, task: Task | None, chunks: Sequence[Chunk]) -> Sequence[Emit]:
     """Emit the stream chunks about writes, or withhold them until the writes have been stored.
 
-    ``task`` is the task that made the writes, or None for the writes of a whole super-step.
+    If ``state.withheld`` is None, the chunks are emitted immediately. ``task`` is the task that
+    made the writes, or None for the writes of a whole super-step.
     """
     if state.withheld is None:
         return (Emit(chunks),)

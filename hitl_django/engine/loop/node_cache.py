@@ -37,7 +37,7 @@ class BaseCache(Generic[ValueT]):
         raise NotImplementedError
 
     def set(self, pairs: Mapping[FullKey, tuple[Any, int | None]]) -> None:
-        """Store values, each with its lifetime in seconds or None without a limit."""
+        """Store values, each with its lifetime in seconds. A lifetime of None means no limit."""
         raise NotImplementedError
 
     def clear(self, namespaces: Sequence[Namespace] | None = None) -> None:

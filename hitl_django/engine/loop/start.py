@@ -137,8 +137,9 @@ def _is_answered_by(state: LoopState, command: Command[Any] | None) -> bool:
 def _is_new(state: LoopState) -> bool:
     """Return whether the namespace of a subgraph can't have stored data.
 
-    The namespace contains the id of the calling task, which belongs to an unstored checkpoint. If
-    an earlier attempt of the task had stored data, it would have stored the checkpoint first.
+    The namespace contains the id of the calling task. The result is true if the checkpoint from
+    which this task starts isn't stored yet. No earlier attempt of the task can have stored data,
+    because an attempt stores this checkpoint before its own data.
     """
     job, run = state.job, state.run
     if run.above is None or run.replay is not None or job.addressed or not state.exits:
@@ -291,9 +292,9 @@ def _take_input(state: LoopState, null_writes: Sequence[Write]) -> Iterable[Effe
 
 
 def _skips_input(state: LoopState) -> bool:
-    """Return whether the checkpoint of the input is skipped, because it isn't visible.
+    """Return whether no checkpoint is created for the input, because it would not be visible.
 
-    This checkpoint would neither be stored nor be described in the stream.
+    Such a checkpoint would neither be stored nor be described in the stream.
     """
     job = state.job
     if state.channel_state.versions or job.kind == "submit" or START in job.before:
@@ -341,7 +342,7 @@ def _commit_input(
 
 
 def _apply_input(state: LoopState) -> Effects:
-    """Apply the input without a first super-step, if this super-step would do nothing else.
+    """Apply the input immediately if the first super-step would only pass it on to the state.
 
     If a conditional entry point must run first, the input is not applied. If applying the input
     fails, the first super-step runs and raises the same error.
@@ -410,11 +411,11 @@ def _restore_finished_writes(state: LoopState) -> None:
 
 
 def _keep_answered(state: LoopState) -> None:
-    """When an older checkpoint runs again, reuse the results of finished tasks with interrupts.
+    """Reuse the results of finished tasks with interrupts, in a run from an older checkpoint.
 
     The stored writes of such a task are assigned to ``task.writes``. The task runs again only if
-    the caller gives a new resume value for one of its interrupts. Without its stored result, the
-    task would pause again at a checkpoint that isn't the thread's newest checkpoint, and the pause
+    the caller gives a new resume value for one of its interrupts. Without a new resume value, a
+    repeated task would pause at a checkpoint that isn't the thread's newest checkpoint. The pause
     would not be visible.
     """
     for task in state.tasks:

@@ -503,7 +503,7 @@ class BaseCheckpointSaver(Generic[VersionT]):
 
 @cache
 def _has_sync_forms_only(kind: type[BaseCheckpointSaver[Any]]) -> bool:
-    """Return whether a saver class overrides none of the async methods that runs call."""
+    """Return whether a saver class overrides none of the async methods used by the engine."""
     forms = ("acall", "aget_tuple", "alist", "acommit", "acommit_all", "aput", "aput_writes")
     return all(getattr(kind, form) is getattr(BaseCheckpointSaver, form) for form in forms)
 

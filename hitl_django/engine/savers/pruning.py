@@ -48,9 +48,10 @@ def keep_latest(
     ``heads`` maps each namespace to its newest checkpoint id and metadata. ``roots`` are the ids of
     the stored checkpoints of the root graph.
 
-    The newest checkpoint of each namespace is kept, with one exception. A subgraph that starts from
-    the beginning on each call isn't kept if its calling checkpoint in the root graph is stored and
-    isn't the newest. No task reads the checkpoints of this subgraph again.
+    The newest checkpoint of each namespace is kept, with one exception. The checkpoint of a
+    subgraph that starts from the beginning on each call isn't kept after the call has ended,
+    because no task reads this checkpoint again. The call has ended if the checkpoint from which the
+    root graph made the call is stored and isn't the newest checkpoint of the root graph.
     """
     newest_root = heads[""][0] if "" in heads else None
     kept = set()

@@ -86,8 +86,8 @@ class SharedValues:
     def encode_repeated(self, value: Any) -> tuple[list[bytes], Extent] | None:
         """Return the encoded items of a list with mostly repeated items, and the list's extent.
 
-        The extent is the size. Return None for other values, and for a list that must be encoded as
-        a whole: the list exceeds a limit, or contains a part that can't be stored.
+        Return None for other values, and for a list that must be encoded as a whole: the list
+        exceeds a limit, or contains a part that can't be stored.
         """
         if type(value) is not list:
             return None

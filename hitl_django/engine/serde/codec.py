@@ -168,8 +168,9 @@ class Codec:
     def is_within_limits(self, extent: Extent) -> bool:
         """Return whether a list or dict with this extent is certainly within the codec's limits.
 
-        The nesting depth isn't measured. The result is therefore False if ``max_depth`` is less
-        than MAX_DEPTH. For MAX_DEPTH, the caller has to check the depth by encoding the entries.
+        An extent doesn't contain the nesting depth. If ``max_depth`` is less than MAX_DEPTH, the
+        result is therefore False. If ``max_depth`` is MAX_DEPTH, the depth is not checked here,
+        because the encoding of the entries checks the depth.
         """
         return (
             extent.size + LONGEST_HEAD <= self.max_bytes

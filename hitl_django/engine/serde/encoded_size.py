@@ -162,11 +162,11 @@ def measure(data: bytes, most: int | None = None) -> EncodedSize:
 
 
 def _step(data: bytes, at: int, head: int) -> tuple[int, int | None]:
-    """Return the position after a multi-byte header, and the number of values in its container.
+    """Return the position after a multi-byte header, and the number of values that follow it.
 
-    The header starts at the position ``at`` with the byte ``head``. If the header belongs to an
-    item without nested values, such as a text, return the position after the whole item, and None
-    as the number.
+    The header starts at the position ``at`` with the byte ``head``. The values are those of the
+    list, dict or extension that the header begins. If the header begins an item without nested
+    values, such as a text, return the position after the whole item, and None as the number.
     """
     at += 1
     if head in _SIZED:

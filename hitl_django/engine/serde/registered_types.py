@@ -64,10 +64,7 @@ class TypeTable:
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry
 
     def adopt(self, entry: TypeCodec) -> None:
-        """Add a type codec with a generated tag.
-
-        The codec replaces an earlier codec with the same tag.
-        """
+        """Add a type codec, and remove an earlier codec with the same tag."""
         replaced = self.by_tag.get(entry.tag)
         # The entry must exist at all times, because another thread may look up the class.
         self.by_tag[entry.tag] = self.by_class[entry.cls] = entry

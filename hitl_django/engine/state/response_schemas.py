@@ -59,8 +59,8 @@ def make_response_schema(schema: Any) -> dict[str, Any]:
     schema, because the class itself validates them.
 
     Raises:
-        GraphDefinitionError: a part of the schema is not supported, and the message contains its
-            path, or pydantic doesn't support the type.
+        GraphDefinitionError: pydantic doesn't support the type, or a part of the schema is not
+            supported. The message contains the path of this part.
         PayloadError: the schema isn't plain JSON.
     """
     # Unions and other types are not cached, because equal types may have different schemas.

@@ -419,10 +419,7 @@ class TaskContext:
 
     @property
     def full_context(self) -> TaskContext:
-        """The context of the whole task.
-
-        If this object is the context of a part of the task, ``full_context`` is another object.
-        """
+        """The context of the whole task. In a ``PartContext``, this is another object."""
         return self
 
     def next_call_index(self, numbers: Iterator[int]) -> int:

@@ -156,8 +156,8 @@ def once(key: str, function: Callable[P, ResultT], *args: P.args, **kwargs: P.kw
 
     The result is stored before it is returned. It remains available after a pause, a retry or a
     crash. If ``function`` fails, or the process crashes before the result is stored, the next
-    attempt calls ``function`` again. For an async function, return an awaitable. The result must be
-    serializable like state.
+    attempt calls ``function`` again. If ``function`` is async, ``once`` returns an awaitable. The
+    result must be serializable like state.
 
     Node code may make several calls in parallel, in OS threads or coroutines, with a different key
     for each call.

@@ -45,9 +45,9 @@ class UnaddressedResumes(Protocol):
 class Replay:
     """The replay of a run from an older checkpoint, shared with the subgraphs of the run.
 
-    ``bound`` is the id of the checkpoint from which the replay starts. A subgraph with
-    ``checkpointer=True`` continues from its stored state in each call. In its first call during the
-    replay, such a subgraph continues from its newest state before ``bound`` instead.
+    A subgraph with ``checkpointer=True`` usually continues from its newest stored state. In its
+    first call during the replay, such a subgraph instead continues from its newest state before the
+    checkpoint id ``bound``.
     """
 
     __slots__ = ("_visited", "bound")

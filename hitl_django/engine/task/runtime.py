@@ -17,8 +17,10 @@ ContextT = TypeVar("ContextT")
 class RunControl:
     """An object with which any OS thread can stop a run.
 
-    The run stops after a super-step, when the checkpoint is stored. ``around_task`` returns a
-    context manager for one task. All attempts of the task run inside the context manager.
+    After a stop request, the run stops at the end of a super-step, when the checkpoint is stored.
+    An error in ``stop_errors``, such as a timeout of the task queue, also stops the run.
+    ``around_task`` returns a context manager for one task. All attempts of the task run inside the
+    context manager.
     """
 
     __slots__ = (

@@ -15,10 +15,12 @@ UNANSWERED = MissingResume()
 class TaskMemory:
     """The data that a task keeps between attempts: resume values, interrupts, results of once().
 
+    Each interrupt is identified by its key or, if it has no key, by its position in the task.
+
     - ``fingerprints`` are the hashes of interrupts, by position or key. The hashes are left out if
       the task's only interrupt is pending, because ``waiting`` contains this interrupt.
-    - ``voided`` contains RESUME if a resume value without a key was discarded, and KEYED if a
-      resume value with a key was discarded.
+    - ``voided`` contains RESUME after an invalid resume value of an interrupt without a key was
+      discarded, and KEYED after an invalid resume value of an interrupt with a key was discarded.
     - ``attempts`` contains the number of attempts, the start of the first attempt, and the earliest
       start of the next attempt. Both times are Unix times.
     """

@@ -16,8 +16,8 @@ class ToolStream:
     """An emitter of stream chunks about the tool calls of a run.
 
     ``emit`` is called with each chunk. If ``subgraphs`` is false, only tool calls in the run's
-    namespace ``ns`` are emitted. ``above`` is the tool stream of the calling run. It also emits the
-    tool calls of this run.
+    namespace ``ns`` are emitted. ``above`` is the tool stream of the calling run. Tool calls of
+    this run are also emitted by ``above``.
     """
 
     def __init__(
@@ -33,9 +33,9 @@ class ToolStream:
     def drop_narrow(self) -> ToolStream | None:
         """Return the tool stream for a separate run that a node starts, or None.
 
-        The result consists of copies of this tool stream and the streams of the calling runs,
-        linked by ``above``. Streams with ``subgraphs`` false are left out. The result is None if no
-        stream remains.
+        A tool stream with ``subgraphs`` false doesn't include separate runs. The result therefore
+        links, by ``above``, copies of only those tool streams of this run and of its calling runs
+        that include subgraphs. The result is None if there is no such tool stream.
         """
         above = None if self._above is None else self._above.drop_narrow()
         if not self.subgraphs:

@@ -191,7 +191,8 @@ def find_next(
     """Return the id of the interrupt that ``claim_next`` would probably claim, or None.
 
     The arguments are those of ``claim_next``. Nothing is written, so another user may claim the
-    interrupt first. Other interrupts of the thread of ``after`` have no precedence.
+    interrupt first. Unlike ``claim_next``, this function doesn't prefer other interrupts of the
+    thread of ``after``.
     """
     _refuse_without_user(by)
     rows = queue_filters.list_pending(by, graph=graph, group=group, where=where)

@@ -99,9 +99,11 @@ def _build(by_graph: bool, by_group: bool, groups: int) -> tuple[Any, Any, list[
     """Return a queryset of pending interrupts, and the query parameters for further conditions.
 
     ``by_graph`` and ``by_group`` add conditions on the graph and on the group. ``groups`` is the
-    number of the user's groups. The query parameters are an object with the user's key as ``pk``, a
-    list of the keys of the user's groups, and the key of the group in the condition on the group
-    (None without ``by_group``).
+    number of the user's groups. The query parameters are:
+
+    - the user: an object whose ``pk`` is the parameter for the user's key
+    - the user's groups: a list of parameters for the keys of the groups
+    - the group in the condition on the group: a parameter for its key, or None without ``by_group``
     """
     graph = Parameter("graph", models.CharField()) if by_graph else None
     keys = [_parameter(Group, _name(number)) for number in range(groups)]

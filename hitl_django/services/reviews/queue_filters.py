@@ -254,9 +254,10 @@ def _match_takeable(user: Any) -> Q:
 
 
 def _match_already_approved(user: Any) -> Q:
-    """Return a condition on interrupts: the user can no longer approve the interrupt.
+    """Return a condition on interrupts: the user can't approve the interrupt.
 
-    The user has already approved the current version, or started a run whose interrupt doesn't
+    The condition matches in two cases. The user has already approved the current version of an
+    interrupt that needs several approvals. Or the user started the run, and the interrupt doesn't
     allow self-approval.
     """
     approvals = Decision.objects.filter(

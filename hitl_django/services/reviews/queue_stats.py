@@ -99,9 +99,9 @@ class _Capped(Subquery):
 class _Searched(Func):
     """The number of rows that a search finds.
 
-    The rows of ``search.few`` are counted up to ``most``. If there are ``most`` rows, the rows of
-    ``search.many`` are counted instead, up to CAP. If many of the first rows match, only the rows
-    of ``search.many`` are counted.
+    The query counts the rows of ``search.few``, up to ``most``. If this limit is reached, the query
+    counts the rows of ``search.many`` instead, up to CAP. If many of the first rows of the queue
+    match the search, the query doesn't count ``search.few``, and counts only ``search.many``.
     """
 
     template = "(SELECT CASE WHEN n >= %(most)s THEN %(expressions)s AS n LIMIT 1) AS tried)"

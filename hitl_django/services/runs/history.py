@@ -191,9 +191,10 @@ class _Page:
         """Return the tasks that started from these checkpoints and have separate rows of writes.
 
         The first value contains a list of tasks for each checkpoint id. At most TASKS tasks are
-        read, those of the newest checkpoint first. If this limit is reached, the second value is
-        the id of the last checkpoint with tasks that were read, otherwise an empty string. If the
-        writes of a task are too large to read, the task contains the size of the writes instead.
+        read, those of the newest checkpoint first. If this limit is reached, the lists of older
+        checkpoints are incomplete, and the second value is the id of the newest checkpoint whose
+        list may be incomplete. Otherwise, the second value is an empty string. If the writes of a
+        task are too large to read, the task contains the size of the writes instead.
         """
         writes = PendingWrite.objects.using(self.using).filter(
             thread=self.thread, ns="", checkpoint_id__in=checkpoints, slot=UNIT

@@ -360,8 +360,8 @@ class _Start:
     def _restore_instead(self, made: Thread) -> tuple[Thread, bool]:
         """Replace the new thread ``made`` by the archived thread with the same id, if it exists.
 
-        Return the thread to use, and whether this thread is ``made``. While the row of ``made``
-        exists, no other thread with this id can be archived.
+        Return the thread to use, and whether this thread is ``made``. Until the row of ``made`` is
+        deleted, no other transaction can archive a thread with this id.
         """
         if not is_archived(made.thread_id):
             return made, True
