@@ -98,7 +98,7 @@ def _acall(context: TaskContext, call: Call) -> Awaitable[Any]:
         return awaited
     variables = contextvars.copy_context()
     running = asyncio.get_running_loop()
-    return running.run_in_executor(None, variables.run, call_here, context, call)
+    return running.run_in_executor(None, variables.run, call_here, context, action, call.value)
 
 
 async def _wait(context: TaskContext, wait: Wait) -> None:

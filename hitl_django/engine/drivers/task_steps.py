@@ -21,19 +21,18 @@ from .node_call import convert_error, get_injected
 from .timeouts import AttemptTimer, check_stoppable
 
 
-def call_here(context: TaskContext, call: Call) -> Any:
+def call_here(context: TaskContext, action: Action, value: Any) -> Any:
     """Call a node's function on this OS thread and return its result."""
-    action = call.action
     if action.is_async:
         if action.sync is None:
-            return _run_async(context, action, call.value)
+            return _run_async(context, action, value)
         action = action.sync
     given = get_injected(context, action) if action.injected else {}
     around = context.run.around_call
     if around is None:
-        return action.call(call.value, **given)
+        return action.call(value, **given)
     with around(context.task.name):
-        return action.call(call.value, **given)
+        return action.call(value, **given)
 
 
 def _run_async(context: TaskContext, action: Action, value: Any) -> Any:
@@ -69,17 +68,17 @@ async def _stoppable(control: RunControl, running: Awaitable[Any]) -> Any:
 
 def _make_timed_call(
     limit: TimeoutPolicy, context: TaskContext
-) -> Callable[[TaskContext, Call], Any]:
+) -> Callable[[TaskContext, Action, Any], Any]:
     """Return a function that calls a function of the task within the time limits ``limit``."""
     watch = AttemptTimer(limit, context, _started)
 
-    def make(context: TaskContext, call: Call) -> Any:
-        if call.action.is_async:
+    def make(context: TaskContext, action: Action, value: Any) -> Any:
+        if action.is_async:
             _refuse_loop(context)
-            return _run_on_loop(context, _awaited(context, watch.call(call)))
-        if call.action is context.task.node.action:
-            check_stoppable(context.task.name, call.action)
-        return call_here(context, call)
+            return _run_on_loop(context, _awaited(context, watch.call(Call(action, value))))
+        if action is context.task.node.action:
+            check_stoppable(context.task.name, action)
+        return call_here(context, action, value)
 
     return make
 
@@ -130,17 +129,17 @@ def _call_plain(context: TaskContext, action: Action) -> None:
     All functions of the task must be sync, and must not start other tasks.
     """
     try:
-        output = call_here(context, Call(action, context.task.input))
+        output = call_here(context, action, context.task.input)
     except BaseException as error:
         take_error(context, convert_error(context, error), _choose)
     else:
         take_result(context, output, _choose)
 
 
-def _choose(context: TaskContext, call: Call) -> Any:
+def _choose(context: TaskContext, path: Action, value: Any) -> Any:
     """Call the function of a conditional edge."""
     try:
-        return call_here(context, call)
+        return call_here(context, path, value)
     except BaseException as error:
         converted = convert_error(context, error)
         if converted is error:
@@ -190,7 +189,7 @@ def _go_through(context: TaskContext) -> None:
         while True:
             try:
                 if type(step) is Call:
-                    reply = call(context, step)
+                    reply = call(context, step.action, step.value)
                 elif type(step) is Report:
                     reply = step.tell(*step.arguments, is_async=False)
                 else:

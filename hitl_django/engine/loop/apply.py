@@ -80,7 +80,9 @@ def apply_writes(
             # The writers are sorted by path: triggered tasks precede Sends and updates, which don't
             # affect the order in which nodes ran.
             if starts := writer.path[0] == PULL:
-                _forget_passed(state)
+                # These nodes are in ``seen`` only because they ran in the previous super-step.
+                for name in state.passed:
+                    state.seen.pop(name, None)
         _mark_seen(state, writer)
         if starts and spec.spent.issuperset(triggers):
             passed.append(writer.name)
@@ -108,15 +110,6 @@ def _are_sends_in_order(writers: Sequence[Writer]) -> bool:
         if not path or path[0] != PUSH or path[1] != index:
             return False
     return True
-
-
-def _forget_passed(state: ChannelState) -> None:
-    """Remove the nodes that are in ``state.seen`` only because they ran in the previous super-step.
-
-    ``state.passed`` contains the names of these nodes.
-    """
-    for name in state.passed:
-        state.seen.pop(name, None)
 
 
 def _mark_seen(state: ChannelState, writer: Writer) -> None:

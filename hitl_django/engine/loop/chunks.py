@@ -17,9 +17,6 @@ from .checkpoint_chunk import build_checkpoint_chunk
 from .effects import Emit
 from .state import LoopState
 
-#: The modes with chunks about each step.
-_DESCRIBING = frozenset(("checkpoints", "tasks", "debug"))
-
 
 def emit_writes(state: LoopState, task: Task | None, chunks: Sequence[Chunk]) -> Sequence[Emit]:
     """Emit the stream chunks about writes, or withhold them until the writes have been stored.
@@ -83,11 +80,10 @@ def build_step_chunks(state: LoopState) -> list[Chunk]:
     """
     chunks: list[Chunk] = []
     modes = state.run.modes
-    is_described = not modes.isdisjoint(_DESCRIBING)
-    if is_described and state.saver is not None:
+    if state.describes and state.saver is not None:
         _add(state, chunks, "checkpoints", build_checkpoint_chunk, state)
     if state.outcome is None:
-        if is_described:
+        if state.describes:
             about = (state.user_metadata, state.run.config.get("tags") or ())
             for task in state.tasks:
                 if not task.node.hidden:
@@ -132,15 +128,17 @@ def build_cached_chunks(state: LoopState, task: Task) -> list[Chunk]:
 
 def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
     """Return the stream chunks of an ended task: first those that it emitted, then its result."""
-    chunks = [] if state.run.chunk_buffer is None else state.run.chunk_buffer.take(task.id)
-    if state.run.chunk_buffer is not None and isinstance(task.error, DrainSignal):
-        return []  # The task runs again and then emits its chunks.
-    modes = state.run.modes
-    if state.run.message_recorder is not None:
-        chunks += state.run.message_recorder.take()
-    if task.writes and "messages" in modes and state.run.message_stream is not None:
-        metadata = TaskContext(task, state.run, NO_MEMORY).config()["metadata"]
-        chunks += state.run.message_stream.build_chunks(state.ns, task.input, task.writes, metadata)
+    run, chunks = state.run, []
+    modes = run.modes
+    if run.chunk_buffer is not None:
+        chunks = run.chunk_buffer.take(task.id)
+        if isinstance(task.error, DrainSignal):
+            return []  # The task runs again and then emits its chunks.
+    if run.message_recorder is not None:
+        chunks += run.message_recorder.take()
+    if task.writes and run.message_stream is not None and "messages" in modes:
+        metadata = TaskContext(task, run, NO_MEMORY).config()["metadata"]
+        chunks += run.message_stream.build_chunks(state.ns, task.input, task.writes, metadata)
     if task.pending_interrupts:
         interrupts = task.interrupts
         if not interrupts:
@@ -158,7 +156,7 @@ def build_task_chunks(state: LoopState, task: Task) -> list[Chunk]:
     elif task.error is None and "updates" in modes:
         update = stream_modes.build_update(task, task.writes or (), state.output_keys, cached=False)
         chunks.append((state.ns, "updates", update))
-    if not modes.isdisjoint(_DESCRIBING) and not isinstance(task.error, ParentCommand):
+    if state.describes and not isinstance(task.error, ParentCommand):
         _add(state, chunks, "tasks", stream_modes.describe_end, task, state.graph.stream_keys)
     return chunks
 

@@ -33,11 +33,14 @@ def end_applied_step(state: LoopState) -> Iterable[Effect]:
 
     Return the effects that store and emit the checkpoint.
     """
-    if not state.is_silent:
-        return _emit_and_store(state)
-    state.has_values = state.has_values or is_output_changed(state, state.tasks)
-    _finish_step(state)
-    return ()
+    if state.is_silent:
+        state.has_values = state.has_values or is_output_changed(state, state.tasks)
+        _finish_step(state)
+        return ()
+    if state.has_values and "values" not in state.run.modes:
+        _finish_step(state)
+        return _store_checkpoint(state, raises=False)
+    return _emit_and_store(state)
 
 
 def _apply_tasks(state: LoopState) -> bool:
@@ -68,8 +71,7 @@ def _finish_step(state: LoopState) -> None:
 
 
 def _emit_and_store(state: LoopState) -> Effects:
-    if "values" in state.run.modes or not state.has_values:
-        yield from emit_values(state, state.tasks, is_stored=False)
+    yield from emit_values(state, state.tasks, is_stored=False)
     _finish_step(state)
     yield from _store_checkpoint(state, raises=False)
 

@@ -21,6 +21,9 @@ from .error_handlers import get_handled_failure
 from .node_cache import FullKey
 from .plan import read_state
 
+#: The stream modes with chunks about each checkpoint or task.
+_DESCRIBING = frozenset(("checkpoints", "tasks", "debug"))
+
 
 @dataclass(slots=True)
 class RunRequest:
@@ -79,6 +82,7 @@ class LoopState:
         "channel_state",
         "checkpoint_id",
         "commits",
+        "describes",
         "exits",
         "forward",
         "graph",
@@ -141,6 +145,8 @@ class LoopState:
         self.overlaps = run.durability == "async" and run.saver is not None
         #: Whether chunks are stored in the commits of their tasks.
         self.records = run.chunk_buffer is not None and not job.nested
+        #: Whether the stream describes each checkpoint or each task.
+        self.describes = not _DESCRIBING.isdisjoint(run.modes)
         #: Whether the run has neither a saver nor stream modes.
         self.is_silent = run.saver is None and not run.modes
         #: Whether failures may be handled by an error handler, or results may come from the cache.

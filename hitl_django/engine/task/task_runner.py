@@ -36,8 +36,8 @@ logger = logging.getLogger("hitl_django")
 
 Step = Call | Wait | Report
 Steps = Generator[Step, Any, None]
-#: Calls the function of a conditional edge.
-Choose = Callable[[TaskContext, Call], Any]
+#: Calls the function of a conditional edge with a value.
+Choose = Callable[[TaskContext, Action, Any], Any]
 #: A node's result and its writes.
 Attempted = tuple[Any, list[Write]]
 #: Errors that end the process, the event loop's task or the run, and don't count as the node's
@@ -126,7 +126,7 @@ def take_result(context: TaskContext, output: Any, choose: Choose | None = None)
         for branch in context.task.node.branches:
             assert choose is not None
             seen = _view_state(context, branch, output, writes)
-            writes = [*writes, *branch.route(choose(context, Call(branch.path, seen)))]
+            writes = [*writes, *branch.route(choose(context, branch.path, seen))]
         _finish(context, writes)
     except BaseException as error:
         _handle_error(context, error)
