@@ -272,7 +272,8 @@ class CommitRows:
             (queries.REPLACE_BLOBS, self._corrected),
             (queries.REPLACE_CHECKPOINTS, self._checkpoints),
         ):
-            batch.insert(statement, [(thread, *row) for row in rows])
+            if rows:
+                batch.insert(statement, [(thread, *row) for row in rows])
 
 
 def _group_by_slot(writes: Sequence[tuple[str, Any]]) -> dict[int, list[tuple[str, Any]]]:

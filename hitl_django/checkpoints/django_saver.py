@@ -146,17 +146,17 @@ class DjangoSaver(BaseCheckpointSaver):
     def commit_all(self, commits: Sequence[Commit]) -> None:
         """Store several commits of one thread in one transaction."""
         commit = commits[0]
-        ref = CheckpointRef.from_config(commit.config)
-        writer = self._find_writer(ref)
-        rows = self._build_rows(commits, writer)
+        refs = [CheckpointRef.from_config(each.config) for each in commits]
+        writer = self._find_writer(refs[0])
+        rows = self._build_rows(refs, commits, writer)
         try:
             writer.plan(rows, commits)()
         except IntegrityError:
             if writer is not self._direct or commit.lease is not None:
                 raise
             # Another process has deleted or created the thread's row since the row was looked up.
-            self._forget_thread(ref.thread_id)
-            rows = self._build_rows(commits, writer)
+            self._forget_thread(refs[0].thread_id)
+            rows = self._build_rows(refs, commits, writer)
             writer.plan(rows, commits)()
         self._cache_rows(rows)
 
@@ -168,10 +168,11 @@ class DjangoSaver(BaseCheckpointSaver):
         """
         if connections[self.using].vendor == "sqlite" or not self.serves_threads():
             return None
-        writer = self._find_writer(CheckpointRef.from_config(commit.config))
+        ref = CheckpointRef.from_config(commit.config)
+        writer = self._find_writer(ref)
         if not writer.may_defer(commit.lease):
             return None
-        rows = self._build_rows((commit,), writer)
+        rows = self._build_rows((ref,), (commit,), writer)
         write = writer.plan(rows, (commit,))
 
         def store() -> None:
@@ -183,17 +184,21 @@ class DjangoSaver(BaseCheckpointSaver):
     def _find_writer(self, ref: CheckpointRef) -> CommitWriter:
         return self._bound if self._is_bound_to(ref) else self._direct
 
-    def _build_rows(self, commits: Sequence[Commit], writer: CommitWriter) -> Sequence[CommitRows]:
+    def _build_rows(
+        self, refs: Sequence[CheckpointRef], commits: Sequence[Commit], writer: CommitWriter
+    ) -> Sequence[CommitRows]:
         self._newest = None
-        return [self._commit_rows(commit, writer) for commit in commits]
+        return [
+            self._commit_rows(ref, commit, writer)
+            for ref, commit in zip(refs, commits, strict=True)
+        ]
 
     def _cache_rows(self, rows: Sequence[CommitRows]) -> None:
         for each in rows:
             place = each.ref.thread_id, each.ref.ns
             self._cache.add(*place, each.grown, each.base, each.without_inline)
 
-    def _commit_rows(self, commit: Commit, writer: CommitWriter) -> CommitRows:
-        ref = CheckpointRef.from_config(commit.config)
+    def _commit_rows(self, ref: CheckpointRef, commit: Commit, writer: CommitWriter) -> CommitRows:
         known = self._cache.get(ref.thread_id, ref.ns) if writer.may_continue() else None
         epoch = writer.get_epoch(commit.lease)
         rows = CommitRows(ref, epoch, known, SharedValues(codec, commit))

@@ -29,9 +29,8 @@ class OpenTransactionRefusal:
         self._node = node
 
     def __enter__(self) -> None:
-        self._before = {
-            each: _count_blocks(each) for each in connections.all(initialized_only=True)
-        }
+        # This includes databases without an open connection, because the call may open it.
+        self._before = {each: _count_blocks(each) for each in connections.all()}
 
     def __exit__(
         self,
@@ -39,11 +38,6 @@ class OpenTransactionRefusal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if len(self._before) < len(connections.settings):
-            # The connections that the call has opened. They are listed only at this point, because
-            # listing takes a microsecond per connection.
-            made = connections.all(initialized_only=True)
-            self._before |= {each: 0 for each in made if each not in self._before}
         left = _roll_back_open(self._before)
         if left and kind is None:
             raise OpenTransactionError(

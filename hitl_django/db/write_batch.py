@@ -195,7 +195,7 @@ class WriteBatch:
         try:
             if alone and not self._before:
                 if self._is_one(connection):
-                    return self._run(connection)
+                    return self._run(connection, is_one=True)
                 if connection.vendor == "sqlite" and not raw_cursor.is_watched(connection):
                     return self._commit_alone(connection)
             with transaction.atomic(self.using, savepoint=savepoint, durable=durable):
@@ -235,11 +235,12 @@ class WriteBatch:
         Return the rows of the guards, up to the first guard without a row. The caller must have
         opened a transaction, unless the batch is one statement.
         """
-        return self._run(connections[self.using])
+        connection = connections[self.using]
+        return self._run(connection, is_one=self._is_one(connection))
 
-    def _run(self, connection: Any) -> list[Row]:
+    def _run(self, connection: Any, *, is_one: bool) -> list[Row]:
         with raw_cursor.open_cursor(connection) as cursor:
-            if not self._is_one(connection):
+            if not is_one:
                 found = self._run_in_turn(connection, cursor)
             elif connection.vendor == "postgresql":
                 found = self._run_as_one(connection, cursor)

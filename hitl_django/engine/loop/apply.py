@@ -154,7 +154,8 @@ def _fold(
         if new_value is SAME:
             continue
         if name in spec.growing:
-            state.note_growth(name, value, written, new_value)
+            is_sum = name in spec.summing
+            state.note_growth(name, value, written, new_value, is_sum=is_sum)
         folded.append((name, new_value))
     return folded
 

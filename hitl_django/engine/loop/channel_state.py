@@ -65,17 +65,20 @@ class ChannelState:
         twin.updated = None if self.updated is None else set(self.updated)
         return twin
 
-    def note_growth(self, name: str, old_value: Any, writes: Sequence[Any], grown: Any) -> None:
+    def note_growth(
+        self, name: str, old_value: Any, writes: Sequence[Any], grown: Any, *, is_sum: bool
+    ) -> None:
         """Record the items that a reducer has added to a channel's list or dict.
 
         The reducer was called with ``old_value`` and ``writes``, and has returned ``grown``. If the
         reducer changed or removed an existing item, the recorded items of the channel are deleted,
-        and no further items of the channel are recorded until the next checkpoint.
+        and no further items of the channel are recorded until the next checkpoint. ``is_sum`` is
+        true if the reducer is ``operator.add``.
         """
         before = self.added.get(name)
         if before is None and (name in self.touched or name not in self.versions):
             return
-        entries = _find_added(old_value, writes, grown)
+        entries = _find_added(old_value, writes, grown, is_sum=is_sum)
         if entries is None:
             self.added.pop(name, None)
         elif before is None:
@@ -86,23 +89,32 @@ class ChannelState:
             self.added[name] = AddedEntries(before.version, [*before.entries, *entries])
 
 
-def _find_added(old_value: Any, writes: Sequence[Any], grown: Any) -> Any:
+def _find_added(old_value: Any, writes: Sequence[Any], grown: Any, *, is_sum: bool) -> Any:
     """Return the items that a reducer has added to a list or dict.
 
-    The reducer was called with ``old_value`` and ``writes``, and has returned ``grown``. Return
-    None if an existing item was changed or removed, or if the value is neither a list nor a dict.
+    The arguments are as for ``note_growth``. Return None if an existing item was changed or
+    removed, or if the value is neither a list nor a dict.
     """
     cls = type(old_value)
-    if type(grown) is not cls or any(get_overwrite(write)[0] for write in writes):
+    if type(grown) is not cls:
         return None
+    written = 0
+    for write in writes:
+        if get_overwrite(write)[0]:
+            return None
+        written += len(write) if type(write) is list else 1
     if cls is dict:
         return _find_added_keys(old_value, writes, grown)
     if cls is not list:
         return None
-    written = sum(len(write) if type(write) is list else 1 for write in writes)
     length = len(old_value)
-    # The comparison of identical objects is fast, because their contents aren't compared.
-    if len(grown) != length + written or grown[:length] != old_value:
+    if len(grown) != length + written:
+        return None
+    # A sum of lists begins with the items of the first list. Other reducers may change them. The
+    # comparison takes time for each existing item, although it doesn't compare the contents of
+    # identical objects.
+    is_certain = is_sum and {list}.issuperset(map(type, writes))
+    if not is_certain and grown[:length] != old_value:
         return None
     items = grown[length:]
     if len(writes) == 1 and type(writes[0]) is list and all(map(is_, items, writes[0])):

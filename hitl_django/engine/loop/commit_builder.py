@@ -87,6 +87,8 @@ class CommitBuilder:
 
     def take_writes(self) -> list[TaskWrites]:
         """Remove and return the unstored writes, while other OS threads may add more."""
+        if not self.unsaved:
+            return []
         unsaved = self.unsaved.copy()
         del self.unsaved[: len(unsaved)]
         writes = [one if isinstance(one, TaskWrites) else self._list_writes(one) for one in unsaved]

@@ -33,6 +33,7 @@ class GraphSpec:
         "renames",
         "replacing",
         "spent",
+        "summing",
         "trigger_to_nodes",
         "undurable",
     )
@@ -69,9 +70,15 @@ class GraphSpec:
         self.messages = frozenset(
             name for name, c in channels.items() if is_message_reducer(getattr(c, "operator", None))
         )
+        #: Channels whose reducer is ``operator.add``.
+        self.summing = frozenset(
+            name for name, c in channels.items() if getattr(c, "operator", None) is add
+        )
         #: Channels of lists and dicts with a reducer that only adds items.
-        self.growing = self.messages | frozenset(
-            name for name, c in channels.items() if getattr(c, "operator", None) in (add, or_)
+        self.growing = (
+            self.messages
+            | self.summing
+            | frozenset(n for n, c in channels.items() if getattr(c, "operator", None) is or_)
         )
         self.undurable = frozenset(name for name, c in channels.items() if not c.durable)
         #: Whether any node has an error handler.

@@ -346,6 +346,8 @@ class Node:
     #: The action if the node has no retries or timeout, and any OS thread without an event loop may
     #: make the calls of the action and of the branches, else None.
     plain: Action | None = None
+    #: Returns the writes for a result of the node.
+    collect: Callable[[Any], list[Write]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.sorted_triggers = tuple(sorted(self.triggers))
@@ -355,11 +357,9 @@ class Node:
         calls = [] if once is None else [once, *(branch.path for branch in self.branches)]
         is_plain = not any((call.sync or call).is_async or call.apart for call in calls)
         self.plain = once if is_plain else None
+        self.collect = self.writers[0] if len(self.writers) == 1 else self._collect_from_writers
 
-    def collect(self, output: Any) -> list[Write]:
-        """Return the writes for the result ``output`` of the node."""
-        if len(self.writers) == 1:
-            return self.writers[0](output)
+    def _collect_from_writers(self, output: Any) -> list[Write]:
         return [write for writer in self.writers for write in writer(output)]
 
 
