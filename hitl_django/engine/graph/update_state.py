@@ -23,7 +23,7 @@ from ..loop.resume import list_command_writes
 from ..savers.checkpoint import CheckpointTuple, TaskWrites, select_metadata
 from ..state.messages import add_message_ids
 from ..task.effects import Call
-from ..task.nodes import Write, make_reader
+from ..task.nodes import Write
 from ..task.task import StepOrigin, Task
 from ..task.task_status import TaskStatus, read_task_statuses
 from ..types import Command, RunnableConfig, StateUpdate
@@ -302,8 +302,8 @@ def _collect_writes(change: _Change, name: str, values: Any) -> Generator[Any, A
         raise InvalidUpdateError(f"Node {name} has no writers")
     writes = add_message_ids(node.collect(values), change.graph.spec.messages)
     for branch in node.branches:
-        read = make_reader(change.graph.spec.channels, change.state.values, writes)
-        chosen = yield Call(branch.path, branch.view(values, read))
+        seen = branch.view(values, change.graph.spec.channels, change.state.values, writes)
+        chosen = yield Call(branch.path, seen)
         writes = [*writes, *branch.route(chosen)]
     return writes
 

@@ -20,7 +20,6 @@ from ..types import CachePolicy, RetryPolicy, Send, TimeoutPolicy
 from .signatures import check_config_hint
 
 Write = tuple[str, Any]
-Reader = Callable[[Sequence[str] | str], Any]
 
 #: The module that defines @task. If the module isn't loaded, no @task functions exist.
 _FUNCTIONAL = "hitl_django.engine.graph.functional"
@@ -276,9 +275,18 @@ class Branch:
     coercion: Callable[[dict[str, Any]], Any] | None = None
     passes_output: bool = True
 
-    def view(self, output: Any, read: Reader) -> Any:
-        """Return the argument for ``path``: the state including the node's writes."""
-        value = read(self.keys)
+    def view(
+        self,
+        output: Any,
+        channels: Mapping[str, BaseChannel],
+        values: Mapping[str, Any],
+        writes: Sequence[Write],
+    ) -> Any:
+        """Return the argument for ``path``: the state ``values`` including the node's ``writes``.
+
+        ``output`` is the node's result.
+        """
+        value = _read_with_writes(channels, values, writes, self.keys)
         if self.coercion is not None:
             return self.coercion(value)
         if self.passes_output and isinstance(value, dict) and isinstance(output, dict):
@@ -363,31 +371,30 @@ class Node:
         return [write for writer in self.writers for write in writer(output)]
 
 
-def make_reader(
-    channels: Mapping[str, BaseChannel], values: Mapping[str, Any], own: Sequence[Write]
-) -> Reader:
-    """Return a function that reads the state, including writes ``own`` that are not applied yet."""
+def _read_with_writes(
+    channels: Mapping[str, BaseChannel],
+    values: Mapping[str, Any],
+    writes: Sequence[Write],
+    keys: Sequence[str] | str,
+) -> Any:
+    """Return the state of the channels ``keys``, including writes that are not applied yet."""
     written: dict[str, list[Any]] = {}
-    for name, value in own:
+    for name, value in writes:
         written.setdefault(name, []).append(value)
-
-    def read(keys: Sequence[str] | str) -> Any:
-        if isinstance(keys, str):
-            found = _folded(channels[keys], values.get(keys, MISSING), written.get(keys))
-            return None if found is MISSING else found
-        state = {}
-        for key in keys:
-            if key not in channels or not (key in written or key in values):
-                continue
-            if channels[key].plain and key not in written:
-                state[key] = values[key]
-                continue
-            found = _folded(channels[key], values.get(key, MISSING), written.get(key))
-            if found is not MISSING:
-                state[key] = found
-        return state
-
-    return read
+    if isinstance(keys, str):
+        found = _folded(channels[keys], values.get(keys, MISSING), written.get(keys))
+        return None if found is MISSING else found
+    state = {}
+    for key in keys:
+        if key not in channels or not (key in written or key in values):
+            continue
+        if channels[key].plain and key not in written:
+            state[key] = values[key]
+            continue
+        found = _folded(channels[key], values.get(key, MISSING), written.get(key))
+        if found is not MISSING:
+            state[key] = found
+    return state
 
 
 def _folded(channel: BaseChannel, stored_value: Any, written: Sequence[Any] | None) -> Any:

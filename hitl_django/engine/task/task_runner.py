@@ -27,7 +27,7 @@ from ..state.messages import add_message_ids
 from ..types import Command, RetryPolicy, Send
 from .context import TaskContext, refuse_foreign_error
 from .effects import Call, Report, Wait
-from .nodes import Action, Branch, Write, make_reader
+from .nodes import Action, Branch, Write
 from .retry import should_retry
 from .task import Task
 
@@ -260,7 +260,7 @@ def _route_branches(
 
 def _view_state(context: TaskContext, branch: Branch, output: Any, writes: Sequence[Write]) -> Any:
     origin = context.task.origin
-    return branch.view(output, make_reader(origin.spec.channels, origin.values, writes))
+    return branch.view(output, origin.spec.channels, origin.values, writes)
 
 
 def _trace_branch(
