@@ -12,6 +12,8 @@ from hitl_django.engine.errors import PayloadLimitError
 from hitl_django.engine.payload import check_json
 from hitl_django.json_text.reasons import ValidationMessage
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 #: The maximum number of characters of a reason.
 REASON_LENGTH = 10_000
 
@@ -65,7 +67,7 @@ def check_limits(value: Any, messages: LimitMessages = ANSWER) -> None:
     _limit(messages.levels, depth, hitl.RESPONSE_MAX_DEPTH)
     _limit(messages.values, items, hitl.RESPONSE_MAX_ITEMS)
     check_json(value, messages.subject)
-    size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+    size = len(_encode(value).encode())
     _limit(messages.size, size, hitl.RESPONSE_MAX_BYTES)
 
 

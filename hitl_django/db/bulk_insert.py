@@ -109,13 +109,13 @@ class BulkInsert:
         """
         text = self._text(connection)
         if len(rows) == 1:
-            return [(text.one, self.parameters(connection, rows, key))]
+            return [(text.one, _prepare_rows(text, connection, rows, key))]
         size = text.most // len(self.names)
         parts = [rows[start : start + size] for start in range(0, len(rows), size)]
         return [
             (
                 f"{text.into}VALUES {', '.join([text.row] * len(part))}{text.conflict}",
-                self.parameters(connection, part, key),
+                _prepare_rows(text, connection, part, key),
             )
             for part in parts
         ]
@@ -163,14 +163,7 @@ class BulkInsert:
 
         The result contains ``key.value`` where a row contains the placeholder ``key``.
         """
-        text = self._text(connection)
-        parameters: list[Any] = []
-        for row in rows:
-            values = [*row] if key is None else [key.value if at is key else at for at in row]
-            for at, prepare in text.preparations:
-                values[at] = prepare(values[at], connection)
-            parameters += values
-        return parameters
+        return _prepare_rows(self._text(connection), connection, rows, key)
 
     def _field(self, name: str) -> Any:
         return self.model._meta.pk if name == "pk" else self.model._meta.get_field(name)
@@ -222,3 +215,15 @@ class BulkInsert:
             prepare = find_preparation(self._field(name), connection)
             if prepare is not None:
                 yield at, prepare
+
+
+def _prepare_rows(
+    text: _Text, connection: BaseDatabaseWrapper, rows: Rows, key: NewKey | None
+) -> list[Any]:
+    parameters: list[Any] = []
+    for row in rows:
+        values = [*row] if key is None else [key.value if at is key else at for at in row]
+        for at, prepare in text.preparations:
+            values[at] = prepare(values[at], connection)
+        parameters += values
+    return parameters

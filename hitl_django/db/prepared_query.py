@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from itertools import starmap
 from typing import Any, NamedTuple
@@ -80,13 +80,16 @@ def _prepare_native_uuid(prepare: Prepare, value: Any, connection: Any) -> Any:
 
 
 def _prepare_uuid(prepare: Prepare, value: Any, connection: Any) -> Any:
-    return value.hex if type(value) is UUID else prepare(value, connection)
+    # Like value.hex, without the call of its property.
+    return f"{value.int:032x}" if type(value) is UUID else prepare(value, connection)
 
 
 def _prepare_moment(prepare: Prepare, value: Any, connection: Any) -> Any:
     if value is None:
         return None
     if type(value) is datetime and value.tzinfo is not None:
+        if connection.vendor == "sqlite" and value.tzinfo is UTC is connection.timezone:
+            return str(value.replace(tzinfo=None))  # Like Django, without examining the time zones.
         return connection.ops.adapt_datetimefield_value(value)
     return prepare(value, connection)
 

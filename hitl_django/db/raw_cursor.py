@@ -91,14 +91,14 @@ def is_watched(connection: Any) -> bool:
 
 
 @async_unsafe("You cannot call this from an async context - use a thread or sync_to_async.")
-def open_cursor(connection: Any) -> Any:
+def open_cursor(connection: Any, *, is_unwatched: bool = False) -> Any:
     """Return a RawCursor. If necessary, the connection is opened.
 
     Return Django's cursor if the connection is watched (see ``is_watched``) or isn't a connection
-    to SQLite or PostgreSQL.
+    to SQLite or PostgreSQL. If the caller has checked both, ``is_unwatched`` is true.
     """
     vendor = connection.vendor
-    if is_watched(connection) or vendor not in ("sqlite", "postgresql"):
+    if not is_unwatched and (is_watched(connection) or vendor not in ("sqlite", "postgresql")):
         return connection.cursor()
     connection.close_if_health_check_failed()
     if connection.connection is None:
@@ -113,13 +113,15 @@ def open_cursor(connection: Any) -> Any:
     return RawCursor(connection, kept, translation)
 
 
-def execute_together(connection: Any, statements: Sequence[tuple[str, Any]]) -> list[list[Any]]:
+def execute_together(
+    connection: Any, first: Any, statements: Sequence[tuple[str, Any]]
+) -> list[list[Any]]:
     """Execute statements that return rows, in one round trip and one transaction.
 
-    Each statement sees the changes of the earlier statements, and changes that other transactions
-    have committed. The connection must support pipelines (see ``can_pipeline``).
+    ``first`` is the cursor of the first statement, from ``open_cursor``. Each statement sees the
+    changes of the earlier statements, and changes that other transactions have committed. The
+    connection must support pipelines (see ``can_pipeline``).
     """
-    first = open_cursor(connection)
     is_raw = isinstance(first, RawCursor)
     others = [first.another() if is_raw else connection.cursor() for _ in statements[1:]]
     with connection.wrap_database_errors:

@@ -214,7 +214,7 @@ class WriteBatch:
     def _commit_alone(self, connection: Any) -> list[Row]:
         """Write the batch between BEGIN and COMMIT, without Django's atomic(), which is slower."""
         begin = f"BEGIN {connection.transaction_mode or 'DEFERRED'}"
-        with raw_cursor.open_cursor(connection) as cursor:
+        with raw_cursor.open_cursor(connection, is_unwatched=True) as cursor:
             try:
                 cursor.execute(begin, ())
                 found = self._run_in_turn(connection, cursor)
@@ -330,7 +330,9 @@ class WriteBatch:
             return []
         if self._guards and self._prefetches and raw_cursor.can_pipeline(connection):
             sent = [each.statement.ready(connection, each.values) for each in self._prefetches]
-            rows, *others = raw_cursor.execute_together(connection, [(text, parameters), *sent])
+            rows, *others = raw_cursor.execute_together(
+                connection, cursor, [(text, parameters), *sent]
+            )
             for reading, found in zip(self._prefetches, others, strict=True):
                 reading.keep(found)
             return self._split(rows)

@@ -27,6 +27,11 @@ _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 def new_uuid6() -> str:
     """Return a new version-6 UUID as text. It sorts after all earlier ids of this process."""
+    text = f"{_new_number():032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _new_number() -> int:
     global _last
     now = time.time_ns() // 100 + _GREGORIAN
     with _lock:
@@ -36,13 +41,12 @@ def new_uuid6() -> str:
             now = _last + 1
         _last = now
     timed = (now >> 12) << 16 | 0x6000 | now & 0xFFF
-    text = (timed << 64 | 0x8000000000000000 | getrandbits(62)).to_bytes(16).hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    return timed << 64 | 0x8000000000000000 | getrandbits(62)
 
 
 def new_id() -> UUID:
     """Return a new id for a row. The id sorts after all earlier ids of this process."""
-    return UUID(new_uuid6())
+    return UUID(int=_new_number())
 
 
 def sort_ids_after(checkpoint_id: str) -> None:

@@ -15,7 +15,6 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
-from uuid import uuid4
 
 _PROC = Path("/proc")
 _NAME = re.compile(r":(\d+):(\d+)@([0-9a-f]{16}):[0-9a-f]{32}\Z")
@@ -36,7 +35,7 @@ def name_owner() -> str:
     The name consists of the host, the process id and a random part. If the start time of the
     process and the digest of the system are known, the name also contains both.
     """
-    return f"{_name_process(os.getpid())}:{uuid4().hex}"[-255:]
+    return f"{_name_process(os.getpid())}:{os.urandom(16).hex()}"[-255:]
 
 
 def find_system() -> str | None:

@@ -13,12 +13,12 @@ from django.db.models import F, Q, Subquery
 from hitl_django.db.prepared_query import Parameter, PreparedSelect, PreparedUpdate
 from hitl_django.db.row_mapper import RowMapper
 from hitl_django.models import Interrupt, Thread
-from hitl_django.models.functions import Now
+from hitl_django.models.functions import Now, TimeFromNow
 
 _BIG, _TEXT = models.BigIntegerField(), models.TextField()
 _THREAD, _OWNER = Parameter("thread", _BIG), Parameter("owner", _TEXT)
 #: NULL if the duration is None.
-_UNTIL = Now() + Parameter("duration", models.DurationField())
+_UNTIL = TimeFromNow(Parameter("duration", models.DurationField()))
 
 #: Threads without a lease, or with a lease that has expired on the database's clock.
 AVAILABLE = Q(lease_until__isnull=True) | Q(lease_until__lt=Now())

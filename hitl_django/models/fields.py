@@ -98,7 +98,8 @@ class EncryptedTextField(EncryptedField):
     """
 
     def get_prep_value(self, value: Any) -> Any:
-        value = super().get_prep_value(value)
+        if type(value) is not str:
+            value = super().get_prep_value(value)
         return encrypt_text(value, name_column(self)) if value else value
 
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import functions
+from django.db.models import DateTimeField, Func, functions
 from django.utils.deconstruct import deconstructible
 
 _MOMENT = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f', 'NOW')"
@@ -28,3 +28,22 @@ class Now(functions.Now):
         zone = connection.timezone_name
         template = _MOMENT if zone == "UTC" else _LOCAL_MOMENT
         return self.as_sql(compiler, connection, template=template, zone=zone, **extra_context)
+
+
+class TimeFromNow(Func):
+    """The database's current time plus a duration. NULL if the duration is NULL."""
+
+    output_field = DateTimeField()
+
+    def as_sql(self, compiler: Any, connection: Any, *args: Any, **extra_context: Any) -> Any:
+        [duration] = self.get_source_expressions()
+        later: Any = Now() + duration
+        return compiler.compile(later.resolve_expression(compiler.query))
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra_context: Any) -> Any:
+        # Django adds durations in a Python function, which SQLite would call for each row.
+        if connection.timezone_name != "UTC":
+            return self.as_sql(compiler, connection, **extra_context)
+        microseconds, parameters = compiler.compile(*self.get_source_expressions())
+        seconds = f"({microseconds} / 1000000.0) || ' seconds'"
+        return _MOMENT.replace("%%%%", "%%")[:-1] + f", {seconds})", parameters

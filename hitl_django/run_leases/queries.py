@@ -38,6 +38,9 @@ def _column(model: type[models.Model], name: str) -> Any:
     return model._meta.get_field(name)
 
 
+_ERROR, _OPTIONS = _column(Run, "error"), _column(Run, "options")
+
+
 class ClaimedThread(NamedTuple):
     id: int
     thread_id: str
@@ -64,8 +67,8 @@ class ClaimedRun(NamedTuple):
         """Return a ClaimedRun with the values of a database row, converted to Python types."""
         found = cls._make(row)
         return found._replace(
-            error=_column(Run, "error").from_db_value(found.error, None, None),
-            options=_column(Run, "options").from_db_value(found.options, None, None),
+            error=_ERROR.from_db_value(found.error, None, None),
+            options=_OPTIONS.from_db_value(found.options, None, None),
         )
 
 
@@ -118,7 +121,7 @@ def _outcome_columns() -> dict[str, Any]:
         "state": Parameter("state", _TEXT),
         # A statement doesn't see the checkpoint that the same statement writes.
         "step": Coalesce(Parameter("step", models.IntegerField()), Subquery(step), F("step")),
-        "error": Parameter("error", _column(Run, "error")),
+        "error": Parameter("error", _ERROR),
         "traceback": Coalesce(
             Parameter("traceback", _column(Run, "traceback")), F("traceback")
         ),  # None keeps the stored value.
@@ -130,7 +133,7 @@ def _outcome_columns() -> dict[str, Any]:
 NOTE = PreparedUpdate(
     Run,
     Q(pk=_RUN, state__in=DUE),
-    lambda: {"error": Parameter("error", _column(Run, "error"))},
+    lambda: {"error": Parameter("error", _ERROR)},
 )
 
 _LEAVABLE = Q(pk=_RUN, state__in=DUE)

@@ -28,10 +28,16 @@ TICK = 0.01
 
 
 class DueRun(NamedTuple):
-    """The id and the graph of a due run."""
+    """The primary key of a due run, as the driver returns it, and the run's graph."""
 
-    id: UUID
+    key: Any
     graph: str
+
+    @property
+    def id(self) -> UUID:
+        """The id of the run."""
+        found: UUID = _ID.to_python(self.key)
+        return found
 
 
 def select_due() -> QuerySet[Run]:
@@ -50,9 +56,9 @@ def select_due() -> QuerySet[Run]:
 
 _GRAPH = Parameter("graph", models.TextField())
 _DUE_AFTER = PreparedSelect(
-    lambda: select_due().filter(graph__gt=_GRAPH).values_list("pk", "graph")[:CHOICE]
+    lambda: select_due().filter(graph__gt=_GRAPH).values_list("pk", "graph")[:CHOICE], DueRun
 )
-_ID = Run._meta.pk
+_ID: Any = Run._meta.pk
 
 
 def find_due(graph: str) -> list[DueRun]:
@@ -65,7 +71,7 @@ def find_due(graph: str) -> list[DueRun]:
     rows = _DUE_AFTER.run(using, graph=graph)
     if not rows and graph:
         rows = _DUE_AFTER.run(using, graph="")
-    return [DueRun(_ID.to_python(key), name) for key, name in rows if name == rows[0][1]]
+    return [run for run in rows if run.graph == rows[0].graph]
 
 
 class RunWatch:

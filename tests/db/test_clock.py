@@ -6,10 +6,11 @@ from datetime import timedelta
 from unittest.mock import patch
 
 import pytest
-from django.db.models.functions import Now
+from django.db.models import DurationField, Value
 
 from hitl_django.db import clock
 from hitl_django.models import Thread
+from hitl_django.models.functions import Now, TimeFromNow
 from tools.benchmarks.counts import counting
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -41,3 +42,15 @@ def test_read_clock_returns_the_time_of_the_database() -> None:
     before, said, after = rows.get(), clock.read_clock("default"), rows.get()
     # SQLite's clock has a resolution of milliseconds.
     assert before <= said <= after + timedelta(milliseconds=1)
+
+
+def test_time_from_now_adds_a_duration_to_the_time_of_the_database() -> None:
+    durations = [timedelta(seconds=30), timedelta(milliseconds=-1500), timedelta(days=400), None]
+    for duration in durations:
+        thread = Thread.objects.create(thread_id=f"{duration}")
+        later = TimeFromNow(Value(duration, DurationField()))
+        Thread.objects.filter(pk=thread.pk).update(lease_until=later, ended_at=Now())
+        thread.refresh_from_db()
+        assert thread.ended_at is not None
+        ends = None if duration is None else thread.ended_at + duration
+        assert thread.lease_until == ends

@@ -61,7 +61,8 @@ def write_messages(batch: WriteBatch, event: Event, *, any_group: bool = False) 
         endpoints = [
             listener.id for listener in listeners if listener.wants(event, any_group=any_group)
         ]
-        add_messages(batch, event.name, event.data, endpoints)
+        if endpoints:
+            add_messages(batch, event.name, event.data, endpoints)
 
 
 def add_messages(

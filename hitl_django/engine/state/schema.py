@@ -450,12 +450,20 @@ def _field_faults(fields: Mapping[str, Any], schema: Any, value: Any) -> list[tu
     for name, annotation in fields.items():
         if name not in value:
             continue
-        if any(map(is_message_reducer, getattr(_unwrapped(annotation), "__metadata__", ()))):
+        has_messages, plain = _describe_field(annotation)
+        if has_messages:
             fault = find_message_fault(value[name])
             faults += [(f"$.{name}", fault)] if fault else []
         else:
-            faults += _faults(_plain_type(annotation), value[name], f"$.{name}")
+            faults += _faults(plain, value[name], f"$.{name}")
     return faults
+
+
+@_cached
+def _describe_field(annotation: Any) -> tuple[bool, Any]:
+    """Return whether the field is a list of messages, and its type without metadata."""
+    metadata = getattr(_unwrapped(annotation), "__metadata__", ())
+    return any(map(is_message_reducer, metadata)), _plain_type(annotation)
 
 
 def _plain_type(annotation: Any) -> Any:

@@ -100,11 +100,13 @@ class RunOptions:
 
 
 def _check_configurable(configurable: dict[str, Any] | None) -> None:
-    if configurable is not None and not isinstance(configurable, dict):
+    if configurable is None:
+        return
+    if not isinstance(configurable, dict):
         raise InvalidInputError(
             "The configurable is not a dict.", [("configurable", "is not a dict")]
         )
-    for name in configurable or ():
+    for name in configurable:
         if is_reserved(name):
             raise InvalidInputError(
                 f"The configurable {name!r} is the engine's own.",
@@ -114,9 +116,9 @@ def _check_configurable(configurable: dict[str, Any] | None) -> None:
 
 
 def _check_tags(tags: Any) -> None:
-    if tags is not None and not (
-        isinstance(tags, (list, tuple)) and all(isinstance(tag, str) for tag in tags)
-    ):
+    if tags is None:
+        return
+    if not (isinstance(tags, (list, tuple)) and all(isinstance(tag, str) for tag in tags)):
         raise InvalidInputError("The tags must be a list of strings.", [("tags", "is not a list")])
     check_json(tags, "The tags")
 

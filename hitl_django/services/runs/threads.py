@@ -200,7 +200,9 @@ def check_metadata(metadata: dict[str, Any] | None) -> None:
         UnserializableError: the metadata contains a value that isn't JSON.
         PayloadLimitError: the metadata is too large or nested too deeply.
     """
-    if metadata is not None and not isinstance(metadata, dict):
+    if metadata is None:
+        return
+    if not isinstance(metadata, dict):
         raise InvalidInputError("The metadata must be a dict.", [("metadata", "must be a dict")])
     check_json(metadata, "The metadata")
     size = len(json.dumps(metadata, ensure_ascii=False).encode())
