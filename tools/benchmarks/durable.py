@@ -109,6 +109,13 @@ def _review(e: Any, n: int, kind: str, durability: str = "sync") -> Once:
     return replaying.Replayed(kind, once) if e.engine == FLOOR else once
 
 
+def _review_by_django(e: Any, n: int, kind: str) -> Once:
+    """Execute the statements of ``_review`` with Django's cursors, without any other work."""
+    if e.engine == FLOOR:
+        return _review(e, n, kind)
+    return replaying.ReplayedByDjango(kind, _review(e, n, kind))
+
+
 def _many_threads(e: Any, n: int, kind: str) -> Once:
     """Run n threads to their interrupts. Then run all threads from their responses to the end."""
     if e.engine != OURS:
@@ -315,6 +322,8 @@ def _rows(kind: str, title: str) -> list[Workload]:
         ),
         against_floor("pause-floor", "the same against its statements alone", in_kind(_review), 20,
                       "thread", targets.whole, growth=few),
+        against_floor("pause-django", "these statements by Django's cursors, against the driver",
+                      in_kind(_review_by_django), 20, "thread", targets.whole, growth=few),
         saved("invoked", "the same without queue and worker", pause_and_resume, 20, "thread",
               targets.invoked, growth=few),
         saved("asking", "100 interrupts by Send, one resume map", asking_sends, 100, "interrupt",

@@ -1,12 +1,13 @@
-"""Floor of durable work: the same statements, executed again by the driver alone.
+"""Floors of durable work: the same statements, executed again by the driver or by Django.
 
-On PostgreSQL, the statements of a transaction are sent in a pipeline with one round trip.
+On PostgreSQL, the driver sends the statements of a transaction in a pipeline with one round trip.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache, partial
 from typing import Any
 from unittest.mock import patch
 
@@ -20,10 +21,11 @@ Statement = tuple[Any, Any]  # The text of a statement, and its parameters.
 
 #: Statement that begins a writing transaction, by database.
 BEGIN = {SQLITE: "BEGIN IMMEDIATE", POSTGRES: "BEGIN"}
+_CONTROL = {*BEGIN.values(), "COMMIT"}
 
 
 class Replayed:
-    """Replay of the statements and transactions of ``once``.
+    """Replay of the statements and transactions of ``once`` by the driver alone.
 
     Before each round, the rows are deleted, and the sequence of thread keys is reset. The
     parameters then refer to the same rows, and every condition matches again.
@@ -39,9 +41,13 @@ class Replayed:
         self.prepare()
         with _recorded(kind) as statements:
             self.units = once()
-        self.transactions = _group(statements, kind)
+        self.transactions = _group(statements)
         self.expected = self._count_rows()
-        self.execute = _driver(kind)
+        self.execute = self.open()
+
+    def open(self) -> Any:
+        """Return a function that executes a transaction and fetches its rows."""
+        return _driver(self.kind)
 
     def prepare(self) -> None:
         from django.db import connection
@@ -75,6 +81,24 @@ class Replayed:
         return Checkpoint.objects.filter(thread__gt=self.last).count(), ended.count()
 
 
+class ReplayedByDjango(Replayed):
+    """Replay of the same transactions with cursors and transactions of Django."""
+
+    def open(self) -> Any:
+        from django.db import connection, transaction
+
+        def execute(given: list[Statement]) -> None:
+            inside = [one for one in given if one[0] not in _CONTROL]
+            with transaction.atomic() if len(given) > 1 else nullcontext():
+                for text, parameters in inside:
+                    with connection.cursor() as cursor:
+                        cursor.execute(text, parameters)
+                        if cursor.description:
+                            cursor.fetchall()
+
+        return execute
+
+
 def _list_tables() -> list[str]:
     from hitl_django.models.thread_tables import THREAD_TABLES
 
@@ -94,8 +118,8 @@ def _recorded(kind: str) -> Iterator[list[Statement]]:
         if not sql.startswith("BEGIN"):
             if connection.in_atomic_block and not inside:
                 inside = True
-                found.append((marked(BEGIN[kind], kind), ()))
-            found.append((marked(sql, kind), tuple(parameters or ())))
+                found.append((BEGIN[kind], ()))
+            found.append((sql, tuple(parameters or ())))
         return execute(sql, parameters, *rest)
 
     commit = connection.commit
@@ -103,26 +127,25 @@ def _recorded(kind: str) -> Iterator[list[Statement]]:
     def committed() -> None:
         nonlocal inside
         commit()
-        found.append((marked("COMMIT", kind), ()))
+        found.append(("COMMIT", ()))
         inside = False
 
     with patch.object(connection, "commit", committed), connection.execute_wrapper(note):
         yield found
 
 
-def _group(statements: list[Statement], kind: str) -> list[list[Statement]]:
+def _group(statements: list[Statement]) -> list[list[Statement]]:
     """Return the statements grouped by transaction.
 
     In autocommit mode, each statement is a separate transaction.
     """
-    begin, commit = marked(BEGIN[kind], kind), marked("COMMIT", kind)
     groups: list[list[Statement]] = []
     inside = False
     for statement in statements:
         if not inside:
             groups.append([])
         groups[-1].append(statement)
-        inside = statement[0] == begin or (inside and statement[0] != commit)
+        inside = statement[0] in BEGIN.values() or (inside and statement[0] != "COMMIT")
     return groups
 
 
@@ -135,6 +158,7 @@ def marked(sql: str, kind: str) -> str | bytes:
 
 def _driver(kind: str) -> Any:
     """Return a function that executes a transaction on a second connection and fetches its rows."""
+    translate = cache(partial(marked, kind=kind))
     database = stores.url(OURS, kind)
     if kind == SQLITE:
         import sqlite3
@@ -151,7 +175,7 @@ def _driver(kind: str) -> Any:
 
         def execute(transaction: list[Statement]) -> None:
             for text, parameters in transaction:
-                cursor.execute(text, parameters)
+                cursor.execute(translate(text), parameters)
                 cursor.fetchall()
 
         return execute
@@ -164,7 +188,7 @@ def _driver(kind: str) -> Any:
     def run(transaction: list[Statement]) -> None:
         with server.pipeline() if len(transaction) > 1 else nullcontext():
             for text, parameters in transaction:
-                numbered.execute(text, parameters)
+                numbered.execute(translate(text), parameters)
         if numbered.description:
             numbered.fetchall()
 
