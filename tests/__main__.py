@@ -50,16 +50,18 @@ def main(arguments: Sequence[str]) -> int:
     first = build_command(arguments, processes=3)
     is_concurrent = part == "sample" and can_spread(arguments)
     second = build_command(["--database-only", *arguments], processes=2 if is_concurrent else 3)
-    with database(url) as found:
-        with_server = {**environment, "DATABASE_URL": found}
-        if is_concurrent:
+    if is_concurrent:
+        # The first tests run while the server starts.
+        with start("SQLite", first, environment) as sqlite, database(url) as found:
+            with_server = {**environment, "DATABASE_URL": found}
             with run_in_background("PostgreSQL", second, with_server) as codes:
-                codes.append(run("SQLite", first, environment))
-            return total(codes)
-        codes = [run("SQLite", first, environment)]
-        if codes[0] not in (OK, NO_TESTS) and {"-x", "--exitfirst"}.intersection(arguments):
-            return codes[0]
-        codes.append(run("PostgreSQL", second, with_server))
+                codes.append(sqlite.wait())
+        return total(codes)
+    codes = [run("SQLite", first, environment)]
+    if codes[0] not in (OK, NO_TESTS) and {"-x", "--exitfirst"}.intersection(arguments):
+        return codes[0]
+    with database(url) as found:
+        codes.append(run("PostgreSQL", second, {**environment, "DATABASE_URL": found}))
     return total(codes)
 
 
@@ -104,8 +106,15 @@ def can_spread(arguments: Sequence[str]) -> bool:
 
 def run(name: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a command, and return its exit code."""
+    with start(name, command, environment) as process:
+        return process.wait()
+
+
+def start(
+    name: str, command: Sequence[str], environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
     print(f"\n=== {name} ===", flush=True)
-    return subprocess.call(command, cwd=ROOT, env=dict(environment))
+    return subprocess.Popen(command, cwd=ROOT, env=dict(environment))
 
 
 @contextmanager
