@@ -103,9 +103,10 @@ GENERATED, SERVER = "hypothesis", "live_server"
 #: The module with browser tests of a complete review, which run with the tests in SYSTEM.
 BROWSED = "test_reviewing.py"
 #: Folders with hundreds of tests of pages and optional apps, which depend little on the database.
-#: Of each module there, the sample on PostgreSQL contains one test.
 PAGES = frozenset({"admin", "api", "contrib"})
-#: The number of tests per module in the quick part, and in other folders in the sample on
+#: The number of tests of each of their modules in the quick part, and in the sample on PostgreSQL.
+QUICK_PAGES, POSTGRESQL_PAGES = 2, 1
+#: The number of tests of each other module without tests about stored rows in the sample on
 #: PostgreSQL.
 FIRST = 3
 #: Folders with tests about stored rows, all of whose cases run on each database. Later cases of
@@ -412,8 +413,9 @@ def imports_framework(path: Path) -> bool:
 def first_tests(path: Path) -> frozenset[str]:
     """Return the tests of a module that the quick part or the sample on PostgreSQL contains."""
     found = re.findall(r"(?m)^ *(?:async )?def (test_\w+)", path.read_text())
-    is_page = vendor() != "sqlite" and not PAGES.isdisjoint(parts(path))
-    return frozenset(found[: 1 if is_page else FIRST])
+    if PAGES.isdisjoint(parts(path)):
+        return frozenset(found[:FIRST])
+    return frozenset(found[: QUICK_PAGES if vendor() == "sqlite" else POSTGRESQL_PAGES])
 
 
 def folders(item: pytest.Item) -> tuple[str, ...]:
