@@ -80,11 +80,12 @@ class Guests:
 class Archive(ABC):
     """Methods for a model whose rows contain archived threads.
 
-    A thread is either in its tables or in one archive. The thread is restored when a run is started
-    with the thread's id or with the idempotency key of its first run, and when the thread's
-    contents are erased. Retention deletes archived threads like other threads. Archived threads are
-    included in the export and pseudonymization of users, and in the re-encryption with new keys.
-    The model has the columns ``thread_id``, ``graph``, ``key``, ``ended_at`` and ``digest``.
+    A thread is stored either in the tables for threads or in one archive. An archived thread is
+    restored in two cases: its contents are erased, or a run is started with the thread's id or with
+    the idempotency key of its first run. Retention deletes archived threads like other threads.
+    Archived threads are included in the export and pseudonymization of users, and in the
+    re-encryption with new keys. The model has the columns ``thread_id``, ``graph``, ``key``,
+    ``ended_at`` and ``digest``.
     """
 
     #: The binary column with the rows of the thread.

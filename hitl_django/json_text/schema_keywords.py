@@ -45,7 +45,7 @@ class InapplicableSchemaError(Exception):
 
 
 class Budget:
-    """The remaining work of a validation, and a cache of facts about parts of the schema."""
+    """The remaining work of a validation, and a cache of results about parts of the schema."""
 
     __slots__ = ("known", "left")
 

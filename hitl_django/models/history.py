@@ -90,7 +90,7 @@ class ChannelBlob(models.Model):
 class GraphShape(models.Model):
     """The structure of a graph in one version of the code.
 
-    The function ``engine.fingerprint`` computes the stored structure.
+    ``engine.graph.fingerprint`` computes the structure (``shape``) and its hash (``fingerprint``).
     """
 
     fingerprint = models.CharField(primary_key=True, max_length=32)

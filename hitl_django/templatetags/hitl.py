@@ -48,7 +48,10 @@ def hitl_facts(interrupt: Interrupt) -> dict[str, Any]:
 
 @register.simple_tag(takes_context=True)
 def hitl_status(context: Any, interrupt: Interrupt) -> str:
-    """Return the status of an interrupt with its due time, or with its outcome and decider."""
+    """Return the status of a pending interrupt with its due time, or the outcome of a closed one.
+
+    The outcome names the person who decided.
+    """
     if interrupt.status == Interrupt.Status.PENDING:
         due = format_due(interrupt)
         status = Interrupt.Status(interrupt.status).label

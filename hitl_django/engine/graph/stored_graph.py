@@ -1,6 +1,6 @@
-"""A substitute for a graph that is unavailable, derived from a checkpoint.
+"""Substitutes for unavailable graphs. A substitute is derived from a checkpoint.
 
-With the substitute, the state of a thread can be read.
+With a substitute, the state of a thread can be read.
 """
 
 from __future__ import annotations

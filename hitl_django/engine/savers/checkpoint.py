@@ -115,10 +115,10 @@ class TaskWrites:
 
     Control writes aren't applied to channels. Examples are errors, interrupts and resume values.
 
-    Resume values in ``writes`` are those with which the task started. A saver may keep the resume
-    values that are already stored for the task, because a reviewer may have added a resume value
-    after the task started. With ``answered_by_run``, the run itself has given the resume values in
-    ``writes``, and they replace the stored resume values.
+    Resume values in ``writes`` are those with which the task started. After the start, a reviewer
+    may have added a resume value to the stored ones. A saver may therefore keep the stored resume
+    values and ignore those in ``writes``. With ``answered_by_run``, the run itself has given the
+    resume values in ``writes``, and they replace the stored resume values.
     """
 
     task_id: str
@@ -358,9 +358,9 @@ class BaseCheckpointSaver(Generic[VersionT]):
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete the history of threads.
 
-        ``keep_latest`` keeps the newest checkpoint of each namespace with its writes and values,
-        and deletes the namespaces of finished subgraph calls. Afterwards, runs can still resume and
-        pending interrupts can be resolved. ``delete`` deletes all checkpoints. A concurrent fork
+        ``delete`` deletes all checkpoints. ``keep_latest`` keeps the newest checkpoint of each
+        namespace with its writes and values, and deletes the namespaces of finished subgraph calls.
+        Afterwards, runs can still resume and pending interrupts can be resolved. A concurrent fork
         from an older checkpoint may fail because values were deleted.
         """
         raise NotImplementedError

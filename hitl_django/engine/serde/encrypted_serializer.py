@@ -68,7 +68,8 @@ class EncryptedSerializer(SerializerProtocol):
 class PycryptodomeCipher(CipherProtocol):
     """AES encryption with pycryptodome.
 
-    The bytes returned by ``encrypt`` consist of the nonce, the tag and the encrypted bytes.
+    The bytes returned by ``encrypt`` consist of the nonce, the authentication tag and the encrypted
+    bytes.
     """
 
     def __init__(self, key: bytes, options: dict[str, Any]) -> None:
