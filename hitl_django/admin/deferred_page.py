@@ -19,9 +19,9 @@ ARGUMENTS = "deferred_page"
 def defer_page(path: str) -> type[ModelAdmin[Any]]:
     """Return a class that can be registered in place of the ModelAdmin with this dotted path.
 
-    When an attribute of an instance of the returned class is read for the first time, the
-    ModelAdmin is imported, and the instance becomes an instance of the ModelAdmin. This happens,
-    for example, when the admin site builds its URLs or Django runs system checks.
+    The first access to an attribute of an instance imports the ModelAdmin, and turns the instance
+    into a ModelAdmin. This happens, for example, when the admin site builds its URLs or Django runs
+    system checks.
     """
 
     class DeferredPage(ModelAdmin):

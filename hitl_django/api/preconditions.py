@@ -73,8 +73,8 @@ def parse_if_match(request: Request) -> tuple[str | None, int | None]:
 def parse_etag(tag: str) -> tuple[str, int]:
     """Return the payload digest and row version in an ETag.
 
-    The ETag may be quoted or weak. A weak ETag is accepted like a strong ETag, because it also
-    contains the version.
+    The ETag may be quoted or weak. A weak ETag is accepted like a strong ETag, because both contain
+    the digest and the version.
     """
     parsed = _ETAG.fullmatch(_strip_encoding(tag))
     if parsed is None:

@@ -56,7 +56,7 @@ def wait_for(
 class WaitSlots:
     """Limits on the number of waiting responses in this process, in total and per user.
 
-    Each waiting response uses a slot until it is closed.
+    A waiting response uses a slot until the response is closed.
     """
 
     def __init__(self) -> None:

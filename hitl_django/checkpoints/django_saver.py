@@ -109,8 +109,8 @@ class DjangoSaver(BaseCheckpointSaver):
     ) -> tuple[Any, BaseException | None]:
         """Call ``act`` and store the commit that ``commit_of`` builds, in one transaction.
 
-        ``commit_of`` is called with the result of ``act``. Return this result and None. If ``act``
-        raises an error, nothing is written, and None and the error are returned. After a database
+        ``commit_of`` receives the result of ``act``. Return this result and None or, if ``act``
+        raises an error, None and the error. After an error, nothing is written. After a database
         conflict, ``act`` is called again.
         """
         thread = get_ident()
@@ -247,13 +247,13 @@ class DjangoSaver(BaseCheckpointSaver):
         batch: WriteBatch,
         so_far: AnswersRow | None = None,
     ) -> None:
-        """Add a resume value to the interrupt's task, which receives the value when it runs again.
+        """Add a resume value to the interrupt's task, for the next execution of the task.
 
         The rows are added to the caller's ``batch``. Concurrent resume values of one task must not
         overwrite each other. The caller therefore locks the thread, or passes the existing resume
         values as ``so_far``: the columns ``queries.answer_columns()``, read together with the
-        interrupt. With ``so_far``, the rows are written only if the resume values haven't changed
-        since they were read.
+        interrupt. With ``so_far``, the rows are written only if the task's resume values still
+        equal ``so_far``.
         """
         assert self.thread is not None
         ref = CheckpointRef(self.thread.thread_id, interrupt.checkpoint_ns, interrupt.checkpoint_id)

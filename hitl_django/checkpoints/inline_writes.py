@@ -41,9 +41,9 @@ class WriteKey(NamedTuple):
 class CheckpointStep(Protocol):
     """A checkpoint, with the encoded writes of the super-steps before and after it.
 
-    ``led_here`` are the writes of the tasks that led to the checkpoint. They are stored in the
-    checkpoint's own row. ``ended`` are the writes of the tasks that ran after the checkpoint. They
-    are stored in the row of its child.
+    ``led_here`` are the writes of the tasks that led to the checkpoint, stored in the checkpoint's
+    own row. ``ended`` are the writes of the tasks that ran after the checkpoint, stored in the row
+    of the checkpoint's child.
     """
 
     thread: int
@@ -80,10 +80,10 @@ def verify_payloads(row: Any, checkpoint_id: str) -> queries.Payloads:
 def fill_ended(group: Sequence[CheckpointStep], using: str, *, has_newest: bool) -> None:
     """Set ``ended`` of each checkpoint to the writes stored in its child.
 
-    The checkpoints are of one namespace, newest first. ``has_newest`` is true if the first of them
-    is the newest of the namespace. No query is needed if ``has_newest`` is true and each checkpoint
-    is the parent of the preceding one. Otherwise, one query finds the child of the first
-    checkpoint, and another query finds the children at forks.
+    The checkpoints are of one namespace, newest first. ``has_newest`` is true if the first
+    checkpoint is the newest of the namespace. No query is needed if ``has_newest`` is true and each
+    checkpoint is the parent of the checkpoint before it in ``group``. Otherwise, one query finds
+    the child of the first checkpoint, and another query finds the children at forks.
     """
     unmatched: list[CheckpointStep] = []
     for newer, one in pairwise(group):

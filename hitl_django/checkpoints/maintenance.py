@@ -191,9 +191,10 @@ class _History:
         return add_ancestors(kept, parents, missing)
 
     def _read_value_keys(self, kept: set[CheckpointKey]) -> Iterator[tuple[Any, set[Any]]]:
-        """Yield the row of each checkpoint in ``kept``, with the keys of the rows that it needs.
+        """Yield the row of each checkpoint in ``kept``, with the keys of the rows it refers to.
 
-        These rows contain the checkpoint's channel values and the base of its channel versions.
+        A checkpoint refers to the rows of its channel values, and to the base of its channel
+        versions.
         """
         columns = ("pk", "ns", "checkpoint_id", "parent_id", *queries.PAYLOAD_COLUMNS)
         for part in _batches(kept):

@@ -62,7 +62,8 @@ class Lineage:
     def contains(self, checkpoint_id: str) -> bool:
         """Return whether a checkpoint is the thread's newest checkpoint or one of its ancestors.
 
-        Checkpoints older than all checkpoints that were read count as ancestors.
+        Only a limited number of checkpoints was read. A checkpoint that is older than all of them
+        counts as an ancestor.
         """
         return checkpoint_id in self.checkpoints or checkpoint_id < self.oldest
 
@@ -144,7 +145,8 @@ def read_finished_in_subgraphs(using: str, thread: int, head: ThreadHead) -> set
 def read_failed_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
     """Return the nodes of which a task failed after the thread's newest checkpoint.
 
-    The task of a Send is included only if it had an interrupt, because its path has no node name.
+    The path of a Send's task contains no node name. A failed task of a Send is therefore found only
+    if the task had an interrupt.
     """
     rows = PendingWrite.objects.using(using).filter(
         thread=thread, ns="", checkpoint_id=head.checkpoint_id, slot=CONTROL_SLOTS[ERROR]

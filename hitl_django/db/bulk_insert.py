@@ -200,8 +200,8 @@ class BulkInsert:
         """Yield the columns whose default is the current time, each with the SQL of the default.
 
         If the database supports DEFAULT in an INSERT, nothing is yielded. On other databases, the
-        INSERT must contain the SQL of the default, like the INSERTs of the ORM, because the default
-        in the table may use another clock.
+        INSERT must contain the SQL of the default, because the default in the table may use another
+        clock. The INSERTs of the ORM also contain this SQL.
         """
         if connection.features.supports_default_keyword_in_insert:
             return

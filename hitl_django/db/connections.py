@@ -16,7 +16,7 @@ logger = logging.getLogger("hitl_django")
 
 
 class OpenTransactionRefusal:
-    """A context manager that rolls back a transaction that a node's function has left open.
+    """A context manager that rolls back transactions left open by a node's function.
 
     After the rollback, OpenTransactionError is raised, unless the function has raised an error.
     Without the rollback, later changes on the same connection would become part of the open
@@ -52,10 +52,10 @@ class OpenTransactionRefusal:
 def keep_connections() -> None:
     """Let this process and its forks reuse connections to PostgreSQL.
 
-    With ``CONN_MAX_AGE = 0``, Django's default, ``close_old_connections()`` closes every
-    connection, and task queues call it around every task. After ``keep_connections()``, a
-    connection stays open and is checked before its next use. Databases with another
-    ``CONN_MAX_AGE`` or a pool keep their settings.
+    Task queues call ``close_old_connections()`` around every task. With ``CONN_MAX_AGE = 0``,
+    Django's default, this closes every connection. After ``keep_connections()``, a connection stays
+    open and is checked before its next use. Databases with another ``CONN_MAX_AGE`` or a pool keep
+    their settings.
     """
     for connection in connections.all():
         settings = connection.settings_dict

@@ -74,8 +74,8 @@ def _sqlite_code(error: BaseException) -> int | None:
 def _aliases(error: Error) -> Iterator[str]:
     """Yield the aliases of the databases that may have raised the error.
 
-    Django's error doesn't contain the alias, but its traceback contains the object that has
-    converted the driver's error. This object has the alias.
+    Django's error doesn't contain the alias. The traceback of the error contains the object that
+    converted the driver's error, and this object has the alias.
     """
     trace = error.__traceback__
     while trace is not None:

@@ -37,7 +37,7 @@ class Guard(NamedTuple):
 
 
 class _NoRowError(Exception):
-    """An internal error that rolls back a batch, which is then written again with another guard."""
+    """Internal error that rolls back a batch before another attempt with another guard."""
 
 
 class Prefetch:

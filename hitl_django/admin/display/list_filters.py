@@ -90,10 +90,10 @@ class ListFilters:
 
     @property
     def narrowing(self) -> dict[str, Any]:
-        """The filters except for the tab and the search.
+        """The filters except for the tab and the search, as keyword arguments.
 
-        The result has the keyword arguments ``graph``, ``group`` and ``where`` of the services
-        that count or find pending interrupts.
+        The services that count or find pending interrupts accept the arguments ``graph``, ``group``
+        and ``where``.
         """
         return {"graph": self.graph, "group": self.group, "where": self.where}
 

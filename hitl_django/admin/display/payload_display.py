@@ -43,8 +43,9 @@ MAX_COLUMNS, MAX_ROWS = 6, 50
 
 @dataclass(frozen=True)
 class DisplayedValue:
-    """A labelled value: a ``text``, a list of ``facts``, a ``table``, or unformatted ``code``.
+    """A labelled value for display.
 
+    ``style`` selects the format: for example, a ``text``, a list of ``values`` or a ``table``.
     ``url`` is set for a link, an image or a file. ``html`` is set for Markdown. ``cut`` is the
     number of omitted characters.
     """

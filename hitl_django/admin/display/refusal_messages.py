@@ -147,10 +147,10 @@ def describe_change(item: Interrupt, version: str, decision: Decision | None, us
 
 
 def add_not_saved(notice: Notice, decision: Decision | None, user: Any) -> Notice:
-    """Add to a notice the sentence that the response just submitted was not saved.
+    """Add to a notice the sentence that the submitted response was not saved.
 
-    ``decision`` is the stored decision on the interrupt, if any. If it is a decision of the same
-    user, the sentence says that only the latest submission was not saved.
+    ``decision`` is the stored decision on the interrupt, if any. If the same user made this
+    decision, the sentence says that only the latest submission was not saved.
     """
     if decision is not None and decision.by_id is not None and decision.by_id == user.pk:
         return replace(notice, lines=(*notice.lines, NOT_RECORDED), tone="warning")

@@ -67,9 +67,9 @@ class ForkForm(forms.Form):
     """Form for the node and the state update of a fork.
 
     ``state`` is a form with the fields of the graph's state, or None if the state has no schema.
-    Fields that are left blank keep their value in the state. If the user also enters a state update
-    as JSON, the JSON is used instead of the fields. If the user has pressed the button that adds
-    blank rows to a list, ``more`` is the name of the list.
+    Fields that are left blank don't change the state. If the user also enters a state update as
+    JSON, the fields are ignored. A button of the form adds blank rows to a list. After a click on
+    this button, ``more`` is the name of the list.
     """
 
     as_node = forms.ChoiceField(

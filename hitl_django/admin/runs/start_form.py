@@ -109,10 +109,10 @@ class StartOptionsForm(forms.Form):
 class StartForm:
     """Form for the input, the thread and the idempotency key of a run.
 
-    ``data`` are the submitted values. If the user has pressed the button that adds blank rows to a
-    list, ``more`` is the name of the list, and the form shows the submitted values again without
-    validation. If the user submits the form twice, both requests contain the same idempotency key
-    ``key``, so only one run is started.
+    ``data`` are the submitted values. A button of the form adds blank rows to a list. After a click
+    on this button, ``more`` is the name of the list, and the form shows the submitted values again
+    without validation. If the user submits the form twice, both requests contain the same
+    idempotency key ``key``, so only one run is started.
     """
 
     def __init__(

@@ -277,9 +277,9 @@ _local = threading.local()
 def _borrow_serializer(kind: type[Serializer[Any]], request: Request) -> Iterator[Any]:
     """Yield a serializer of the class ``kind``, with the request in the serializer's context.
 
-    The serializer is kept for the next call in the same OS thread.
-    Creating a serializer copies all of its fields, which takes longer than rendering. Serializers
-    have no state except the context, so they can be reused.
+    The serializer is kept for the next call in the same OS thread. Creating a serializer copies all
+    of its fields, which takes longer than rendering. Serializers have no state except the context,
+    so they can be reused.
     """
     cache: Any = _local.__dict__
     serializer = cache.pop(kind, None) or kind()

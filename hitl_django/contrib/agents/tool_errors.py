@@ -25,7 +25,10 @@ class Failure:
 
 
 def describe_bad_call(error: Exception) -> str:
-    """Return the message for the model if ``error`` is a ToolInvocationError, else raise it."""
+    """Return the message for the model if the arguments of a tool call are invalid.
+
+    Any other error is raised again.
+    """
     if isinstance(error, ToolInvocationError):
         return error.message
     raise error

@@ -36,14 +36,18 @@ class ToolNode(InvokedRunnable):
     A tool can call interrupt(). The id of the tool call identifies the interrupt, and the other
     calls run to completion. When the task resumes, completed calls don't run again.
 
-    ``handle_tool_errors`` selects the errors of tools that become a message to the model. By
-    default, only invalid arguments (ToolInvocationError) do. Allowed values are True for all
-    errors, False for no errors, an exception class, a tuple of exception classes, the text of the
-    message for all errors, or a function that returns the text for an error. The function is called
-    only for the exception classes in the annotation of its parameter. If an error isn't selected,
-    the node fails. A call of a tool that doesn't exist, and arguments that are not an object,
-    always become a message. A pause, and an invalid response to an interrupt, never become a
-    message.
+    ``handle_tool_errors`` selects the errors of tools that become a message to the model. If an
+    error isn't selected, the node fails. By default, only invalid arguments (ToolInvocationError)
+    become a message. Allowed values:
+
+    - True for all errors, or False for no errors
+    - an exception class, or a tuple of exception classes
+    - the text of the message for all errors
+    - a function that returns the text for an error, for the exception classes in the annotation of
+      its parameter
+
+    A call of an unknown tool, and arguments that are not an object, always become a message. A
+    pause, and an invalid response to an interrupt, never become a message.
 
     ``wrap_tool_call(request, execute)`` is a function that wraps each call. The function receives a
     ToolCallRequest, calls ``execute`` any number of times with the same or a changed request, and

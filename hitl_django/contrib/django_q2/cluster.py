@@ -54,7 +54,10 @@ class _StopEvent:
         return self._is_set
 
     def wait(self, timeout: float) -> bool:
-        """Wait until the event is set, at most ``timeout`` seconds, and return whether it is."""
+        """Wait until the event is set, but at most ``timeout`` seconds.
+
+        Return whether the event is set.
+        """
         select.select([self._reading], [], [], timeout)
         return self._is_set
 

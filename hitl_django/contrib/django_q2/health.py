@@ -17,8 +17,12 @@ from . import broker_choice, named_cluster, schedules
 def probe_queue() -> list[checks.CheckMessage]:
     """Report problems of the queue.
 
-    Problems are an unreachable broker, missing schedules of the sweep, a ``bulk`` of 1 in Q_CLUSTER
-    that slows down the tasks of runs, and groups of reviewers that can edit schedules.
+    Problems are:
+
+    - an unreachable broker
+    - missing schedules of the sweep
+    - groups of reviewers with the permission to edit schedules
+    - a ``bulk`` of 1 in Q_CLUSTER, which slows down the tasks of runs
     """
     return [*_broker(), *_schedules(), *_privileges(), *_throughput()]
 

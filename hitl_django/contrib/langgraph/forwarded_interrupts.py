@@ -1,4 +1,4 @@
-"""Interrupts of a LangGraph graph that become interrupts of the node that calls the graph."""
+"""Conversion of a LangGraph graph's interrupts to interrupts of the calling node."""
 
 from __future__ import annotations
 

@@ -200,7 +200,8 @@ def _is_functional(graph: Any) -> bool:
 def _refuse_breakpoint(context: TaskContext, state: Any) -> None:
     """Raise an error if a graph has stopped at a breakpoint.
 
-    A breakpoint isn't supported in a graph that is a node, because resuming would skip it.
+    Breakpoints aren't supported in a graph that is a node, because resuming the node would skip the
+    breakpoint.
     """
     if not state.interrupts:
         raise RuntimeError(

@@ -152,9 +152,9 @@ class GraphRun:
     def _build_config(self) -> Any:
         """Return the run's config, with the saver as the receiver of stream chunks.
 
-        LangGraph calls the saver on the OS thread that emits the chunk, as it does for the streams
-        of subgraphs. The usual stream of LangGraph delivers a chunk later, possibly after the
-        state that the chunk describes was stored.
+        LangGraph calls the saver on the OS thread that emits the chunk. The streams of subgraphs
+        work in the same way. LangGraph's usual stream delivers a chunk later, possibly after the
+        chunk's state was stored.
         """
         modes: set[Any] = {"values", "updates", "tasks", "checkpoints"}
         own = {

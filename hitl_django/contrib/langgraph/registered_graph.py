@@ -189,8 +189,8 @@ class LangGraphAdapter(Pregel):
 def _read_schema(build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return LangGraph's JSON Schema or, if LangGraph can't create it, a schema without rules.
 
-    LangGraph can run graphs with string annotations or, before Python 3.12, with the standard
-    library's TypedDict, but it can't create their schemas.
+    LangGraph can't create a schema of string annotations or, before Python 3.12, of the standard
+    library's TypedDict. The graphs themselves can run.
     """
     try:
         return build()

@@ -35,10 +35,10 @@ from .saver import BridgedSaver
 
 
 def resolve_groups(graph: ForeignPregel) -> ForeignPregel:
-    """Return a graph whose nodes and tasks never raise an exception group that contains a pause.
+    """Return a graph that raises pauses instead of exception groups with pauses.
 
-    Instead, the nodes and tasks raise the pause or, if the group also contains failures, a group of
-    the failures. Subgraphs at any depth are included.
+    If a node or task raises an exception group with a pause, the pause is raised. If the group also
+    contains failures, a group of the failures is raised. Subgraphs at any depth are included.
     """
     return _resolve(graph, {})
 
@@ -63,7 +63,10 @@ def _resolve_bound(bound: Any, known: dict[int, ForeignPregel]) -> Any:
 
 
 class _RemoteNode(Runnable[Any, Any]):
-    """Runnable that calls a remote graph, whose interrupts become interrupts of the node."""
+    """Runnable that calls a remote graph.
+
+    Interrupts of the remote graph become interrupts of the node.
+    """
 
     def __init__(self, graph: RemoteGraph) -> None:
         self.graph, self.name = graph, graph.name

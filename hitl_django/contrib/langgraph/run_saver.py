@@ -64,12 +64,12 @@ class _PendingWrites(NamedTuple):
 class RunSaver(BridgedSaver):
     """Saver for a worker's run of a LangGraph graph. It stores all data with the worker's saver.
 
-    The methods of the worker's saver are called on the worker's OS thread. Each chunk is stored in
-    the commit of the state that it describes. Message chunks are also stored earlier, while the
-    model streams. Writes and chunks are stored only after the checkpoint from which their
-    super-step started, because another worker couldn't find them without the checkpoint. With
-    ``at_exit``, everything is stored at the end. ``failure`` is the exception that the worker's
-    saver raised.
+    The methods of the worker's saver are called on the worker's OS thread. A stream chunk is stored
+    in the same commit as the state that the chunk describes. Message chunks are also stored
+    earlier, while the model streams. The writes and chunks of a super-step are stored only after
+    the checkpoint from which the super-step started, because another worker finds them by this
+    checkpoint. With ``at_exit``, everything is stored at the end. ``failure`` is the exception that
+    the worker's saver raised.
     """
 
     def __init__(

@@ -106,7 +106,7 @@ class BridgedSaver(BaseCheckpointSaver[int]):
         await self._aperform(self._put_writes, config, writes, task_id, task_path)
 
     def _perform(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function of the engine's saver, on the OS thread on which it must be called."""
+        """Call a function of the engine's saver, on the OS thread that this saver requires."""
         return function(*args)
 
     async def _aperform(self, function: Callable[..., Any], *args: Any) -> Any:

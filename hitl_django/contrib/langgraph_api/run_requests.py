@@ -212,8 +212,8 @@ def _find_newest_run(user: Any, thread: Thread) -> Run | None:
 def _choose_on_pending(user: Any, thread: Thread, body: dict[str, Any]) -> str:
     """Return the argument ``on_pending`` of ``start`` for a run with new input.
 
-    By default, the new run waits for an active run that doesn't need a decision. If the active run
-    needs a decision, it may never end, so the new run is rejected by default.
+    Without a strategy in the body, the new run waits for an active run. If the active run needs a
+    decision, the new run is rejected instead, because the active run may never end.
     """
     strategy = body.get("multitask_strategy")
     if strategy is None:

@@ -109,7 +109,7 @@ class RunStream:
         """Return an event of the run as one or more server-sent events (frames).
 
         The last frame has the number of the event. Earlier frames have the number of the previous
-        event, so that a client that disconnects between the frames receives all of them.
+        event. If a client disconnects between the frames, it therefore receives all frames again.
         """
         parts = [*self._list_parts(event)]
         places = [event.seq - 1] * (len(parts) - 1) + [event.seq]

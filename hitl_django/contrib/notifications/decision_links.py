@@ -130,7 +130,10 @@ def decide_by_email(link: DecisionLink, *, reason: str = "") -> DecisionInfo:
 
 
 def sign_form(link: DecisionLink) -> str:
-    """Return the signature of a link's form, which proves that the sender has seen the form."""
+    """Return the signature of a link's form.
+
+    The signature proves that the sender has seen the form.
+    """
     return signing.Signer(salt=FORM_SALT).signature(link.key)
 
 

@@ -93,8 +93,8 @@ def _is_for(user: Any) -> Q:
 def _find_mentions(seen: QuerySet[Interrupt], user: Any, delivery: Delivery) -> QuerySet[Interrupt]:
     """Return the interrupts in ``seen`` with comments that mention the user.
 
-    Only comments that were written in the period that the digest covers are considered. The row
-    ``delivery`` contains the start and the end of this period.
+    Only comments from the period of the digest are considered. The row ``delivery`` contains the
+    start and the end of this period.
     """
     after, until = (datetime.fromisoformat(delivery.data[name]) for name in ("after", "until"))
     told = Delivery.objects.using(write_alias()).filter(

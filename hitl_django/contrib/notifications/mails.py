@@ -98,7 +98,7 @@ def build_digest_mail(
 
 
 def list_rows(sent: SentPayload) -> list[Sequence[Fact]]:
-    """Return the rows of the table of facts.
+    """Return the facts (labelled texts) as rows of a table.
 
     The first rows contain up to ``COLUMNS`` short facts each. After them, each long fact has a row.
     """

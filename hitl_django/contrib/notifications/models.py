@@ -69,7 +69,7 @@ class NotificationPreferences(models.Model):
 
 
 class NotificationCursor(models.Model):
-    """The progress of the due reminders or of the digest: the time up to which they were sent."""
+    """The progress of a sweep step: the time up to which due reminders, or digests, were sent."""
 
     name = models.CharField(max_length=20, primary_key=True)
     until = models.DateTimeField()

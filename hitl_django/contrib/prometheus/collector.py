@@ -1,7 +1,7 @@
 """Collector for prometheus_client that reads pending, due and active rows at each scrape.
 
-All values come from the database, so every process returns the same values, which include the work
-of processes that have ended. Counts are limited to MOST, to limit the cost of a scrape.
+All values come from the database, so every process returns the same values. The values include the
+work of processes that have ended. Counts are limited to MOST, to limit the cost of a scrape.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def check_cron(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[c
 def check_graphs(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """Report schedules defined in code whose graph is unknown or whose context is invalid."""
+    """Report code-defined schedules with an unknown graph or an invalid context."""
     known = {*registry.list_names()} - {*registry.list_duplicates()}
     found: list[checks.CheckMessage] = []
     for graph, scheduled in list_registered().items():

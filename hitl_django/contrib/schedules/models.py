@@ -20,8 +20,8 @@ require_app("hitl_django.contrib.schedules")
 class Schedule(models.Model):
     """A cron expression that starts runs of a graph, with the times of its last and next run.
 
-    The sweep, a periodic job, starts a run in the same transaction in which it changes ``next_at``.
-    Each due time therefore either has one run or is counted as skipped.
+    The sweep, a periodic job, starts a run and changes ``next_at`` in one transaction. Each due
+    time therefore either has one run or is counted as skipped.
     """
 
     class Overlap(models.TextChoices):

@@ -65,11 +65,11 @@ def _select_candidates(using: str, op: SearchOp) -> QuerySet[StoreItem]:
 
 
 def _list_needed_texts(wanted: Mapping[str, Any]) -> Iterator[str]:
-    """Yield texts that are part of the JSON of every item that matches the filter ``wanted``.
+    """Yield texts that an item's JSON must contain to match the filter ``wanted``.
 
     An SQL query can search for these texts, for example ``"color":"red"``. There is one text for
-    each string that the filter compares by equality. There are no texts for other values, because
-    they have several JSON forms, such as 1 and 1.0.
+    each string that the filter compares by equality. There are no texts for other values, because a
+    value such as 1 has several JSON forms (1 and 1.0).
     """
     for key, each in wanted.items():
         if isinstance(each, Mapping):

@@ -66,9 +66,9 @@ def deliver(endpoint_id: str) -> None:
 def _send_all(endpoint: WebhookEndpoint, until: float) -> bool:
     """Send due deliveries until the time ``until``, and release the lease on the endpoint.
 
-    Return True if the caller must check for due deliveries again. A delivery may have been added
-    just before the release of the lease. Another worker that received the message about this
-    delivery has then stopped, because the endpoint was leased.
+    Return True if the caller must check for due deliveries again. Another worker may have received
+    a message about a new delivery just before the release, and stopped because the endpoint was
+    leased.
     """
     while (claim := claims.claim_next(endpoint)) is not None:
         answer = _attempt(claim, endpoint)

@@ -95,9 +95,10 @@ class Drawing:
     ) -> tuple[DrawnNode | None, DrawnNode | None]:
         """Add the nodes and edges of ``graph``. Return the first and the last node of ``graph``.
 
-        The first node is None unless exactly one node of ``graph`` has no incoming edge. The last
-        node is None unless exactly one node of ``graph`` has no outgoing edge. With a ``prefix``,
-        ids of added nodes start with ``prefix:``. An added node replaces a node with the same id.
+        The first node is the only node without incoming edges, and the last node is the only node
+        without outgoing edges. If several nodes qualify, or none, None is returned instead. With a
+        ``prefix``, ids of added nodes start with ``prefix:``. An added node replaces a node with
+        the same id.
         """
         added = graph._with_ids(lambda old: f"{prefix}{BETWEEN}{old}" if prefix else old)
         self.nodes.update(added.nodes)

@@ -1,4 +1,4 @@
-"""The signature of a link's form, which proves that the sender has seen the page.
+"""The signature of a link's form. The signature proves that the sender has seen the page.
 
 The token in the URL protects the link. The signature protects against senders who know the URL but
 can't read the page. For example, a website can make a person's browser send a request, and some
