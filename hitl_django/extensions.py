@@ -316,10 +316,10 @@ def register(extension: Extension) -> None:
 def require_app(name: str) -> None:
     """Raise ImproperlyConfigured unless an app of this package is installed.
 
-    Modules with models of optional apps call this function first. Otherwise, Django would assign
-    the models of an app that isn't installed to the app ``hitl_django``, because their modules are
-    in its package. URL modules that a project includes directly also call this function, because
-    the settings of an app are unknown if the app isn't installed.
+    Modules with models of optional apps call this function first. These modules are in the package
+    ``hitl_django``. Without the call, Django would assign the models of an app that isn't installed
+    to the app ``hitl_django``. URL modules that a project includes directly also call this
+    function, because the settings of an app are unknown if the app isn't installed.
     """
     if not apps.is_installed(name):
         raise ImproperlyConfigured(f"Add {name!r} to INSTALLED_APPS to use it.")

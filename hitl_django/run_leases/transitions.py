@@ -107,7 +107,7 @@ def _pause_with_lock(lease: RunLease, outcome: Outcome, using: str, last_event: 
 def park(lease: RunLease, error: str) -> None:
     """Park a run with this error.
 
-    The stored state of the run remains, and an operator can retry it.
+    The stored state of the run remains, and an operator can retry the run.
     """
     batch = WriteBatch(write_alias())
     # Zero rows: the lease has expired, and another worker will park the run.

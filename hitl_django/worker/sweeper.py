@@ -1,8 +1,8 @@
 """The sweep, a periodic job that requeues lost runs and processes due times.
 
 A queue can lose a message, and a worker can die during a run. In both cases, the run's row shows
-the problem: the run is QUEUED for longer than a message takes, or it is RUNNING with an expired
-lease.
+the problem. The run is QUEUED for longer than the delivery of a message takes, or the run is
+RUNNING with an expired lease.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ Perform = Callable[[TaskContext], Task]
 class TaskThreads:
     """The OS threads of one run, its queued tasks, and the messages from the OS threads.
 
-    All methods except ``spawn``, ``ask`` and ``crashed`` are called by one OS thread at a time: the
-    driver's OS thread, or the OS thread that replaces it while it is blocked.
+    All methods except ``spawn``, ``ask`` and ``crashed`` are called by one OS thread at a time.
+    This is the driver's OS thread or, while a task blocks the driver's OS thread, the deputy.
     """
 
     def __init__(

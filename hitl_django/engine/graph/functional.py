@@ -1,4 +1,4 @@
-"""The functional API: @entrypoint makes a graph of a function, and @task stores its results."""
+"""The functional API: @entrypoint makes a graph of a function, and @task stores a call's result."""
 
 from __future__ import annotations
 

@@ -22,10 +22,10 @@ _READS = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 def find_called_graph(action: Action | None) -> CompiledGraph | None:
     """Return the graph that a node calls, or None if no call can be detected.
 
-    The result is the node itself if it was added as a graph, or the first graph to which the node's
-    function refers. The detection covers the function's closure, its globals, and attributes read
-    from these variables. A graph called in another way also runs, but its state can't be updated
-    through the calling graph.
+    If the node was added as a graph, return this graph. Otherwise, return the first graph to which
+    the node's function refers. The detection covers the function's closure, its globals, and
+    attributes read from these variables. A graph called in another way also runs, but its state
+    can't be updated through the calling graph.
     """
     if action is None:
         return None

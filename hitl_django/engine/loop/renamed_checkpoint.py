@@ -94,8 +94,8 @@ def _find_former_names(renames: Renames, checkpoint: Checkpoint) -> FormerNames 
     """Return the names of nodes and channels from which a checkpoint's task ids were computed.
 
     Return None if these are the current names. A checkpoint lists the renames known when it was
-    stored. For a checkpoint without this list, the names are derived from the names that it
-    contains.
+    stored. If a checkpoint has no such list, the former names are derived from the names of nodes
+    and channels in the checkpoint.
     """
     noted = set(checkpoint.get("renamed") or ())
     nodes = {old: new for old, new in renames.nodes.items() if old not in noted}

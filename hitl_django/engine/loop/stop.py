@@ -51,7 +51,7 @@ def _is_draining(state: LoopState, control: RunControl) -> bool:
     """Return whether a drain (a requested stop) ends the run before the next super-step.
 
     If the call has given resume values, the next super-step runs first, because the resume values
-    are stored together with it.
+    are stored together with this super-step.
     """
     return control.drain_requested and not state.run.answers
 

@@ -204,7 +204,8 @@ def _advice(item: Any) -> str:
 def format_path(frame: _Frame | None, step: Any = None) -> str:
     """Return the path of a value for error messages, such as ``$.state.user[3]``.
 
-    ``frame`` is the innermost container, and ``step`` the key or index of the value in it.
+    ``frame`` is the innermost container of the value. ``step`` is the key or index of the value in
+    this container.
     """
     steps = [step, *(above.step for above in frame.trail())] if frame else []
     return "$" + "".join(_spell(each) for each in reversed(steps) if each is not None)

@@ -14,10 +14,10 @@ logger = logging.getLogger("hitl_django")
 def push_message(message: Any, *, state_key: str | None = "messages") -> Any:
     """Write a message to the state and to the stream mode ``messages``, and return it.
 
-    The message is emitted immediately. After the node returns, it is added to the state under
-    ``state_key``, before the node's own writes. With ``state_key=None``, it is only emitted.
-    ``message`` is a message of LangChain, a dict, or a pair of role and content. A message pushed
-    later with the same id replaces the earlier message.
+    The message is emitted immediately. After the node returns, the message is added to the state
+    under ``state_key``, before the node's own writes. With ``state_key=None``, the message is only
+    emitted. ``message`` is a message of LangChain, a dict, or a pair of role and content. A message
+    pushed later with the same id replaces the earlier message.
 
     Raises:
         ValueError: the message has no id.
