@@ -1,8 +1,8 @@
 """Writes of the tasks of a super-step, stored in the row of the checkpoint that follows.
 
-Only large writes have separate rows. Writes in a checkpoint's row belong to the checkpoint's
-parent. The child of a checkpoint is nearly always the checkpoint stored next. In a thread with
-forks, the child can be any later checkpoint.
+Only large writes have separate rows. The writes in a checkpoint's row belong to the checkpoint's
+parent. To read the writes of a checkpoint, its child is therefore needed. The child is nearly
+always the checkpoint stored next. In a thread with forks, the child can be any later checkpoint.
 """
 
 from __future__ import annotations

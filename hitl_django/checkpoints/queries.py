@@ -197,10 +197,10 @@ def newest_rows(
 
 
 def empty_rows(rows: models.QuerySet[Any, Any]) -> models.QuerySet[Any, tuple[Any, ...]]:
-    """Return a query that selects only the thread of each object in ``rows``.
+    """Return a query with one row for each object in ``rows``, for a union with ``newest_rows``.
 
-    The query has the columns of ``newest_rows``. The first column contains the thread. All other
-    columns are empty.
+    The query has the columns of ``newest_rows``. The first column contains the object's thread. All
+    other columns are empty.
     """
     return rows.values_list(
         "thread", _NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_TEXT,

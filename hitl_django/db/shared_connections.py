@@ -2,9 +2,10 @@
 
 A library may start a new OS thread for each task. Each of these OS threads would open a connection
 that is closed only by garbage collection. A shared connection is reused for the next call, and
-closed after some time without calls. A forked process starts without shared connections. On SQLite,
-which has only one writer and lets waiting connections sleep, only one call at a time gets a
-connection.
+closed after some time without calls. A forked process starts without shared connections.
+
+On SQLite, only one call at a time gets a connection. SQLite has only one writer, and a connection
+that waits for the writer sleeps between its attempts.
 """
 
 from __future__ import annotations

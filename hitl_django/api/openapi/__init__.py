@@ -5,11 +5,15 @@ The document describes only the paths of this API. The project's own document ex
 document.
 
 The generator uses three parts of drf-spectacular (the extra ``openapi``): the generator class, the
-component registry and the authentication schemes. The generator doesn't use ``extend_schema``,
-which requires drf-spectacular at import time and builds on the project's ``DEFAULT_SCHEMA_CLASS``.
-``extend_schema`` would also repeat declarations that a view needs at run time (``operation``: body,
-query and throttle). The schemas that drf-spectacular infers from serializers would omit the strict
-rules: no unknown fields, mutually exclusive fields, formats and bounds.
+component registry and the authentication schemes. It doesn't use ``extend_schema``, for these
+reasons:
+
+- ``extend_schema`` requires drf-spectacular at import time, and builds on the project's
+  ``DEFAULT_SCHEMA_CLASS``.
+- It would repeat declarations that a view needs at run time (``operation``): body, query and
+  throttle.
+- Schemas that drf-spectacular infers from serializers omit strict rules: no unknown fields,
+  mutually exclusive fields, formats and bounds.
 
     generator.py    the document
     paths.py        operation objects: parameters, bodies, responses

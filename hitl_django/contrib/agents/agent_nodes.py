@@ -37,7 +37,7 @@ class ModelNode:
         return self._build_update(state, await self._model.aask(self._view(state)))
 
     def _view(self, state: Any) -> Any:
-        """Return the state with the messages that the prompt and the model receive.
+        """Return the state as the prompt and the model see it.
 
         If ``pre_model_hook`` has set ``llm_input_messages``, these messages replace the messages of
         the state.

@@ -90,9 +90,9 @@ def send(function: str, argument: str, **options: Any) -> None:
 def _keep_redis_broker(cluster: str | None, address: str) -> Broker:
     """Return the broker with which this process sends all messages to Redis.
 
-    The broker is cached by ``cluster`` and ``address``, the name of the cluster and the address of
-    Redis. Without the argument ``broker``, ``async_task`` opens a connection for each message.
-    Several OS threads and forked processes may use the same broker, because its Redis client allows
-    this. The client also replaces connections that the server has closed.
+    The broker is cached, because ``async_task`` would otherwise open a connection for each message.
+    ``cluster`` is the name of the cluster, and ``address`` is the address of Redis. Several OS
+    threads and forked processes may use the same broker, because its Redis client allows this. The
+    client also replaces connections that the server has closed.
     """
     return get_broker(cluster)

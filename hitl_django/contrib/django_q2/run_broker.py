@@ -20,11 +20,11 @@ Packed = tuple[int | None, str]
 
 
 class RunBroker(ORM):
-    """django-q2's ORM broker, extended so that it also returns a task for due runs.
+    """django-q2's ORM broker, extended so that it also returns tasks for due runs.
 
-    This task makes a worker execute due runs until none is left. After a worker has begun the task
-    or the task has expired, the broker returns another such task if runs are still due. The tasks
-    in the ORM broker's table are fetched every ``poll`` seconds.
+    Such a task makes a worker execute due runs until none is left. If runs are still due, the
+    broker returns another such task, but only after a worker has begun the last one, or the last
+    one has expired. The tasks in the ORM broker's table are fetched every ``poll`` seconds.
     """
 
     _next_fetch = -float("inf")

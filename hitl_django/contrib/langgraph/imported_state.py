@@ -75,8 +75,8 @@ def _refuse_lost_results(
 
     ``known`` are the ids of the tasks that the graph would run now. ``paths`` are the paths of the
     stored tasks, by task id. Task ids depend on the graph's structure, and older releases of
-    LangGraph computed the ids differently. With other task ids, the tasks would run again, and
-    interrupts that have a response would be created again.
+    LangGraph computed the ids differently. If the ids of the stored tasks differ from ``known``,
+    the tasks would run again, and interrupts that have a response would be created again.
     """
     for task_id, name, _ in writes:
         is_called = name == RETURN or paths.get(task_id, "").endswith(_CALL_ENDING)

@@ -124,8 +124,8 @@ class RunSaver(BridgedSaver):
     ) -> None:
         """Store the writes of a task.
 
-        If a cached result may belong to this task or to another task, the writes are kept and
-        stored later, in one commit with the writes of the other task.
+        If a cached result may belong to this task or to another task (see ``is_ambiguous``), the
+        writes are kept. They are stored later, in one commit with the writes of the other task.
         """
         if self._ledger.is_ambiguous(task_id):
             with self._lock:

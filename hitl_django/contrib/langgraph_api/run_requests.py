@@ -323,8 +323,8 @@ def _read_checkpoint_id(body: dict[str, Any]) -> str | None:
 def _is_shown_now(user: Any, thread: Thread, checkpoint_id: str) -> bool:
     """Return whether a client may regard a checkpoint as the current checkpoint of its thread.
 
-    The result is true for the newest checkpoint. During a run, it is also true for each checkpoint
-    that the run has stored, and for the checkpoint from which the run resumed.
+    The result is true for the newest checkpoint. During a run, the result is also true for the
+    checkpoint from which the run resumed, and for the checkpoints that the run has stored.
     """
     rows = Checkpoint.objects.using(write_alias()).filter(thread=thread, ns="")
     newest_first = rows.order_by("-checkpoint_id").values_list("checkpoint_id", flat=True)
