@@ -209,7 +209,7 @@ class RunFilterSet(MetadataFilterSet):
 
 
 class InterruptFilterSet(FilterSet):
-    """Filters of the list of interrupts, which is ordered oldest first.
+    """Filters of the list of interrupts. The oldest interrupt comes first.
 
     By default, the list contains only pending interrupts.
     """

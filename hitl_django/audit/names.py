@@ -84,7 +84,7 @@ def list_names(entry: AuditEntry) -> list[str]:
 def list_user_places(verb: str) -> tuple[str, ...]:
     """Return the keys of an entry's details under which the username of a user may be stored.
 
-    The actor, whose name has a separate column, is not included.
+    The actor is not included, because the actor's name has a separate column.
     """
     return (*NAMES.get(verb, ()), INVITED_BY)
 

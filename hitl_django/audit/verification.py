@@ -54,7 +54,7 @@ class CheckedThread:
 
 
 class ChainCheck:
-    """A verification of a chain of entries, which are added from the first to the last.
+    """A verification of a chain of entries. The caller adds the entries from the first to the last.
 
     The verification continues after an invalid entry, because a later entry may list pseudonyms of
     earlier entries.

@@ -164,10 +164,7 @@ def _add_parts(using: str, stored: dict[int, value_deltas.Rows]) -> None:
 
 
 class _Decoded:
-    """A checkpoint of which only the metadata is decoded at first.
-
-    Later steps add the other data.
-    """
+    """A checkpoint that is decoded step by step. At first, only the metadata is decoded."""
 
     __slots__ = (
         "apart", "checkpoint_id", "ended", "head", "is_whole", "led_here", "metadata", "ns",

@@ -33,7 +33,7 @@ Row = tuple[Any, ...]  # The column values of a row, without the thread.
 
 
 class CommitRows:
-    """The rows of one commit, which are written with one statement for each kind of row.
+    """The rows of one commit. One statement writes all rows of the same kind.
 
     Values are encoded when they are added, before a transaction locks the thread. A value that
     can't be stored is therefore rejected without a lock, and slow encoding doesn't prolong the

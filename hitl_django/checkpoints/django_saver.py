@@ -291,7 +291,7 @@ class DjangoSaver(BaseCheckpointSaver):
         return dropped
 
     def withdraw_answer(self, interrupt: models.Interrupt) -> None:
-        """Remove the interrupt's resume value, which its task has not received yet.
+        """Remove the interrupt's resume value before the task receives the value.
 
         Other resume values of the task remain. The caller must have locked the thread in its
         transaction.

@@ -143,7 +143,7 @@ def read_finished_in_subgraphs(using: str, thread: int, head: ThreadHead) -> set
 
 
 def read_failed_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
-    """Return the nodes of which a task failed after the thread's newest checkpoint.
+    """Return the nodes with a task that failed after the thread's newest checkpoint.
 
     The path of a Send's task contains no node name. A failed task of a Send is therefore found only
     if the task had an interrupt.

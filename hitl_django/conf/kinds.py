@@ -22,7 +22,7 @@ def setting(default: Any, doc: str, check: Check | None = None) -> Any:
     Args:
         default: the value if HITL doesn't have the key.
         doc: the setting's text in the reference.
-        check: raises ValueError for an invalid value, which ``manage.py check`` reports.
+        check: raises ValueError for an invalid value. ``manage.py check`` reports the error.
     """
     return field(default=default, metadata={"doc": doc, "check": check})
 

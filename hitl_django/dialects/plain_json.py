@@ -62,11 +62,10 @@ class PlainJsonDialect(Dialect):
         return (RESPOND,)
 
     def prefill(self, interrupt: DialectInterrupt) -> Any:
-        """Return the initial value of a form.
+        """Return the initial value of a form. An edit changes this value.
 
         For an object schema, the value contains each property's value in the payload, or the
-        property's default. Without a schema, the value is the payload itself, which an edit
-        changes.
+        property's default. Without a schema, the value is the payload itself.
         """
         if interrupt.schema is None:
             return interrupt.payload

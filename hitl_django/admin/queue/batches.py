@@ -94,10 +94,10 @@ class Batch:
 def select_later(
     rows: Sequence[Any], get_value: Callable[[Any], str]
 ) -> tuple[Sequence[Any], str, int]:
-    """Split rows into the first rows, which get separate form fields, and the later rows.
+    """Split rows into the first rows and the later rows. Each first row has a separate form field.
 
-    Returns the first rows, the values of the later rows separated by spaces, and the number
-    of later rows.
+    Returns the first rows, the values of the later rows separated by spaces, and the number of
+    later rows.
     """
     others = rows[MAX_FIELDS:]
     return rows[:MAX_FIELDS], " ".join(map(get_value, others)), len(others)

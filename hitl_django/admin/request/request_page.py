@@ -167,7 +167,7 @@ class RequestPage(OutcomePage):
         return open_payload_file(item, request.GET["at"])
 
     def status_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Return the state of the interrupt's run, which the status line shows."""
+        """Return the state of the interrupt's run, for the status line of the page."""
         item = self.get_object(request, unquote(object_id))
         line = describe_run(item.run, services.worker_health())
         status: dict[str, Any] = {"text": str(line.text)}

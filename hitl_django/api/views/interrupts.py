@@ -224,7 +224,8 @@ class DecisionList(DecisionResource):
 
     A POST request decides the interrupt. Exactly one decision closes an interrupt. ``If-Match``
     binds the decision to the version that the client has read. ``Idempotency-Key`` makes it safe to
-    repeat the request. ``Location`` is the URL of the run, which a worker resumes.
+    repeat the request. After the decision, a worker resumes the run. ``Location`` is the URL of the
+    run.
     """
 
     @operation(

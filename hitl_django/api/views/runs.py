@@ -210,7 +210,7 @@ class RunDetail(RunResource):
 
 
 class RunCancel(Resource):
-    """The cancellation of a run, which also closes the run's pending interrupts."""
+    """The cancellation of a run. The run's pending interrupts are also closed."""
 
     @operation(
         "cancel_run",

@@ -159,7 +159,7 @@ def _read_store(scope: CallScope) -> Any:
 
 
 def build_runtime(kind: Any, scope: CallScope) -> Any:
-    """Return an instance of the runtime class ``kind``, which is this package's or LangGraph's."""
+    """Return an instance of ``kind``, the runtime class of this package or of LangGraph."""
     context = scope.context
     if context is None:
         raise ValueError("A tool with ToolRuntime can only be called from a running graph.")

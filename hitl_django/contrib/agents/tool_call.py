@@ -49,7 +49,7 @@ class ToolCall:
 
 
 def list_calls(given: Sequence[Mapping[str, Any]]) -> list[ToolCall]:
-    """Return the tool calls in ``given``, which are dicts in LangChain's or OpenAI's format."""
+    """Return the tool calls in ``given``, a list of dicts in LangChain's or OpenAI's format."""
     calls: list[ToolCall] = []
     for place, one in enumerate(given):
         name, args = _parse_call(one)

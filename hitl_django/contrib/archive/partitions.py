@@ -1,4 +1,4 @@
-"""Monthly partitions of the archive on PostgreSQL, which are created when they are needed.
+"""Monthly partitions of the archive on PostgreSQL. A partition is created when it is needed.
 
 An operator may detach or drop a partition, because no other rows refer to its rows.
 """

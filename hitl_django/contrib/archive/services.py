@@ -77,8 +77,8 @@ def archived_thread(thread_id: str, *, by: Any = None) -> ArchivedThreadInfo:
 def restore_thread(thread_id: str, *, by: Any = None) -> None:
     """Move an archived thread back to its tables.
 
-    The rows are unchanged, except for references to deleted rows, which become empty. The thread is
-    archived again only after the full retention period.
+    References to rows that have been deleted become empty. Otherwise, the rows are unchanged. The
+    thread is archived again only after the full retention period.
 
     Raises:
         ThreadNotFound: if the thread isn't archived, or ``by`` may not view it.

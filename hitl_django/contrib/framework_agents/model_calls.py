@@ -27,7 +27,7 @@ class ModelCalls:
         self.is_streaming = context.run.message_stream is not None
 
     async def call(self, agent: str, function: Callable[[str], Awaitable[Any]]) -> Any:
-        """Call the function, and return its result, which must be JSON.
+        """Call the function, and return its result. The result must be JSON.
 
         If the task runs again, the stored result of the same call of ``agent`` is returned instead.
         The function receives the id of the model's message.

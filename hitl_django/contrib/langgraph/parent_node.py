@@ -18,7 +18,7 @@ from .parent_saver import ParentSaver
 
 
 class _PlainAnswer:
-    """A response without an interrupt id, which goes to the first interrupt in the node.
+    """A response without an interrupt id. The first interrupt in the node receives the response.
 
     The engine first checks whether a response exists and reads it later, but LangGraph returns a
     response only once. This object keeps the response.

@@ -1,4 +1,4 @@
-"""A registered LangGraph graph, which LangGraph's engine runs in a worker of this package."""
+"""Registered LangGraph graphs. A worker of this package runs them with LangGraph's engine."""
 
 from __future__ import annotations
 

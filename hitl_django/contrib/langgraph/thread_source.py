@@ -259,7 +259,7 @@ def open_postgres(url: str) -> Iterator[ThreadSource]:
 def _show_task_paths(connection: Any) -> None:
     """Create a temporary view with which the current saver can read an older database schema.
 
-    Otherwise, the saver would migrate the database, which an import must not do.
+    Without this view, the saver would migrate the database. An import must not do this.
     """
     found = connection.execute(
         "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('checkpoint_writes') "

@@ -1,4 +1,4 @@
-"""Base class of the views, which follows the conventions of LangGraph's clients."""
+"""Base class of the views. It follows the conventions of LangGraph's clients."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class LinkForm(forms.Form):
 
 
 class LinkChangeList(LinkedChangeList):
-    """Change list of review links, which shows the state of each link."""
+    """Change list of review links, with the state of each link."""
 
     def complete_rows(self, request: HttpRequest) -> None:
         super().complete_rows(request)

@@ -91,7 +91,8 @@ class SlackChannels(models.Manager["SlackChannel"]):
 class SlackChannel(WebhookEndpoint):
     """A Slack channel to which notifications are posted.
 
-    The address is the URL of an incoming webhook, which is secret, or the id of the Slack channel.
+    The address is the id of the Slack channel, or the URL of an incoming webhook. This URL is
+    secret.
     """
 
     CHANNEL = "slack"

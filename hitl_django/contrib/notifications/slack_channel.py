@@ -1,4 +1,4 @@
-"""The Slack channel, which posts interrupts of a group or graph.
+"""The Slack channel of notifications. It posts interrupts of a group or graph.
 
 The address of a channel is the URL of an incoming webhook or the id of a Slack channel. If the
 address is the id of a Slack channel, the project's Slack app posts the messages with its bot token.

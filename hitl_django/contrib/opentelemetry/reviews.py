@@ -42,8 +42,7 @@ def connect() -> None:
 def trace_decision(*, decision: DecisionInfo, **kwargs: Any) -> None:
     """Record a span from an interrupt's creation to its decision, and a span for the decision.
 
-    The decision's span links to the span in which the decision was made, for example the span of
-    the HTTP request.
+    The decision's span links to the span of the deciding code, for example of the HTTP request.
     """
     here = trace.get_current_span().get_span_context()
     asked = _read_interrupt(decision.interrupt_id)

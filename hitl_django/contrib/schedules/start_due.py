@@ -79,7 +79,7 @@ def select_due() -> QuerySet[Schedule]:
 
 @dataclass(frozen=True, slots=True)
 class _DueTime:
-    """A due time for which a run is started.
+    """A due time of a schedule. A run is started for this due time.
 
     The instance also has the number of earlier due times that were skipped, and the next due time.
     """

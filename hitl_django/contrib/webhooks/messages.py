@@ -1,8 +1,8 @@
 """The webhook channel: body and headers of a delivery.
 
 The body contains ids, a time and links. An endpoint can be configured to include the content of the
-interrupt, which is read when the delivery is sent. The content is omitted if the interrupt has
-changed or was erased, or if the endpoint's creator may not view it.
+interrupt. The content is read when the delivery is sent. It is omitted if the interrupt has changed
+or was erased, or if the endpoint's creator may not view it.
 """
 
 from __future__ import annotations

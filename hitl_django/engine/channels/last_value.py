@@ -32,7 +32,7 @@ class LastValue(BaseChannel[ValueT, UpdateT, CheckpointT]):
 
 
 class LastValueAfterFinish(BaseChannel[ValueT, UpdateT, CheckpointT]):
-    """The last value written, which becomes readable only when no other node is left to run.
+    """The last value written. It becomes readable only when no other node is left to run.
 
     If a super-step triggers no nodes, the channel becomes readable. It then triggers the nodes that
     subscribe to it.

@@ -89,7 +89,10 @@ def _started(context: TaskContext, call: Call) -> Awaitable[Any]:
 
 
 def _refuse_loop(context: TaskContext) -> None:
-    """Raise TypeError if this OS thread has a running event loop, which a sync call would block."""
+    """Raise TypeError if this OS thread has a running event loop.
+
+    A sync call would block the event loop.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
