@@ -34,8 +34,7 @@ def is_outage(error: BaseException) -> bool:
     """Return whether an error means that the database is unavailable, busy or full.
 
     The same database operation may succeed later. The result is False for an invalid statement, for
-    example after a missing migration, although SQLite raises the same class of error for such a
-    statement.
+    example after a missing migration. SQLite raises the same class of error in both cases.
     """
     if not isinstance(error, ERRORS):
         return False

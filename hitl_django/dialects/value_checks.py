@@ -61,7 +61,7 @@ def require_value(type: str, value: Any) -> Any:  # noqa: A002
 
 
 def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
-    """Return the value, or raise InvalidAnswerError unless the value is an object.
+    """Return the value. Raise InvalidAnswerError if the value is not an object.
 
     ``pointer`` is the JSON pointer of the value in the error.
     """
@@ -74,7 +74,7 @@ def require_object(value: Any, pointer: str = "") -> dict[str, Any]:
 
 
 def require_text(value: Any, pointer: str = "") -> str:
-    """Return the value, or raise InvalidAnswerError unless the value is a non-empty string.
+    """Return the value. Raise InvalidAnswerError if the value is empty or not a string.
 
     ``pointer`` is the JSON pointer of the value in the error.
     """
@@ -86,7 +86,7 @@ def require_text(value: Any, pointer: str = "") -> str:
 
 
 def require_members(value: dict[str, Any], *names: str, pointer: str = "") -> None:
-    """Raise InvalidAnswerError unless the object has exactly the members ``names``.
+    """Raise InvalidAnswerError if the object's members differ from ``names``.
 
     ``pointer`` is the JSON pointer of the object in the error.
     """

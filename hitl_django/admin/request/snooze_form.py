@@ -48,7 +48,8 @@ class SnoozeForm(forms.Form):
     """Form for the end of a snooze.
 
     The date and time takes precedence over the preset. ``due_at`` is the due time of the interrupt.
-    The end of a snooze may be after the due time. The label of such a preset says so.
+    The end of a snooze may be after the due time. If so, the label of the
+    preset contains a note.
     """
 
     until = forms.ChoiceField(label=_("Snooze until"), required=False)

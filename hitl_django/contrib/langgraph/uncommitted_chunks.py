@@ -464,7 +464,7 @@ def _take_until(
 
 
 def _interrupts_again(task: _Task, written: TaskWrites) -> bool:
-    """Return whether a task creates the same interrupt again, as happens when a run resumes."""
+    """Return whether a task creates the same interrupt again. This happens when a run resumes."""
     status, writes = task.graph.statuses.get(task.id), dict(written.writes)
     if status is None or INTERRUPT not in writes:
         return False

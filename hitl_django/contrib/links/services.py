@@ -222,8 +222,8 @@ def decide_by_link(
 ) -> DecisionInfo:
     """Decide an interrupt with a link. Afterwards, the link can't be used again.
 
-    If the interrupt requires a claim, the link counts as a claim. However, if someone other than
-    the link's creator has claimed such an interrupt, the link can't be used.
+    If the interrupt requires a claim, the link counts as a claim. In this case, the link can't be
+    used while anyone other than the link's creator has claimed the interrupt.
 
     Raises:
         LinkUnusableError: if the link can't be used. In this case, nothing is stored.
@@ -254,7 +254,7 @@ def decide_by_link(
 
 
 def find_undo_by_link(token: str) -> UndoInfo | None:
-    """Return the decision made with a link if the decision can be undone now, otherwise None."""
+    """Return the decision made with a link, or None if the decision can't be undone now."""
     link = _found(token)
     decision = _find_own_decision(link)
     if decision is None or not _Creators([link]).may(link):

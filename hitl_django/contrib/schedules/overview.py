@@ -26,7 +26,7 @@ TONES: dict[str, Any] = {
 
 
 def list_next_runs(user: Any) -> OverviewTable | None:
-    """Return a table of active schedules: those with an error, and those with the next due times.
+    """Return a table of active schedules: schedules with an error, and those that are due next.
 
     Return None if there are no such schedules.
     """

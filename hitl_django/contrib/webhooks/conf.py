@@ -11,7 +11,7 @@ from hitl_django.conf.kinds import count, positive, setting
 
 
 def networks(value: Any) -> None:
-    """Raise ValueError unless the value is a list of IP networks in CIDR notation."""
+    """Raise ValueError if the value is not a list of IP networks in CIDR notation."""
     for network in value if isinstance(value, list | tuple) else [value]:
         try:
             if not isinstance(network, str):

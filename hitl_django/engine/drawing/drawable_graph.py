@@ -166,7 +166,7 @@ class Drawing:
     def trim_first_node(self) -> None:
         """Remove the first node if it has only one edge. The next node becomes the first node.
 
-        Nothing changes if there would then be several first nodes.
+        If the removal would result in several first nodes, nothing is removed.
         """
         first = self.first_node()
         if first is not None and len(self._list_edges(first, "source")) == 1:
@@ -177,7 +177,7 @@ class Drawing:
     def trim_last_node(self) -> None:
         """Remove the last node if it has only one edge. The previous node becomes the last node.
 
-        Nothing changes if there would then be several last nodes.
+        If the removal would result in several last nodes, nothing is removed.
         """
         last = self.last_node()
         if last is not None and len(self._list_edges(last, "target")) == 1:
