@@ -48,6 +48,7 @@ def database(request: pytest.FixtureRequest, settings: Any) -> Iterator[str]:
     """Yield a full database, with the planner's statistics from the empty or the full database."""
     settings.HITL = {**settings.HITL, "EVENT_RETENTION_DAYS": 30}
     filled_rows.register()
+    truncate_tables()
     if request.param == "empty":
         filled_rows.finish(filled_rows.begin())
         analyze()
@@ -58,6 +59,15 @@ def database(request: pytest.FixtureRequest, settings: Any) -> Iterator[str]:
     multiply_rows()
     yield request.param
     registry.unregister(filled_rows.GRAPH)
+    truncate_tables()
+
+
+def truncate_tables() -> None:
+    """Remove the pages of deleted rows and the expected numbers of rows, which change the plans."""
+    tables = connection.introspection.django_table_names(only_existing=True)
+    own = ", ".join(table for table in tables if table.startswith("hitl_"))
+    with connection.cursor() as cursor:
+        cursor.execute(f"TRUNCATE {own} CASCADE")
 
 
 def analyze() -> None:
