@@ -1,4 +1,4 @@
-"""The loop that runs sweeps if ``hitl worker`` doesn't start the workers of the queue."""
+"""The loop of ``hitl worker`` if the command only sweeps, because a queue has its own workers."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_run_of_graph_reserved_for_groups_hides_deciders_and_comments_from_other
     services.decide(item.pk, "respond", "yes", by=frida, reason="It is hers.")
     advance()
     pages = [page_of(run.id, "run"), page_of(item.thread_id, "thread")]
-    hidden = ("frida", "Decided", "Pay Dana?", "Commented", "It is hers.")
+    hidden = ("frida", "Responded", "Pay Dana?", "Commented", "It is hers.")
     for page in pages:
         html = browse("reader").get(page).content.decode()
         assert [word for word in hidden if word in html] == [], page

@@ -101,7 +101,7 @@ def test_review_between_interrupts_of_langgraph_node_is_pending_again_after_inva
     assert hitl.assert_finished(run) == {"said": [True, 100, False]}
 
 
-def test_interrupt_of_langgraph_node_stores_formats_of_decimals_and_dates_in_its_payload(
+def test_interrupt_of_langgraph_node_stores_the_formats_of_decimals_and_dates_of_its_payload(
     hitl: GraphEnvironment,
 ) -> None:
     def ask(state: State) -> State:

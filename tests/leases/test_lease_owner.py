@@ -43,7 +43,7 @@ def test_lease_owner_has_ended_if_another_process_has_its_process_id() -> None:
     assert has_ended(f"{host}:{pid}:{int(started) - 1}@{rest}")
 
 
-def test_lease_owner_in_another_system_or_with_name_of_an_earlier_release_has_not_ended() -> None:
+def test_lease_owner_on_another_system_or_with_unknown_name_format_has_not_ended() -> None:
     name = name_ended_owner()
     system = str(lease_owner.find_system())
     assert not has_ended(name.replace(system, system[::-1]))

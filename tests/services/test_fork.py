@@ -460,7 +460,7 @@ def test_fork_origin_is_the_run_that_stored_its_checkpoint(advance: Advance) -> 
         assert Run.objects.get(pk=services.fork(thread, at).id).origin == run_id
 
 
-def test_fork_in_copied_thread_has_origin_run_of_the_copied_thread(advance: Advance) -> None:
+def test_origin_of_fork_in_thread_copy_is_a_run_of_the_copy(advance: Advance) -> None:
     thread = ran(advance)
     DjangoSaver().copy_thread(thread, "copy")
     own = Run.objects.get()

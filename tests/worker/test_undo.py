@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import signal
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 from django.db.models.functions import Now
+from django.test import override_settings
 
 from hitl_django import services, testing
 from hitl_django.models import Run
@@ -20,11 +23,10 @@ from tests.clock import module_time
 
 
 @pytest.fixture(autouse=True)
-def _answered(transactional_db: None, settings: Any) -> Any:
-    with testing.inline():
+def _answered(transactional_db: None) -> Iterator[None]:
+    with testing.inline(), override_settings(HITL={**settings.HITL, "UNDO_SECONDS": 5}):
         services.start("steps", {"log": []})
         Run.objects.update(state="interrupted", resumes_at=Now() - timedelta(seconds=1))
-        settings.HITL = {**settings.HITL, "UNDO_SECONDS": 5}
         yield
 
 

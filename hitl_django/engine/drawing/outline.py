@@ -161,8 +161,8 @@ def _command_ends(graph: CompiledGraph, name: str) -> Mapping[str, str | None]:
 def _find_end_edge(name: str, leads: Mapping[OutlineEdge, None]) -> dict[OutlineEdge, None]:
     """Return the edge from the node ``name`` to END as a dict, or an empty dict if there is none.
 
-    ``leads`` are the declared edges of the node. The node has an edge to END if each edge in
-    ``leads`` leads to the node itself or to its error handler.
+    ``leads`` are the declared edges of the node. The run can end after the node if no declared edge
+    leads to another node. Edges to error handlers don't count.
     """
     ways = [edge.target for edge in leads if edge.leads != "on_error"]
     if any(target != name for target in ways):

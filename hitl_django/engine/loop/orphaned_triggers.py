@@ -22,7 +22,7 @@ def find_orphaned_triggers(spec: GraphSpec, state: ChannelState) -> dict[str, st
 
 
 def drop_orphaned_triggers(spec: GraphSpec, state: ChannelState) -> None:
-    """Remove the orphaned triggers from the state's channel values."""
+    """Remove the channel values that would trigger nodes or edges that no longer exist."""
     for name in find_orphaned_triggers(spec, state):
         del state.values[name]
         state.versions.pop(name, None)

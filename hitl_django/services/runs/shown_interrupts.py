@@ -54,7 +54,7 @@ class ShownInterrupts:
     def hide_in_event(self, kind: str, data: Any) -> Any:
         """Return an event's data without hidden interrupts.
 
-        The ids of the interrupts must have been looked up before.
+        Call ``look_up()`` with the ids of all interrupts in the event first.
         """
         if self.are_all or not isinstance(data, dict):
             return data
