@@ -7,7 +7,8 @@ from typing import Any
 from django.db.models import DateTimeField, Func, functions
 from django.utils.deconstruct import deconstructible
 
-_MOMENT = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f', 'NOW')"
+_NOW = "'%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f', 'NOW'"
+_MOMENT = f"STRFTIME({_NOW})"
 #: SQLite's own function has a resolution of seconds.
 _LOCAL_MOMENT = (
     f"(django_datetime_trunc('second', {_MOMENT}, '%(zone)s', 'UTC')"
@@ -44,6 +45,5 @@ class TimeFromNow(Func):
         # Django adds durations in a Python function, which SQLite would call for each row.
         if connection.timezone_name != "UTC":
             return self.as_sql(compiler, connection, **extra_context)
-        microseconds, parameters = compiler.compile(*self.get_source_expressions())
-        seconds = f"({microseconds} / 1000000.0) || ' seconds'"
-        return _MOMENT.replace("%%%%", "%%")[:-1] + f", {seconds})", parameters
+        template = f"STRFTIME({_NOW}, (%(expressions)s / 1000000.0) || ' seconds')"
+        return super().as_sql(compiler, connection, template=template, **extra_context)
