@@ -78,7 +78,7 @@ def test_parallel_os_threads_use_separate_connections_or_wait_on_sqlite(
         assert came_after is (shared is first.result(10)) is (connection.vendor == "sqlite")
 
 
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite takes turns")
+@pytest.mark.database("sqlite")
 def test_os_threads_that_open_the_first_connection_at_once_share_one_lock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
