@@ -185,7 +185,8 @@ def parallel_nodes_one_answered_to_its_end_first(engine: Engine) -> Any:
 @case(start({"x": 1}))
 def a_interrupt_beside_a_failure(engine: Engine) -> Any:
     def fail(state: Any) -> Any:
-        # LangGraph may lose an interrupt that is committed after the failure, and gives no signal.
+        # LangGraph cancels or doesn't emit an interrupt that comes after the failure. It gives no
+        # signal when it has stored the interrupt.
         time.sleep(0.05)
         raise ZeroDivisionError("division by zero")
 
