@@ -6,12 +6,14 @@ the state.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from hitl_django.engine.constants import CONTROL_SLOTS, ERROR, PULL
-from hitl_django.models import ChannelBlob, Checkpoint, Interrupt, PendingWrite
+from hitl_django.engine import ids
+from hitl_django.engine.constants import CONTROL_SLOTS, ERROR, PULL, PUSH
+from hitl_django.models import ChannelBlob, Checkpoint, PendingWrite
 
 from . import inline_values, version_deltas
 from .checkpoint_reader import read_bases
@@ -26,6 +28,8 @@ MAX_STEPS = 1000
 MAX_SUBGRAPH_NODES = 500
 #: The beginning of the path of a task that is not a Send. The name of the node follows.
 PULL_PREFIX = f"~{PULL}, "
+#: The path of a Send's task, with the number of the Send.
+_SENT_PATH = re.compile(f"~{PUSH}, ([0-9]+), False")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class ThreadHead:
     """The newest checkpoint of a thread's root graph, and its nearest ancestors.
 
     Attributes:
+        step: the number of the checkpoint's super-step.
         line: the ids of the checkpoint and its ancestors, newest first, up to a maximum number.
         ran_on: the ids in ``line`` without checkpoints that ``update_state`` has updated. Tasks of
             an updated checkpoint belong to another branch.
@@ -44,6 +49,7 @@ class ThreadHead:
     """
 
     checkpoint_id: str
+    step: int
     line: tuple[str, ...]
     ran_on: tuple[str, ...]
     oldest: str
@@ -89,7 +95,7 @@ def read_head(using: str, thread: int) -> ThreadHead | None:
     This takes two or three queries.
     """
     rows = Checkpoint.objects.using(using).filter(thread=thread, ns="").order_by("-checkpoint_id")
-    row: Any = rows.values_list("checkpoint_id", *PAYLOAD_COLUMNS, named=True).first()
+    row: Any = rows.values_list("checkpoint_id", "step", *PAYLOAD_COLUMNS, named=True).first()
     if row is None:
         return None
     payloads = verify_payloads(row, row.checkpoint_id)
@@ -102,6 +108,7 @@ def read_head(using: str, thread: int) -> ThreadHead | None:
     scalars, _ = inline_values.unpack(payloads.scalars)
     return ThreadHead(
         row.checkpoint_id,
+        row.step,
         line,
         tuple(one for one in line if one not in updated),
         min(parents),
@@ -142,22 +149,39 @@ def read_finished_in_subgraphs(using: str, thread: int, head: ThreadHead) -> set
     return {(ns, path.removeprefix(PULL_PREFIX)) for ns, path in found}
 
 
-def read_failed_nodes(using: str, thread: int, head: ThreadHead) -> set[str]:
+def read_failed_nodes(using: str, thread: int, head: ThreadHead, nodes: Iterable[str]) -> set[str]:
     """Return the nodes with a task that failed after the thread's newest checkpoint.
 
-    The path of a Send's task contains no node name. A failed task of a Send is therefore found only
-    if the task had an interrupt.
+    A failed task of a Send is found if its node is in ``nodes``.
     """
     rows = PendingWrite.objects.using(using).filter(
         thread=thread, ns="", checkpoint_id=head.checkpoint_id, slot=CONTROL_SLOTS[ERROR]
     )
-    paths = dict(rows.values_list("task_id", "task_path"))
-    sent = [task_id for task_id, path in paths.items() if not path.startswith(PULL_PREFIX)]
-    found = _node_names(paths.values())
-    if sent:
-        asked = Interrupt.objects.using(using).filter(thread=thread, task_id__in=sent).order_by()
-        found |= set(asked.values_list("node", flat=True).distinct())
-    return found
+    names = tuple(nodes)
+    found = {
+        find_node(path, task_id, head.checkpoint_id, head.step + 1, names)
+        for task_id, path in rows.values_list("task_id", "task_path")
+    }
+    return found - {""}
+
+
+def find_node(path: str, task_id: str, checkpoint_id: str, step: int, nodes: Iterable[str]) -> str:
+    """Return the node of a task of a root graph, or an empty string if the node isn't found.
+
+    The task ran in the super-step with the number ``step``, which started from the checkpoint. The
+    path of a Send's task contains no node name. The node of a Send is therefore the one in
+    ``nodes`` from whose name the task's id was computed.
+    """
+    if path.startswith(PULL_PREFIX):
+        return path.removeprefix(PULL_PREFIX)
+    sent = _SENT_PATH.fullmatch(path)
+    if sent is None:
+        return ""
+    origin, index = ids.encode_checkpoint_id(checkpoint_id), str(int(sent[1]))
+    for name in nodes:
+        if ids.make_task_id(origin, name, str(step), name, PUSH, index) == task_id:
+            return name
+    return ""
 
 
 def read_stored_channels(

@@ -156,7 +156,7 @@ OF_A_THREAD: dict[str, Callable[[str], Any]] = {
     "line": lambda thread: thread_position.read_lineage("default", key(thread)),
     "head": lambda thread: thread_position.read_head("default", key(thread)),
     "finished": lambda thread: of_head(thread_position.read_finished_nodes, thread),
-    "failed": lambda thread: of_head(thread_position.read_failed_nodes, thread),
+    "failed": lambda thread: of_head(thread_position.read_failed_nodes, thread, ()),
     "held": lambda thread: of_head(
         thread_position.read_stored_channels, thread, ["log", "note", "absent"]
     ),
@@ -257,7 +257,7 @@ def test_failed_nodes_exclude_failures_before_the_newest_checkpoint() -> None:
     newest = put(1, 0, [])
     DjangoSaver().put_writes(newest, [(ERROR, "no")], TASK, f"~{PULL}, now")
     DjangoSaver().put_writes(newest, [(RESUME, ["yes"])], OTHER, f"~{PULL}, answered")
-    assert of_head(thread_position.read_failed_nodes, "one") == {"now"}
+    assert of_head(thread_position.read_failed_nodes, "one", ()) == {"now"}
 
 
 def test_emptied_channel_is_read_as_empty_although_other_threads_store_a_value() -> None:

@@ -277,6 +277,26 @@ def test_thread_history_takes_five_queries_for_any_number_of_steps(advance: Adva
     assert counts == [5, 5]
 
 
+@pytest.mark.parametrize("size", [1, 5000])
+def test_thread_history_lists_the_nodes_of_sends(
+    advance: Advance, made: Callable[..., str], size: int
+) -> None:
+    graph = StateGraph(State).add_node("a", lambda state: {})
+    for name in ("v", "w"):
+        graph.add_node(name, lambda state: {"text": "x" * size} if state else {})
+    sends = [Send("w", {"text": "x"}), Send("v", {}), Send("w", {})]
+    graph.add_edge(START, "a").add_conditional_edges("a", lambda state: sends, ["v", "w"])
+
+    thread = ran(made(graph), {"text": "x"}, advance)
+
+    page = services.thread_history(thread)
+    assert [step.nodes for step in page.steps] == [("w", "v"), ("a",), (), ()]
+    assert [change.node for change in page.steps[0].changes] == ["w"]
+    registry.unregister("made")
+    assert services.thread_history(thread).steps[0].nodes == ()
+    made(graph)
+
+
 def test_thread_history_of_step_with_many_tasks_is_truncated_and_marked(
     advance: Advance, made: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

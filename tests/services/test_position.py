@@ -67,29 +67,60 @@ def test_thread_position_of_interrupted_run_contains_paused_node_and_its_parents
     assert where.failed == set()
 
 
+def fail(state: State) -> State:
+    raise ValueError("no")
+
+
 @pytest.fixture
-def calls() -> Iterator[None]:
-    """Register a graph that sends its state to a node, which interrupts and then fails."""
+def calls() -> Iterator[Callable[..., None]]:
+    """Yield a function that registers a graph in which Sends run two nodes, of which one fails."""
 
-    def call(state: State) -> State:
-        interrupt("Go on?")
-        raise ValueError("no")
+    def register(failing: str, **options: Any) -> None:
+        graph = StateGraph(State).add_node("first", lambda state: {}).add_node("look", fail_never)
+        graph.add_node(failing, fail).add_edge(START, "first")
+        sends = [Send("look", {}), Send(failing, {}), Send("look", {})]
+        graph.add_conditional_edges("first", lambda state: sends, ["look", failing])
+        registry.register("calls", **options)(lambda: graph)
 
-    graph = StateGraph(State).add_node("call", call)
-    graph.add_conditional_edges(START, lambda state: [Send("call", state)], ["call"])
-    registry.register("calls")(lambda: graph)
-    yield
+    def fail_never(state: State) -> State:
+        return {}
+
+    yield register
     registry.unregister("calls")
 
 
 def test_thread_position_contains_the_failed_node_of_a_send(
-    calls: None, advance: Callable[[], int]
+    calls: Callable[..., None], advance: Callable[[], int]
 ) -> None:
-    pending = asked("calls", {}, advance)
-    services.decide(pending.pk, "approve")
+    calls("call")
+    run = services.start("calls", {})
     advance()
 
-    assert where_of(pending.run_id).failed == {"call"}
+    where = where_of(run.id)
+
+    assert (where.failed, where.next) == ({"call"}, set())
+    registry.unregister("calls")
+    calls("phone", renamed={"call": "phone"})
+    assert where_of(run.id).failed == {"phone"}
+
+
+def test_thread_position_contains_the_current_name_of_a_failed_node(
+    advance: Callable[[], int],
+) -> None:
+    def register(name: str, **options: Any) -> None:
+        graph = StateGraph(State).add_node(name, fail).add_edge(START, name)
+        registry.register("renamed", **options)(lambda: graph)
+
+    register("work")
+    run = services.start("renamed", {})
+    advance()
+    registry.unregister("renamed")
+    register("labour", renamed={"work": "labour"})
+
+    try:
+        assert where_of(run.id).failed == {"labour"}
+    finally:
+        registry.unregister("renamed")
 
 
 def test_thread_position_of_failed_run_contains_the_failed_node(

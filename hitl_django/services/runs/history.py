@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -20,16 +21,17 @@ from django.db.models.functions import Length
 from hitl_django.checkpoints.codec import codec, unpack
 from hitl_django.checkpoints.inline_writes import UNIT, unpack_tasks, verify_payloads
 from hitl_django.checkpoints.queries import PAYLOAD_COLUMNS
-from hitl_django.checkpoints.thread_position import PULL_PREFIX, read_lineage
+from hitl_django.checkpoints.thread_position import find_node, read_lineage
 from hitl_django.db.alias import write_alias
 from hitl_django.engine.constants import BRANCH_TO, CONTROL_WRITES, JOIN, RESERVED_KEYS, START
 from hitl_django.engine.errors import PayloadError
+from hitl_django.errors import UnknownGraphError
 from hitl_django.graph_registry import registry
 from hitl_django.models import Checkpoint, Decision, PendingWrite, Thread
 from hitl_django.permissions import select_visible_through
 from hitl_django.run_events.redaction import redact_value
 
-from .state import find_thread, refuse_unless_may_view_state
+from .state import find_graph_of_thread, find_thread, refuse_unless_may_view_state
 
 STEPS, MAX_STEPS = 20, 100
 #: Maximum number of tasks per page whose writes are shown, and maximum number of bytes read per
@@ -125,12 +127,13 @@ def read_steps(thread: Thread, *, before: str | None, limit: int, by: Any) -> Hi
 
 
 class _Task(NamedTuple):
-    """A task with its path, its writes, and the epoch of the writes.
+    """A task with its path, its id, its writes, and the epoch of the writes.
 
     If the writes are too large to read, the field for the writes contains their size.
     """
 
     path: str
+    id: str
     epoch: int
     writes: Any
 
@@ -170,7 +173,8 @@ class _Page:
             cut, ended = len(ended) > remaining, ended[:remaining]
             remaining -= len(ended)
             own = _select_tasks(tasks.get(row.parent_id or "", []), row.source, row.epoch)
-            nodes, changes = self._describe_writes(sorted([*own, *ended], key=attrgetter("path")))
+            ran = sorted([*own, *ended], key=attrgetter("path"))
+            nodes, changes = self._describe_writes(row, ran)
             steps.append(
                 Step(
                     checkpoint_id=row.checkpoint_id,
@@ -200,7 +204,7 @@ class _Page:
             thread=self.thread, ns="", checkpoint_id__in=checkpoints, slot=UNIT
         )
         sized = writes.annotate(size=Length("data")).order_by("-checkpoint_id", "task_path")
-        columns = ("pk", "checkpoint_id", "task_path", "epoch", "size")
+        columns = ("pk", "checkpoint_id", "task_path", "task_id", "epoch", "size")
         rows = list(sized.values_list(*columns, named=True)[:TASKS])
         left, wanted = READ, []
         for row in rows:
@@ -211,18 +215,26 @@ class _Page:
         data = {row.pk: _unpack_writes(row.data, row.digest) for row in stored}
         found: dict[str, list[_Task]] = {}
         for row in rows:
-            task = _Task(row.task_path, row.epoch, data.get(row.pk, row.size))
+            task = _Task(row.task_path, row.task_id, row.epoch, data.get(row.pk, row.size))
             found.setdefault(row.checkpoint_id, []).append(task)
         return found, rows[-1].checkpoint_id if len(rows) == TASKS else ""
 
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """The current and former names of the graph's nodes."""
+        try:
+            registered = find_graph_of_thread(self.thread)
+        except UnknownGraphError:
+            return ()
+        return (*registered.graph.nodes, *registered.renames.nodes)
+
     def _describe_writes(
-        self, tasks: Iterable[_Task]
+        self, row: Any, tasks: Iterable[_Task]
     ) -> tuple[tuple[str, ...], tuple[StateChange, ...]]:
         nodes: dict[str, None] = {}
         changes: list[StateChange] = []
         for task in tasks:
-            is_node = task.path.startswith(PULL_PREFIX)
-            node = task.path.removeprefix(PULL_PREFIX) if is_node else ""
+            node = find_node(task.path, task.id, row.parent_id or "", row.step, self._names)
             if node and node != START:
                 nodes[node] = None
             if isinstance(task.writes, int):
@@ -314,10 +326,11 @@ def _read_ended_tasks(row: Any) -> list[_Task]:
     try:
         led_here = verify_payloads(row, row.checkpoint_id).writes
         return [
-            _Task(task.path, row.epoch, codec.decode(task.data)) for task in unpack_tasks(led_here)
+            _Task(task.path, task.task_id, row.epoch, codec.decode(task.data))
+            for task in unpack_tasks(led_here)
         ]
     except PayloadError:
-        return [_Task("", row.epoch, len(bytes(row.writes)))]
+        return [_Task("", "", row.epoch, len(bytes(row.writes)))]
 
 
 def _unpack_writes(data: Any, digest: str) -> Any:

@@ -112,11 +112,7 @@ def _build_position(thread: Thread, registered: RegisteredGraph) -> ThreadPositi
     elif run.state == Run.State.SUCCEEDED:
         visited.add(END)
     elif run.state in _TO_COME:
-        failed = (
-            stored_position.read_failed_nodes(using, thread.pk, head)
-            if run.state in _STUCK
-            else set()
-        )
+        failed = _read_failed(using, thread.pk, head, registered) if run.state in _STUCK else set()
         due = _read_due(using, thread.pk, head, registered)
     containers = {outer for one in visited | paused for outer in _list_containers(one)}
     return ThreadPosition(
@@ -144,6 +140,14 @@ def _read_paused(using: str, run: Run, registered: RegisteredGraph) -> set[str]:
     pending = Interrupt.objects.using(using).filter(run=run, status=Interrupt.Status.PENDING)
     nodes = pending.order_by().values_list("checkpoint_ns", "node")[:INTERRUPTS]
     return {_rename(_build_id(ns, node), registered) for ns, node in nodes}
+
+
+def _read_failed(
+    using: str, thread: int, head: ThreadHead, registered: RegisteredGraph
+) -> set[str]:
+    names = *registered.graph.nodes, *registered.renames.nodes
+    found = stored_position.read_failed_nodes(using, thread, head, names)
+    return {_rename(name, registered) for name in found}
 
 
 def _read_due(using: str, thread: int, head: ThreadHead, registered: RegisteredGraph) -> set[str]:
