@@ -15,6 +15,7 @@ from django.utils.module_loading import import_string
 
 from hitl_django.conf import hitl, list_settings
 from hitl_django.db.alias import write_alias
+from hitl_django.engine.extras import MissingExtraError
 from hitl_django.errors import BrokenGraphError
 from hitl_django.graph_registry import registry
 from hitl_django.permissions import ModelPermissionPolicy
@@ -22,8 +23,6 @@ from hitl_django.task_queue import dispatcher
 
 SQLITE = (3, 35)  # The first version with RETURNING, which claims need.
 DOTTED = ("POLICY", "DISPATCH")
-#: The extra that installs the package of a task queue, by the package's module.
-EXTRAS = {"celery": "celery", "django_tasks": "tasks", "procrastinate": "procrastinate"}
 #: Methods that the class at a dotted path must have, by setting.
 METHODS = {
     name: [method for method in vars(pattern) if not method.startswith("_")]
@@ -264,9 +263,8 @@ def _bad_paths() -> Iterator[checks.CheckMessage]:
 
 
 def _advise_on_import(error: Exception) -> str:
-    missing = (getattr(error, "name", None) or "").partition(".")[0]
-    if isinstance(error, ImportError) and missing in EXTRAS:
-        return f"Run: pip install 'hitl-django[{EXTRAS[missing]}]'"
+    if isinstance(error, MissingExtraError):
+        return f"Run: {error.command}"
     return (
         "It must be the dotted path of a class. The default DISPATCH needs 'django_q' in "
         "INSTALLED_APPS."

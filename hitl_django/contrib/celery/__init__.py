@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from . import worker_process
-from .dispatcher import CeleryDispatcher as Dispatcher
+from hitl_django.engine.extras import require_extra
+
+with require_extra("celery"):
+    from . import worker_process
+    from .dispatcher import CeleryDispatcher as Dispatcher
 
 __all__ = ["Dispatcher"]
 

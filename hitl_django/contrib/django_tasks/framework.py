@@ -6,8 +6,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from hitl_django.engine.extras import require_extra
+
 _home = "django.tasks" if find_spec("django.tasks") else "django_tasks"
-_tasks: Any = import_module(_home)
+with require_extra("tasks"):
+    _tasks: Any = import_module(_home)
 
 task, task_backends = _tasks.task, _tasks.task_backends
 _signals: Any = import_module(f"{_home}.signals")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hitl_django.engine.extras import require_extra
+
 if TYPE_CHECKING:
     from .checkpointer import DjangoCheckpointer as DjangoCheckpointer
     from .registration import register_langgraph as register_langgraph
@@ -26,6 +28,7 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    with require_extra("langgraph"):
+        found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = found
     return found

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from hitl_django.engine.extras import MissingExtraError, require_extra
 from hitl_django.management.start import refuse_unknown_graph
 
 HELP = (
@@ -37,8 +37,10 @@ def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     """
     if options["graph"] is not None:
         refuse_unknown_graph(options["graph"])
-    if find_spec("langgraph") is None:
-        raise CommandError("LangGraph isn't installed. It is required for the import.")
-    from . import import_command
+    try:
+        with require_extra("langgraph"):
+            from . import import_command
+    except MissingExtraError as error:
+        raise CommandError(str(error)) from None
 
     import_command.perform(command, options)

@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
+from hitl_django.engine.extras import MissingExtraError, require_extra
 from hitl_django.management.decide import find_user
 
 HELP = (
@@ -24,6 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def perform(command: BaseCommand, options: Mapping[str, Any]) -> None:
     # The SDK is imported only by this command.
-    from .server import build_server
+    try:
+        with require_extra("mcp"):
+            from .server import build_server
+    except MissingExtraError as error:
+        raise CommandError(str(error)) from None
 
     build_server(options["tools"], find_user(options["by"])).run("stdio")

@@ -5,6 +5,9 @@ Only this package imports the SDK's package ``agents``.
 
 from __future__ import annotations
 
-from .agent_registration import register_agent
+from hitl_django.engine.extras import require_extra
+
+with require_extra("openai-agents"):
+    from .agent_registration import register_agent
 
 __all__ = ["register_agent"]

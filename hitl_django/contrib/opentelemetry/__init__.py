@@ -11,3 +11,8 @@ attributes.py  attributes of spans and metrics: ids and names, no payloads
 """
 
 from __future__ import annotations
+
+from hitl_django.engine.extras import require_extra
+
+with require_extra("opentelemetry"):
+    import opentelemetry  # noqa: F401  (all modules of this package need it)

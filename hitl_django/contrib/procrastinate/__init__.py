@@ -5,6 +5,9 @@ PostgreSQL notifies workers of messages.
 
 from __future__ import annotations
 
-from .dispatcher import ProcrastinateDispatcher as Dispatcher
+from hitl_django.engine.extras import require_extra
+
+with require_extra("procrastinate"):
+    from .dispatcher import ProcrastinateDispatcher as Dispatcher
 
 __all__ = ["Dispatcher"]

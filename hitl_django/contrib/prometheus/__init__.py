@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
-from .collector import HitlCollector
+from hitl_django.engine.extras import require_extra
+
+with require_extra("prometheus"):
+    from .collector import HitlCollector
 
 __all__ = ["HitlCollector"]

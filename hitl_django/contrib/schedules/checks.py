@@ -24,7 +24,7 @@ def check_cron(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[c
     return [
         checks.Error(
             f"Graphs have a schedule, and no cron expression can be read: {', '.join(graphs)}.",
-            hint="Install hitl-django[schedules].",
+            hint=f"Run: {cron.MISSING.command}",
             id="hitl_schedules.E001",
         )
     ]

@@ -14,8 +14,11 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from zoneinfo import ZoneInfo
 
-#: Name of the extra that installs cronsim.
-EXTRA = "hitl-django[schedules]"
+from hitl_django.engine.extras import MissingExtraError, require_extra
+
+#: Name of the extra that installs cronsim, and the error if cronsim isn't installed.
+EXTRA = "schedules"
+MISSING = MissingExtraError("cronsim", EXTRA)
 #: Maximum time by which a clock goes back.
 LONGEST_CHANGE = timedelta(hours=3)
 EXPRESSION_LENGTH, TIMEZONE_LENGTH = 100, 64
@@ -34,7 +37,8 @@ class Cron:
 
     def iterate(self, after: datetime) -> Iterator[datetime]:
         """Yield the due times after ``after`` in order, in UTC."""
-        from cronsim import CronSim
+        with require_extra(EXTRA):
+            from cronsim import CronSim
 
         for found in CronSim(self.expression, after.astimezone(ZoneInfo(self.timezone))):
             moment = found.astimezone(UTC)
@@ -45,7 +49,8 @@ class Cron:
 
     def find_newest(self, until: datetime) -> datetime | None:
         """Return the last due time up to ``until``, or None."""
-        from cronsim import CronSim
+        with require_extra(EXTRA):
+            from cronsim import CronSim
 
         # Just after clocks go back, the local time is earlier than it was at the last due time.
         begin = (until + LONGEST_CHANGE).astimezone(ZoneInfo(self.timezone))
@@ -64,7 +69,7 @@ def is_installed() -> bool:
 def find_expression_fault(expression: str) -> str:
     """Return the error in a cron expression, or "" if the expression is valid."""
     if not is_installed():
-        return f"can't be parsed: {EXTRA} is not installed"
+        return f"can't be parsed: {MISSING}"
     from cronsim import CronSim, CronSimError
 
     if len(expression) > EXPRESSION_LENGTH:

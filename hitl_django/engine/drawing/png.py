@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..extras import require_extra
 from .picture import Picture, PlacedNode
 from .svg import write_svg
 
@@ -12,14 +13,10 @@ def render_png(picture: Picture, background: str | None) -> bytes:
     ``background`` is a color, or None for a transparent background.
 
     Raises:
-        ImportError: cairosvg is not installed.
+        MissingExtraError: cairosvg is not installed.
     """
-    try:
+    with require_extra("draw"):
         import cairosvg
-    except ImportError as error:
-        raise ImportError(
-            "PNG output requires cairosvg: pip install 'hitl-django[draw]'."
-        ) from error
     drawn = write_svg(picture, title="", description="", describe_node=_get_name)
     image: bytes = cairosvg.svg2png(
         bytestring=drawn.replace("currentColor", "black").encode(),

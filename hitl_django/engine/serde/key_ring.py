@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from ..errors import CorruptPayloadError
+from ..extras import require_extra
 from .serializer_protocols import CipherProtocol
 
 NAME = "aes-256-gcm"
@@ -27,17 +28,13 @@ class KeyRing(CipherProtocol):
 
     Raises:
         ValueError: a key is invalid, or no key is given.
-        ImportError: cryptography isn't installed.
+        MissingExtraError: cryptography isn't installed.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
-        try:
+        with require_extra("encryption"):
             self._aead = import_module("cryptography.hazmat.primitives.ciphers.aead")
             self._invalid = import_module("cryptography.exceptions").InvalidTag
-        except ImportError:
-            raise ImportError(
-                "cryptography is not installed: pip install 'hitl-django[encryption]'"
-            ) from None
         self._keys = {name: self._aead.AESGCM(key) for name, key in map(_read_key, keys)}
         if not self._keys:
             raise ValueError("No encryption key.")
