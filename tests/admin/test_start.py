@@ -282,10 +282,14 @@ def test_start_form_with_thread_hidden_from_user_starts_no_run(
     )
     assert "You don’t have permission to continue this thread." in words(page)
     assert Run.objects.count() == 1
-    # Users are redirected to the runs that they started.
+    # Users are redirected to the runs that they started, but can't view or continue their threads.
     page = client.post(form_of("approval"), opened(client, "approval"), follow=True)
     started = Run.objects.exclude(thread__thread_id="hidden").get()
     assert page.redirect_chain == [(page_of(started.pk, "run"), 302)]
+    own = {"input/text": "x", "thread_id": started.thread.thread_id}
+    page = client.post(form_of("approval"), opened(client, "approval") | own)
+    assert "You don’t have permission to continue this thread." in words(page)
+    assert Run.objects.count() == 2
 
 
 @pytest.mark.usefixtures("graphs_of_ours")

@@ -188,6 +188,19 @@ def test_run_creation_on_hidden_thread_returns_404(
     assert Run.objects.count() == 1
 
 
+@pytest.mark.promise("P18")
+def test_run_creation_on_hidden_thread_of_own_run_returns_403_naming_the_permission(
+    as_role: Any, invoice: str
+) -> None:
+    starter, body = as_role("starter"), {**BODY, "thread_id": "invoice-7"}
+    assert starter.post("runs", body=body).status_code == 202
+    response = starter.post("runs", body=body)
+    assert (response.status_code, response.json()["code"]) == (403, "permission_denied")
+    assert "'invoice-7' (view_thread)" in response.json()["detail"]
+    assert AuditEntry.objects.get(verb="refuse").detail["type"] == "start"
+    assert Run.objects.count() == 1
+
+
 def test_run_creation_with_null_input_returns_422_with_code_empty_input(
     api: Any, invoice: str
 ) -> None:

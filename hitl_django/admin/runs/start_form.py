@@ -19,7 +19,7 @@ from hitl_django.engine.errors import (
     ThreadNotFound,
 )
 from hitl_django.engine.state.schema import is_model
-from hitl_django.errors import IdempotencyKeyReusedError, RunStateError
+from hitl_django.errors import IdempotencyKeyReusedError, NotAllowedError, RunStateError
 from hitl_django.forms import MISSING, AnswerForm, read_shape
 from hitl_django.forms.json_input import from_json
 from hitl_django.graph_registry import registry
@@ -245,7 +245,10 @@ THREAD_PROBLEMS: dict[type[HitlError], Any] = {
         "This thread has pending requests that a new run would withdraw. Decide them or "
         "cancel the run first."
     ),
-    ThreadNotFound: _("You don’t have permission to continue this thread."),
+    # The view has checked the permission to start the graph.
+    **dict.fromkeys(
+        (NotAllowedError, ThreadNotFound), _("You don’t have permission to continue this thread.")
+    ),
     RunStateError: _("This thread has a run that hasn’t ended."),
     LeaseTakenError: _("A worker is using this thread. Try again in a moment."),
     GraphChangedError: _("The graph has changed in a way that is incompatible with this thread."),

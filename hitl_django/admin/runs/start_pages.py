@@ -111,9 +111,9 @@ class StartPages(ReadOnlyAdmin):
                 thread_id=options["thread_id"] or None,
                 subject=options["subject"],
             )
-        except NotAllowedError:
-            raise
         except HitlError as error:
+            if isinstance(error, NotAllowedError) and not options["thread_id"]:
+                raise
             form.refuse(error)
             return None
 

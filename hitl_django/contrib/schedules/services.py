@@ -22,7 +22,7 @@ from hitl_django.models.functions import Now
 from hitl_django.permissions import find_row, get_policy, may_start, select_visible
 from hitl_django.services.results import read_fields
 from hitl_django.services.runs.options import KEPT, RunOptions
-from hitl_django.services.runs.state import find_thread
+from hitl_django.services.runs.state import find_thread, refuse_unless_visible
 from hitl_django.services.runs.threads import check_metadata
 
 from . import cron
@@ -116,8 +116,10 @@ def create_schedule(
         ends_at: the end of the schedule. No runs are started after this time.
 
     Raises:
-        NotAllowedError: if ``by`` may not manage schedules or start the graph.
-        NoSuchThread: if the thread doesn't exist, or ``by`` may not see it.
+        NotAllowedError: if ``by`` may not manage schedules, start the graph, or see the thread of a
+            run that ``by`` may see.
+        NoSuchThread: if the thread doesn't exist, or ``by`` may see neither the thread nor any of
+            its runs.
         UnknownGraphError: if the graph isn't registered.
         EmptyInputError: if the input is None.
         InvalidInputError: if an argument is not valid, or the thread belongs to another graph.
@@ -260,7 +262,8 @@ def _find_managed(schedule_id: UUID | str, by: Any) -> Schedule:
 
 
 def _refuse_unless_fitting(thread_id: str, graph: str, by: Any) -> None:
-    thread = find_thread(thread_id, by)
+    thread = find_thread(thread_id, None)
+    refuse_unless_visible(thread, by)
     if thread.graph not in ("", graph):
         raise InvalidInputError(
             f"Thread {thread_id!r} belongs to graph {thread.graph!r}.",

@@ -40,7 +40,7 @@ from .archives import is_archived, restore_archived
 from .cancel import cancel_run
 from .input_submission import submit_input
 from .options import KEPT, RunOptions
-from .state import digest_masked
+from .state import digest_masked, refuse_unless_visible
 from .subjects import SubjectRef, find_subject
 from .threads import check_metadata, check_names
 from .waiting import refuse_if_crowded, refuse_if_waited_for
@@ -91,8 +91,9 @@ def start(
             have checked the permission and the input. The run belongs to ``by``.
 
     Raises:
-        NotAllowedError: if ``by`` may not start the graph, or cancel the interrupted run.
-        NoSuchThread: if ``by`` may not see the thread.
+        NotAllowedError: if ``by`` may not start the graph, cancel the interrupted run, or see the
+            thread of a run that ``by`` may see.
+        NoSuchThread: if ``by`` may see neither the thread nor any of its runs.
         UnknownGraphError: if the graph isn't registered.
         EmptyInputError: if the input is None.
         GraphChangedError: if the thread doesn't fit the graph's current structure.
@@ -134,7 +135,8 @@ def start(
     try:
         if thread_id is None:
             return request.found() or request.start_thread()
-        refusal = denied_log.record_denial("discard", by=by, via=via)
+        verb = "discard" if on_pending in REPLACING else "start"
+        refusal = denied_log.record_denial(verb, by=by, via=via)
         with refusal, transaction.atomic(using=write_alias()):
             return request.found() or request.continue_thread()
     except IntegrityError:
@@ -379,9 +381,7 @@ class _Start:
     def _refuse_unless_fitting(self, thread: Thread) -> None:
         """Raise an error if the thread is hidden from the user or belongs to another graph."""
         if self.checked_user is not None:
-            found = Thread.objects.using(write_alias()).filter(pk=thread.pk)
-            if not select_visible(found, self.checked_user).exists():
-                raise NoSuchThread
+            refuse_unless_visible(thread, self.checked_user)
         if thread.graph not in ("", self.registered.name):
             raise InvalidInputError(
                 f"Thread {thread.thread_id!r} belongs to graph {thread.graph!r}.",

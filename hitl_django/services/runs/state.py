@@ -325,6 +325,24 @@ def find_thread(thread_id: str, by: Any) -> Thread:
     return find_row(select_visible(threads, by), NoSuchThread, thread_id=thread_id)
 
 
+def refuse_unless_visible(thread: Thread, by: Any) -> None:
+    """Raise an error if the user may not see the thread that a new run or schedule shall use.
+
+    Raises:
+        NotAllowedError: if the user may see a run of the thread, and thus its id.
+        NoSuchThread: otherwise.
+    """
+    using = write_alias()
+    if select_visible(Thread.objects.using(using).filter(pk=thread.pk), by).exists():
+        return
+    if not select_visible(Run.objects.using(using).filter(thread=thread.pk), by).exists():
+        raise NoSuchThread
+    raise NotAllowedError(
+        f"You don't have permission to view thread {thread.thread_id!r} (view_thread).",
+        thread_id=thread.thread_id,
+    )
+
+
 def refuse_unless_may_view_state(by: Any, thread: Thread) -> None:
     """Raise NotAllowedError unless the user may view the values in the thread's channels."""
     if by is not None and not get_policy().may_view_state(by, thread):

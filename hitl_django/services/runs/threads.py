@@ -25,12 +25,16 @@ from hitl_django.permissions import (
     get_policy,
     may_start,
     refuse_unless_may,
-    select_visible,
 )
 
 from .. import denied_log
 from .archives import is_archived, restore_archived
-from .state import find_graph_of_thread, find_thread, refuse_unless_may_view_state
+from .state import (
+    find_graph_of_thread,
+    find_thread,
+    refuse_unless_may_view_state,
+    refuse_unless_visible,
+)
 
 NAME_LENGTH, METADATA_BYTES = 255, 16 * 1024
 #: Verb of the entry in the audit log of a copied thread. Key in the copy's own entry that lists the
@@ -62,10 +66,12 @@ def create_thread(
 
     Raises:
         NotAllowedError: if the user may not start ``graph``. Without ``graph``, if there is no
-            graph that the user may start.
+            graph that the user may start. Also if the id is already in use, and the user may see a
+            run of the thread, but not the thread.
         ThreadExistsError: if the id is already in use. With ``if_exists="keep"``, the existing
             thread is returned instead.
-        NoSuchThread: if the id is already in use, and the user may not see the thread.
+        NoSuchThread: if the id is already in use, and the user may see neither the thread nor any
+            of its runs.
         UnknownGraphError: if the graph isn't registered.
     """
     with denied_log.record_denial("create_thread", by=by, via=via):
@@ -88,7 +94,8 @@ def create_thread(
             )
     except IntegrityError:
         restore_archived(thread_id=thread_id)
-        find_row(select_visible(rows, by), NoSuchThread, thread_id=thread_id)
+        with denied_log.record_denial("create_thread", by=by, via=via):
+            refuse_unless_visible(find_row(rows, NoSuchThread, thread_id=thread_id), by)
         if if_exists != "keep":
             raise ThreadExistsError(f"Thread {thread_id!r} already exists.") from None
         return CreatedThread(thread_id, created=False)

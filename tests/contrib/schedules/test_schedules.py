@@ -616,4 +616,7 @@ def test_schedule_for_unknown_or_hidden_thread_or_thread_of_another_graph_is_ref
     person = make_person("manage_schedules", "start_run")
     with pytest.raises(NoSuchThread):
         make("approval", input={"text": "x"}, thread_id=thread, by=person)
+    own = services.start("approval", {"text": "x"}, by=person).thread_id
+    with pytest.raises(NotAllowedError, match="view_thread"):
+        make("approval", input={"text": "x"}, thread_id=own, by=person)
     assert not Schedule.objects.exists()
