@@ -13,6 +13,7 @@ from hitl_django.worker import runner
 
 from .conftest import leads_on
 from .scenes import REQUEST
+from .test_lists import QUEUE
 from .test_reviewing import PHONE, WITHOUT_JAVASCRIPT, button, open_reason
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -26,6 +27,10 @@ WAYS = pytest.mark.parametrize(
 def open_interrupt(page: Any, item: Interrupt | None = None) -> None:
     item = item or Interrupt.objects.get()
     page.goto(f"/admin/hitl_django/reviewitem/{item.pk}/change/")
+
+
+def shown_hints(page: Any) -> list[Any]:
+    return list(page.locator("kbd:visible").all())
 
 
 def focused(page: Any) -> str:
@@ -191,6 +196,30 @@ class TestKeys:
         page.evaluate("document.activeElement.blur()")
         page.keyboard.press("a")
         assert focused(page).startswith("Approve")
+
+    def test_hints_of_keyboard_shortcuts_are_shown_only_while_shortcuts_work(
+        self, log_in: Callable[..., Any], start: Start
+    ) -> None:
+        start("typed", customer="Dana", amount=120.0)
+        start("typed", customer="Sam", amount=80.0)
+        for window in ({}, WITHOUT_JAVASCRIPT):
+            page = log_in(**window)
+            page.goto(QUEUE)
+            expected = [] if window else ["N", "/"]
+            assert [key.inner_text() for key in shown_hints(page)] == expected
+            page.locator(".hitl-row a").first.click()
+            assert bool(shown_hints(page)) is not bool(window)
+            assert page.locator("[title='Next (J)']").count() == (0 if window else 1)
+        page = log_in()
+        open_interrupt(page, Interrupt.objects.first())
+        page.keyboard.press("?")
+        page.get_by_label("Enable shortcuts in this browser").uncheck()
+        assert page.locator("dialog kbd:visible").count() > 10
+        page.keyboard.press("Escape")
+        for _ in range(2):
+            assert not shown_hints(page)
+            assert page.locator("[title='Keyboard shortcuts']").count() == 1
+            page.reload()
 
 
 class TestSeveralRequests:

@@ -488,7 +488,19 @@
     if (!help) return;
     const toggle = help.querySelector("input[type=checkbox]");
     toggle.checked = recall("localStorage", off) === null;
-    toggle.addEventListener("change", () => remember("localStorage", off, toggle.checked ? null : "1"));
+    const showHints = () => {
+        document.querySelector("#hitl").classList.toggle("is-without-keys", !toggle.checked);
+        all("[data-hitl-key]").forEach((button) => {
+            button.dataset.hitlTitle ??= button.title;
+            button.title = button.dataset.hitlTitle + (toggle.checked ? ` (${button.dataset.hitlKey})` : "");
+        });
+    };
+    showHints();
+    document.addEventListener("hitl:shown", showHints);
+    toggle.addEventListener("change", () => {
+        remember("localStorage", off, toggle.checked ? null : "1");
+        showHints();
+    });
     all("[data-hitl-help]").forEach((button) => {
         button.hidden = false;
         button.addEventListener("click", () => help.showModal());
