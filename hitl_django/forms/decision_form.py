@@ -29,7 +29,7 @@ class ReasonForm(forms.Form):
     )
     reason = forms.CharField(
         label=_("Reason"),
-        help_text=_("Saved with your decision. Recommended when you reject."),
+        help_text=_("Saved with your decision."),
         required=False,
         max_length=REASON_LENGTH,
         widget=forms.Textarea(attrs={"rows": 2, "class": LARGE_TEXT_CLASS}),

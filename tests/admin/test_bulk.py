@@ -117,6 +117,15 @@ def test_bulk_decision_of_changed_request_keeps_the_request_selected_for_resubmi
     assert Decision.objects.count() == 3
 
 
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_bulk_decision_page_help_text_of_the_reason_fits_approvals_and_rejections(
+    reviewer: Client, three: list[Interrupt], decision: str
+) -> None:
+    page = words(reviewer.post(BULK, select(three, decision)))
+    assert "Saved with each decision." in page
+    assert "when you reject" not in page
+
+
 def test_bulk_rejection_without_reason_saves_no_decision(
     reviewer: Client, three: list[Interrupt]
 ) -> None:

@@ -110,6 +110,7 @@ class BulkPages(RequestController):
             needs_reason=BULK[decision].needs_reason,
             use_required_attribute=False,
         )
+        form.fields["reason"].help_text = _("Saved with each decision.")
         if not form.is_valid():
             return self._confirm_many(request, decision, choices, rows, form)
         return self._decide_many(request, decision, choices, form.cleaned_data["reason"])
