@@ -15,8 +15,9 @@ from hitl_django.services import EventPage, EventReader
 from .renderers import EventStreamRenderer
 from .waiting_response import Steps, open_response
 
-#: Seconds between two heartbeats on a stream without events.
-HEARTBEAT_SECONDS = 15
+#: Seconds between two heartbeats on a stream without events. Under WSGI, only a failed write shows
+#: that the client has disconnected, usually the second one. Until then, the stream has its slot.
+HEARTBEAT_SECONDS = 5
 HEARTBEAT = b": nothing new\n\n"
 #: Explains an empty stream to the person who looks at it. Clients ignore comments.
 NO_SLOT = b": no free slot for a stream: see EVENT_MAX_WAITING_THREADS and EVENT_MAX_STREAMS\n\n"

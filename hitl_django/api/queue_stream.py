@@ -28,6 +28,8 @@ logger = logging.getLogger("hitl_django")
 #: Seconds within which a client can reconnect: the maximum duration of a stream, plus an absence of
 #: the same duration.
 KEPT_SECONDS = 2 * MAX_STREAM_SECONDS
+#: Seconds between two checks of the permissions on a stream without events.
+PERMISSION_SECONDS = 15
 
 Page = list[dict[str, Any]]
 #: Digests of the interrupts on the page, by id.
@@ -59,6 +61,7 @@ class QueueStream:
         """Yield the events to send, and the numbers of seconds to wait between events."""
         ends = time.monotonic() + seconds
         beat = time.monotonic() + event_stream.HEARTBEAT_SECONDS
+        check = time.monotonic() + PERMISSION_SECONDS
         yield RETRY
         page = self.read()
         rows = _digest_rows(page)
@@ -72,16 +75,16 @@ class QueueStream:
             yield hitl.EVENT_POLL_SECONDS
             page = self.read()
             rows = _digest_rows(page)
-            is_silent = time.monotonic() >= beat
-            if not is_silent and rows == shown:
-                continue
+            now = time.monotonic()
             # Check the permissions before sending, because the user may have lost them.
-            if not self.renew():
-                return
-            page = self.read()
-            rows = _digest_rows(page)
-            if is_silent:
-                beat = time.monotonic() + event_stream.HEARTBEAT_SECONDS
+            if rows != shown or now >= check:
+                if not self.renew():
+                    return
+                check = now + PERMISSION_SECONDS
+                page = self.read()
+                rows = _digest_rows(page)
+            if now >= beat:
+                beat = now + event_stream.HEARTBEAT_SECONDS
                 yield HEARTBEAT
 
     def _render(self, page: Page, rows: Rows, shown: Rows | None) -> bytes:

@@ -138,13 +138,14 @@ def test_queue_stream_after_permission_was_revoked_reports_interrupts_as_removed
 
 
 @pytest.mark.promise("P18")
-def test_queue_stream_ends_at_heartbeat_after_its_user_was_deactivated(
+def test_queue_stream_ends_at_permission_check_after_its_user_was_deactivated(
     make_user: Any,
     make_interrupt: Asked,
     meanwhile: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(event_stream, "HEARTBEAT_SECONDS", 0)
+    monkeypatch.setattr(queue_stream, "PERMISSION_SECONDS", 0)
     user, interrupt = make_user("view_interrupt", is_active=True), make_interrupt()
 
     def leave() -> None:
