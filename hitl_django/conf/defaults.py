@@ -83,7 +83,9 @@ class Settings:
     UNDO_SECONDS: float = setting(
         0,
         "Time in which a reviewer can undo a decision. The run resumes only after this time, with "
-        "'hitl worker' up to one second later. 0: decisions can't be undone.",
+        "'hitl worker' up to one second later. 0: decisions can't be undone. Decisions made before "
+        "you set 0 can still be undone in their time, and their runs resume with a later sweep, in "
+        "'hitl worker' up to SWEEP_SECONDS / 3 later.",
     )
     EXPIRY_WARNING_SECONDS: float = setting(
         3600,
