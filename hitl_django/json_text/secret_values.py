@@ -41,6 +41,8 @@ def has_secrets(schema: JSON) -> bool:
     left: list[JSON] = [schema]
     while left:
         part = left.pop()
+        if isinstance(part, str):
+            continue  # Most parts are texts, and checks for Mapping are slow.
         if is_secret(part):
             return True
         if isinstance(part, (Mapping, list, tuple)):

@@ -63,7 +63,7 @@ def _cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
 
     def find(annotation: Any) -> T:
         # ``int | str`` equals ``str | int``, but the order of a union is the order in its schema.
-        text = repr(annotation) if get_args(annotation) else ""
+        text = "" if isinstance(annotation, type) else repr(annotation)
         try:
             return known(annotation, text)
         except TypeError:
