@@ -1,0 +1,1 @@
+"""Comparison with other products that execute the same job."""
