@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, TypeVar
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import router
 from django.db.models import Exists, Model, Q, QuerySet
@@ -103,6 +104,7 @@ class ModelPermissionPolicy:
 
     def has_permission(self, user: Any, permission: str) -> bool:
         """Return whether the user has a permission of an optional app, such as "app.codename"."""
+        check_user(user)
         return bool(user.is_active and user.has_perm(permission))
 
     def visible_subjects(self, user: Any, subjects: QuerySet[M]) -> QuerySet[M]:
@@ -263,6 +265,14 @@ def _find_own_groups(user: Any, names: frozenset[str]) -> frozenset[str]:
     return frozenset(groups.filter(name__in=names).values_list("name", flat=True))
 
 
+def check_user(user: Any) -> None:
+    """Raise TypeError unless the argument is a user, for example if it is a username."""
+    if not hasattr(user, "is_active"):
+        raise TypeError(
+            f"The user must be an instance of {settings.AUTH_USER_MODEL}, not {user!r}."
+        )
+
+
 def may_start(user: Any, graph: str, via: str) -> bool:
     """Return whether the user may start a run of the graph via "api", "admin" or "code"."""
     if via == "api" and not registry.is_startable_over_api(graph):
@@ -282,6 +292,7 @@ def select_visible(rows: QuerySet[M], by: Any) -> QuerySet[M]:
     """Restrict a queryset to the rows that ``by`` may see. Without a user, all rows remain."""
     if by is None:
         return rows
+    check_user(by)
     name = _NARROWED_BY.get(rows.model._meta.concrete_model, "visible_rows")
     narrow = getattr(get_policy(), name)
     narrowed: QuerySet[M] = narrow(by, rows)

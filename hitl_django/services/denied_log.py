@@ -16,6 +16,7 @@ from hitl_django.db.retry import retry_on_conflict
 from hitl_django.errors import NotAllowedError
 from hitl_django.models import AuditEntry, Thread
 from hitl_django.models.functions import Now
+from hitl_django.permissions import check_user
 
 logger = logging.getLogger("hitl_django")
 
@@ -32,7 +33,12 @@ def record_denial(verb: str, *, by: Any, via: str) -> Iterator[None]:
     The entry is stored in a new transaction, after the action's transaction was rolled back. If the
     caller has opened an outer transaction, a rollback of the outer transaction also removes the
     entry.
+
+    Raises:
+        TypeError: before the block, if ``by`` is neither a user nor None.
     """
+    if by is not None:
+        check_user(by)
     try:
         yield
     except NotAllowedError as error:

@@ -17,6 +17,7 @@ from hitl_django.errors import IdempotencyKeyReusedError, NotAllowedError
 from hitl_django.models import IdempotencyRecord
 from hitl_django.models.fields import digest_json
 from hitl_django.models.functions import Now
+from hitl_django.permissions import check_user
 
 Made = TypeVar("Made")
 
@@ -49,6 +50,7 @@ def run_idempotent(
     Raises:
         IdempotencyKeyReusedError: if the key was used with a different ``request``.
     """
+    check_user(by)
     digest = digest_json(request)
     earlier = _find(key, digest, by)
     if earlier is not None:

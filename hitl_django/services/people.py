@@ -39,6 +39,7 @@ from hitl_django.models import (
     Thread,
 )
 from hitl_django.models.thread_tables import list_thread_tables
+from hitl_django.permissions import check_user
 
 #: Columns with the name that a user had when the row was stored, each with the name of its foreign
 #: key.
@@ -103,15 +104,24 @@ def export_person(user: Any, *, by: Any = None) -> Iterator[PersonRow]:
     Raises:
         NotAllowedError: before the first row, if ``by`` is neither a superuser nor None.
     """
-    if by is not None and not (by.is_active and by.is_superuser):
-        raise NotAllowedError("Only superusers can export a person's data.")
+    refuse_unless_superuser(by, "Only superusers can export a person's data.")
     return Person(user).read_rows()
+
+
+def refuse_unless_superuser(by: Any, message: str) -> None:
+    """Raise NotAllowedError with this message if ``by`` is neither a superuser nor None."""
+    if by is None:
+        return
+    check_user(by)
+    if not (by.is_active and by.is_superuser):
+        raise NotAllowedError(message)
 
 
 class Person:
     """A user with all names and invitations by which stored rows may refer to the user."""
 
     def __init__(self, user: Any) -> None:
+        check_user(user)
         self.user, self.using = user, write_alias()
         self.users = get_user_model()
         self.subject = {

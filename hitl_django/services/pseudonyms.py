@@ -19,7 +19,7 @@ from django.db.models import Model, QuerySet
 from hitl_django import audit, leases
 from hitl_django.audit import Redaction
 from hitl_django.db.retry import retry_on_conflict
-from hitl_django.errors import NoSuchThread, NotAllowedError
+from hitl_django.errors import NoSuchThread
 from hitl_django.extensions import Archive, iterate_archives, list_models
 from hitl_django.models import AuditEntry, Comment, Decision, Thread
 from hitl_django.models.functions import Now
@@ -32,6 +32,7 @@ from .people import (
     get_user_keys,
     list_keys,
     list_labels,
+    refuse_unless_superuser,
 )
 from .reviews.mentions import split_at_mentions
 
@@ -68,8 +69,7 @@ def pseudonymize_user(user: Any, *, by: Any = None, via: str = "code") -> Pseudo
     Raises:
         NotAllowedError: if ``by`` is neither a superuser nor None.
     """
-    if by is not None and not (by.is_active and by.is_superuser):
-        raise NotAllowedError("Only superusers can forget a person.")
+    refuse_unless_superuser(by, "Only superusers can forget a person.")
     return _Pseudonymization(user, by, via).perform()
 
 

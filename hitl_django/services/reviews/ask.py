@@ -37,7 +37,7 @@ from ..results import RunInfo
 from ..runs.operate import cancel
 from ..runs.start import start
 from ..runs.state import run_result
-from ..runs.subjects import SubjectRef, find_subject
+from ..runs.subjects import SubjectRef, read_subject
 from ..runs.wait import wait_until_ended
 from . import lookup
 from .assign import refuse_unless_may_decide
@@ -187,8 +187,7 @@ def ask(
         "response_schema": schema,
         "options": given if expiry is None else {**given, "expires": expiry},
     }
-    if isinstance(subject, SubjectRef):
-        subject = find_subject(subject, checked_user)
+    subject = read_subject(subject, checked_user)
     with transaction.atomic(using=write_alias()):
         run = start(
             ASK_GRAPH, value, by=by, via=via, key=key, subject=subject, metadata=metadata,

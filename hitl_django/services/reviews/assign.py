@@ -43,6 +43,8 @@ def assign(
         NotAllowedError: if ``by`` may not assign the interrupt.
         AlreadyDecidedError: if the interrupt is not pending.
     """
+    if group is not None and not isinstance(group, Group):
+        raise TypeError(f"group must be a Group, not {group!r}.")
     refusal = denied_log.record_denial("assign", by=by, via=via)
     with refusal, transaction.atomic(using=write_alias()):
         thread, interrupt = lookup.lock(interrupt_id, by)

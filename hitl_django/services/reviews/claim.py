@@ -30,7 +30,7 @@ from hitl_django.models import Interrupt, Thread
 from hitl_django.models.fields import digest_json
 from hitl_django.models.functions import Now
 from hitl_django.models.review import LARGE_COLUMNS, get_cleared_claim
-from hitl_django.permissions import get_policy, refuse_unless_may, select_visible
+from hitl_django.permissions import check_user, get_policy, refuse_unless_may, select_visible
 
 from .. import denied_log
 from . import claim_queries, deadlines, lookup, queue_filters
@@ -222,6 +222,7 @@ class _KeyedClaim:
 
     @classmethod
     def build(cls, by: Any, key: str, graph: str | None, group: Any) -> _KeyedClaim:
+        check_user(by)
         if not key:
             return cls(None, "")
         chosen = [graph, str(getattr(group, "pk", group))]

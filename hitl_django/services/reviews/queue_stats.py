@@ -180,10 +180,10 @@ def count_for(user: Any, *, most: int = CAP) -> int:
     The interrupts are unclaimed or claimed by the user. The permission is checked for the first of
     these interrupts only: if the user may not decide this interrupt, the result is 0.
     """
+    rows = queue_filters.list_pending(user)
     own = queue_filters.CLAIMED & Q(claimed_by=user.pk)
     groups = queue_filters.list_group_keys(user)
     parts = [own, *queue_filters.split_unclaimed(user, groups)]
-    rows = queue_filters.list_pending(user)
     first = None if rows.query.is_empty() else queue_filters.read_first(rows, parts, 1).first()
     if first is None or not get_policy().may_decide(user, first):
         return 0

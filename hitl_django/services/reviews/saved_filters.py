@@ -16,7 +16,7 @@ from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import SavedFilter
-from hitl_django.permissions import get_policy
+from hitl_django.permissions import check_user, get_policy
 
 from .periods import list_graphs_with_interrupts
 
@@ -59,11 +59,11 @@ def list_saved_filters(user: Any) -> list[SavedFilterInfo]:
     Both groups are sorted by name. A shared filter that names a graph is omitted if the user can't
     see interrupts of that graph, because the filter would reveal the graph's name.
     """
+    may_remove = get_policy().may_share_filters(user)
     rows = SavedFilter.objects.using(write_alias()).filter(Q(owner=user.pk) | Q(shared=True))
     own_first = Case(When(owner=user.pk, then=0), default=1)
     rows = rows.order_by(own_first, "name", "pk")[:MAX_LISTED]
     listed = [(row, clean_query(row.query)) for row in rows]
-    may_remove = get_policy().may_share_filters(user)
     seen: Collection[str] | None = None
     found = []
     for row, query in listed:
@@ -94,6 +94,7 @@ def save_filter(name: str, query: Mapping[str, Any], *, shared: bool = False, by
         InvalidInputError: if the name is empty or too long, the query has no known parameter, or
             the user has too many filters.
     """
+    check_user(by)
     if shared and not get_policy().may_share_filters(by):
         raise NotAllowedError("You don't have permission to share filters.")
     name, kept = escape_unstorable(name.strip()), clean_query(query)
@@ -120,8 +121,7 @@ def save_filter(name: str, query: Mapping[str, Any], *, shared: bool = False, by
 
 def remove_filter(filter_id: int, *, by: Any) -> bool:
     """Delete a filter that the user owns or may manage, and return whether it existed."""
-    removable = Q(owner=by.pk)
-    if get_policy().may_share_filters(by):
-        removable |= Q(shared=True)
+    may_remove_shared = get_policy().may_share_filters(by)
+    removable = Q(owner=by.pk) | Q(shared=True) if may_remove_shared else Q(owner=by.pk)
     rows = SavedFilter.objects.using(write_alias()).filter(removable, pk=filter_id)
     return bool(rows.delete()[0])

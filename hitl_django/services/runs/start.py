@@ -41,7 +41,7 @@ from .cancel import cancel_run
 from .input_submission import submit_input
 from .options import KEPT, RunOptions
 from .state import digest_masked, refuse_unless_visible
-from .subjects import SubjectRef, find_subject
+from .subjects import SubjectRef, read_subject
 from .threads import check_metadata, check_names
 from .waiting import refuse_if_crowded, refuse_if_waited_for
 
@@ -119,8 +119,7 @@ def start(
         raise ValueError(f"on_pending must be one of {', '.join(ON_PENDING)}, not {on_pending!r}.")
     check_metadata(metadata)
     registered.graph.validate_input(input)
-    if isinstance(subject, SubjectRef):
-        subject = find_subject(subject, checked_user)
+    subject = read_subject(subject, checked_user)
     chosen = options or RunOptions()
     if context is not None:
         chosen = replace(chosen, context=context)

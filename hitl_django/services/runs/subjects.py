@@ -21,6 +21,23 @@ class SubjectRef:
     id: str
 
 
+def read_subject(given: Model | SubjectRef | None, by: Any) -> Model | None:
+    """Return the object that an argument ``subject`` contains or refers to, or None.
+
+    Raises:
+        TypeError: if the argument is neither an object nor a reference.
+        ValueError: if the object is not stored.
+        InvalidInputError: as for ``find_subject``.
+    """
+    if isinstance(given, SubjectRef):
+        return find_subject(given, by)
+    if given is not None and not isinstance(given, Model):
+        raise TypeError(f"subject must be a model instance or a SubjectRef, not {given!r}.")
+    if given is not None and given.pk is None:
+        raise ValueError(f"subject must be a saved object, and {given!r} has no primary key.")
+    return given
+
+
 def find_subject(key: SubjectRef, by: Any) -> Model:
     """Return the object to which a reference points.
 

@@ -1,0 +1,94 @@
+"""Arguments of the wrong type: usernames instead of users, names instead of lists of names."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from types import ModuleType
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from hitl_django import services
+from hitl_django.contrib.archive import services as archive
+from hitl_django.contrib.insights import exports, reports, spot_checks
+from hitl_django.contrib.links import services as links
+from hitl_django.contrib.schedules import services as schedules
+from hitl_django.contrib.webhooks import services as webhooks
+from hitl_django.models import Interrupt
+
+#: Names of parameters that take a user.
+USERS = {"by", "user", "to"}
+#: Functions that look up an archived thread or a link first, and the condition of a query.
+OTHERS = {"match_own", "restore_thread", "revoke_link"}
+MODULES = [services, archive, exports, links, reports, schedules, spot_checks, webhooks]
+PERIOD = services.Period(datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
+
+
+def list_functions(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    names = getattr(module, "__all__", None) or [name for name in vars(module) if name[0] != "_"]
+    for name, found in ((name, getattr(module, name)) for name in names):
+        is_own = module is services or getattr(found, "__module__", "") == module.__name__
+        is_async = inspect.iscoroutinefunction(found) or inspect.isasyncgenfunction(found)
+        if is_own and inspect.isfunction(found) and not is_async and name not in OTHERS:
+            yield name, found
+
+
+def call(function: Callable[..., Any], arguments: dict[str, Any], **given: Any) -> None:
+    """Call a function with the given arguments and with ``arguments`` for required parameters."""
+    required = {
+        name: arguments.get(name)
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+    }
+    result = function(**(required | given))
+    if inspect.isgenerator(result):
+        next(result)
+
+
+def test_service_with_username_instead_of_user_raises_type_error_naming_the_model(
+    interrupt: Interrupt,
+) -> None:
+    arguments = {
+        "interrupt_id": interrupt.pk, "interrupt": interrupt, "run_id": interrupt.run_id,
+        "run_ids": [interrupt.run_id], "interrupt_ids": [interrupt.pk], "graph": "approval",
+        "thread_id": interrupt.thread.thread_id, "input": {"text": "x"}, "payload": "x",
+        "text": "x", "name": "x", "query": {"graph": "approval"}, "key": "x", "filter_id": 1,
+        "act": int, "type": "approve", "timeout": 1, "state": "failed", "period": PERIOD,
+        "expression": "0 7 * * *", "expires": timedelta(days=1), "url": "https://hooks.example",
+    }  # fmt: skip
+    raised, checked = {}, 0
+    for module in MODULES:
+        for name, function in list_functions(module):
+            for parameter in USERS.intersection(inspect.signature(function).parameters):
+                checked += 1
+                given = {parameter: "joe"}
+                if name in ("decide", "check_answer"):
+                    given["type"] = "approve"
+                try:
+                    call(function, arguments, **given)
+                except Exception as error:
+                    raised[name, parameter] = f"{type(error).__name__}: {error}"
+                else:
+                    raised[name, parameter] = "no error"
+    expected = "TypeError: The user must be an instance of auth.User, not 'joe'."
+    assert {case: error for case, error in raised.items() if error != expected} == {}
+    assert checked > 50
+
+
+def test_start_and_ask_with_text_as_subject_raise_type_error() -> None:
+    for function in (services.start, services.ask):
+        with pytest.raises(TypeError, match="subject must be a model instance or a SubjectRef"):
+            call(function, {"graph": "approval", "input": {}, "payload": "x"}, subject="order 7")
+
+
+def test_start_with_unsaved_subject_raises_value_error() -> None:
+    with pytest.raises(ValueError, match="has no primary key"):
+        services.start("approval", {"text": "x"}, subject=User())
+
+
+def test_assign_to_group_name_raises_type_error(interrupt: Interrupt) -> None:
+    with pytest.raises(TypeError, match="group must be a Group, not 'support'"):
+        services.assign(interrupt.pk, group="support")  # type: ignore[arg-type]
