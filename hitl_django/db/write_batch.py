@@ -64,8 +64,8 @@ class WriteBatch:
     A guard is a conditional statement that must match a row. On PostgreSQL, the batch is one
     statement: the guards are its first common table expressions, and the inserts select from the
     guards. On SQLite, guards and inserts are separate statements, because SQLite has no round trips
-    to save. Exception: if the only guard is a SELECT and one row is inserted, the batch is one
-    statement.
+    to save. Exception: if the only guard is a SELECT, it becomes the condition of an INSERT of one
+    row, if there is one.
 
     If a guard matches no row, the transaction must be rolled back, because earlier statements have
     already been executed. After a database conflict, the whole batch is written again. Functions
@@ -245,7 +245,7 @@ class WriteBatch:
             elif connection.vendor == "postgresql":
                 found = self._run_as_one(connection, cursor)
             else:
-                found = self._run_single(connection, cursor)
+                found = self._run_in_turn(connection, cursor)
         self._refuse_missing(found)
         self._call(found)
         return found
@@ -272,23 +272,23 @@ class WriteBatch:
             return sum(len(s.names) * len(rows) for s, rows in self._inserted) <= MAX_PARAMETERS
         if connection.vendor != "sqlite" or self._first or self._prefetches:
             return False
-        if not self._inserted:
-            return len(self._guards) <= 1
-        [(insert, rows), *others] = self._inserted
-        if others or len(rows) > 1:
+        if len(self._inserted) > 1 or any(len(rows) > 1 for _, rows in self._inserted):
             return False
-        # The number of inserted rows shows whether the guard matched.
-        reads = [isinstance(guard.statement, PreparedSelect) for guard in self._guards]
-        return not reads or (reads == [True] and insert.writes_each)
+        statements = len(self._guards) + len(self._inserted)
+        return statements <= 1 or self._find_conditional(connection) is not None
 
-    def _run_single(self, connection: Any, cursor: Any) -> list[Row]:
-        if not (self._guards and self._inserted):
-            return self._run_in_turn(connection, cursor)
-        [guard], [(insert, rows)] = self._guards, self._inserted
-        condition, known = guard.statement.ready(connection, guard.values)
-        text = insert.provided(connection, condition)
-        cursor.execute(text, [*insert.parameters(connection, rows), *known])
-        return [()] * cursor.rowcount
+    def _find_conditional(self, connection: Any) -> int | None:
+        """Return the index of the INSERT whose condition is the guard, or None if there is none.
+
+        The number of inserted rows shows whether the guard matched.
+        """
+        if connection.vendor != "sqlite" or len(self._guards) != 1:
+            return None
+        if isinstance(self._guards[0].statement, PreparedSelect):
+            for at, (insert, rows) in enumerate(self._inserted):
+                if len(rows) == 1 and insert.writes_each:
+                    return at
+        return None
 
     def _run_in_turn(self, connection: Any, cursor: Any) -> list[Row]:
         key = None
@@ -297,6 +297,25 @@ class WriteBatch:
             begun = first.parameters(connection, [first.values_of(row)])
             cursor.execute(first.keyed(connection), begun)
             self._set_key(cursor.fetchall())
+        left = self._inserted
+        if (at := self._find_conditional(connection)) is None:
+            found = self._run_guards(connection, cursor)
+        else:
+            found = self._run_conditional(connection, cursor, *left[at])
+            left = [*left[:at], *left[at + 1 :]]
+        if len(found) < len(self._guards):
+            return found
+        for insert, given in left:
+            for text, parameters in insert.statements(connection, given, key):
+                cursor.execute(text, parameters)
+        for each in self._prefetches:
+            cursor.execute(*each.statement.ready(connection, each.values))
+            each.keep(cursor.fetchall())
+        if self._channel and connection.vendor == "postgresql":
+            cursor.execute("SELECT pg_notify(%s, '')", [self._channel])
+        return found
+
+    def _run_guards(self, connection: Any, cursor: Any) -> list[Row]:
         found: list[Row] = []
         for guard in self._guards:
             statement = guard.statement
@@ -307,17 +326,18 @@ class WriteBatch:
             is_read = statement.returning or isinstance(statement, PreparedSelect)
             rows = cursor.fetchall() if is_read else [(1,)] * cursor.rowcount
             if not rows:
-                return found
+                break
             found.append(rows[0][1:])
-        for insert, given in self._inserted:
-            for text, parameters in insert.statements(connection, given, key):
-                cursor.execute(text, parameters)
-        for each in self._prefetches:
-            cursor.execute(*each.statement.ready(connection, each.values))
-            each.keep(cursor.fetchall())
-        if self._channel and connection.vendor == "postgresql":
-            cursor.execute("SELECT pg_notify(%s, '')", [self._channel])
         return found
+
+    def _run_conditional(
+        self, connection: Any, cursor: Any, insert: BulkInsert, rows: Rows
+    ) -> list[Row]:
+        [guard] = self._guards
+        condition, known = guard.statement.ready(connection, guard.values)
+        text = insert.provided(connection, condition)
+        cursor.execute(text, [*insert.parameters(connection, rows), *known])
+        return [()] * cursor.rowcount
 
     def _set_key(self, rows: list[Row]) -> None:
         assert self._first is not None

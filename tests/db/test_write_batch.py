@@ -172,6 +172,20 @@ def test_write_batch_insert_conditional_on_lock_takes_one_statement(is_inner: bo
         assert [*Thread.objects.order_by("pk").values_list("thread_id", flat=True)] == expected
 
 
+@pytest.mark.parametrize("name", ["found", "nobody"])
+def test_write_batch_with_several_inserts_needs_no_statement_for_its_lock(name: str) -> None:
+    Thread.objects.create(thread_id="found")
+    made = WriteBatch("default")
+    made.lock(FIND, {"name": name}, Missing)
+    made.insert(OTHERS, [OTHERS.values_of(Thread(thread_id=each)) for each in ("found", "b")])
+    made.insert(THREAD, [THREAD.values_of(Thread(thread_id="c"))])
+    with counting() as counts, nullcontext() if name == "found" else pytest.raises(Missing):
+        made.commit()
+    found = {*Thread.objects.values_list("thread_id", flat=True)}
+    assert found == ({"found", "b", "c"} if name == "found" else {"found"})
+    assert counts.statements == (2 if connection.vendor == "sqlite" and name == "found" else 1)
+
+
 def test_write_batch_with_optional_insert_and_failed_guard_writes_no_rows() -> None:
     Thread.objects.create(thread_id="found")
     made = WriteBatch("default")
