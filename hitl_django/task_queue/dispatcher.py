@@ -95,11 +95,12 @@ class Dispatcher(ABC):
         return ()
 
     def worker_function(self) -> Callable[[], object] | None:
-        """Return a function that does the same as ``command``, or None if there is none.
+        """Return a function that runs workers, or None if there is none.
 
-        ``hitl worker`` calls the function in a forked process, which shares the memory of imported
-        modules. The function may fork, and returns some time after SIGTERM. ``hitl worker`` starts
-        ``command`` instead if it can't fork, and to replace processes that have failed.
+        If there is a function, ``hitl worker`` calls it instead of starting ``command``. The
+        function may fork, and returns some time after SIGTERM. ``hitl worker`` calls the function
+        in a forked process, which shares the memory of imported modules. If ``hitl worker`` can't
+        fork, and to replace processes that have failed, it calls the function in a new program.
         """
         return None
 
@@ -112,7 +113,10 @@ class Dispatcher(ABC):
         return False
 
     def environment(self) -> Mapping[str, str]:
-        """Return environment variables to set for the management command that starts workers."""
+        """Return environment variables to set for the program that starts workers.
+
+        If there are any, ``hitl worker`` starts workers as a new program.
+        """
         return {}
 
 

@@ -1,9 +1,8 @@
 """Supervisor of a queue's worker processes, which restarts them if they don't work.
 
-A queue may be blocked although all of its processes are alive. For example, a worker that is killed
-while it waits for a task keeps the lock of the queue. While there is work, the supervisor therefore
-relies only on the reports of the processes (``supervisor_pipe``). The supervisor also runs the
-sweep, more often than the queue's schedule can.
+A queue may be blocked although all of its processes are alive, for example if one of them is
+frozen. While there is work, the supervisor therefore relies only on the reports of the processes
+(``supervisor_pipe``). The supervisor also runs the sweep, more often than the queue's schedule can.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ from django.db import close_old_connections, connections
 from hitl_django import services
 from hitl_django.conf import hitl
 from hitl_django.db.connections import keep_connections
-from hitl_django.task_queue import dispatcher
+from hitl_django.task_queue import dispatcher, worker_program
+from hitl_django.task_queue.due_runs import find_due
 from hitl_django.task_queue.supervisor_pipe import StatusReport, SupervisorPipe
 
 from .child_process import Child, ForkedChild, Program, Stopped, StopSignals, can_fork
@@ -124,7 +124,7 @@ class Supervisor:
         function: Callable[[], object] | None = None,
     ) -> None:
         self.command, self.grace, self.say, self.health = command, grace, say, health
-        self._function = function
+        self._function, self._is_first = function, True
         self.listener = StopSignals()
         self._swept = -float("inf")
 
@@ -169,11 +169,13 @@ class Supervisor:
         Later forks would inherit the state of the sweeps, such as connections to caches and
         brokers, and a fault of the fork itself would repeat.
         """
-        function, self._function = self._function, None
+        is_first, self._is_first = self._is_first, False
         connections.close_all()  # A fork must not use them.
-        if function is None or not can_fork():
+        # Libraries have already read the environment variables of this process.
+        needs_variables = bool(dispatcher.get_dispatcher().environment())
+        if self._function is None or needs_variables or not (is_first and can_fork()):
             return Child(self._program(pipe))
-        return ForkedChild(partial(_run_workers, function, pipe))
+        return ForkedChild(partial(_run_workers, self._function, pipe))
 
     def _watch(self, child: Child | ForkedChild, pipe: SupervisorPipe) -> str:
         watch, is_ready, is_first = WorkerWatch(), False, True
@@ -190,7 +192,7 @@ class Supervisor:
                 if now - self._swept >= hitl.SWEEP_SECONDS / 3:
                     self._swept = now
                     close_old_connections()
-                    runs = sweep(after_restart=is_first)
+                    runs = [*sweep(after_restart=is_first), *_find_due()]
                     watch.expect(runs, now + START_SECONDS if is_first else now)
                     is_ready, is_first = True, False
                 elif hitl.UNDO_SECONDS:
@@ -216,9 +218,12 @@ class Supervisor:
         child.signal_all(signal.SIGKILL)  # Remaining processes would work without supervision.
 
     def _program(self, pipe: SupervisorPipe) -> Program:
+        # The arguments of this process are those that its forks also have.
+        calls_function = [worker_program.__name__, *sys.argv[1:]]
+        module = ["django", *self.command] if self._function is None else calls_function
         return Program(
             "worker",
-            [sys.executable, "-m", "django", *self.command],
+            [sys.executable, "-m", *module],
             environment={
                 **dispatcher.get_dispatcher().environment(),
                 **pipe.environment(),
@@ -247,6 +252,13 @@ def is_running(pid: int) -> bool:
     except PermissionError:
         pass
     return True
+
+
+def _find_due() -> list[UUID]:
+    """Return due runs that the workers should have found without a message."""
+    if not dispatcher.get_dispatcher().watches_runs():
+        return []
+    return [run.id for run in find_due("")]
 
 
 def _is_broker_down() -> bool:

@@ -81,12 +81,12 @@ class Cluster:
         return int(re.findall(SAYS[kind], self.log.read_text())[-1])
 
     def ready(self, workers: int = 2) -> Cluster:
-        """Wait until the workers and a pusher have been started."""
+        """Wait until the workers, a pusher and a monitor have been started."""
 
         def started() -> bool:
             text = self.log.read_text()
-            is_pushing = re.search(SAYS["pusher"], text) is not None
-            return is_pushing and len(re.findall(SAYS["worker"], text)) >= workers
+            least = {"worker": workers, "pusher": 1, "monitor": 1}
+            return all(len(re.findall(SAYS[kind], text)) >= least[kind] for kind in SAYS)
 
         self.wait_for(started)
         return self

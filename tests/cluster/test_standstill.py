@@ -46,12 +46,24 @@ def test_runs_succeed_after_kill_of_any_qcluster_process(
 
 @pytest.mark.any_database
 @pytest.mark.promise("P7")
-def test_cluster_whose_only_worker_was_killed_is_restarted_by_supervisor(
+def test_runs_continue_without_restart_after_kill_of_processes_that_have_a_lock(
     cluster: Start, book: Path
 ) -> None:
     supervised = cluster("hitl", "worker", q={"workers": 1}).ready(workers=1)
-    # The only worker waits for a task, and is killed while it has the queue's lock.
-    os.kill(supervised.last("worker"), signal.SIGKILL)
+    # The only worker waits for a task and has the lock of the queue. The monitor waits for results.
+    for kind in ["worker", "monitor", "pusher"]:
+        os.kill(supervised.last(kind), signal.SIGKILL)
+        supervised.wait_for(all_succeeded(start_laps(book, 3, laps=1)))
+    assert "restarting" not in supervised.log.read_text()
+
+
+@pytest.mark.any_database
+@pytest.mark.promise("P7")
+def test_cluster_whose_pusher_freezes_is_restarted_by_supervisor(
+    cluster: Start, book: Path
+) -> None:
+    supervised = cluster("hitl", "worker").ready()
+    os.kill(supervised.last("pusher"), signal.SIGSTOP)
     runs = start_laps(book, 3, laps=1)
     supervised.wait_for(all_succeeded(runs))
     assert "a run is queued, but no worker picks it up" in supervised.log.read_text()
@@ -116,7 +128,7 @@ def test_cluster_with_unprocessed_task_results_is_restarted_by_supervisor(
     cluster: Start, book: Path
 ) -> None:
     supervised = cluster("hitl", "worker").ready()
-    os.kill(supervised.last("monitor"), signal.SIGKILL)
+    os.kill(supervised.last("monitor"), signal.SIGSTOP)
     runs = start_laps(book, 2, laps=1)
     supervised.wait_for(all_succeeded(runs))
     supervised.wait_for(lambda: "results are not processed" in supervised.log.read_text())

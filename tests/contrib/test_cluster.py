@@ -7,9 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hitl_django.contrib.django_q2 import cluster, named_cluster
-from hitl_django.contrib.django_q2.cluster import run_cluster
-from hitl_django.contrib.django_q2.dispatcher import DjangoQ2Dispatcher
+from hitl_django.contrib.django_q2 import cluster
 
 
 @pytest.fixture
@@ -38,11 +36,3 @@ def test_process_forked_by_the_sentinel_of_django_q2_has_the_default_sigterm_han
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     stop._uninstall()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
-
-
-def test_first_django_q2_cluster_is_forked_unless_it_needs_other_environment_variables(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert DjangoQ2Dispatcher().worker_function() is run_cluster
-    monkeypatch.setattr(named_cluster, "build_environment", lambda: {"Q_CLUSTER_NAME": "runs"})
-    assert DjangoQ2Dispatcher().worker_function() is None

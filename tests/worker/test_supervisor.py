@@ -102,6 +102,23 @@ def test_supervisor_sweeps_immediately_when_a_busy_process_has_ended(
     assert swept == [True, False]
 
 
+def test_supervisor_notices_unclaimed_run_before_the_sweep_considers_it_overdue(
+    transactional_db: None, due: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "sweep", lambda **how: [])
+    monkeypatch.setattr(supervisor, "TICK", 0.01)
+    monkeypatch.setattr(supervisor, "START_SECONDS", 0.0)
+    monkeypatch.setattr(supervisor, "FAULT_SECONDS", 0.0)
+    monkeypatch.setattr(type(dispatcher.get_dispatcher()), "watches_runs", lambda self: True)
+    watched: Any = Mock(exit_code=Mock(side_effect=[None, 0]))
+    pipe = supervisor_pipe.SupervisorPipe()
+    try:
+        reason = supervisor.Supervisor([], 1.0, print, HealthFile(None))._watch(watched, pipe)
+    finally:
+        pipe.close()
+    assert reason == "a run is queued, but no worker picks it up"
+
+
 @pytest.fixture
 def reported(monkeypatch: pytest.MonkeyPatch) -> Any:
     pipe = supervisor_pipe.SupervisorPipe()

@@ -13,7 +13,6 @@ import signal
 import threading
 from types import FrameType
 from typing import Any
-from uuid import uuid4
 
 from hitl_django.task_queue import parent_death
 
@@ -23,13 +22,13 @@ from . import named_cluster
 def run_cluster() -> None:
     """Run the processes of the cluster until SIGTERM, and return when all of them have ended."""
     # Processes that run no cluster don't need the module.
-    from django_q.cluster import Sentinel
+    from .sentinel import LockingSentinel
 
     named_cluster.join_cluster()
     parent_death.extend_to_forks(1)
     stop: Any = _StopEvent()
     start: Any = threading.Event()
-    sentinel = Sentinel(stop, start, uuid4(), start=False)
+    sentinel = LockingSentinel(stop, start)
     stop.install()  # The sentinel has replaced all handlers.
     sentinel.start()
 

@@ -67,11 +67,11 @@ class DjangoQ2Dispatcher(Dispatcher):
     def command(self) -> Sequence[str]:
         return ["qcluster", "--skip-checks"]  # The supervisor has run the checks.
 
-    def worker_function(self) -> Callable[[], object] | None:
-        # With its environment variable, django-q2 reads other settings when it is imported.
-        return None if self.environment() else run_cluster
+    def worker_function(self) -> Callable[[], object]:
+        return run_cluster
 
     def environment(self) -> Mapping[str, str]:
+        # With this variable, django-q2 reads other settings when it is imported.
         return named_cluster.build_environment()
 
 
