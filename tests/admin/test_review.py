@@ -401,6 +401,21 @@ class TestClosedRequest:
         assert "data-hitl-sheet" not in page
         assert reviewer.post(page_of(item), {"decision": "approve"}).status_code == 409
 
+    @pytest.mark.parametrize("status", ["decided", "expired", "superseded", "cancelled"])
+    def test_closed_request_page_shows_no_claim_delay_or_consequence_of_expiry(
+        self, reviewer: Client, status: str
+    ) -> None:
+        past = timezone.now() - timedelta(days=1)
+        item = make_interrupt({})
+        rows = Interrupt.objects.filter(pk=item.pk)
+        rows.update(due_at=past, expires_at=past, expiry={"seconds": 1, "then": "park"})
+        signs = "Unclaimed", 'class="is-late"', "then the run is parked"
+        assert all(sign in text_of(reviewer.get(page_of(item))) for sign in signs)
+        rows.update(status=status, closed_at=past)
+        page = text_of(reviewer.get(page_of(item)))
+        assert "<dt>Due</dt>" in page
+        assert not [sign for sign in signs if sign in page]
+
     def test_superseded_request_page_links_to_the_newer_request_of_the_thread(
         self, reviewer: Client
     ) -> None:
@@ -458,10 +473,10 @@ def test_request_changed_after_decision_is_marked_on_request_and_run_page(
 def test_decision_on_expired_request_returns_409_with_the_effect_on_the_run(
     reviewer: Client, asked: Asked
 ) -> None:
-    for then, said in (
-        ("answer", "resumed with"),
-        ("cancel", "cancelled"),
-        ("park", "sends a new request"),
+    for then, said, entry in (
+        ("answer", "resumed with", "Request expired: default response sent"),
+        ("cancel", "cancelled", "Request expired: run cancelled"),
+        ("park", "sends a new request", "Request expired: run parked"),
     ):
         item = asked()
         day = timedelta(days=1)
@@ -477,6 +492,7 @@ def test_decision_on_expired_request_returns_409_with_the_effect_on_the_run(
         page = text_of(response)
         assert "This request has expired" in page
         assert said in page
+        assert entry in page
         assert "Your input was not submitted." in page
 
 

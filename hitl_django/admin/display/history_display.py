@@ -65,6 +65,15 @@ VERB_TEXTS: dict[str, Any] = {
 }
 
 
+#: Text of an audit entry about an expired interrupt, by the interrupt's expiry action.
+EXPIRED: dict[str, Any] = {
+    "answer": gettext_lazy("Request expired: default response sent"),
+    "cancel": gettext_lazy("Request expired: run cancelled"),
+    "park": gettext_lazy("Request expired: run parked"),
+    "keep": gettext_lazy("Request expired: still pending"),
+    "escalate": gettext_lazy("Request expired: escalated to another group"),
+}
+
 #: Text of an audit entry about a decision, by verb.
 DECIDED: dict[str, Any] = {
     "decide": "%(done)s",
@@ -214,6 +223,8 @@ def describe_entry(entry: AuditEntry) -> str:
     label, kind = _label_verb(entry.verb), entry.detail.get("type")
     if not isinstance(kind, str):
         return label
+    if entry.verb == "expire" and kind in EXPIRED:
+        return str(EXPIRED[kind])
     if entry.verb in DECIDED and kind in DECISION_TYPES:
         words = DECIDED[entry.verb] % {"done": capfirst(str(DECISION_TYPES[kind].participle))}
     else:

@@ -26,8 +26,12 @@ EXPIRES: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class InterruptStatus:
-    """The status of an interrupt for the page's header, and the actions allowed for the user."""
+    """The status of an interrupt for the page's header, and the actions allowed for the user.
 
+    ``is_overdue`` and ``expires`` are set for pending interrupts only.
+    """
+
+    is_pending: bool = False
     claimed_by: str = ""
     is_mine: bool = False
     claimed_for: str = ""
@@ -51,15 +55,18 @@ def read_status(item: Interrupt, user: Any) -> InterruptStatus:
     until = item.claimed_until
     is_claimed = until is not None and until > now
     asleep = item.snoozed_until is not None and item.snoozed_until > now
+    is_pending = item.status == Interrupt.Status.PENDING
+    is_late = item.overdue or (item.due_at is not None and item.due_at <= now)
     return InterruptStatus(
+        is_pending=is_pending,
         claimed_by=item.claimed_by_label if is_claimed else "",
         is_mine=is_claimed and item.claimed_by_id == user.pk,
         claimed_for=timeuntil(until, now, depth=1) if is_claimed and until is not None else "",
         claimed_until=until if is_claimed else None,
         assigned_to=", ".join(filter(None, (item.assignee_label, item.group_label))),
         snoozed_until=item.snoozed_until if asleep else None,
-        is_overdue=item.overdue or (item.due_at is not None and item.due_at <= now),
-        expires=EXPIRES.get(item.then, "") if item.expires_at is not None else "",
+        is_overdue=is_pending and is_late,
+        expires=EXPIRES.get(item.then, "") if is_pending and item.expires_at is not None else "",
         may_take_over=policy.may_take_over(user, item),
         may_assign=policy.may_assign(user, item),
         may_comment=policy.may_comment(user, item),
