@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 
 from hitl_django import services
 from hitl_django.contrib.insights.models import SpotCheck
@@ -63,6 +64,8 @@ def test_every_page_fits_the_width_of_desktop_and_phone(
 ) -> None:
     reviewer, other = people(PASSWORD)
     page = log_in("rita", **LOOKS[look])
+    if look == "phone-dark":
+        settings.LANGUAGE_CODE = "de"  # German texts are longer.
     shown = [*scenes(reviewer, other), *looking_back(reviewer)]
     wide = {}
     for name, url in shown:
@@ -77,6 +80,22 @@ def test_every_page_fits_the_width_of_desktop_and_phone(
         wide[name] = page.evaluate("document.documentElement.scrollWidth")
     width = LOOKS[look]["viewport"]["width"]
     assert {name: found for name, found in wide.items() if found > width} == {}
+
+
+def test_menus_in_the_wrapped_toolbar_of_a_phone_lie_within_the_window(
+    log_in: Callable[..., Any], settings: Any
+) -> None:
+    settings.LANGUAGE_CODE = "de"
+    item = ask("typed", customer="Dana K.", amount=120.0)
+    get_user_model().objects.create_superuser("lead", password=PASSWORD)  # Can assign.
+    page = log_in("lead", **PHONE)
+    for number in range(2):
+        page.goto(f"/admin/hitl_django/reviewitem/{item.pk}/change/")
+        menu = page.locator(".hitl-qtools .hitl-menu").nth(number)
+        menu.locator("summary").click()
+        box = menu.locator(".hitl-pop").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= PHONE["viewport"]["width"]
 
 
 def test_select_all_checkbox_of_review_link_list_selects_and_deselects_all_rows(

@@ -219,6 +219,17 @@ def test_queue_filter_without_javascript_shows_matching_rows(
     assert graphs.locator("summary").inner_text().strip() == "Graph: Approval"
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scripts", [True, False])
+def test_queue_has_the_color_scheme_of_the_admin_with_and_without_javascript(
+    log_in: Callable[..., Any], scheme: str, scripts: bool
+) -> None:
+    page = log_in("rita", java_script_enabled=scripts, color_scheme=scheme)
+    page.goto(QUEUE)
+    light = page.locator("#hitl").evaluate("e => getComputedStyle(e).backgroundColor")
+    assert (light == "rgb(244, 245, 247)") is (scheme == "light")
+
+
 @pytest.fixture
 def addresses() -> Iterator[str]:
     """Register a graph with a node whose name is in no title and no payload."""
