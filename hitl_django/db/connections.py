@@ -14,6 +14,9 @@ from hitl_django.errors import OpenTransactionError
 
 logger = logging.getLogger("hitl_django")
 
+#: libpq's transaction status of a connection: active, in a transaction, in a failed transaction.
+_IN_TRANSACTION = (1, 2, 3)
+
 
 class OpenTransactionRefusal:
     """A context manager that rolls back transactions left open by a node's function.
@@ -88,33 +91,51 @@ def reset_connections() -> None:
             connection.close()
 
 
-def close_lost_connections() -> None:
-    """Close lost connections, so that the next query opens a new connection.
+def close_faulty_connections() -> None:
+    """Close connections with errors, so that the next query opens a new connection.
 
-    The function also closes lost connections of the OS thread on which async nodes run queries.
+    The function also closes connections of the OS thread on which async nodes run queries.
     """
-    _close_lost()
-    asyncio.run(sync_to_async(_close_lost)())
+    _close_faulty()
+    asyncio.run(sync_to_async(_close_faulty)())
 
 
-def _close_lost() -> None:
+def _close_faulty() -> None:
     for connection in connections.all(initialized_only=True):
-        # A connection in a transaction is not closed, because the transaction, such as that of a
-        # test, would be lost.
+        # A usable connection is closed too, because a node may have changed settings of its
+        # session, such as the search path. A connection in a transaction is not closed, because the
+        # transaction, such as that of a test, would be lost.
         if connection.errors_occurred and not connection.in_atomic_block:
-            connection.close_if_unusable_or_obsolete()
+            connection.close()
+
+
+def _is_in_transaction(connection: Any) -> bool:
+    """Return whether the driver's connection is in a transaction, or would begin one.
+
+    Django doesn't notice a transaction that a statement such as ``BEGIN`` has begun, or that the
+    driver begins after a change of its own settings.
+    """
+    raw = connection.connection
+    if connection.vendor == "sqlite":
+        try:
+            return raw.in_transaction or raw.isolation_level is not None
+        except connection.Database.ProgrammingError:
+            return False  # The node has closed the driver's connection.
+    if connection.vendor == "postgresql":
+        return not raw.autocommit or raw.info.transaction_status in _IN_TRANSACTION
+    return False
 
 
 def _count_blocks(connection: Any) -> int:
     """Return the number of atomic blocks on a connection.
 
-    Disabled autocommit counts as one block.
+    Disabled autocommit, and a transaction without an atomic block, count as one block.
     """
     if connection.connection is None:
         return 0
     if connection.in_atomic_block:
         return 1 + len(connection.savepoint_ids)
-    return 0 if connection.autocommit else 1
+    return 1 if not connection.autocommit or _is_in_transaction(connection) else 0
 
 
 def _roll_back_open(before: dict[Any, int]) -> list[str]:

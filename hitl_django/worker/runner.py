@@ -19,7 +19,7 @@ from hitl_django import run_leases
 from hitl_django.checkpoints import DjangoSaver
 from hitl_django.conf import hitl
 from hitl_django.db.alias import write_alias
-from hitl_django.db.connections import close_lost_connections, reset_connections
+from hitl_django.db.connections import close_faulty_connections, reset_connections
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.engine.errors import GraphChangedError, PayloadError
 from hitl_django.engine.savers.checkpoint import Outcome
@@ -92,6 +92,7 @@ def _claim_next(graph: str) -> RunLease | None:
     except Exception:
         # The database is unavailable. The runs are unchanged.
         logger.exception("could not claim a run")
+        close_faulty_connections()
     return None
 
 
@@ -135,6 +136,7 @@ def _claim(run: UUID) -> RunLease | None:
     except Exception:
         # The database is unavailable. The run is unchanged, and the sweep will find it.
         logger.exception("run %s could not be claimed", run, extra={"run_id": str(run)})
+        close_faulty_connections()
     return None
 
 
@@ -224,7 +226,7 @@ def _release(lease: RunLease, error: BaseException, described: str | None) -> No
     try:
         if described is not None or not isinstance(error, Exception):
             reset_connections()
-        close_lost_connections()
+        close_faulty_connections()
         # The stored state can't be read, or this version of the code can't continue from it, so a
         # retry can't succeed. Other errors may be temporary, such as a database error or a graph
         # that isn't deployed here.

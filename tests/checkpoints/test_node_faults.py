@@ -181,12 +181,34 @@ def test_node_closing_the_database_connection_does_not_fail_the_run(place: str) 
     assert Group.objects.filter(name="by the node").exists()
 
 
+def turn_off_autocommit_of_driver() -> None:
+    connection.ensure_connection()
+    raw: Any = connection.connection
+    if connection.vendor == "sqlite":
+        raw.isolation_level = "DEFERRED"
+    else:
+        raw.autocommit = False
+
+
+BEGINNINGS: dict[str, Callable[[], object]] = {
+    "atomic": lambda: transaction.atomic().__enter__(),
+    "statement": lambda: connection.cursor().execute("BEGIN"),
+    "autocommit": lambda: transaction.set_autocommit(False),
+    "driver": turn_off_autocommit_of_driver,
+}
+
+
 @pytest.mark.usefixtures("real")
 @pytest.mark.parametrize("place", ["alone", "beside"])
-def test_node_leaving_a_transaction_open_fails_and_its_rows_are_rolled_back(place: str) -> None:
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+@pytest.mark.parametrize("writes", [True, False])
+def test_node_leaving_a_transaction_open_fails_and_its_rows_are_rolled_back(
+    beginning: str, place: str, writes: bool
+) -> None:
     def node(state: Any) -> dict[str, Any]:
-        transaction.atomic().__enter__()
-        Group.objects.create(name="by the node")
+        BEGINNINGS[beginning]()
+        if writes:
+            Group.objects.create(name="by the node")
         return {"log": ["bad"]}
 
     trial = Trial(node, place, DjangoSaver())
@@ -194,6 +216,21 @@ def test_node_leaving_a_transaction_open_fails_and_its_rows_are_rolled_back(plac
     assert isinstance(error, OpenTransactionError)
     assert "Node 'bad'" in str(error)
     assert not connection.in_atomic_block
+    assert not Group.objects.exists()
+    trial.assert_goes_on()
+
+
+@pytest.mark.usefixtures("real")
+def test_node_failing_after_begin_statement_fails_with_its_own_error() -> None:
+    def node(state: Any) -> dict[str, Any]:
+        connection.cursor().execute("BEGIN")
+        Group.objects.create(name="by the node")
+        raise RuntimeError("after BEGIN")
+
+    trial = Trial(node, saver=DjangoSaver())
+    assert isinstance(trial.failure(), RuntimeError)
+    connection.close()
+    trial.assert_waits_at_the_fault()
     assert not Group.objects.exists()
     trial.assert_goes_on()
 

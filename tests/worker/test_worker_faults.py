@@ -75,6 +75,12 @@ def sets_autocommit_off_and_fails(state: Any) -> dict[str, Any]:
     raise ValueError("with autocommit off")
 
 
+def executes_begin(state: Any) -> dict[str, Any]:
+    connection.cursor().execute("BEGIN")
+    Group.objects.create(name="by the node")
+    return {"log": ["bad"]}
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     "fault",
@@ -83,6 +89,7 @@ def sets_autocommit_off_and_fails(state: Any) -> dict[str, Any]:
         leaves_a_broken_transaction_open,
         sets_autocommit_off,
         sets_autocommit_off_and_fails,
+        executes_begin,
     ],
 )
 @pytest.mark.parametrize("beside", [False, True])
@@ -110,6 +117,34 @@ def test_node_that_breaks_the_database_connection_fails_and_succeeds_on_retry(
         log = ["in", "able", "fine", *["beside"] * beside, "after"]
         assert services.run_result(info.id)["log"] == log
         assert spoilt.able == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.any_database
+def test_session_setting_changed_by_node_does_not_affect_later_runs_of_the_worker(
+    spoilt: Spoilt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_sqlite = connection.vendor == "sqlite"
+
+    def makes_session_read_only(state: Any) -> dict[str, Any]:
+        read_only = "PRAGMA query_only=ON" if is_sqlite else "SET default_transaction_read_only=on"
+        connection.cursor().execute(read_only)
+        return {"log": ["bad"]}
+
+    monkeypatch.setitem(connection.settings_dict, "CONN_MAX_AGE", None)
+    connection.close()
+    spoilt.fault = makes_session_read_only
+    with testing.inline() as advance:
+        first = services.start("spoilt", {"log": []})
+        advance()
+        found = Run.objects.get(pk=first.id)
+        assert (found.state, found.thread.lease_until) == ("queued", None)
+        assert ("readonly" if is_sqlite else "read-only") in found.error
+        spoilt.fault = says("fine")
+        second = services.start("spoilt", {"log": []})
+        advance()
+        assert Run.objects.get(pk=second.id).state == "succeeded"
+    connection.close()
 
 
 @pytest.mark.django_db
