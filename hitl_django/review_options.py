@@ -12,6 +12,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from hitl_django.decision_types import DECISION_TYPES
 from hitl_django.dialects import DIALECTS
+from hitl_django.engine.arguments import check_names, check_switch
 from hitl_django.engine.payload import check_json
 from hitl_django.engine.types import Expiry
 
@@ -49,15 +50,17 @@ class ReviewOptions:
                     raise TypeError(f"{name} must be a str, not {type(given).__name__}.")
                 check_json(given, f"The {name}")
         for name in ("decisions", "editable"):
-            given = getattr(self, name)
-            if isinstance(given, str):
-                raise TypeError(f"{name} must be a list of names, not the str {given!r}.")
+            if (given := getattr(self, name)) is not None:
+                check_names(name, given)
         for name in ("no_self_approval", "claim_required"):
-            check_switch(name, getattr(self, name))
+            if (given := getattr(self, name)) is not None:
+                check_switch(name, given)
         check_decisions(self.decisions)
         check_quorum(self.quorum)
         check_dialect(self.dialect)
-        if self.priority is not None and self.priority not in PRIORITIES:
+        if self.priority is not None and (
+            type(self.priority) is not int or self.priority not in PRIORITIES
+        ):
             raise ValueError(
                 f"priority must be an integer from -32768 to 32767, not {self.priority!r}."
             )
@@ -159,12 +162,6 @@ def review(
     return ask(payload, response_schema, key, expires, options)
 
 
-def check_switch(name: str, given: Any) -> None:
-    """Raise TypeError unless the argument is True, False or None."""
-    if given is not None and not isinstance(given, bool):
-        raise TypeError(f"{name} must be True or False, not {given!r}.")
-
-
 def check_decisions(names: Sequence[str] | None) -> None:
     """Raise ValueError unless all names are decision types and there is at least one name."""
     if names is None:
@@ -184,5 +181,5 @@ def check_quorum(quorum: Any) -> None:
 
 def check_dialect(dialect: str | None) -> None:
     """Raise ValueError unless the argument is None or the name of a dialect."""
-    if dialect is not None and dialect not in DIALECTS:
+    if dialect is not None and dialect not in list(DIALECTS):  # The argument may be unhashable.
         raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}, not {dialect!r}.")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
+from hitl_django.engine.arguments import check_names, check_switch
 from hitl_django.engine.task.renames import NO_RENAMES, Renames
 from hitl_django.engine.types import Durability
 from hitl_django.errors import BrokenGraphError, UnknownGraphError, UnknownVersionError
@@ -190,14 +191,13 @@ def register(
     _check_version(version)
 
     kinds = encode_kinds(events)
-    keys, groups = _check_names("redact", redact), _check_names("startable_by", startable_by)
+    keys, groups = check_names("redact", redact), check_names("startable_by", startable_by)
     if durability not in DURABILITIES:
         raise ValueError(
             f"durability must be one of {', '.join(DURABILITIES)}, not {durability!r}."
         )
-    for option, switch in (("api", api), ("pin", pin)):
-        if not isinstance(switch, bool):
-            raise TypeError(f"{option} must be True or False, not {switch!r}.")
+    check_switch("api", api)
+    check_switch("pin", pin)
     if review is not None and not isinstance(review, ReviewPolicy):
         raise TypeError(f"review must be a ReviewPolicy, not {review!r}.")
     if renamed is not None and not isinstance(renamed, Mapping):
@@ -561,15 +561,6 @@ def _check_version(version: Any) -> None:
         raise ValueError(
             f"version must be at most {VERSION_LENGTH} printable characters, not {version!r}."
         )
-
-
-def _check_names(option: str, names: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise TypeError(f"{option} must be a list of names, not the str {names!r}.")
-    found: list[object] = list(names)
-    if wrong := [name for name in found if not isinstance(name, str)]:
-        raise TypeError(f"{option} must contain names, not {wrong[0]!r}.")
-    return tuple(map(str, found))
 
 
 def _locate(factory: Any) -> str:

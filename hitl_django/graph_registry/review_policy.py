@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from django.utils.functional import Promise
 
 from hitl_django.decision_types import DECISION_TYPES, VALUE
+from hitl_django.engine.arguments import check_mapping, check_names, check_switch
 from hitl_django.engine.payload import check_json
-from hitl_django.review_options import check_dialect, check_quorum, check_switch
+from hitl_django.review_options import check_dialect, check_quorum
 
 from .display_hints import parse_hints, parse_names
 from .title_templates import check_title
@@ -64,11 +65,13 @@ class ReviewPolicy:
     conversation: bool | Callable[[list[dict[str, Any]], Any], Sequence[Any]] = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.groups, str):
-            raise TypeError(f"groups must be a list of names, not the str {self.groups!r}.")
-        texts = (("facts", self.facts), ("reasons", self.reasons), ("replies", self.replies))
-        for name, words in texts:
-            if isinstance(words, str) or not all(isinstance(one, str | Promise) for one in words):
+        check_names("groups", self.groups)
+        for name in ("answers", "display", "forms", "titles"):
+            check_mapping(name, getattr(self, name))
+        for name in ("facts", "reasons", "replies"):
+            words = getattr(self, name)
+            is_list = isinstance(words, Iterable) and not isinstance(words, str)
+            if not is_list or not all(isinstance(one, str | Promise) for one in words):
                 raise TypeError(f"{name} must be a list of strings, not {words!r}.")
             if "" in words:
                 raise ValueError(f"{name} contains an empty string.")

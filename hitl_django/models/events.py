@@ -9,6 +9,7 @@ from typing import ClassVar, get_args
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from hitl_django.engine.arguments import check_names
 from hitl_django.engine.types import StreamMode
 
 from .fields import EncryptedJSONField
@@ -31,10 +32,9 @@ def encode_kinds(names: Iterable[str]) -> str:
 
     Raises:
         ValueError: if a kind is unknown.
+        TypeError: if ``names`` is neither a list of names nor a single name.
     """
-    if isinstance(names, str):
-        names = (names,)
-    wanted = set(names)
+    wanted = {names} if isinstance(names, str) else {*check_names("events", names)}
     unknown = wanted.difference(KINDS)
     if unknown:
         raise ValueError(

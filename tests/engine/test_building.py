@@ -227,3 +227,22 @@ def test_graph_state_schema_accepts_dataclass_and_builtin_type() -> None:
     assert graph.compile().invoke({"x": 1}) == {"x": 2}
     number = StateGraph(int).add_node("a", lambda n: n + 1).add_edge(START, "a")
     assert number.compile().invoke(1) == 2
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda graph: graph.compile(interrupt_before="work"), "interrupt_before must be a list"),
+        (lambda graph: graph.add_edge(print, END), "start_key must be a list of names"),
+        (lambda graph: graph.add_edge("work", None), "end_key must be the name of a node"),
+        (lambda graph: graph.add_conditional_edges(print, print), "source must be the name"),
+        (lambda graph: graph.add_conditional_edges("work", str, "work"), "path_map must be a list"),
+        (lambda graph: graph.add_node("next", str, destinations="work"), "destinations must be"),
+    ],
+)
+def test_graph_definition_with_value_in_place_of_names_raises_type_error(
+    build: Callable[[StateGraph], object], said: str
+) -> None:
+    graph = StateGraph(dict).add_node("work", print)
+    with pytest.raises(TypeError, match=said):
+        build(graph)

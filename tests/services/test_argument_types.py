@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from hitl_django import services
+from hitl_django import ReviewPolicy, register, services
 from hitl_django.contrib.archive import services as archive
 from hitl_django.contrib.insights import exports, reports, spot_checks
 from hitl_django.contrib.links import services as links
 from hitl_django.contrib.schedules import services as schedules
 from hitl_django.contrib.webhooks import services as webhooks
+from hitl_django.errors import InvalidInputError
 from hitl_django.models import Interrupt
 
 #: Names of parameters that take a user.
@@ -92,3 +93,47 @@ def test_start_with_unsaved_subject_raises_value_error() -> None:
 def test_assign_to_group_name_raises_type_error(interrupt: Interrupt) -> None:
     with pytest.raises(TypeError, match="group must be a Group, not 'support'"):
         services.assign(interrupt.pk, group="support")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("events", lambda: webhooks.create_webhook("https://hooks.example", events="run.failed")),
+        ("graphs", lambda: webhooks.create_webhook("https://hooks.example", graphs="approval")),
+        ("groups", lambda: ReviewPolicy(groups="support")),
+        ("facts", lambda: ReviewPolicy(facts="amount")),
+        ("redact", lambda: register("g", redact="iban")),
+        ("startable_by", lambda: register("g", startable_by="support")),
+        ("decisions", lambda: services.ask("x", decisions="approve")),
+        ("editable", lambda: services.ask("x", editable="amount")),
+        (
+            "interrupt_before",
+            lambda: services.start(
+                "approval", {"text": "x"}, options=services.RunOptions(interrupt_before="publish")
+            ),
+        ),
+    ],
+)
+@pytest.mark.django_db
+def test_name_instead_of_list_of_names_raises_error_that_asks_for_a_list(
+    name: str, make: Callable[[], object]
+) -> None:
+    with pytest.raises((TypeError, InvalidInputError), match=f"^{name} must be a list of"):
+        make()
+
+
+def test_link_for_decision_name_instead_of_list_raises_type_error(interrupt: Interrupt) -> None:
+    with pytest.raises(TypeError, match="decisions must be a list of names"):
+        links.create_review_link(interrupt.pk, name="Ann", decisions="approve")
+
+
+@pytest.mark.parametrize("name", ["answers", "display", "forms", "titles"])
+def test_review_policy_with_list_instead_of_dict_raises_type_error(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} must be a dict"):
+        ReviewPolicy(**{name: ["x"]})
+
+
+@pytest.mark.parametrize("name", ["no_self_approval", "claim_required"])
+def test_review_policy_with_none_as_switch_raises_type_error(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} must be True or False, not None"):
+        ReviewPolicy(**{name: None})

@@ -31,6 +31,7 @@ from hitl_django.db.clock import to_stored
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.decision_types import APPROVE
 from hitl_django.dialects import UNSET
+from hitl_django.engine.arguments import check_names
 from hitl_django.engine.errors import InvalidAnswerError, InvalidInputError
 from hitl_django.errors import AlreadyDecidedError, InterruptNotFound, UndoRefusedError
 from hitl_django.events import EventName
@@ -417,7 +418,7 @@ def _refuse_if_not_allowed(interrupt: Interrupt, by: Any, absent: type[Exception
 
 def _narrowed(interrupt: Interrupt, decisions: Collection[str]) -> list[str]:
     allowed = answers.read_options(interrupt).allowed
-    if unknown := sorted(set(decisions) - set(allowed)):
+    if unknown := sorted(set(check_names("decisions", decisions)) - set(allowed)):
         reason = f"{unknown[0]!r} is not one of {', '.join(allowed)}"
         raise InvalidInputError(f"Review link decisions: {reason}.", [("decisions", reason)])
     return [one for one in allowed if one in decisions or not decisions]

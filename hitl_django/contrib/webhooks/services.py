@@ -17,6 +17,7 @@ from hitl_django.db.alias import write_alias
 from hitl_django.db.retry import retry_on_conflict
 from hitl_django.db.write_batch import WriteBatch
 from hitl_django.dialects import UNSET
+from hitl_django.engine.arguments import check_names
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.errors import NotAllowedError
 from hitl_django.graph_registry import registry
@@ -105,6 +106,11 @@ def create_webhook(
         events: the names of events, or empty for all events.
         graphs: the names of graphs, or empty for all graphs.
         with_interrupt: whether deliveries include the content of interrupts.
+
+    Raises:
+        NotAllowedError: if ``by`` may not manage webhooks.
+        InvalidInputError: if the URL can't be called, or an event or graph doesn't exist.
+        TypeError: if ``events`` or ``graphs`` isn't a list of names.
     """
     _refuse_if_not_allowed(by)
     secret = make_secret()
@@ -241,7 +247,7 @@ def _check_values(**given: Any) -> dict[str, Any]:
             except AddressRefused as refusal:
                 faults.append((name, str(refusal)))
         elif name in known:
-            value = sorted(set(value))
+            value = sorted(set(check_names(name, value)))
             faults += [(name, f"{each!r} is unknown") for each in value if each not in known[name]]
         elif name == "description":
             value = escape_unstorable(value)

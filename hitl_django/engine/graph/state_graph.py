@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Generic, Literal, get_args, get_origin
 
+from ..arguments import check_names
 from ..channels import BaseChannel, LastValue
 from ..constants import END, NS_END, NS_SEP, ROOT, START
 from ..deprecated_names import takes_old_names
@@ -204,19 +205,22 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         """
         if end_key == START:
             raise ValueError("START cannot be an end node")
+        if not isinstance(end_key, str):
+            raise TypeError(f"end_key must be the name of a node, not {end_key!r}.")
         if isinstance(start_key, str):
             if start_key == END:
                 raise ValueError("END cannot be a start node")
             self.edges[start_key, end_key] = None
             return self
-        for start in start_key:
+        starts = check_names("start_key", start_key)
+        for start in starts:
             if start == END:
                 raise ValueError("END cannot be a start node")
             if start not in self.nodes:
                 raise ValueError(f"Need to add_node `{start}` first")
         if end_key != END and end_key not in self.nodes:
             raise ValueError(f"Need to add_node `{end_key}` first")
-        self.waiting_edges[tuple(start_key), end_key] = None
+        self.waiting_edges[starts, end_key] = None
         return self
 
     def add_conditional_edges(
@@ -231,6 +235,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         state including the writes of ``source``, and runs in the same task as ``source``.
         ``path_map`` maps return values to node names.
         """
+        if not isinstance(source, str):
+            raise TypeError(f"source must be the name of a node, not {source!r}.")
         function = path if inspect.isroutine(path) else getattr(path, "__call__", path)  # noqa: B004
         hints = read_annotations(function, self._hints_seen)
         action = build_action(path)
@@ -242,7 +248,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         if isinstance(path_map, Mapping):
             ends = dict(path_map)
         elif path_map is not None:
-            ends = {target: target for target in path_map}
+            ends = {target: target for target in check_names("path_map", path_map)}
         elif get_origin(hints.get("return")) is Literal:
             ends = {target: target for target in get_args(hints["return"])}
         schema = self._get_state_annotation(function, hints)
@@ -323,7 +329,14 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             GraphDefinitionError: the graph definition has faults.
         """
         before, after = interrupt_before or (), interrupt_after or ()
-        self.validate([n for names in (before, after) if names != "*" for n in names])
+        self.validate(
+            [
+                node
+                for name, nodes in (("interrupt_before", before), ("interrupt_after", after))
+                if nodes != "*"
+                for node in check_names(name, nodes)
+            ]
+        )
         self.compiled = True
         specs = dict(self.nodes)
         if self.defaults.handler is not None:
@@ -360,7 +373,9 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
 
 
 def _list_ends(destinations: Sequence[str] | Mapping[str, str]) -> Mapping[str, str | None]:
-    return dict(destinations) if isinstance(destinations, Mapping) else dict.fromkeys(destinations)
+    if isinstance(destinations, Mapping):
+        return dict(destinations)
+    return dict.fromkeys(check_names("destinations", destinations))
 
 
 class CompiledStateGraph(Pregel[StateT, ContextT, InputT, OutputT]):

@@ -64,6 +64,9 @@ class RunOptions:
         nodes = registered.graph.nodes
         for what in ("interrupt_before", "interrupt_after"):
             names = getattr(self, what) or ()
+            if isinstance(names, str) and names != ALL:
+                reason = f"must be a list of nodes or {ALL!r}, not the str {names!r}"
+                raise InvalidInputError(f"{what} {reason}.", [(what, reason)])
             unknown = [] if names == ALL else [name for name in names if name not in nodes]
             if unknown:
                 raise InvalidInputError(
