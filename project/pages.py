@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
@@ -80,6 +80,8 @@ def format_due(due: datetime | None) -> str:
     return f"Due in {format_until(due)}"
 
 
+# The texts of the page are English.
+@translation.override("en")
 def landing(request: HttpRequest) -> HttpResponse:
     """Show the purpose of the demo, its users, and the first requests of the queue.
 

@@ -118,6 +118,7 @@ class TestSnooze:
             assert f"{end:%H:%M:%S}" == "09:00:00"
         [message] = told(response)
         assert message.startswith(f"“{item.title}” is snoozed until ")
+        assert ".." not in message  # The formatted time ends in "a.m." or "p.m.".
         assert "snoozed until" in text_of(reviewer.get(page_of(item)))
         handle(reviewer, item, "wake")
         item.refresh_from_db()

@@ -7,10 +7,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from django.contrib.auth.models import Group
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission
 from django.utils import timezone
 
-from hitl_django import START, StateGraph, interrupt, services
+from hitl_django import START, ReviewPolicy, StateGraph, interrupt, services
 from hitl_django.contrib.webhooks.models import Delivery, WebhookEndpoint
 from hitl_django.graph_registry import registry
 from hitl_django.models import Interrupt, Run
@@ -217,6 +218,28 @@ def test_queue_filter_without_javascript_shows_matching_rows(
         graphs.get_by_role("link", name="Approval").click()
     assert page.locator(".hitl-row").count() == 1
     assert graphs.locator("summary").inner_text().strip() == "Graph: Approval"
+
+
+@pytest.mark.parametrize("permission", ["view_interrupt", "decide_interrupt"])
+def test_fact_columns_lie_below_their_headings_with_and_without_permission_to_decide(
+    log_in: Callable[..., Any], permission: str
+) -> None:
+    graph = StateGraph(dict).add_node("ask", interrupt).add_edge(START, "ask")
+    registry.register("returns", review=ReviewPolicy(facts=["order", "note"]))(lambda: graph)
+    user = get_user_model().objects.create_user("vera", password=PASSWORD, is_staff=True)
+    codenames = ["view_interrupt", permission]
+    user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+    try:
+        ask("returns", title="Refund Dana?", order="A-1", note="Torn.")
+        page = log_in("vera", **DESK)
+        page.goto(f"{QUEUE}?graph=returns")
+        cells = page.locator(".hitl-row-title, .hitl-cell-fact").all()
+        headings = page.locator(".hitl-heads > span").all()[: len(cells)]
+        assert [cell.inner_text().split()[-1] for cell in cells] == ["Dana?", "A-1", "Torn."]
+        starts = [[one.bounding_box()["x"] for one in row] for row in (headings, cells)]
+        assert starts[0] == starts[1]
+    finally:
+        registry.unregister("returns")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

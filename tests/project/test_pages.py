@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
+from django.utils import timezone
 
 from hitl_django import testing
+from hitl_django.models import Interrupt
 from project import pages, people
 from project import settings as demo_settings
 
@@ -43,11 +46,17 @@ def test_demo_start_page_names_the_users_and_their_password() -> None:
     assert "All passwords are <code>demo</code>." in page
 
 
-def test_demo_start_page_lists_first_requests_of_the_queue(hitl: testing.GraphEnvironment) -> None:
+def test_demo_start_page_lists_first_requests_of_the_queue(
+    hitl: testing.GraphEnvironment, settings: Any
+) -> None:
     hitl.make_interrupt(
         {"title": "Refund 12.00 EUR to Dana", "text": "The left shoe is a 41. " * 3}
     )
+    Interrupt.objects.update(due_at=timezone.now() + timedelta(hours=2, minutes=5))
+    # The start page isn't translated.
+    settings.LANGUAGE_CODE = "de"
     page = Client().get("/").content.decode()
+    assert "Due in 2 h" in page
     assert "1 open" in page
     assert "Refund 12.00 EUR to Dana" in page
     assert "The left shoe is a 41." in page

@@ -273,7 +273,7 @@ def _snooze(item: Interrupt, user: Any, form: Any) -> ActionOutcome:
     services.snooze(item.pk, until=until, by=user, via="admin")
     # The message includes the title, because the next page may show another interrupt.
     texts = {"title": escape_hidden(item.title), "moment": format_moment(until)}
-    words = _("“%(title)s” is snoozed until %(moment)s. It returns to the queue automatically.")
+    words = _("“%(title)s” is snoozed until %(moment)s and then returns to the queue.")
     if item.due_at is None or until <= item.due_at:
         return ActionOutcome(words % texts)
     due = {"due": format_moment(item.due_at)}

@@ -250,7 +250,7 @@ def _make_mail_url(
         gettext("Hello %(name)s,") % {"name": made.name},
         gettext("please decide: %(title)s") % {"title": title},
         url,
-        gettext("The link is only for you. It works once, until %(when)s.")
+        gettext("The link is only for you. Until %(when)s, it works once.")
         % {"when": date_format(to_local(made.expires_at), "DATETIME_FORMAT")},
         escape_hidden(label_user(sender)),
     ]

@@ -12,6 +12,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils.html import strip_tags
 
 from hitl_django import services
 from hitl_django.contrib.links.models import ReviewLink
@@ -70,6 +71,10 @@ def test_review_link_page_has_selectable_url_and_prefilled_email(
     assert list(fields) == ["subject", "body"]
     assert url in fields["body"][0].splitlines()
     assert fields["body"][0].startswith("Hello Lena Roth,")
+    # The formatted time ends in "a.m." or "p.m.".
+    assert ".." not in fields["body"][0] + strip_tags(
+        Client().get(urlsplit(url).path).content.decode()
+    )
 
 
 def test_review_link_form_with_invalid_field_shows_its_error_and_creates_no_link(
