@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+import sys
 import threading
 from datetime import timedelta
 from typing import Any
@@ -117,6 +118,24 @@ def test_supervisor_notices_unclaimed_run_before_the_sweep_considers_it_overdue(
     finally:
         pipe.close()
     assert reason == "a run is queued, but no worker picks it up"
+
+
+@pytest.mark.parametrize("variables", [{}, {"Q_CLUSTER_NAME": "runs"}])
+def test_supervisor_forks_only_first_processes_that_need_no_other_environment_variables(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    queue = type(dispatcher.get_dispatcher())
+    monkeypatch.setattr(queue, "environment", lambda self: variables)
+    monkeypatch.setattr(supervisor, "can_fork", lambda: True)
+    monkeypatch.setattr(supervisor, "ForkedChild", lambda function: "fork")
+    monkeypatch.setattr(supervisor, "Child", lambda program: program.command[1:])
+    monkeypatch.setattr(sys, "argv", ["manage.py", "hitl", "worker"])
+    supervised = supervisor.Supervisor(["qcluster"], 1.0, print, HealthFile(None), print)
+    program = ["-m", "hitl_django.task_queue.worker_program", "hitl", "worker"]
+    pipe = supervisor_pipe.SupervisorPipe()
+    started = [supervised._start(pipe), supervised._start(pipe)]
+    pipe.close()
+    assert started == ["fork" if not variables else program, program]
 
 
 @pytest.fixture
