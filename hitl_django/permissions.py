@@ -8,7 +8,7 @@ a user (``by=None``) is not checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, TypeVar
 
@@ -319,7 +319,10 @@ def find_row(rows: QuerySet[M], absent: Exception | type[Exception], **key: Any)
     Raises:
         Exception: the exception ``absent``, if no row has the key or the key has an invalid
             format.
+        TypeError: a row or an info, such as RunInfo, is given instead of its id.
     """
+    for name in {"pk", "thread_id"}.intersection(key):
+        check_id(rows.model._meta.model_name or name, key[name])
     try:
         found = rows.filter(**key)
     except (TypeError, ValueError, ValidationError):  # For example, a UUID is invalid.
@@ -328,6 +331,19 @@ def find_row(rows: QuerySet[M], absent: Exception | type[Exception], **key: Any)
     if row is None:
         raise absent
     return row
+
+
+def check_ids(name: str, given: Iterable[Any]) -> Iterable[Any]:
+    """Return the argument, or raise TypeError if it is a single id instead of a list of ids."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"{name} must be a list of ids, not {given!r}.")
+    return given
+
+
+def check_id(name: str, given: Any) -> None:
+    """Raise TypeError if the argument is an object of this name instead of the object's id."""
+    if hasattr(given, "id") or hasattr(given, "thread_id"):
+        raise TypeError(f"Pass the id of the {name}, not the {type(given).__name__} itself.")
 
 
 def refuse_unless_may(

@@ -42,7 +42,13 @@ def format_count(number: int, one: str, several: str) -> str:
 
 
 def escape_unstorable(text: str) -> str:
-    """Return a text in which code points replace the characters that a database can't store."""
+    """Return a text in which code points replace the characters that a database can't store.
+
+    Raises:
+        TypeError: the argument is not a str.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"Expected a str, not {text!r}.")
     return _UNSTORABLE.sub(lambda found: _code_point(found[0]), text)
 
 

@@ -137,3 +137,44 @@ def test_review_policy_with_list_instead_of_dict_raises_type_error(name: str) ->
 def test_review_policy_with_none_as_switch_raises_type_error(name: str) -> None:
     with pytest.raises(TypeError, match=f"{name} must be True or False, not None"):
         ReviewPolicy(**{name: None})
+
+
+def test_service_with_object_instead_of_its_id_raises_type_error_that_asks_for_the_id(
+    interrupt: Interrupt,
+) -> None:
+    run = services.start("approval", {"text": "x"})
+    asked = services.ask("x")
+    for function, given, name in (
+        (services.cancel, run, "run"),
+        (services.run_result, interrupt.run, "run"),
+        (services.thread_state, run, "thread"),
+        (services.withdraw, asked, "interrupt"),
+        (services.find_undo, asked, "interrupt"),
+    ):
+        with pytest.raises(TypeError, match=f"Pass the id of the {name}, not the"):
+            call(function, {}, **{next(iter(inspect.signature(function).parameters)): given})
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "said"),
+    [
+        (services.comment, {"text": 5}, "Expected a str, not 5"),
+        (services.decide, {"type": "approve", "reason": None}, "Expected a str, not None"),
+        (services.start_and_wait, {"timeout": timedelta(1)}, "timeout must be a number of seconds"),
+        (services.start, {"options": {"tags": []}}, "options must be RunOptions"),
+        (services.create_thread, {"if_exists": "raise"}, "if_exists must be 'refuse' or 'keep'"),
+        (services.change_metadata, {"metadata": "x"}, "The metadata must be a dict"),
+        (services.retry_all, {"run_ids": "abc"}, "run_ids must be a list of ids"),
+        (services.find_refusals, {"interrupt_ids": "abc"}, "interrupt_ids must be a list of ids"),
+        (schedules.create_schedule, {"ends_at": "2027"}, "Expected a datetime, not '2027'"),
+    ],
+)
+def test_service_with_value_of_wrong_type_raises_error_that_names_the_expected_type(
+    function: Callable[..., Any], given: dict[str, Any], said: str, interrupt: Interrupt
+) -> None:
+    arguments = {
+        "interrupt_id": interrupt.pk, "thread_id": interrupt.thread.thread_id, "graph": "approval",
+        "input": {"text": "x"}, "expression": "0 7 * * *", "type": "approve",
+    }  # fmt: skip
+    with pytest.raises((TypeError, ValueError, InvalidInputError), match=said):
+        call(function, arguments, **given)

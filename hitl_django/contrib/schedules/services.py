@@ -243,7 +243,9 @@ def _find_description_fault(text: str) -> str:
 
 
 def _find_end_fault(ends_at: datetime | None) -> str:
-    return "is in the past" if ends_at is not None and to_utc(ends_at) <= read_now() else ""
+    if ends_at is None:
+        return ""
+    return "is in the past" if to_utc(to_stored(ends_at)) <= read_now() else ""
 
 
 _FAULTS: dict[str, Callable[[Any], str]] = {

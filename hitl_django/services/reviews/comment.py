@@ -107,7 +107,7 @@ def _mention(made: Comment, interrupt: Interrupt, by: Any) -> None:
 
 
 def _fit(text: str) -> str:
-    fit = escape_unstorable(text.strip())
+    fit = escape_unstorable(text).strip()
     if not fit:
         raise InvalidInputError("The comment is empty.", [("text", "is required")])
     if len(fit) > hitl.COMMENT_MAX_LENGTH:

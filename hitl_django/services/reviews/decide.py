@@ -26,7 +26,13 @@ from hitl_django.errors import (
 from hitl_django.graph_registry import registry
 from hitl_django.leases.queries import THREAD
 from hitl_django.models import Decision, Interrupt, Run, Thread
-from hitl_django.permissions import find_row, get_policy, refuse_unless_may, select_visible
+from hitl_django.permissions import (
+    check_ids,
+    find_row,
+    get_policy,
+    refuse_unless_may,
+    select_visible,
+)
 
 from .. import denied_log, queries
 from ..results import DecisionInfo
@@ -285,7 +291,7 @@ def find_refusals(
     Makes the same checks as ``check_answer``, with one query for all interrupts.
     """
     request = DecisionRequest.build(type, UNSET, by=by, via="", reason="", key="")
-    wanted = list(interrupt_ids)
+    wanted = list(check_ids("interrupt_ids", interrupt_ids))
     refused: dict[UUID, HitlError] = dict.fromkeys(wanted, InterruptNotFound())
     rows = select_visible(lookup.rows_with_run().filter(pk__in=wanted), by)
     for interrupt in rows.iterator(chunk_size=20):  # payloads may be large

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from hitl_django import leases
@@ -21,7 +21,7 @@ from hitl_django.errors import (
 )
 from hitl_django.models import Decision, Interrupt, Run, Thread
 from hitl_django.models.review import LARGE_COLUMNS
-from hitl_django.permissions import find_row, select_visible
+from hitl_django.permissions import check_id, find_row, select_visible
 
 from ..results import DecisionInfo
 
@@ -149,10 +149,9 @@ def parse_id(value: UUID | str) -> UUID:
 
     Raises:
         InterruptNotFound: if the value is not a UUID.
-        TypeError: if the value is a row instead of its id.
+        TypeError: if the value is a row or an AskInfo instead of its id.
     """
-    if isinstance(value, Model):
-        raise TypeError(f"Pass the id of the interrupt, not the {type(value).__name__} itself.")
+    check_id("interrupt", value)
     try:
         return value if isinstance(value, UUID) else UUID(value)
     except (ValueError, AttributeError, TypeError):

@@ -97,7 +97,7 @@ def save_filter(name: str, query: Mapping[str, Any], *, shared: bool = False, by
     check_user(by)
     if shared and not get_policy().may_share_filters(by):
         raise NotAllowedError("You don't have permission to share filters.")
-    name, kept = escape_unstorable(name.strip()), clean_query(query)
+    name, kept = escape_unstorable(name).strip(), clean_query(query)
     if not 0 < len(name) <= NAME_LENGTH:
         reason = f"must be 1 to {NAME_LENGTH} characters"
         raise InvalidInputError(f"The name {reason}.", [("name", reason)])

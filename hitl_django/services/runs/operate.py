@@ -19,7 +19,13 @@ from hitl_django.errors import RunNotFound, RunStateError
 from hitl_django.json_text.sanitize import escape_unstorable
 from hitl_django.models import Interrupt, Run, Thread
 from hitl_django.models.functions import Now
-from hitl_django.permissions import find_row, get_policy, refuse_unless_may, select_visible
+from hitl_django.permissions import (
+    check_ids,
+    find_row,
+    get_policy,
+    refuse_unless_may,
+    select_visible,
+)
 from hitl_django.task_queue import dispatcher
 
 from .. import denied_log
@@ -143,7 +149,7 @@ def retry_all(
 
     Each run is retried in its own transaction. An error of one run doesn't stop the iteration.
     """
-    for run_id in run_ids:
+    for run_id in check_ids("run_ids", run_ids):
         try:
             retry(run_id, by=by, via=via)
         except HitlError as error:

@@ -120,6 +120,8 @@ def start(
     check_metadata(metadata)
     registered.graph.validate_input(input)
     subject = read_subject(subject, checked_user)
+    if options is not None and not isinstance(options, RunOptions):
+        raise TypeError(f"options must be RunOptions, not {options!r}.")
     chosen = options or RunOptions()
     if context is not None:
         chosen = replace(chosen, context=context)

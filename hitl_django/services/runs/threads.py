@@ -74,6 +74,8 @@ def create_thread(
             of its runs.
         UnknownGraphError: if the graph isn't registered.
     """
+    if if_exists not in ("refuse", "keep"):
+        raise ValueError(f"if_exists must be 'refuse' or 'keep', not {if_exists!r}.")
     with denied_log.record_denial("create_thread", by=by, via=via):
         _refuse_unless_may_start(graph, by, via)
     if graph:
@@ -179,6 +181,7 @@ def change_metadata(
         NotAllowedError: if the user neither started the thread's newest run nor may operate it. For
             a thread without runs, the user needs the permission to start its graph.
     """
+    check_metadata(metadata)
     with denied_log.record_denial("change_metadata", by=by, via=via):
         found = find_thread(thread_id, by)
         run = Run.select_newest(Run.objects.using(write_alias()).filter(thread=found)).first()

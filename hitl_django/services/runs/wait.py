@@ -37,7 +37,7 @@ def start_and_wait(
             run is started.
     """
     _refuse_in_transaction()
-    ends = time.monotonic() + timeout
+    ends = _find_end(timeout)
     run = start(graph, input, **options)
     while (rested := _find_at_rest(run)) is None:
         time.sleep(_measure_pause(run.id, ends))
@@ -53,7 +53,7 @@ async def astart_and_wait(
 ) -> RunInfo:
     """Start a run and wait for it, like ``start_and_wait``."""
     await sync_to_async(_refuse_in_transaction)()
-    ends = time.monotonic() + timeout
+    ends = _find_end(timeout)
     run = await sync_to_async(start)(graph, input, **options)
     while (rested := await sync_to_async(_find_at_rest)(run)) is None:
         await asyncio.sleep(_measure_pause(run.id, ends))
@@ -68,11 +68,17 @@ def wait_until_ended(run_id: UUID, timeout: float) -> None:
         RuntimeError: if called inside a transaction, because a worker sees only committed runs.
     """
     _refuse_in_transaction()
-    ends = time.monotonic() + timeout
+    ends = _find_end(timeout)
     over = (*Run.ENDED, Run.State.PARKED)
     runs = Run.objects.using(write_alias())
     while find_row(runs.only("state"), RunNotFound, pk=run_id).state not in over:
         time.sleep(_measure_pause(run_id, ends))
+
+
+def _find_end(timeout: float) -> float:
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise TypeError(f"timeout must be a number of seconds, not {timeout!r}.")
+    return time.monotonic() + timeout
 
 
 def _refuse_in_transaction() -> None:
