@@ -34,6 +34,8 @@ def played(
     config = {**CONFIG, "recursion_limit": 40}
     given_input: Any = {"log": ["input"], "total": 0}
     lines: list[Any] = []
+    if style == "value" and asks_and_calls(spec):
+        style = "all"
     for _ in range(ENOUGH):
         lines.append(outcome(graph, given_input, config, way, {"durability": durability}))
         seen = graph.get_state(config)
@@ -43,6 +45,18 @@ def played(
         given_input = reply(engine, seen.interrupts, style)
     lines += [snapshot(record) for record in graph.get_state_history(config)]
     return lines
+
+
+def asks_and_calls(spec: GraphSpec) -> bool:
+    """Return whether a node has an interrupt and then calls a graph.
+
+    LangGraph also uses a value without an id, given for the interrupt, for later interrupts of the
+    called graph (docs/explanation/differences.md).
+    """
+    return any(
+        node.child is not None and ((node.called and node.interrupts) or asks_and_calls(node.child))
+        for node in spec.nodes
+    )
 
 
 def failed(told: Any) -> bool:
