@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "health"
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_supervisor_health_file_says_ready_only_while_sweep_succeeds(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
