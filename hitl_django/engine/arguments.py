@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 
@@ -27,6 +27,12 @@ def check_names(name: str, given: Any) -> tuple[str, ...]:
     if wrong := [each for each in found if not isinstance(each, str)]:
         raise TypeError(f"{name} must contain names, not {wrong[0]!r}.")
     return found
+
+
+def check_choice(name: str, given: Any, choices: Collection[str]) -> None:
+    """Raise ValueError unless the argument is one of the choices."""
+    if given not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, not {given!r}.")
 
 
 def check_mapping(name: str, given: Any) -> None:

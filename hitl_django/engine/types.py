@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from enum import Enum
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import typing_extensions
 from xxhash import xxh3_128_hexdigest
@@ -35,6 +35,9 @@ Durability = Literal["sync", "async", "exit"]
 StreamMode = Literal[
     "values", "updates", "custom", "messages", "tools", "tasks", "checkpoints", "debug"
 ]
+#: The values of Durability and StreamMode.
+DURABILITIES: tuple[str, ...] = get_args(Durability)
+STREAM_MODES: tuple[str, ...] = get_args(StreamMode)
 #: An item of a stream: the namespace as a tuple of levels, the stream mode, and the data.
 Chunk = tuple[tuple[str, ...], str, Any]
 

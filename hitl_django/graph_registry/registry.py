@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from hitl_django.engine.arguments import check_names, check_switch
+from hitl_django.engine.arguments import check_choice, check_names, check_switch
 from hitl_django.engine.task.renames import NO_RENAMES, Renames
-from hitl_django.engine.types import Durability
+from hitl_django.engine.types import DURABILITIES, Durability
 from hitl_django.errors import BrokenGraphError, UnknownGraphError, UnknownVersionError
 from hitl_django.json_text.secret_values import (
     HIDDEN,
@@ -105,7 +105,6 @@ class _Entry:
 BUILT_IN = "hitl_django."
 #: Size of the database columns of a graph's version.
 VERSION_LENGTH = 50
-DURABILITIES: tuple[str, ...] = get_args(Durability)
 #: Seconds before a failed factory is called again. Most factories fail until the code is fixed, and
 #: would slow down each list of graphs. Others need a service that may become available.
 REST = 10.0
@@ -192,10 +191,7 @@ def register(
 
     kinds = encode_kinds(events)
     keys, groups = check_names("redact", redact), check_names("startable_by", startable_by)
-    if durability not in DURABILITIES:
-        raise ValueError(
-            f"durability must be one of {', '.join(DURABILITIES)}, not {durability!r}."
-        )
+    check_choice("durability", durability, DURABILITIES)
     check_switch("api", api)
     check_switch("pin", pin)
     if review is not None and not isinstance(review, ReviewPolicy):

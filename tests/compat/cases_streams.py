@@ -259,11 +259,6 @@ def durability_changes_from_call_to_call(engine: Engine) -> Any:
     return one(engine, asks(engine, "q"), "b")
 
 
-@case(start(INPUT, durability="never"))
-def a_durability_that_is_none(engine: Engine) -> Any:
-    return chain(engine, "a")
-
-
 @case(start({"x": 1}, durability="exit"), start({"x": 2}, durability="exit"), **CALLED)
 def a_child_with_its_own_history_stored_at_exit(engine: Engine) -> Any:
     child = engine.StateGraph(State).add_edge(engine.START, "c")

@@ -174,6 +174,12 @@ TABLE = (
         "A person has to be able to see what went wrong.",
     ),
     Difference(
+        "options of a call are checked",
+        "An unknown stream mode or durability is ignored: the stream is empty.",
+        "ValueError with the known values; the graph doesn't start.",
+        "A misspelled option would remain unnoticed.",
+    ),
+    Difference(
         "messages carry no links",
         "Some errors end in a link to LangGraph's documentation.",
         "They end with the sentence.",

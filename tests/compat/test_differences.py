@@ -408,6 +408,17 @@ def test_state_after_conflicting_writes_is_readable_unlike_langgraph() -> None:
         assert (error is None) == (engine is OURS)
 
 
+@shows("options of a call are checked")
+@pytest.mark.parametrize("options", [{"stream_mode": "update"}, {"durability": "never"}])
+def test_unknown_option_of_a_call_is_an_error_unlike_langgraph(options: dict[str, Any]) -> None:
+    errors = {}
+    for name, engine in (("langgraph", LANGGRAPH), ("ours", OURS)):
+        graph = stored(engine, one(engine, lambda s: {"x": 1}))
+        errors[name] = error_of(lambda graph=graph: [*graph.stream({"x": 0}, CONFIG, **options)])
+    assert errors["langgraph"] is None
+    assert isinstance(errors["ours"], ValueError)
+
+
 @shows("messages carry no links")
 def test_error_message_has_no_troubleshooting_link_unlike_langgraph() -> None:
     said = {}

@@ -35,6 +35,28 @@ def test_resume_with_rerun_unanswered_false_runs_only_the_answered_node() -> Non
     assert list(open_interrupts(stopped)) == ["b"]
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"config": "thread"}, "config must be a dict, not 'thread'"),
+        ({"config": {"configurable": "t"}}, r"config\[\"configurable\"\] must be a dict, not 't'"),
+        ({"stream_mode": "update"}, "stream_mode must be one of values, .*, not 'update'"),
+        ({"stream_mode": ["values", "x"]}, "stream_mode must be one of values, .*, not 'x'"),
+        ({"durability": "never"}, "durability must be one of sync, async, exit, not 'never'"),
+    ],
+)
+def test_call_with_invalid_option_raises_error_with_its_name(
+    options: dict[str, Any], message: str
+) -> None:
+    graph = line(a=lambda state: {}).compile()
+    with pytest.raises((TypeError, ValueError), match=message):
+        graph.invoke({"x": 1}, **options)
+    with pytest.raises((TypeError, ValueError), match=message):
+        list(graph.stream({"x": 1}, **options))
+    with pytest.raises((TypeError, ValueError), match=message):
+        asyncio.run(graph.ainvoke({"x": 1}, **options))
+
+
 def test_node_exceeding_step_timeout_fails_async_run_with_timeout_error() -> None:
     async def never_ends(state: State) -> None:
         await asyncio.Event().wait()

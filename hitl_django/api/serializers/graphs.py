@@ -7,7 +7,8 @@ from typing import Any
 from rest_framework import serializers
 
 from hitl_django.engine.drawing import draw_mermaid
-from hitl_django.graph_registry.registry import DURABILITIES, BrokenGraph
+from hitl_django.engine.types import DURABILITIES
+from hitl_django.graph_registry.registry import BrokenGraph
 from hitl_django.permissions import get_policy, may_start
 
 from .fields import (

@@ -24,7 +24,7 @@ from hitl_django.api.serializers.fields import (
 )
 from hitl_django.engine.errors import PayloadLimitError
 from hitl_django.engine.store.ttl import MAX_MINUTES
-from hitl_django.graph_registry.registry import DURABILITIES
+from hitl_django.engine.types import DURABILITIES
 from hitl_django.json_text.strict_json import check_extent
 from hitl_django.models.events import MODES
 

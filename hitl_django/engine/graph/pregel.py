@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from contextlib import aclosing
 from typing import Any, Generic, Literal, Self, cast
 
+from ..arguments import check_choice
 from ..channels import BaseChannel, Topic
 from ..constants import RESERVED_KEYS, ROOT, START, TASKS
 from ..drawing import Drawing, build_drawing
@@ -24,6 +25,7 @@ from ..task.renames import build_renames
 from ..task.run_context import RunContext
 from ..task.runtime import RunControl
 from ..types import (
+    DURABILITIES,
     All,
     CachePolicy,
     Chunk,
@@ -586,6 +588,8 @@ class Pregel(
 
 
 def _choose_durability(durability: str | None, checkpoint_during: bool | None) -> str | None:
+    if durability is not None:
+        check_choice("durability", durability, DURABILITIES)
     if checkpoint_during is None:
         return durability
     if durability is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..arguments import check_choice
 from ..constants import INTERRUPT, START
 from ..errors import DrainSignal, GraphDrained, GraphInterrupt
 from ..loop.compiled_graph import CompiledGraph
 from ..loop.state import LoopState
 from ..state.schema import get_coercion
-from ..types import Chunk, GraphOutput
+from ..types import STREAM_MODES, Chunk, GraphOutput
 
 
 def build_result(state: LoopState, version: str) -> Any:
@@ -63,8 +64,15 @@ def _find_own_failure(state: LoopState) -> BaseException | None:
 
 
 def parse_modes(stream_mode: Any) -> frozenset[str]:
-    """Return the ``stream_mode`` argument as a set."""
-    return frozenset((stream_mode,) if isinstance(stream_mode, str) else stream_mode)
+    """Return the ``stream_mode`` argument as a set.
+
+    Raises:
+        ValueError: a mode doesn't exist.
+    """
+    modes = frozenset((stream_mode,) if isinstance(stream_mode, str) else stream_mode)
+    for mode in modes:
+        check_choice("stream_mode", mode, STREAM_MODES)
+    return modes
 
 
 def convert_chunk(

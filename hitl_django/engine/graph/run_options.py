@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..arguments import check_mapping
 from ..bridges import (
     find_ambient_variable,
     find_langchain,
@@ -58,12 +59,15 @@ def open_run_state(
     """Return the state of the run that a call starts, before the first super-step of the run.
 
     Raises:
+        TypeError: the config, or its ``configurable``, isn't a mapping.
         ValueError: the config is invalid.
     """
     caller, variable = current.get(), find_ambient_variable()
     ambient = None if variable is None else variable.get()
+    check_mapping("config", config or {})
     config = (config or {}) if graph.config is None else merge_configs(graph.config, config)
     configurable = config.get("configurable") or {}
+    check_mapping('config["configurable"]', configurable)
     parent, host = _find_parent_task(caller, configurable), None
     if ambient is not None:
         config = _merge_ambient_config(ambient, config, caller, parent)

@@ -9,7 +9,8 @@ from typing import Any
 from hitl_django.conf import hitl
 from hitl_django.engine.errors import InvalidInputError
 from hitl_django.engine.payload import check_json
-from hitl_django.graph_registry.registry import DURABILITIES, RegisteredGraph
+from hitl_django.engine.types import DURABILITIES
+from hitl_django.graph_registry.registry import RegisteredGraph
 
 from .threads import check_metadata
 
