@@ -24,9 +24,9 @@ def test_table_shows_medians_of_all_measurements_by_database() -> None:
     }
     text = "\n".join(command.write_tables(results))
     _, first, second = text.split("| Product |")
-    assert "| DBOS (dbos 3.4.0) | 22.0 | 27 | 11 | 2.5 | 200 | 40 | 2 | 109 |" in first
+    assert "| DBOS 3.4.0 | 22.0 | 27 | 11 | 2.5 | 200 | 40 | 2 | 109 |" in first
     assert "SQLite:" in first
-    assert "| DBOS (dbos 3.4.0) | 10.0 |  | 11 |  | 200 | 40 | 2 | 109 |" in second
+    assert "| DBOS 3.4.0 | 10.0 |  | 11 |  | 200 | 40 | 2 | 109 |" in second
 
 
 def _measure(milliseconds: float, *, is_sized: bool = True) -> Any:

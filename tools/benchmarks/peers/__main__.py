@@ -51,12 +51,12 @@ COLUMNS = (
     "Product",
     "Processor time per job, ms",
     "Commits",
-    "Rows that remain",
-    "KB",
+    "Remaining rows",
+    "Remaining KB",
     "Decision to next step, ms",
     "Jobs per second",
     "Idle processes",
-    "MB",
+    "Memory, MB",
 )
 
 #: The measurements of each product and database.
@@ -152,9 +152,8 @@ def _cells(product: Product, found: Sequence[Any]) -> list[str]:
         return format(statistics.median(values), form) if values else ""
 
     delays = [1000 * delay for each in found for delay in each["delays"]]
-    versions = (f"{name} {number}" for name, number in found[0]["versions"].items())
     return [
-        f"{product.title} ({', '.join(versions)})",
+        product.title.format(**found[0]["versions"]),
         median("cost", "ms", ".1f"),
         median("cost", "commits", ".0f"),
         median("cost", "rows", ".0f"),
