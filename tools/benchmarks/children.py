@@ -30,13 +30,19 @@ def start(module: str, url: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def run(module: str, *arguments: str, environment: Mapping[str, str], timeout: float) -> Any:
-    """Run a module in a new process until it ends, and return the JSON that it prints.
+def run(
+    module: str,
+    *arguments: str,
+    environment: Mapping[str, str],
+    timeout: float,
+    python: str = sys.executable,
+) -> Any:
+    """Run a module in a new process until it ends, and return the JSON in its last line.
 
     As in an installed package, later processes load the bytecode that earlier processes compiled.
     """
     done = subprocess.run(
-        [sys.executable, "-m", module, *arguments],
+        [python, "-m", module, *arguments],
         cwd=ROOT,
         env=keep_bytecode({**os.environ, **environment}),
         stdout=subprocess.PIPE,
@@ -44,7 +50,7 @@ def run(module: str, *arguments: str, environment: Mapping[str, str], timeout: f
         timeout=timeout,
         check=True,
     )
-    return json.loads(done.stdout)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def ask(process: subprocess.Popen[str], interrupt: str) -> Any:

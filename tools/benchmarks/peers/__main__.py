@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -22,9 +21,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.__main__ import keep_bytecode
 from tests.cluster.redis_server import RedisServer
 
+from .. import children
 from ..children import ROOT, database
 from ..stores import POSTGRES, SQLITE
 from ..worker.costs import BROKER
@@ -100,24 +99,18 @@ def measure(product: Product, kind: str, jobs: int) -> Any:
     with ExitStack() as stack:
         broker = stack.enter_context(_redis()) if product.needs_redis else {}
         url = stack.enter_context(database("peers", keep=False) if kind == POSTGRES else _sqlite())
-        environment = {
-            **os.environ,
-            **broker,
-            "DATABASE_URL": url,
-            "DJANGO_SETTINGS_MODULE": f"{__package__}.settings",
-            PRODUCT: product.module,
-        }
-        client = (str(PYTHON), "-m", f"{__package__}.client")
-        done = subprocess.run(
-            [*client, "--jobs", str(jobs), "--packages", *product.packages],
-            cwd=ROOT,
-            env=keep_bytecode(environment),
-            stdout=subprocess.PIPE,
-            text=True,
+        return children.run(
+            f"{__package__}.client",
+            *("--jobs", str(jobs), "--packages", *product.packages),
+            environment={
+                **broker,
+                "DATABASE_URL": url,
+                "DJANGO_SETTINGS_MODULE": f"{__package__}.settings",
+                PRODUCT: product.module,
+            },
             timeout=TIMEOUT,
-            check=True,
+            python=str(PYTHON),
         )
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 @contextmanager

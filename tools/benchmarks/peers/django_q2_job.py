@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.utils import timezone
 from django_q.tasks import async_task
 
 from ..worker import signs
-from .job import CENTS, CUSTOMER, check, make_title, pay
+from .job import check, make_title, pay
 from .models import Refund
 
 
@@ -21,9 +20,7 @@ def programs() -> Sequence[Sequence[str]]:
 
 
 def start(key: str) -> None:
-    refund, is_new = Refund.objects.get_or_create(
-        key=key, defaults={"customer": CUSTOMER, "cents": CENTS}
-    )
+    refund, is_new = Refund.create(key)
     if is_new:
         async_task(check_refund, refund.pk, save=False)
 
@@ -38,12 +35,11 @@ def check_refund(pk: int) -> None:
 
 
 def list_pending() -> list[int]:
-    return list(Refund.objects.filter(state="pending").values_list("pk", flat=True))
+    return Refund.list_pending()
 
 
 def decide(request: int) -> None:
-    decided = {"state": "decided", "approved": True, "decided_at": timezone.now()}
-    if Refund.objects.filter(pk=request, state="pending").update(**decided):
+    if Refund.approve(request):
         async_task(settle, request, save=False)
 
 

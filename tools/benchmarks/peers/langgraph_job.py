@@ -11,13 +11,12 @@ import django
 django.setup()
 
 from django.db import connection, transaction  # noqa: E402
-from django.utils import timezone  # noqa: E402
 from langgraph.graph import END, START, StateGraph  # noqa: E402
 from langgraph.types import Command, interrupt  # noqa: E402
 
 from ..worker import signs  # noqa: E402
 from .celery_app import app, list_programs  # noqa: E402
-from .job import CENTS, CUSTOMER, check, get_database_url, make_title, pay  # noqa: E402
+from .job import check, get_database_url, make_title, pay  # noqa: E402
 from .models import Refund  # noqa: E402
 
 
@@ -79,9 +78,7 @@ def programs() -> Sequence[Sequence[str]]:
 
 def start(key: str) -> None:
     with transaction.atomic():
-        refund, is_new = Refund.objects.get_or_create(
-            key=key, defaults={"customer": CUSTOMER, "cents": CENTS}
-        )
+        refund, is_new = Refund.create(key)
         if is_new:
             transaction.on_commit(lambda: advance.delay(refund.pk))
 
@@ -105,11 +102,10 @@ def advance(pk: int) -> None:
 
 
 def list_pending() -> list[int]:
-    return list(Refund.objects.filter(state="pending").values_list("pk", flat=True))
+    return Refund.list_pending()
 
 
 def decide(request: int) -> None:
-    decided = {"state": "decided", "approved": True, "decided_at": timezone.now()}
     with transaction.atomic():
-        if Refund.objects.filter(pk=request, state="pending").update(**decided):
+        if Refund.approve(request):
             transaction.on_commit(lambda: advance.delay(request))

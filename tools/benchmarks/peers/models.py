@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from django.db import models
+from django.utils import timezone
+
+from .job import CENTS, CUSTOMER
 
 
 class Refund(models.Model):
@@ -20,3 +25,18 @@ class Refund(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+    @classmethod
+    def create(cls, key: str) -> tuple[Self, bool]:
+        """Return the job with this key, and whether it is new."""
+        return cls.objects.get_or_create(key=key, defaults={"customer": CUSTOMER, "cents": CENTS})
+
+    @classmethod
+    def list_pending(cls) -> list[int]:
+        return list(cls.objects.filter(state="pending").values_list("pk", flat=True))
+
+    @classmethod
+    def approve(cls, pk: int) -> bool:
+        """Approve the request, and return whether it was pending."""
+        decided = {"state": "decided", "approved": True, "decided_at": timezone.now()}
+        return bool(cls.objects.filter(pk=pk, state="pending").update(**decided))
